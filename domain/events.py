@@ -1,0 +1,250 @@
+"""Events: the CloudEvents 1.0 envelope, the data of each type, and the gate that every event passes.
+
+`decode_event` is that gate: it checks the envelope and, for the types that we know, the data, and says what is
+wrong by the path of the field. An unknown type passes with its envelope checked; unknown members of known data
+pass and are named as warnings. The bytes are kept as they were sent.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import uuid_utils
+
+from domain import payloads
+from domain.canonical import digest
+from domain.errors import InvalidEvent, InvalidInput, MalformedBody, PayloadTooLarge
+
+__all__ = [
+    "ALIAS_DECLARED",
+    "DATA_TYPES",
+    "EVENT_LIMIT_BYTES",
+    "HARDWARE_DESCRIBED",
+    "MEASUREMENT_FAILED",
+    "MEASUREMENT_RECORDED",
+    "MEASUREMENT_RETRACTED",
+    "MODEL_DESCRIBED",
+    "MODEL_TRACED",
+    "PREDICTOR_TRAINED",
+    "PRICE_PUBLISHED",
+    "RECOMMENDATION_ISSUED",
+    "RUN_FINISHED",
+    "RUN_STARTED",
+    "SAMPLES_RECORDED",
+    "TEST_REPORTED",
+    "Decoded",
+    "Event",
+    "decode_event",
+    "encode_event",
+    "new_event",
+    "uuid7",
+]
+
+RUN_STARTED = "assay.run.started.v1"
+RUN_FINISHED = "assay.run.finished.v1"
+MEASUREMENT_RECORDED = "assay.measurement.recorded.v1"
+MEASUREMENT_FAILED = "assay.measurement.failed.v1"
+MEASUREMENT_RETRACTED = "assay.measurement.retracted.v1"
+SAMPLES_RECORDED = "assay.samples.recorded.v1"
+TEST_REPORTED = "assay.test.reported.v1"
+HARDWARE_DESCRIBED = "assay.hardware.described.v1"
+MODEL_DESCRIBED = "assay.model.described.v1"
+MODEL_TRACED = "assay.model.traced.v1"
+ALIAS_DECLARED = "assay.alias.declared.v1"
+PRICE_PUBLISHED = "assay.price.published.v1"
+PREDICTOR_TRAINED = "assay.predictor.trained.v1"
+RECOMMENDATION_ISSUED = "assay.recommendation.issued.v1"
+
+DATA_TYPES: dict[str, type[msgspec.Struct]] = {
+    RUN_STARTED: payloads.RunStarted,
+    RUN_FINISHED: payloads.RunFinished,
+    MEASUREMENT_RECORDED: payloads.MeasurementRecorded,
+    MEASUREMENT_FAILED: payloads.MeasurementFailed,
+    MEASUREMENT_RETRACTED: payloads.MeasurementRetracted,
+    SAMPLES_RECORDED: payloads.SamplesRecorded,
+    TEST_REPORTED: payloads.TestReported,
+    HARDWARE_DESCRIBED: payloads.HardwareDescribed,
+    MODEL_DESCRIBED: payloads.ModelDescribed,
+    MODEL_TRACED: payloads.ModelTraced,
+    ALIAS_DECLARED: payloads.AliasDeclared,
+    PRICE_PUBLISHED: payloads.PricePublished,
+    PREDICTOR_TRAINED: payloads.PredictorTrained,
+    RECOMMENDATION_ISSUED: payloads.RecommendationIssued,
+}
+"""The types we know and the structure of their data."""
+
+EVENT_LIMIT_BYTES = 256 * 1024
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The attributes that CloudEvents 1.0 defines; `time` is RFC 3339 with an offset."""
+
+    specversion: str
+    id: str
+    source: Text
+    type: Text
+    subject: Text | None = None
+    time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    datacontenttype: str | None = None
+    dataschema: str | None = None
+    data: Any = None
+
+
+class Decoded(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that passed the gate. `raw` is its text as sent, `data` the checked structure of a known type."""
+
+    id: str
+    type: str
+    source: str
+    subject: str | None
+    time: datetime | None
+    digest: str
+    raw: bytes
+    event: dict[str, Any]
+    data: msgspec.Struct | None
+    warnings: tuple[str, ...] = ()
+
+
+_STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
+_EXTENSION = re.compile(r"^[a-z0-9]{1,40}$")
+_PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+
+
+def uuid7() -> str:
+    """Return a new time-ordered UUID."""
+    return str(uuid_utils.uuid7())
+
+
+def new_event(
+    type: str,  # noqa: A002 - the envelope's own word
+    data: Any,
+    *,
+    source: str,
+    time: datetime | None = None,
+    subject: str | None = None,
+    id: str | None = None,  # noqa: A002
+) -> dict[str, Any]:
+    """Return an envelope around `data` (a payload or a mapping), ready to be encoded."""
+    event: dict[str, Any] = {"specversion": "1.0", "id": id or uuid7(), "source": source, "type": type}
+    if subject is not None:
+        event["subject"] = subject
+    if time is not None:
+        event["time"] = time.isoformat()
+    event["datacontenttype"] = "application/json"
+    event["data"] = msgspec.to_builtins(data)
+    return event
+
+
+def encode_event(event: dict[str, Any]) -> bytes:
+    """Return the event as one line of JSON without the line's end."""
+    return msgspec.json.encode(event)
+
+
+def decode_event(raw: bytes | str) -> Decoded:
+    """Check one event and return it; raise MalformedBody, PayloadTooLarge or InvalidEvent, naming the field."""
+    text = raw.encode() if isinstance(raw, str) else bytes(raw)
+    if len(text) > EVENT_LIMIT_BYTES:
+        raise PayloadTooLarge(
+            f"the event has {len(text):,} bytes; {EVENT_LIMIT_BYTES:,} is the limit.",
+            remedy="Put raw samples into assay.samples.recorded events of their own, or split them.",
+        )
+    try:
+        event = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedBody(
+            f"not valid JSON: {error}.", remedy="Send one JSON object; NaN and Infinity are not JSON."
+        ) from error
+    if not isinstance(event, dict):
+        raise InvalidEvent(
+            "an event is a JSON object.", field="$", remedy="Send an object with specversion, id, source and type."
+        )
+    envelope = _envelope(event)
+    data, warnings = _data(envelope)
+    try:
+        body_digest = digest(event)
+    except InvalidInput as error:
+        raise InvalidEvent(error.detail, field="data", remedy=error.remedy) from error
+    return Decoded(
+        id=envelope.id,
+        type=envelope.type,
+        source=envelope.source,
+        subject=envelope.subject,
+        time=envelope.time,
+        digest=body_digest,
+        raw=text,
+        event=event,
+        data=data,
+        warnings=warnings,
+    )
+
+
+def _envelope(event: dict[str, Any]) -> Event:
+    for name, value in event.items():
+        if name not in _STANDARD and (not _EXTENSION.match(name) or not isinstance(value, str | int | bool)):
+            raise InvalidEvent(
+                "not a CloudEvents extension attribute: those are named in lower-case letters and digits, and hold a "
+                "string, an integer or a boolean.",
+                field=name[:60],
+                remedy="Move what belongs to the fact into data.",
+            )
+    if "data_base64" in event:
+        raise InvalidEvent("binary data is not taken.", field="data_base64", remedy="Send JSON in data.")
+    envelope = _convert({key: value for key, value in event.items() if key in _STANDARD}, Event, "")
+    if envelope.specversion != "1.0":
+        raise InvalidEvent(f"{envelope.specversion!r} is not supported.", field="specversion", remedy='Send "1.0".')
+    try:
+        identifier = str(uuid.UUID(envelope.id))
+    except ValueError:
+        identifier = None
+    if identifier != envelope.id:
+        raise InvalidEvent(
+            "not a UUID in its lower-case form with hyphens.",
+            field="id",
+            remedy="Use a UUID, version 7 for new events.",
+        )
+    if envelope.datacontenttype not in (None, "application/json"):
+        raise InvalidEvent(
+            f"{envelope.datacontenttype!r} is not taken.",
+            field="datacontenttype",
+            remedy="Send application/json or leave it out.",
+        )
+    return envelope
+
+
+def _data(envelope: Event) -> tuple[msgspec.Struct | None, tuple[str, ...]]:
+    shape = DATA_TYPES.get(envelope.type)
+    if shape is None:
+        return None, ()
+    if not isinstance(envelope.data, dict):
+        raise InvalidEvent(
+            "missing, or not an object.", field="data", remedy=f"{envelope.type} needs the members in docs/events.md."
+        )
+    data = _convert(envelope.data, shape, "data")
+    try:
+        payloads.check(data)
+    except InvalidInput as error:
+        raise InvalidEvent(
+            error.detail, field=f"data.{error.field}" if error.field else "data", remedy=error.remedy
+        ) from error
+    return data, tuple(payloads.unknown_members(envelope.data, shape, "data"))
+
+
+def _convert(value: dict[str, Any], shape: type[Shape], prefix: str) -> Shape:
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        found = _PATH.match(str(error))
+        what, path = (found["what"], found["path"]) if found else (str(error), None)
+        missing = re.search(r"missing required field `(.+?)`", what)
+        if missing:
+            path = f"{path}.{missing[1]}" if path else missing[1]
+            what = "required, and missing"
+        field = ".".join(filter(None, (prefix, path))) or "$"
+        raise InvalidEvent(f"{what}.", field=field, remedy="The catalogue of events says what it takes.") from error

@@ -1,0 +1,58 @@
+"""The words of Assay (design, section 4), each list once.
+
+Lists marked open admit other words: a platform, runtime or precision that we have not met is a fact too.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BASES",
+    "CATEGORIES",
+    "HARDWARE_KINDS",
+    "MODES",
+    "ORIGINS",
+    "OUTCOMES",
+    "PLATFORMS",
+    "PRECISIONS",
+    "PRECISION_BITS",
+    "SCENARIOS",
+    "STAGES",
+    "VERDICTS",
+    "WEIGHTS",
+    "arithmetic_precision",
+]
+
+PLATFORMS = (
+    "cpu", "cuda", "rocm", "mps", "openvino", "qnn", "wasm", "webgpu", "webnn", "xpu", "hpu", "tpu", "other",
+)  # fmt: skip
+"""Open list, in the order in which tables and colours show them."""
+
+PRECISION_BITS = {
+    "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "int4": 4, "fp4": 4,
+    "amp-fp16": 16, "amp-bf16": 16,
+}  # fmt: skip
+"""Bits of a stored activation by precision; mixed forms count as their lower type."""
+
+PRECISIONS = tuple(PRECISION_BITS)
+"""Open list, widest first."""
+
+CATEGORIES = (
+    "embedding", "text_generation", "text_to_text", "vision", "audio", "multimodal", "video", "diffusion",
+)  # fmt: skip
+HARDWARE_KINDS = ("cpu", "gpu", "npu", "tpu", "other")
+MODES = ("inference", "training")
+SCENARIOS = ("single_stream", "offline", "server", "serving")
+OUTCOMES = ("passed", "failed", "error", "unsupported", "out_of_memory", "timeout", "skipped")
+STAGES = ("resolve", "load", "convert", "compile", "first_run", "run", "verify")
+ORIGINS = ("measured", "imported", "simulated")
+BASES = ("measured", "imported", "reference", "calibrated", "predicted", "roofline", "abstained")
+"""Best evidence first."""
+VERDICTS = ("valid", "suspect", "invalid")
+WEIGHTS = ("pretrained", "random")
+
+
+def arithmetic_precision(precision: str) -> str:
+    """Return the arithmetic type of a mixed form: `amp-bf16` computes in `bf16`, `amp` in `fp16`."""
+    if precision == "amp":
+        return "fp16"
+    return precision.removeprefix("amp-")

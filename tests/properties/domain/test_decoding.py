@@ -1,0 +1,92 @@
+"""Whatever bytes arrive, the gate answers with an event or with an error of ours; digests and keys are stable."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.canonical import canonical, drop_nulls, first_difference
+from domain.errors import AssayError
+from domain.events import decode_event
+from domain.identity import follow
+
+MEASUREMENT = json.loads((Path(__file__).parents[2] / "golden/assay.measurement.recorded.v1.json").read_text())
+
+scalars = (
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(-1e15, 1e15) | st.text(max_size=8)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+paths = st.sampled_from(
+    [
+        "id",
+        "source",
+        "type",
+        "time",
+        "data",
+        "data.model",
+        "data.model.id",
+        "data.metrics",
+        "data.metrics.latency_ms",
+        "data.workload.batch_size",
+        "data.execution.options",
+        "data.hardware",
+        "data.validity",
+    ]
+)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(raw: bytes) -> None:
+    with pytest.raises(AssayError):
+        decode_event(raw)
+
+
+@settings(max_examples=200, deadline=None)
+@given(paths, values)
+def test_any_value_anywhere(path: str, value: object) -> None:
+    event = json.loads(json.dumps(MEASUREMENT))
+    *parents, last = path.split(".")
+    target = event
+    for name in parents:
+        target = target[name]
+    target[last] = value
+    raw = json.dumps(event).encode()
+    try:
+        decoded = decode_event(raw)
+    except AssayError as error:
+        assert error.detail
+    else:
+        assert decoded.raw == raw
+        assert json.loads(decoded.raw) == decoded.event
+
+
+@given(values)
+def test_canonical_json_is_a_fixed_point_and_knows_no_order(value: object) -> None:
+    text = canonical(value)
+    again = json.loads(text)
+    assert canonical(again) == text
+    assert first_difference(value, again) is None
+
+
+@given(values)
+def test_dropping_nulls_twice_changes_nothing(value: object) -> None:
+    once = drop_nulls(value)
+    assert drop_nulls(once) == once
+
+
+@given(values, values)
+def test_a_difference_is_found_exactly_where_there_is_one(one: object, other: object) -> None:
+    same = canonical(one) == canonical(other)
+    assert (first_difference(one, other) is None) == same
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdef"), max_size=6), st.sampled_from("abcdef"))
+def test_following_aliases_ends_and_is_idempotent(aliases: dict[str, str], name: str) -> None:
+    end = follow(name, aliases)
+    assert follow(end, aliases) == end

@@ -1,0 +1,135 @@
+"""The gate: what passes, what is refused, and by which field it is named."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from domain.errors import InvalidEvent, MalformedBody, PayloadTooLarge
+from domain.events import DATA_TYPES, MEASUREMENT_RECORDED, decode_event, encode_event, new_event, uuid7
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+MEASUREMENT = json.loads((GOLDEN / f"{MEASUREMENT_RECORDED}.json").read_text())
+
+
+def changed(path: str, value: object) -> bytes:
+    event = copy.deepcopy(MEASUREMENT)
+    *parents, last = path.split(".")
+    target = event
+    for name in parents:
+        target = target[name]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+    return json.dumps(event).encode()
+
+
+def test_every_type_has_a_golden_event() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.json")} == set(DATA_TYPES)
+
+
+@pytest.mark.parametrize("name", sorted(DATA_TYPES))
+def test_golden_events_pass_without_warnings(name: str) -> None:
+    decoded = decode_event((GOLDEN / f"{name}.json").read_bytes())
+    assert decoded.type == name
+    assert isinstance(decoded.data, DATA_TYPES[name])
+    assert decoded.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("id", "not-a-uuid", "id"),
+        ("id", "0198C0DE-0000-7000-8000-00000000AAAA", "id"),
+        ("specversion", "0.3", "specversion"),
+        ("source", ..., "source"),
+        ("type", "", "type"),
+        ("time", "2026-11-20T14:05:00", "time"),
+        ("datacontenttype", "text/plain", "datacontenttype"),
+        ("data_base64", "AAAA", "data_base64"),
+        ("Upper", 1, "Upper"),
+        ("nested", {"a": 1}, "nested"),
+        ("data", ..., "data"),
+        ("data", [], "data"),
+        ("data.run_id", ..., "data.run_id"),
+        ("data.model", ..., "data.model"),
+        ("data.model.id", "two words", "data.model.id"),
+        ("data.metrics", {}, "data.metrics"),
+        ("data.metrics.latency_ms.p50", -1.0, "data.metrics.latency_ms.p50"),
+        ("data.metrics.latency_ms.p50", 0, "data.metrics.latency_ms.p50"),
+        ("data.metrics.latency_ms.min", 99.0, "data.metrics.latency_ms.min"),
+        ("data.metrics.latency_ms.ci95", {"p50": [2.0, 1.0]}, "data.metrics.latency_ms.ci95.p50"),
+        ("data.metrics.peak_memory_bytes", 0, "data.metrics.peak_memory_bytes"),
+        ("data.workload.batch_size", None, "data.workload.batch_size"),
+        ("data.workload.batch_size", 0, "data.workload.batch_size"),
+        ("data.execution.precision", None, "data.execution.precision"),
+        ("data.observed", None, "data.observed"),
+        ("data.observed.fallback_share", 1.5, "data.observed.fallback_share"),
+        ("data.provenance.origin", "REAL", "data.provenance.origin"),
+        ("data.model.parameters", 2**60, "data.model.parameters"),
+    ],
+)
+def test_a_bad_field_is_named(path: str, value: object, field: str) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        decode_event(changed(path, value))
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": 1e999}', b"[" * 100_000, b"\xff"]
+)
+def test_what_is_not_json_is_malformed(raw: bytes) -> None:
+    with pytest.raises(MalformedBody):
+        decode_event(raw)
+
+
+def test_an_event_over_the_limit_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(PayloadTooLarge, match="262,144"):
+        decode_event(b"{" + b" " * 262_144)
+
+
+def test_imported_rows_may_leave_batch_and_precision_open() -> None:
+    event = copy.deepcopy(MEASUREMENT)
+    event["data"]["provenance"] = {"origin": "imported", "source": "somewhere"}
+    del event["data"]["workload"]["batch_size"], event["data"]["execution"]["precision"], event["data"]["observed"]
+    assert decode_event(encode_event(event)).data is not None
+
+
+def test_unknown_members_are_kept_and_warned_of_by_path() -> None:
+    raw = changed("data.model.colour", "blue")
+    decoded = decode_event(raw)
+    assert decoded.warnings == ("data.model.colour",)
+    assert decoded.raw == raw
+
+
+def test_an_unknown_type_and_extensions_pass() -> None:
+    raw = json.dumps(
+        {
+            "specversion": "1.0",
+            "id": uuid7(),
+            "source": "x",
+            "type": "com.example.thing",
+            "traceparent": "00-1",
+            "data": 3,
+        }
+    ).encode()
+    decoded = decode_event(raw)
+    assert decoded.data is None
+    assert decoded.event["traceparent"] == "00-1"
+
+
+def test_the_digest_does_not_depend_on_spelling() -> None:
+    one = json.dumps(MEASUREMENT, indent=3).encode()
+    other = json.dumps(dict(reversed(MEASUREMENT.items()))).encode()
+    assert decode_event(one).digest == decode_event(other).digest
+    assert decode_event(one).digest != decode_event(changed("data.metrics.latency_ms.p50", 1.21)).digest
+
+
+def test_a_new_event_is_version_7_and_passes() -> None:
+    event = new_event(MEASUREMENT_RECORDED, MEASUREMENT["data"], source="assay-runner/test")
+    decoded = decode_event(encode_event(event))
+    assert decoded.id[14] == "7"
+    assert decoded.source == "assay-runner/test"
