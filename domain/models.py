@@ -1,0 +1,188 @@
+"""The model catalogue: what Assay can build from its config alone, without a checkpoint and without a network.
+
+One file per key class under `data/models/`, holding true architecture values as their publishers give them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+
+from domain.errors import UsageError
+from domain.vocabulary import CATEGORIES
+
+__all__ = [
+    "KEY_CLASSES",
+    "MODEL_SETS",
+    "CatalogueModel",
+    "WorkloadDefaults",
+    "catalogue",
+    "default_workload",
+    "find",
+    "in_category",
+    "key_class_of",
+    "models_set",
+    "nearest",
+    "resolve_alias",
+    "timm_family",
+]
+
+KEY_CLASSES = (
+    "bert", "t5", "llama", "clip", "vit", "clap", "whisper", "wav2vec2", "llava", "llava-next", "xclip", "qwen", "detr",
+)  # fmt: skip
+MODEL_SETS = ("small", "key", "all")
+OWN_PREFIX = "assay/"
+"""Owner of the small variants that have no publisher."""
+
+
+class WorkloadDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sizes of one item where nobody asked for others; `audio_seconds` in s, `image_size` the side in pixels."""
+
+    sequence_length: int | None = None
+    image_size: int | None = None
+    images: int | None = None
+    audio_seconds: float | None = None
+    frames: int | None = None
+
+
+class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model: its names, its place in the vocabulary, and the config that builds it.
+
+    `parameters` is the count its publisher states (tied ones once), with `parameters_source`; None comes with
+    `parameters_reason`, and with `parameters_about` where the publisher rounds. `class_name` names the
+    transformers class that has exactly these parameters. `variant` is full or small for the two that stand for
+    their key class, sibling for the others. `workload` holds defaults that the config cannot tell.
+    """
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    category: str
+    family: str
+    key_class: str = ""
+    variant: Literal["full", "small", "sibling"] = "sibling"
+    task: str
+    class_name: str
+    parameters: int | None = None
+    parameters_about: int | None = None
+    parameters_source: str | None = None
+    parameters_reason: str | None = None
+    workload: WorkloadDefaults = WorkloadDefaults()
+    config: dict[str, Any]
+
+
+class _KeyClass(msgspec.Struct, forbid_unknown_fields=True):
+    key_class: str
+    models: tuple[CatalogueModel, ...]
+
+
+_BY_CATEGORY = {
+    "embedding": WorkloadDefaults(sequence_length=128),
+    "text_generation": WorkloadDefaults(sequence_length=128),
+    "text_to_text": WorkloadDefaults(sequence_length=128),
+    "vision": WorkloadDefaults(image_size=224),
+    "audio": WorkloadDefaults(audio_seconds=10.0),
+    "multimodal": WorkloadDefaults(sequence_length=128, image_size=224, images=1),
+    "video": WorkloadDefaults(sequence_length=128, image_size=224, frames=8),
+    "diffusion": WorkloadDefaults(image_size=512),
+}
+
+
+def default_workload(category: str) -> WorkloadDefaults:
+    """Return the sizes a model of this category is measured at unless it or its user says otherwise."""
+    return _BY_CATEGORY.get(category, WorkloadDefaults())
+
+
+@cache
+def catalogue() -> tuple[CatalogueModel, ...]:
+    """Return every model of the catalogue, key class by key class, each class in the order of its file."""
+    found: list[CatalogueModel] = []
+    folder = files("domain") / "data" / "models"
+    for key_class in KEY_CLASSES:
+        loaded = msgspec.json.decode((folder / f"{key_class}.json").read_bytes(), type=_KeyClass)
+        found.extend(msgspec.structs.replace(model, key_class=loaded.key_class) for model in loaded.models)
+    return tuple(found)
+
+
+@cache
+def _names() -> MappingProxyType[str, CatalogueModel]:
+    """Every name in lower case; a name without owner never means one of Assay's own variants."""
+    names: dict[str, CatalogueModel] = {}
+    for model in catalogue():
+        for name in (model.id, *model.aliases):
+            names[name.lower()] = model
+    for model in catalogue():
+        if not model.id.startswith(OWN_PREFIX):
+            names.setdefault(model.id.split("/", 1)[-1].lower(), model)
+    return MappingProxyType(names)
+
+
+def find(name: str) -> CatalogueModel | None:
+    """Return the model of this id or alias, whatever its case and with or without the owner; None if there is none."""
+    return _names().get(name.strip().lower())
+
+
+def resolve_alias(name: str) -> str | None:
+    """Return the canonical id that a name stands for, or None where the catalogue does not know it."""
+    model = find(name)
+    return model.id if model else None
+
+
+def nearest(name: str, n: int = 3) -> tuple[str, ...]:
+    """Return up to `n` canonical ids whose id or alias looks most like `name`, best first."""
+    close = difflib.get_close_matches(name.strip().lower(), _names(), n=n * 4, cutoff=0.5)
+    ids = dict.fromkeys(_names()[match].id for match in close)
+    return tuple(ids)[:n]
+
+
+def key_class_of(name: str) -> str | None:
+    """Return the key class of a catalogue model, or None."""
+    model = find(name)
+    return model.key_class if model else None
+
+
+def models_set(name: str) -> tuple[CatalogueModel, ...]:
+    """Return the models of a set: `small` and `key` hold one for each key class, `all` every one."""
+    if name not in MODEL_SETS:
+        raise UsageError(
+            f"there is no set of models named {name!r}.",
+            field="models_set",
+            remedy=f"Choose one of {', '.join(MODEL_SETS)}.",
+        )
+    variant = {"small": "small", "key": "full"}.get(name)
+    return tuple(model for model in catalogue() if variant is None or model.variant == variant)
+
+
+def in_category(category: str) -> tuple[CatalogueModel, ...]:
+    """Return the catalogue's models of one category."""
+    if category not in CATEGORIES:
+        raise UsageError(
+            f"there is no category named {category!r}.",
+            field="category",
+            remedy=f"Choose one of {', '.join(CATEGORIES)}.",
+        )
+    return tuple(model for model in catalogue() if model.category == category)
+
+
+_TIMM_PREFIXES = re.compile(
+    r"(?:tf|gluon|legacy|ssl|swsl|ig|ese|nf|gc|wide|adv|ens_adv|dm|jx|bat|eca|lambda)_(?=[a-z])"
+)
+_TIMM_BASE = re.compile(r"((?:cs3|res2)?[a-z]+?(?:v\d+)?)(?:\d.*)?")
+
+
+def timm_family(name: str) -> str:
+    """Return the family of a timm model: its architecture's base name, without size, training and porting marks.
+
+    `timm/tf_efficientnetv2_s.in21k` is `efficientnetv2`, `resnet50d` and `wide_resnet50_2` are `resnet`.
+    """
+    base = name.lower().removeprefix("timm/").split(".")[0]
+    while mark := _TIMM_PREFIXES.match(base):
+        base = base[mark.end() :]
+    first = base.split("_")[0]
+    found = _TIMM_BASE.fullmatch(first)
+    return found.group(1) if found else first

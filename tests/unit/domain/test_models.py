@@ -1,0 +1,114 @@
+"""The catalogue: every key class in two sizes, names that resolve, figures that are sourced or null with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from domain.errors import UsageError
+from domain.models import (
+    KEY_CLASSES,
+    catalogue,
+    default_workload,
+    find,
+    in_category,
+    models_set,
+    nearest,
+    resolve_alias,
+    timm_family,
+)
+from domain.vocabulary import CATEGORIES
+
+
+def test_every_key_class_has_one_full_and_one_small_variant() -> None:
+    for variant in ("full", "small"):
+        classes = [model.key_class for model in catalogue() if model.variant == variant]
+        assert sorted(classes) == sorted(KEY_CLASSES)
+    assert len(KEY_CLASSES) == 13
+
+
+def test_sets_are_one_for_each_key_class_and_all() -> None:
+    assert [model.key_class for model in models_set("small")] == list(KEY_CLASSES)
+    assert {model.variant for model in models_set("key")} == {"full"}
+    assert models_set("all") == catalogue()
+    with pytest.raises(UsageError, match=r"no set of models named 'tiny'.*small, key, all"):
+        models_set("tiny")
+
+
+@pytest.mark.parametrize("model", catalogue(), ids=lambda model: model.id)
+def test_a_parameter_count_has_its_source_and_a_missing_one_its_reason(model) -> None:
+    if model.parameters is None:
+        assert model.parameters_reason
+        assert model.parameters_source is None
+    else:
+        assert model.parameters_source
+        assert model.parameters_reason is None
+    if model.id.startswith("assay/"):
+        assert model.parameters is None
+    assert model.category in CATEGORIES
+    assert model.config["model_type"] == model.family
+
+
+def test_no_two_models_share_a_name() -> None:
+    names = [name.lower() for model in catalogue() for name in (model.id, *model.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("google-bert/bert-base-uncased", "google-bert/bert-base-uncased"),
+        ("bert-base-uncased", "google-bert/bert-base-uncased"),
+        ("  BERT-Base-Uncased ", "google-bert/bert-base-uncased"),
+        ("vit-tiny-patch16-224", "WinKawaks/vit-tiny-patch16-224"),
+        ("whisper-small", "openai/whisper-small"),
+        ("assay/whisper-small", "assay/whisper-small"),
+        ("clip-small", None),
+        ("bert-base", "google-bert/bert-base-uncased"),
+        ("no-such-model", None),
+    ],
+)
+def test_names_resolve_whatever_their_case_with_or_without_owner(name: str, canonical: str | None) -> None:
+    assert resolve_alias(name) == canonical
+    found = find(name)
+    assert (found.id if found else None) == canonical
+
+
+def test_nearest_offers_what_was_probably_meant_and_nothing_for_noise() -> None:
+    assert nearest("bert-bse-uncased")[0] == "google-bert/bert-base-uncased"
+    assert nearest("whisper-tny", n=1) == ("openai/whisper-tiny",)
+    assert len(nearest("qwen", n=2)) <= 2
+    assert nearest("zzzzzzzz") == ()
+
+
+def test_categories_select_and_unknown_ones_are_named() -> None:
+    assert {model.category for model in in_category("vision")} == {"vision"}
+    with pytest.raises(UsageError) as caught:
+        in_category("visual")
+    assert caught.value.field == "category"
+
+
+def test_defaults_hold_only_the_sizes_a_category_has() -> None:
+    assert default_workload("embedding").sequence_length == 128
+    assert default_workload("embedding").image_size is None
+    assert default_workload("vision").sequence_length is None
+    assert default_workload("video").frames == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("timm/resnet50", "resnet"),
+        ("resnet50d", "resnet"),
+        ("wide_resnet50_2", "resnet"),
+        ("resnetv2_50x1_bit", "resnetv2"),
+        ("tf_efficientnetv2_s.in21k", "efficientnetv2"),
+        ("ens_adv_inception_resnet_v2", "inception"),
+        ("vit_base_patch16_224", "vit"),
+        ("eva02_small_patch14_224", "eva"),
+        ("cs3darknet_m", "cs3darknet"),
+        ("res2net50_26w_8s", "res2net"),
+        ("mobilenetv3_small_050", "mobilenetv3"),
+    ],
+)
+def test_a_timm_name_tells_its_family(name: str, family: str) -> None:
+    assert timm_family(name) == family
