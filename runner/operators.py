@@ -1,0 +1,283 @@
+"""What one forward pass does, operator by operator, seen by running it on torch's meta device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+__all__ = ["OPERATOR_CLASSES", "Operator", "Recorder"]
+
+OPERATOR_CLASSES = (
+    "conv", "conv1x1", "depthwise", "grouped", "mm", "bmm", "attention", "softmax", "norm",
+    "elementwise", "reduce", "copy", "embedding", "other",
+)  # fmt: skip
+
+_NAMES = {
+    "mm": "mm addmm linear mv addmv dot _int_mm",
+    "bmm": "bmm baddbmm",
+    "softmax": "_softmax _log_softmax _safe_softmax",
+    "norm": (
+        "native_layer_norm native_batch_norm native_group_norm cudnn_batch_norm _fused_rms_norm "
+        "_native_batch_norm_legit _native_batch_norm_legit_no_training _batch_norm_with_update"
+    ),
+    "embedding": "embedding _embedding_bag _embedding_bag_forward_only",
+    "elementwise": (
+        "floor_divide floor_divide_ hardswish hardswish_ mish_ prelu _prelu_kernel glu log_sigmoid_forward dropout "
+        "_weight_norm_interface"
+    ),
+    "reduce": (
+        "mean sum amax amin aminmax max min var var_mean std std_mean prod any all argmax argmin cumsum cumprod "
+        "_is_all_true _is_any_true equal topk sort linalg_vector_norm norm logsumexp "
+        "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool3d "
+        "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d"
+    ),
+    "copy": (
+        "clone copy_ _to_copy cat stack constant_pad_nd roll index index_put index_put_ gather scatter scatter_ "
+        "index_select _unsafe_index repeat repeat_interleave flip fill_ zero_ im2col col2im tril triu contiguous "
+        "masked_scatter masked_scatter_ slice_scatter select_scatter pixel_shuffle pixel_unshuffle channel_shuffle "
+        "reflection_pad1d reflection_pad2d replication_pad2d upsample_nearest1d upsample_nearest2d upsample_nearest3d "
+        "arange zeros ones full eye linspace scalar_tensor zeros_like ones_like full_like new_zeros new_ones new_full"
+    ),
+}
+_CLASS_OF = {name: op_class for op_class, names in _NAMES.items() for name in names.split()}
+"""By name; convolutions go by their shapes, and what torch calls pointwise is elementwise."""
+_CONVOLUTIONS = frozenset({"convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution"})
+_TABLE_LOOKUPS = frozenset({"embedding", "index", "_unsafe_index", "index_select", "gather"})
+_ALLOCATIONS = (
+    "empty empty_like empty_strided new_empty new_empty_strided _unsafe_view _reshape_alias lift_fresh alias detach "
+    "sym_size sym_stride sym_numel is_same_size resize_ set_ as_strided_ unsafe_split unsafe_split_with_sizes "
+    "unsafe_chunk _has_compatible_shallow_copy_type _assert_async _local_scalar_dense"
+)
+_NO_WORK = frozenset(_ALLOCATIONS.split())
+"""What allocates or renames memory and moves none; views are known by their schema."""
+
+
+class Operator(NamedTuple):
+    """One kind of operator call; identical calls are counted, not repeated.
+
+    `flops` is twice the multiply-accumulates of one call of a convolution, a matrix product or attention and 0
+    elsewhere; the `*_elements` are the elements one call moves at batch 1, those that do not grow with the batch
+    (weights and what is derived from them alone) apart as `weight_elements`. `inner` is the length summed over,
+    `kernel` and `stride` the longest side of each.
+    """
+
+    name: str
+    op_class: str
+    flops: float
+    read_elements: int
+    write_elements: int
+    weight_elements: int
+    inner: int | None = None
+    kernel: int | None = None
+    stride: int | None = None
+    groups: int | None = None
+
+    def as_row(self, count: int) -> dict[str, Any]:
+        """The row of `assay.model.traced.v1` for `count` such calls."""
+        return {
+            "name": self.name,
+            "class": self.op_class,
+            "count": count,
+            "flops": self.flops,
+            "read_elements": self.read_elements,
+            "write_elements": self.write_elements,
+            "weight_elements": self.weight_elements,
+            "inner": self.inner,
+            "kernel": self.kernel,
+            "stride": self.stride,
+            "groups": self.groups,
+        }
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    """Counts the operators that run while it is active.
+
+    Enter it (with `recording()`) around one forward call of a module whose parameters lie on the meta device.
+    Integer inputs may be real: they are computed with as long as they stay among themselves, so that shapes
+    which follow from values (image grids, token positions) come out right.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        """Take the parameters and buffers of `module` for its weights."""
+        super().__init__()
+        self.counts: dict[Operator, int] = {}
+        self.peak_activation_elements = 0
+        self._live_elements = 0
+        self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._constants: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._weights = [t.untyped_storage() for t in (*module.parameters(), *module.buffers())]
+        self._constants.update(self._weights)
+
+    @contextmanager
+    def recording(self) -> Iterator[Recorder]:
+        """Record what runs inside, scaled-dot-product attention as one operator. Not for use from two threads."""
+        functional: Any = torch.nn.functional
+        original = functional.scaled_dot_product_attention
+        functional.scaled_dot_product_attention = self._attend
+        try:
+            # In inference mode composite operators would arrive whole: aten.conv2d, aten.linear.
+            with torch.inference_mode(False), torch.no_grad(), self:
+                yield self
+        finally:
+            functional.scaled_dot_product_attention = original
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every operator in order of first appearance."""
+        return [operator.as_row(count) for operator, count in self.counts.items()]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator and note what it moved."""
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        if name == "_local_scalar_dense" and args[0].is_meta and args[0].dtype == torch.bool:
+            # Attention masks are all ones here, and code that asks `mask.all()` must hear so.
+            return True
+        if name == "_to_copy":
+            # Real integers stay real, so that shapes may follow from them; meta tensors have nothing to copy out.
+            kwargs = {**kwargs, "device": args[0].device}
+        elif name in ("index", "index_put", "index_put_"):
+            args = (args[0], _positions(args[1]), *args[2:])
+        args, kwargs = _on_one_device(args, kwargs)
+        result = func(*args, **kwargs)
+        outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        if name not in _NO_WORK and not func.is_view:
+            inputs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+            self._track([t for t in inputs if not self._is_constant(t)])
+            self._note(func, name, args, inputs, outputs)
+        self._track(outputs)
+        return result
+
+    def _note(self, func: Any, name: str, args: Any, inputs: list[Any], outputs: list[Any]) -> None:
+        constant = [self._is_constant(t) for t in inputs]
+        op_class, flops, inner, shape = _cost(func, name, args, inputs, outputs)
+        # Norms also give back their statistics, which inference kernels do not store.
+        write = _distinct(outputs[0]) if op_class == "norm" else sum(_distinct(t) for t in outputs)
+        if name in _TABLE_LOOKUPS and outputs:
+            # A lookup reads the rows it takes, not the table.
+            table_read = outputs[0].numel()
+            others = [(t, c) for t, c in zip(inputs[1:], constant[1:], strict=True)]
+            read = sum(_distinct(t) for t, c in others if not c) + (0 if all(constant) else table_read)
+            weight = sum(_distinct(t) for t, c in others if c) + (table_read if all(constant) else 0)
+        else:
+            read = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if not c)
+            weight = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if c)
+        if all(constant):
+            # What follows from the weights alone is the same at every batch size.
+            weight, write = weight + write, 0
+            self._constants.update(t.untyped_storage() for t in outputs)
+        else:
+            for t in outputs:
+                self._constants.discard(t.untyped_storage())
+        self._count(Operator(f"aten.{name}", op_class, flops, read, write, weight, inner, *shape))
+
+    def _attend(self, query: Any, key: Any, value: Any, attn_mask: Any = None, *_: Any, **__: Any) -> Any:
+        """Stand in for scaled-dot-product attention: shapes as the fused kernels give them, noted as one operator."""
+        *lead, rows, width = query.shape
+        columns, value_width = value.shape[-2:]
+        if len(lead) == 2:
+            # The fused kernels write (batch, row, head, width), so that joining the heads is free.
+            out = query.new_empty(lead[0], rows, lead[1], value_width).transpose(1, 2)
+        else:
+            out = query.new_empty(*lead, rows, value_width)
+        inputs = [t for t in (query, key, value, attn_mask) if isinstance(t, torch.Tensor)]
+        constant = [self._is_constant(t) for t in inputs]
+        read = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if not c)
+        weight = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if c)
+        flops = 2.0 * prod(lead) * rows * columns * (width + value_width)
+        name = "aten.scaled_dot_product_attention"
+        self._count(Operator(name, "attention", flops, read, out.numel(), weight, width))
+        return out
+
+    def _count(self, operator: Operator) -> None:
+        self.counts[operator] = self.counts.get(operator, 0) + 1
+
+    def _is_constant(self, tensor: Any) -> bool:
+        return tensor.untyped_storage() in self._constants
+
+    def _track(self, tensors: list[Any]) -> None:
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            if storage in self._seen or storage in self._constants:
+                continue
+            elements = storage.nbytes() // tensor.element_size()
+            self._seen.add(storage)
+            self._live_elements += elements
+            self.peak_activation_elements = max(self.peak_activation_elements, self._live_elements)
+            weakref.finalize(storage, self._release, elements)
+
+    def _release(self, elements: int) -> None:
+        self._live_elements -= elements
+
+
+def _positions(indices: Any) -> list[Any]:
+    """Turn real masks into the positions they select, whose number the meta device could not know."""
+    found: list[Any] = []
+    for index in indices:
+        if isinstance(index, torch.Tensor) and not index.is_meta and index.dtype == torch.bool:
+            found.extend(index.nonzero().unbind(1))
+        else:
+            found.append(index)
+    return found
+
+
+def _on_one_device(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Move real tensors to meta where an operator mixes them with meta tensors; numbers wrapped as tensors stay."""
+    tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    if len({t.device.type for t in tensors}) < 2:
+        return args, kwargs
+
+    def to_meta(leaf: Any) -> Any:
+        return leaf.to("meta") if isinstance(leaf, torch.Tensor) and not leaf.is_meta else leaf
+
+    moved: tuple[Any, Any] = tree_map(to_meta, (args, kwargs))
+    return moved
+
+
+def _distinct(tensor: Any) -> int:
+    """Elements of the tensor that lie apart in memory: what `expand` repeats is counted once."""
+    return prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or size == 0)
+
+
+_Shape = tuple[int | None, int | None, int | None]
+
+
+def _cost(
+    func: Any, name: str, args: Any, inputs: list[Any], outputs: list[Any]
+) -> tuple[str, float, int | None, _Shape]:
+    """Class, FLOPs, inner length and (kernel, stride, groups) of one call."""
+    none: _Shape = (None, None, None)
+    if name in _CONVOLUTIONS:
+        return _convolution_cost(args, outputs[0])
+    op_class = _CLASS_OF.get(name)
+    if op_class in ("mm", "bmm"):
+        left = inputs[1] if name in ("addmm", "baddbmm", "addmv") else inputs[0]
+        inner = int(left.shape[-1])
+        return op_class, 2.0 * outputs[0].numel() * inner, inner, none
+    if op_class in ("reduce", "norm", "softmax"):
+        written = max((t.numel() for t in outputs), default=0)
+        read = max((t.numel() for t in inputs), default=0)
+        return op_class, 0.0, (read // written if op_class == "reduce" and written else None), none
+    if op_class is None:
+        op_class = "elementwise" if torch.Tag.pointwise in func.tags else "other"
+    return op_class, 0.0, None, none
+
+
+def _convolution_cost(args: Any, output: Any) -> tuple[str, float, int | None, _Shape]:
+    source, weight, stride, transposed, groups = args[0], args[1], args[3], args[6], int(args[8])
+    kernel = tuple(int(k) for k in weight.shape[2:])
+    channels = int(source.shape[1])
+    if groups > 1:
+        op_class = "depthwise" if groups == channels else "grouped"
+    else:
+        op_class = "conv1x1" if all(k == 1 for k in kernel) else "conv"
+    inner = channels // groups * prod(kernel)
+    per_element = int(weight.shape[1]) * prod(kernel)
+    flops = 2.0 * (source.numel() if transposed else output.numel()) * per_element
+    return op_class, flops, inner, (max(kernel), max(int(s) for s in stride), groups)

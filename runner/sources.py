@@ -1,0 +1,335 @@
+"""Where a model comes from: the catalogue, a folder on disk, timm, or the Hugging Face cache and hub.
+
+Finding a model loads nothing heavy: configs are read as JSON, and torch is not imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from domain.errors import PartMissing, ServiceUnavailable, UnknownModel, UsageError
+from domain.models import CatalogueModel, WorkloadDefaults, default_workload, find, nearest, timm_family
+
+__all__ = ["WEIGHT_CHOICES", "ModelSource", "checkpoint_of", "hub_problem", "resolve"]
+
+WEIGHT_CHOICES = ("auto", "pretrained", "random")
+WeightChoice = Literal["auto", "pretrained", "random"]
+TIMM_PREFIX = "timm/"
+_WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+_HUB_TIMEOUT_S = 5.0
+
+# What a config.json without a catalogue entry is measured as, by the ending of its class name.
+_TASKS = (
+    ("ForCausalLM", "text_generation", "text-generation"),
+    ("LMHeadModel", "text_generation", "text-generation"),
+    ("ForImageClassification", "vision", "image-classification"),
+    ("ForObjectDetection", "vision", "object-detection"),
+    ("ForSemanticSegmentation", "vision", "image-segmentation"),
+    ("ForMaskedLM", "embedding", "fill-mask"),
+    ("ForPreTraining", "embedding", "feature-extraction"),
+    ("ForSequenceClassification", "embedding", "text-classification"),
+    ("ForTokenClassification", "embedding", "token-classification"),
+    ("ForQuestionAnswering", "embedding", "question-answering"),
+    ("ForCTC", "audio", "automatic-speech-recognition"),
+    ("ForAudioClassification", "audio", "audio-classification"),
+    ("ForSpeechSeq2Seq", "audio", "automatic-speech-recognition"),
+    ("ForVideoClassification", "video", "video-classification"),
+)
+_FAMILIES = {
+    "multimodal": "clip siglip blip llava llava_next qwen2_vl qwen2_5_vl qwen3_vl",
+    "audio": "whisper wav2vec2 hubert wavlm clap",
+    "video": "xclip videomae",
+    "vision": "vit deit beit dinov2 resnet swin swinv2 convnext convnextv2 detr",
+    "text_to_text": "t5 mt5 bart mbart marian",
+    "text_generation": "gpt2 gpt_neox opt llama mistral qwen2 qwen3 phi phi3 gemma",
+}
+_CATEGORY_OF_FAMILY = {family: category for category, families in _FAMILIES.items() for family in families.split()}
+
+
+class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
+    """One model that was found, and what is known of it before it is built.
+
+    `kind` says where it was found. `config` is its config as JSON; `location` the folder that holds its
+    checkpoint, or None. `class_name` names the transformers class, None where its config alone decides.
+    """
+
+    id: str
+    kind: Literal["catalogue", "directory", "hub", "timm"]
+    category: str
+    family: str
+    task: str | None = None
+    class_name: str | None = None
+    config: dict[str, Any]
+    location: Path | None = None
+    weights: WeightChoice = "auto"
+    revision: str | None = None
+    trust_remote_code: bool = False
+    entry: CatalogueModel | None = None
+
+    @property
+    def defaults(self) -> WorkloadDefaults:
+        """The sizes that this model's category is measured at, overridden by what the catalogue says of it."""
+        base = msgspec.structs.asdict(default_workload(self.category))
+        own = msgspec.structs.asdict(self.entry.workload) if self.entry else {}
+        return WorkloadDefaults(**{**base, **{key: value for key, value in own.items() if value is not None}})
+
+
+def resolve(name: str, weights: str = "auto", *, trust_remote_code: bool = False) -> ModelSource:
+    """Find a model by catalogue id or alias, folder, `timm/<name>`, or hub id.
+
+    `weights`: `pretrained` insists on a checkpoint, `random` uses none, `auto` takes one where there is one.
+    Code that a checkpoint brings along is not run unless `trust_remote_code` asks for it. Raises UnknownModel with
+    the nearest names, UsageError for a folder without a config, PartMissing where timm is asked for and absent.
+    """
+    if weights not in WEIGHT_CHOICES:
+        raise UsageError(
+            f"weights cannot be {weights!r}.", field="weights", remedy=f"Choose one of {', '.join(WEIGHT_CHOICES)}."
+        )
+    choice: Any = weights
+    folder = Path(name).expanduser()
+    if name.startswith(TIMM_PREFIX):
+        return _timm_source(name, choice)
+    entry = find(name)
+    if folder.exists() and (entry is None or os.sep in name):
+        return _directory_source(folder, choice, trust_remote_code)
+    if entry is not None:
+        return _catalogue_source(entry, choice)
+    if name.count("/") != 1 or folder.is_absolute():
+        remedy = "Or give the path of a folder with a config.json, or owner/name for the Hugging Face hub."
+        raise UnknownModel(name, nearest(name), remedy=remedy)
+    return _hub_source(name, choice, trust_remote_code)
+
+
+@cache
+def hub_problem() -> str | None:
+    """Return None where the Hugging Face hub answers, else one sentence on why it does not; asked once a process."""
+    try:
+        import httpx
+        from huggingface_hub import constants
+    except ImportError as error:
+        return f"The Hugging Face hub cannot be asked: {error}."
+    if constants.HF_HUB_OFFLINE:
+        return "The Hugging Face hub is not asked, because HF_HUB_OFFLINE is set."
+    try:
+        # The hub's own client retries a dead line for half a minute; one short question comes first.
+        httpx.head(constants.ENDPOINT, timeout=_HUB_TIMEOUT_S)
+    except httpx.HTTPError as error:
+        return f"The Hugging Face hub could not be reached ({error})."
+    return None
+
+
+def _catalogue_source(entry: CatalogueModel, weights: WeightChoice) -> ModelSource:
+    return ModelSource(
+        id=entry.id,
+        kind="catalogue",
+        category=entry.category,
+        family=entry.family,
+        task=entry.task,
+        class_name=entry.class_name,
+        config=entry.config,
+        location=None if weights == "random" else _cached_checkpoint(entry.id),
+        weights=weights,
+        entry=entry,
+    )
+
+
+def _timm_source(name: str, weights: WeightChoice) -> ModelSource:
+    from runner import timm_models
+
+    timm = timm_models.require()
+    short = name.removeprefix(TIMM_PREFIX)
+    if not timm.is_model(short):
+        raise UnknownModel(name, [TIMM_PREFIX + n for n in timm.list_models(f"{short.split('_')[0]}*")[:3]])
+    published = timm.get_pretrained_cfg(short)
+    channels, _, side = published.input_size
+    config = {"model_type": "timm", "image_size": side, "num_channels": channels}
+    return ModelSource(
+        id=name,
+        kind="timm",
+        category="vision",
+        family=timm_family(short),
+        task="image-classification",
+        config=config,
+        weights=weights,
+    )
+
+
+def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bool) -> ModelSource:
+    folder = folder.parent if folder.name == "config.json" else folder
+    path = folder / "config.json"
+    if not path.is_file():
+        raise UsageError(
+            f"the folder {folder} holds no config.json.",
+            field="model",
+            remedy="Give a folder that save_pretrained wrote, or one with a config.json alone.",
+        )
+    config = _read_config(path)
+    has_weights = any((folder / file).is_file() for file in _WEIGHT_FILES)
+    if weights == "pretrained" and not has_weights:
+        raise UsageError(
+            f"the folder {folder} holds a config and no weights.",
+            field="weights",
+            remedy=f"Put one of {', '.join(_WEIGHT_FILES[::2])} beside it, or ask for --weights random.",
+        )
+    identity = _identity(folder.resolve().name, config)
+    location = folder if has_weights and weights != "random" else None
+    return _described(identity, "directory", config, location, weights, trust_remote_code)
+
+
+def _identity(folder_name: str, config: dict[str, Any]) -> str:
+    """Return the published id where name and architecture are those of the catalogue, else `local/<folder>`."""
+    published = find(folder_name)
+    if published and all(config.get(key, value) == value for key, value in published.config.items()):
+        return published.id
+    return "local/" + "-".join(folder_name.split())
+
+
+def _hub_source(name: str, weights: WeightChoice, trust_remote_code: bool) -> ModelSource:
+    path = _cached_file(name, "config.json")
+    if path is None:
+        path = _downloaded_config(name)
+    location = None if weights == "random" else _cached_checkpoint(name)
+    return _described(name, "hub", _read_config(path), location, weights, trust_remote_code)
+
+
+def _downloaded_config(name: str) -> Path:
+    problem = hub_problem()
+    if problem:
+        remedy = (
+            f"{problem} Give the path of a folder with its config.json, or connect to the hub once to fill the cache."
+        )
+        raise UnknownModel(name, nearest(name), remedy=remedy)
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        return Path(hf_hub_download(name, "config.json"))
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        remedy = f"The Hugging Face hub has no config for it that can be read ({type(error).__name__})."
+        raise UnknownModel(name, nearest(name), remedy=remedy) from error
+
+
+def _described(
+    identity: str,
+    kind: Literal["directory", "hub"],
+    config: dict[str, Any],
+    location: Path | None,
+    weights: WeightChoice,
+    trust_remote_code: bool,
+) -> ModelSource:
+    family = str(config.get("model_type") or "unknown")
+    class_name = next(iter(config.get("architectures") or ()), None)
+    category, task = _CATEGORY_OF_FAMILY.get(family, "embedding"), None
+    for ending, its_category, its_task in _TASKS:
+        if class_name and class_name.endswith(ending):
+            category, task = its_category, its_task
+    if config.get("is_encoder_decoder") and category in ("embedding", "text_generation"):
+        category, task = "text_to_text", "text2text-generation"
+    return ModelSource(
+        id=identity,
+        kind=kind,
+        category=category,
+        family=family,
+        task=task,
+        class_name=class_name,
+        config=config,
+        location=location,
+        weights=weights,
+        trust_remote_code=trust_remote_code,
+        entry=find(identity),
+    )
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} cannot be read as JSON: {error}.", field="model", remedy="Repair the file or fetch it again."
+        ) from error
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise UsageError(
+            f"{path} is no transformers config: it names no model_type.",
+            field="model",
+            remedy="Add the model_type, such as bert.",
+        )
+    return config
+
+
+def _cached_file(name: str, file: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:
+        # Without the package there is no cache to look in.
+        return None
+    try:
+        found = try_to_load_from_cache(name, file)
+    except HFValidationError as error:
+        raise UnknownModel(name, nearest(name), remedy="It is no valid hub id either.") from error
+    return Path(found) if isinstance(found, str) else None
+
+
+def _cached_checkpoint(name: str) -> Path | None:
+    """Return the cache's folder of a checkpoint whose config and weights both lie there."""
+    for file in _WEIGHT_FILES:
+        found = _cached_file(name, file)
+        if found is not None and (found.parent / "config.json").is_file():
+            return found.parent
+    return None
+
+
+def checkpoint_of(source: ModelSource) -> Path | None:
+    """Return the folder of the source's checkpoint, fetching it from the hub where that is allowed and possible.
+
+    None means random weights; where `pretrained` was asked for and nothing is found it raises instead.
+    """
+    if source.weights != "random" and source.location is not None:
+        return source.location
+    if source.weights == "random" or source.id.startswith(("assay/", "local/")):
+        reachable = "It has no published checkpoint."
+    else:
+        problem = hub_problem()
+        fetched = None if problem else _fetched(source)
+        if fetched is not None:
+            return fetched
+        reachable = problem or "The hub refused it or lost the connection."
+    if source.weights == "pretrained":
+        raise ServiceUnavailable(
+            f"no checkpoint of {source.id} could be loaded. {reachable}",
+            field="weights",
+            remedy="Give the folder of a downloaded checkpoint as the model, or ask for --weights random.",
+        )
+    return None
+
+
+def _fetched(source: ModelSource) -> Path | None:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        raise PartMissing(
+            "fetching a checkpoint needs the package huggingface_hub.",
+            field="weights",
+            remedy="pip install 'assay[runner]'",
+        ) from error
+    patterns = ["config.json", "*.safetensors", "*.safetensors.index.json"]
+    try:
+        folder = Path(snapshot_download(source.id, revision=source.revision, allow_patterns=patterns))
+        if not any((folder / file).is_file() for file in _WEIGHT_FILES):
+            folder = Path(snapshot_download(source.id, revision=source.revision, allow_patterns=["*.json", "*.bin"]))
+    except (HfHubHTTPError, OSError):
+        # Gated, removed or cut off: the caller says so and builds without a checkpoint.
+        return None
+    return folder if any((folder / file).is_file() for file in _WEIGHT_FILES) else None

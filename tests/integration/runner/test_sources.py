@@ -1,0 +1,195 @@
+"""Sources: a checkpoint is loaded where there is one, and what cannot be found says what to do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from domain.configuration import Workload
+from domain.errors import PartMissing, ServiceUnavailable, UnknownModel, UsageError
+from runner.build import NotEnoughMemory, build, build_meta
+from runner.inputs import make_inputs
+from runner.sources import hub_problem, resolve
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch):
+    """No test asks the network: the hub is switched off the way a user would switch it off."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub_problem.cache_clear()
+    yield
+    hub_problem.cache_clear()
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A folder that save_pretrained wrote, with weights unlike any that a seed would give."""
+    built = build(resolve("assay/llama-small", "random"))
+    with torch.no_grad():
+        built.module.model.norm.weight.fill_(0.125)
+    folder = tmp_path / "my llama"
+    built.module.save_pretrained(folder)
+    return folder
+
+
+def test_a_saved_checkpoint_is_loaded_as_pretrained_with_its_own_weights(checkpoint) -> None:
+    source = resolve(str(checkpoint), "auto")
+    built = build(source)
+    assert (built.id, built.family, built.category, built.weights) == (
+        "local/my-llama",
+        "llama",
+        "text_generation",
+        "pretrained",
+    )
+    assert torch.equal(built.module.model.norm.weight, torch.full((128,), 0.125))
+    assert built.notes == ()
+    inputs = make_inputs(built, Workload(mode="inference", sequence_length=8))
+    with torch.inference_mode():
+        assert built.module(**inputs).logits.shape == (1, 8, 8192)
+
+
+def test_the_same_folder_with_random_weights_leaves_the_checkpoint_alone(checkpoint) -> None:
+    built = build(resolve(str(checkpoint), "random"))
+    assert built.weights == "random"
+    assert torch.equal(built.module.model.norm.weight, torch.ones(128))
+
+
+def test_a_config_alone_builds_with_random_weights_and_says_so(checkpoint) -> None:
+    (checkpoint / "model.safetensors").unlink()
+    built = build(resolve(str(checkpoint / "config.json")))
+    assert built.weights == "random"
+    assert "random" in built.notes[0]
+    with pytest.raises(UsageError, match="no weights"):
+        resolve(str(checkpoint), "pretrained")
+
+
+def test_a_broken_checkpoint_is_refused_rather_than_replaced_by_random_weights(checkpoint) -> None:
+    (checkpoint / "model.safetensors").write_bytes(b"not a checkpoint")
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        build(resolve(str(checkpoint)))
+
+
+def test_weights_missing_from_a_checkpoint_are_told(checkpoint) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(checkpoint / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
+    built = build(resolve(str(checkpoint)))
+    assert any("not in the checkpoint" in note for note in built.notes)
+
+
+def test_a_folder_named_and_built_like_a_published_model_is_that_model(tmp_path) -> None:
+    source = resolve("bert-tiny", "random")
+    folder = tmp_path / "bert-tiny"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(source.config))
+    assert resolve(str(folder)).id == "prajjwal1/bert-tiny"
+    (folder / "config.json").write_text(json.dumps({**source.config, "num_hidden_layers": 3}))
+    assert resolve(str(folder)).id == "local/bert-tiny"
+
+
+def test_random_weights_are_the_same_every_time_and_leave_the_callers_seed_alone() -> None:
+    source = resolve("bert-tiny", "random")
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    first = build(source)
+    assert torch.equal(torch.rand(3), expected)
+    second = build(source)
+    assert all(torch.equal(a, b) for a, b in zip(first.module.parameters(), second.module.parameters(), strict=True))
+
+
+def test_a_catalogue_model_without_its_checkpoint_is_built_from_its_config() -> None:
+    built = build(resolve("bert-tiny"))
+    assert (built.weights, built.parameters) == ("random", 4_385_920)
+    assert "HF_HUB_OFFLINE" in built.notes[0]
+
+
+def test_insisting_on_a_checkpoint_that_cannot_be_had_fails_in_one_sentence() -> None:
+    with pytest.raises(ServiceUnavailable, match=r"no checkpoint of prajjwal1/bert-tiny.*HF_HUB_OFFLINE") as caught:
+        build(resolve("bert-tiny", "pretrained"))
+    assert caught.value.remedy
+    with pytest.raises(ServiceUnavailable, match="no published checkpoint"):
+        build(resolve("assay/clip-small", "pretrained"))
+
+
+def test_an_unknown_name_comes_with_the_nearest_ones() -> None:
+    with pytest.raises(UnknownModel) as caught:
+        resolve("bert-bse-uncased")
+    assert caught.value.nearest[0] == "google-bert/bert-base-uncased"
+    assert caught.value.type == "unknown-model"
+
+
+def test_an_unknown_hub_id_says_why_the_hub_was_of_no_help() -> None:
+    with pytest.raises(UnknownModel, match="HF_HUB_OFFLINE"):
+        resolve("nobody/nothing-at-all")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "cannot be read as JSON"), ('{"hidden_size": 3}', "names no model_type")]
+)
+def test_a_config_that_is_none_is_refused(tmp_path, content: str, message: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(UsageError, match=message):
+        resolve(str(tmp_path))
+
+
+def test_an_empty_folder_is_refused_with_what_it_should_hold(tmp_path) -> None:
+    with pytest.raises(UsageError, match=r"no config\.json") as caught:
+        resolve(str(tmp_path))
+    assert "save_pretrained" in caught.value.remedy
+
+
+def test_code_of_a_checkpoint_is_not_run_unless_asked_for(tmp_path) -> None:
+    config = {"model_type": "homemade", "auto_map": {"AutoConfig": "evil.Config"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "evil.py").write_text("raise SystemExit('this code was run')")
+    with pytest.raises(UsageError, match="brings its own code") as caught:
+        build_meta(resolve(str(tmp_path)))
+    assert "--trust-remote-code" in caught.value.remedy
+
+
+def test_a_model_type_nobody_knows_is_refused(tmp_path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "homemade"}')
+    with pytest.raises(UsageError, match="homemade"):
+        build_meta(resolve(str(tmp_path)))
+
+
+def test_weights_have_three_choices() -> None:
+    with pytest.raises(UsageError, match="auto, pretrained, random"):
+        resolve("bert-tiny", "best")
+
+
+def test_what_cannot_fit_into_memory_is_refused_before_it_is_built(tmp_path) -> None:
+    config = {**resolve("assay/llama-small").config, "hidden_size": 1 << 17, "intermediate_size": 1 << 19}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 64}))
+    with pytest.raises(NotEnoughMemory, match="GB of memory are free"):
+        build(resolve(str(tmp_path)))
+
+
+def test_timm_models_are_built_where_timm_is_and_name_its_package_where_it_is_not() -> None:
+    try:
+        import timm  # noqa: F401
+    except (ImportError, RuntimeError):
+        with pytest.raises(PartMissing, match="timm") as caught:
+            resolve("timm/resnet18")
+        assert "pip install timm" in caught.value.remedy
+    else:
+        built = build_meta(resolve("timm/resnet18", "random"))
+        assert built.parameters == 11_689_512
+
+
+def test_finding_a_model_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from runner.sources import resolve; resolve('bert-base-uncased', 'random');"
+        "print([name for name in ('torch', 'transformers') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

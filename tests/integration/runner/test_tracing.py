@@ -1,0 +1,184 @@
+"""Tracing: known FLOPs, weights told from activations, classes by shape, and nothing that depends on luck."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import torch
+from torch import nn
+
+from domain.configuration import Workload
+from domain.models import catalogue
+from domain.payloads import ModelTraced
+from runner.sources import resolve
+from runner.tracing import architecture, record, trace
+
+
+def traced(name: str, **sizes):
+    return trace(resolve(name, "random"), Workload(mode="inference", **sizes))
+
+
+def rows_of(module: nn.Module, *shape: int):
+    with torch.device("meta"):
+        return record(module.to("meta").eval(), (torch.empty(*shape),))
+
+
+def total(data, op_class: str, key: str) -> float:
+    return sum(row[key] * row["count"] for row in data["operators"] if row["class"] == op_class)
+
+
+@pytest.mark.parametrize(
+    ("name", "multiply_accumulates"),
+    [
+        ("vit-base-patch16-224", 17.56e9),
+        ("resnet-50", 4.09e9),
+        ("deit-base-distilled-patch16-224", 17.66e9),
+    ],
+)
+def test_flops_are_twice_the_published_multiply_accumulates(name: str, multiply_accumulates: float) -> None:
+    assert traced(name)["totals"]["flops"] == pytest.approx(2 * multiply_accumulates, rel=0.005)
+
+
+def test_bert_at_128_tokens_is_the_sum_of_its_matrix_products() -> None:
+    data = traced("bert-base-uncased", sequence_length=128)
+    linear = 12 * 2 * 128 * (4 * 768 * 768 + 2 * 768 * 3072) + 2 * 768 * 768
+    attention = 12 * 2 * 2 * 12 * 128 * 128 * 64
+    assert total(data, "mm", "flops") == linear
+    assert total(data, "attention", "flops") == attention
+    assert data["totals"]["flops"] == linear + attention
+
+
+def test_attention_grows_with_the_square_of_the_length_and_weights_not_at_all() -> None:
+    short, long = traced("bert-tiny", sequence_length=64), traced("bert-tiny", sequence_length=128)
+    assert total(long, "attention", "flops") == 4 * total(short, "attention", "flops")
+    assert total(long, "mm", "weight_elements") == total(short, "mm", "weight_elements")
+    assert short["workload"]["sequence_length"] == 64
+
+
+def test_the_batch_asked_for_does_not_change_a_trace() -> None:
+    assert traced("bert-tiny", batch_size=32) == traced("bert-tiny", batch_size=1)
+
+
+def test_a_caller_in_inference_mode_gets_the_same_trace() -> None:
+    expected = traced("resnet-50")
+    with torch.inference_mode():
+        assert traced("resnet-50") == expected
+
+
+def test_every_weight_of_a_network_that_uses_each_once_is_read_once() -> None:
+    data = traced("resnet-50")
+    statistics_of_norms = 2 * 26_560
+    assert data["totals"]["parameters"] == 25_557_032
+    assert data["totals"]["weight_elements"] == 25_557_032 + statistics_of_norms
+
+
+def test_convolutions_are_told_apart_by_groups_and_kernel() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(8, 16, 3, padding=1, bias=False),
+        nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False),
+        nn.Conv2d(16, 32, 5, padding=2, stride=2, groups=4, bias=False),
+        nn.Conv2d(32, 8, 1, bias=False),
+    )
+    rows, _ = rows_of(network, 1, 8, 10, 10)
+    assert [row["class"] for row in rows] == ["conv", "depthwise", "grouped", "conv1x1"]
+    assert [row["inner"] for row in rows] == [72, 9, 100, 32]
+    assert [(row["kernel"], row["stride"], row["groups"]) for row in rows] == [
+        (3, 1, 1),
+        (3, 1, 16),
+        (5, 2, 4),
+        (1, 1, 1),
+    ]
+    assert [row["flops"] for row in rows] == [2 * 100 * 16 * 72, 2 * 100 * 16 * 9, 2 * 25 * 32 * 100, 2 * 25 * 8 * 32]
+    assert [row["weight_elements"] for row in rows] == [16 * 72, 16 * 9, 32 * 100, 8 * 32]
+    assert [row["read_elements"] for row in rows] == [800, 1600, 1600, 800]
+
+
+def test_a_transposed_convolution_costs_what_it_spreads() -> None:
+    rows, _ = rows_of(nn.ConvTranspose2d(4, 6, 2, stride=2, bias=False), 1, 4, 5, 5)
+    assert rows[0]["flops"] == 2 * (4 * 25) * 6 * 4
+
+
+def test_identical_calls_are_counted_and_not_repeated() -> None:
+    rows, totals = rows_of(nn.Sequential(*[nn.Linear(16, 16, bias=False) for _ in range(5)]), 4, 16)
+    assert len(rows) == 1
+    assert (rows[0]["class"], rows[0]["count"], rows[0]["flops"]) == ("mm", 5, 2 * 4 * 16 * 16)
+    assert totals["operators"] == 5
+    assert totals["flops"] == 5 * rows[0]["flops"]
+
+
+def test_an_embedding_reads_the_rows_it_takes_and_not_the_table() -> None:
+    with torch.device("meta"):
+        rows, _ = record(nn.Embedding(10_000, 32), (torch.zeros(1, 7, dtype=torch.long),))
+    assert rows[0]["class"] == "embedding"
+    assert (rows[0]["read_elements"], rows[0]["weight_elements"]) == (7 + 7 * 32, 0)
+
+
+def test_what_follows_from_weights_alone_does_not_grow_with_the_batch() -> None:
+    class Standardized(nn.Linear):
+        def forward(self, x):
+            weight = (self.weight - self.weight.mean()) * 2
+            return nn.functional.linear(x, weight)
+
+    rows, _ = rows_of(Standardized(8, 8, bias=False), 1, 8)
+    product = next(row for row in rows if row["class"] == "mm")
+    others = [row for row in rows if row["class"] != "mm"]
+    assert (product["read_elements"], product["weight_elements"]) == (8, 64)
+    assert others
+    assert all(row["read_elements"] == 0 and row["write_elements"] == 0 for row in others)
+
+
+def test_peak_activations_are_what_lives_at_the_same_time() -> None:
+    class Residual(nn.Module):
+        def forward(self, x):
+            kept = torch.cat([x, x])
+            return kept + torch.relu(kept)
+
+    _, totals = rows_of(Residual(), 100)
+    assert totals["peak_activation_elements"] == 100 + 3 * 200
+
+
+def test_attention_is_given_back_when_tracing_ends_even_by_an_error() -> None:
+    original = nn.functional.scaled_dot_product_attention
+
+    class Broken(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        rows_of(Broken(), 1)
+    assert nn.functional.scaled_dot_product_attention is original
+
+
+def test_an_architecture_has_one_name_at_every_size_and_another_has_another() -> None:
+    default, longer = traced("bert-tiny"), traced("bert-tiny", sequence_length=256)
+    assert default["model"]["architecture"] == longer["model"]["architecture"] == architecture(resolve("bert-tiny"))
+    assert default["operators"] != longer["operators"]
+    assert traced("all-minilm-l6-v2")["model"]["architecture"] != default["model"]["architecture"]
+    assert len(default["model"]["architecture"]) == 64
+
+
+@pytest.mark.parametrize("model", catalogue(), ids=lambda model: model.id)
+def test_every_model_of_the_catalogue_gives_a_valid_event(model) -> None:
+    data = traced(model.id)
+    event = msgspec.convert(data, ModelTraced)
+    assert event.model.id == model.id
+    assert data["totals"]["flops"] > 0
+    assert len(msgspec.json.encode(data)) < 64 * 1024
+    multiplied = sum(row["weight_elements"] * row["count"] for row in data["operators"])
+    assert multiplied >= 0.05 * data["totals"]["parameters"]
+    for row in data["operators"]:
+        assert row["flops"] == 0 or row["class"] in (
+            "conv",
+            "conv1x1",
+            "depthwise",
+            "grouped",
+            "mm",
+            "bmm",
+            "attention",
+        )
+
+
+def test_a_seven_billion_parameter_model_is_traced_in_little_memory() -> None:
+    data = traced("llava-1.5-7b-hf")
+    assert data["model"]["parameters"] == 7_063_427_072
+    assert data["totals"]["flops"] > 2 * 6e9 * 704
