@@ -1,0 +1,1 @@
+"""From tables to answers: features, training, evaluation, calibration, recommendation. Never imports torch."""

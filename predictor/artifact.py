@@ -1,0 +1,155 @@
+"""The artifact: trees as LightGBM text and a card as JSON in one JSON document, named by the digest of its bytes.
+
+Nothing in it is ever executed: no pickles. Bytes that do not match their digest are refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.errors import CorruptArtifact
+from predictor.calibration import Calibration
+from predictor.conformal import Widths
+from predictor.coverage import Coverage
+from predictor.features import FEATURES, FEATURES_VERSION
+from predictor.training import Trees
+
+__all__ = ["ARTIFACT_KIND", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
+
+ARTIFACT_KIND = "predictor"
+FORMAT = 1
+_REMEDY = "Restore it, or train again: assay train."
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Log residuals about a base: their centre, the spread of devices and that of the models on one device."""
+
+    centre: float
+    between: float
+    within: float
+
+
+class MemoryOverhead(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured peak memory less the estimate of weights and activations: median and 90 % reach about it, in bytes."""
+
+    offset_bytes: float
+    reach_bytes: float
+    rows: int
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a predictor but its trees."""
+
+    name: str
+    rows: int
+    position: int
+    features_version: int
+    features: list[str]
+    coverage: Coverage
+    widths: Widths
+    spreads: dict[str, Spread]
+    """By base (`trees`, `roofline`): how measurements lie about it."""
+    newest_version: dict[str, str] = {}
+    """Newest runtime version that trained, by platform: what predictions are for where nothing says otherwise."""
+    calibrations: list[Calibration] = []
+    memory: dict[str, MemoryOverhead] = {}
+    """What a runtime needs beside weights and activations, by `platform/runtime`."""
+    scores: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    limits: list[str] = []
+    trees_from: str = "shipped"
+    """`shipped`, or `log` where the trees were fitted on this log."""
+
+
+class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A card with its trees; `digest` names the bytes it came from."""
+
+    card: Card
+    trees: Trees
+    digest: str
+
+
+def encode(card: Card, trees: Trees) -> tuple[bytes, str]:
+    """Return the bytes of an artifact and their digest; the same card and trees give the same bytes."""
+    document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": trees.texts}
+    content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return content, digest_of(content)
+
+
+def digest_of(content: bytes) -> str:
+    """Return `sha256:<hex>` of the bytes."""
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def decode(content: bytes, digest: str) -> Predictor:
+    """Return the predictor in an artifact's bytes.
+
+    Raises CorruptArtifact where the bytes are not those the digest names, or are of a form this version cannot use.
+    """
+    if digest_of(content) != digest:
+        raise CorruptArtifact("the predictor's bytes do not match their digest.", field="digest", remedy=_REMEDY)
+    try:
+        document = json.loads(content)
+        card = msgspec.convert(document["card"], Card)
+        texts = dict(document["trees"])
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        raise CorruptArtifact(f"not a predictor: {error}.", field="digest", remedy=_REMEDY) from error
+    if card.features_version != FEATURES_VERSION or tuple(card.features) != FEATURES:
+        raise CorruptArtifact(
+            f"made for features version {card.features_version}, this is {FEATURES_VERSION}.",
+            field="digest",
+            remedy="Train again: assay train.",
+        )
+    return Predictor(card=card, trees=Trees(texts), digest=digest)
+
+
+def write_folder(folder: Path, card: Card, trees: Trees) -> str:
+    """Write an artifact as files that are kept in a repository: one gzip a model, the card readable. Return its digest."""
+    content, digest = encode(card, trees)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in trees.texts.items():
+        with (folder / f"model_{name}.txt.gz").open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+            packed.write(text.encode())
+    document = json.loads(content)
+    document["models"] = sorted(document.pop("trees"))
+    document["digest"] = digest
+    (folder / "card.json").write_text(_readable(document) + "\n")
+    return digest
+
+
+def _readable(document: dict[str, Any]) -> str:
+    """One member a line at the first two levels, so that a change can be read as a difference."""
+    lines = json.dumps(document, sort_keys=True, indent=1)
+    return lines if len(lines) < 100_000 else json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def read_folder(folder: Traversable) -> Predictor:
+    """Return the predictor in a folder that `write_folder` wrote; raises CorruptArtifact."""
+    try:
+        document = json.loads(folder.joinpath("card.json").read_bytes())
+        digest = document.pop("digest")
+        names = document.pop("models")
+        document["trees"] = {
+            name: gzip.decompress(folder.joinpath(f"model_{name}.txt.gz").read_bytes()).decode() for name in names
+        }
+        content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except (OSError, EOFError, ValueError, KeyError) as error:
+        raise CorruptArtifact(
+            f"the shipped predictor cannot be read: {error}.", field="digest", remedy=_REMEDY
+        ) from error
+    return decode(content, digest)
+
+
+@cache
+def load_shipped() -> Predictor:
+    """Return the predictor that comes with the package; read once."""
+    return read_folder(files("predictor").joinpath("prior"))

@@ -1,0 +1,251 @@
+"""Make a predictor: from a table of rows, or from another predictor's trees and the calibrations of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from domain.roofline import memory_estimate
+from predictor.artifact import Card, MemoryOverhead, Predictor, Spread, encode
+from predictor.calibration import Calibration, calibrate
+from predictor.conformal import Widths
+from predictor.coverage import coverage_of
+from predictor.dataset import Row, SoftwareKey, by_software, minor_version
+from predictor.evaluation import HeldOut, hold_out, summarise
+from predictor.features import FEATURES, FEATURES_VERSION, version_number
+from predictor.traces import TraceBook
+from predictor.training import LEARNERS, Learner, SpecOf, Table, Trees, fit_trees, tabulate
+
+__all__ = ["LIGHT", "Needs", "Trained", "build_from_table", "train"]
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log must hold before it gets trees of its own; with less the base's are kept and calibrated.
+
+    With 400 architectures a new one was predicted with 11 % error, with 100 with 17 %. A software configuration with
+    fewer than `architectures_each` does not train trees; it is calibrated.
+    """
+
+    rows: int = 5000
+    architectures: int = 400
+    architectures_each: int = 100
+
+
+ENOUGH = Needs()
+LIGHT = (Learner(objective="l2", trees=200, learning_rate=0.1, leaves=31, rows_per_leaf=20, feature_share=0.5),)
+"""What the held-out errors of a log's own trees are measured with: a little worse than the trees, so a little wide."""
+
+
+class Trained(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A predictor, its bytes, and the data of its `assay.predictor.trained.v1` event."""
+
+    predictor: Predictor
+    content: bytes
+    event_data: dict[str, Any]
+
+
+def train(
+    rows: Sequence[Row],
+    book: TraceBook,
+    spec_of: SpecOf,
+    base: Predictor,
+    *,
+    position: int = 0,
+    needs: Needs = ENOUGH,
+    learners: Sequence[Learner] = LEARNERS,
+) -> Trained:
+    """Return the predictor that a log's rows give.
+
+    With enough traced rows and architectures the trees are fitted on them; otherwise the
+    base's trees stay, and the card's limits say how much is missing. Either way each software configuration that the
+    trees do not know is calibrated from its own rows.
+    """
+    table = tabulate(rows, book, spec_of)
+    broad = _broad(table, needs)
+    architectures = {table.traces[index].architecture for index in np.flatnonzero(broad)}
+    if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
+        card, trees = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
+        card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
+    else:
+        missing = (
+            f"trees of its own need {max(0, needs.rows - int(broad.sum()))} more traced rows and "
+            f"{max(0, needs.architectures - len(architectures))} more architectures; the base's are kept"
+        )
+        card = msgspec.structs.replace(base.card, position=position, limits=[*base.card.limits, missing])
+        trees = base.trees
+    card = msgspec.structs.replace(
+        card,
+        calibrations=calibrations_of(table, card, trees),
+        memory=memory_overheads(table),
+        data={**card.data, "log": {"rows": len(table), "left_out": table.dropped, "position": position}},
+    )
+    return finish(card, trees)
+
+
+def finish(card: Card, trees: Trees) -> Trained:
+    """Return the card and trees as an artifact with its event's data."""
+    content, digest = encode(card, trees)
+    brief = {
+        "name": card.name,
+        "trees_from": card.trees_from,
+        "rows": card.rows,
+        "calibrations": [
+            {
+                "software": list(one.software),
+                "base": one.base,
+                "models": one.models,
+                "rows": one.rows,
+                "error": one.error,
+            }
+            for one in card.calibrations
+        ],
+        "widths": msgspec.to_builtins(card.widths),
+        "scores": card.scores,
+        "limits": card.limits,
+        "data": card.data,
+    }
+    return Trained(
+        predictor=Predictor(card=card, trees=trees, digest=digest),
+        content=content,
+        event_data={"digest": digest, "position": card.position, "card": brief},
+    )
+
+
+def _broad(table: Table, needs: Needs) -> Any:
+    """Which rows belong to a software configuration with enough architectures to train trees."""
+    chosen = np.zeros(len(table), dtype=bool)
+    for members in by_software(table.rows).values():
+        if len({table.traces[index].architecture for index in members}) >= needs.architectures_each:
+            chosen[members] = True
+    return chosen
+
+
+def build_from_table(
+    table: Table,
+    spec_of: SpecOf,
+    *,
+    learners: Sequence[Learner] = LEARNERS,
+    checks: Sequence[Learner] = LEARNERS,
+    shots: Sequence[int] = (0,),
+) -> tuple[Card, Trees]:
+    """Fit trees on a table and measure them on held-out groups; the card holds widths, spreads and scores."""
+    held = {split: hold_out(table, split, learners=checks) for split in ("random", "architecture", "family")}
+    scores = {split: summarise(table, one, split, "throughput", 0) for split, one in held.items()}
+    levels: dict[str, tuple[Any, Sequence[Any] | None]] = {
+        "interpolation": (held["random"].errors, None),
+        "new_architecture": (held["architecture"].errors, None),
+        "new_family": (held["family"].errors, held["family"].groups.tolist()),
+    }
+    devices = None
+    if len({row.hardware for row in table.rows}) > 1:
+        for count in shots:
+            one = hold_out(table, "hardware", shots=count, learners=checks)
+            scores[f"hardware-{count}"] = summarise(table, one, "hardware", "throughput", count)
+            if count == 0:
+                devices = one
+                levels["new_hardware"] = (one.errors, one.groups.tolist())
+    card = Card(
+        name="prior",
+        rows=len(table),
+        position=0,
+        features_version=FEATURES_VERSION,
+        features=list(FEATURES),
+        coverage=coverage_of(table, spec_of),
+        widths=Widths.fitted(levels),
+        spreads={"trees": _tree_spread(table, devices, held["family"]), "roofline": roofline_spread(table)},
+        newest_version=_newest_versions(table),
+        scores={name: _short(one) for name, one in scores.items()},
+        data={"rows": len(table), "left_out": table.dropped},
+    )
+    return card, fit_trees(table.values, table.residual, learners=learners)
+
+
+def _newest_versions(table: Table) -> dict[str, str]:
+    versions: dict[str, list[str]] = {}
+    for row in table.rows:
+        versions.setdefault(row.platform, []).append(minor_version(row.runtime_version))
+    return {name: max(found, key=version_number) for name, found in sorted(versions.items())}
+
+
+def _short(answer: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation for the card: of families only the error."""
+    families = {name: {"rows": one["rows"], "mape": one["mape"]} for name, one in answer["by_family"].items()}
+    kept = {**answer, "by_family": families if answer["split"] == "family" else {}}
+    kept.pop("left_out")
+    return kept
+
+
+def _tree_spread(table: Table, devices: HeldOut | None, families: HeldOut) -> Spread:
+    """Devices lie about the trees as held-out ones did; models of a device as held-out families did."""
+    within = float(np.std(families.errors))
+    if devices is None:
+        return Spread(centre=0.0, between=round(within, 6), within=round(within, 6))
+    rows = [table.rows[index] for index in devices.index]
+    groups = by_software(rows).values()
+    means = [float(np.mean(devices.errors[members])) for members in groups]
+    return Spread(centre=0.0, between=round(float(np.sqrt(np.mean(np.square(means)))), 6), within=round(within, 6))
+
+
+def roofline_spread(table: Table) -> Spread:
+    """How measured times lie about the plain roofline, over the software configurations of a table."""
+    groups = [table.residual[members] for members in by_software(table.rows).values()]
+    means = np.array([group.mean() for group in groups])
+    within = np.concatenate([group - group.mean() for group in groups])
+    centre = float(np.median(means))
+    return Spread(
+        centre=round(centre, 6),
+        between=round(float(np.sqrt(np.mean((means - centre) ** 2))), 6),
+        within=round(float(np.std(within)), 6),
+    )
+
+
+def calibrations_of(table: Table, card: Card, trees: Trees) -> list[Calibration]:
+    """Return the calibrations of the software configurations that did not train the trees, by name."""
+    found: list[Calibration] = []
+    for software, members in sorted(by_software(table.rows).items()):
+        if software[0] in card.coverage.hardware and card.coverage.knows_software(*software[1:5]):
+            continue
+        part = table.take(members)
+        found.append(_calibrated(software, "roofline", part, part.residual, card))
+        if card.coverage.near_software(*software[1:4]):
+            about_trees = part.residual - trees.predict(part.values)
+            found.append(_calibrated(software, "trees", part, about_trees, card))
+    return found
+
+
+def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, card: Card) -> Calibration:
+    spread = card.spreads[base]
+    # A device's distance from the plain roofline is not known beforehand as it is from the trees: shrink to the centre.
+    one = calibrate(
+        software,
+        base,
+        residual - spread.centre,
+        part.balance,
+        [row.model for row in part.rows],
+        between=max(spread.between, 0.5) if base == "roofline" else spread.between,
+        within=spread.within,
+        categories=[trace.category for trace in part.traces if trace.category],
+        evidence=[row.event_id for row in part.rows if row.event_id][-20:],
+    )
+    fit = msgspec.structs.replace(one.fit, offset=round(one.fit.offset + spread.centre, 9))
+    return msgspec.structs.replace(one, fit=fit)
+
+
+def memory_overheads(table: Table) -> dict[str, MemoryOverhead]:
+    """Return what each runtime needs beside weights and activations, from rows with a measured peak."""
+    beside: dict[str, list[float]] = {}
+    for row, trace in zip(table.rows, table.traces, strict=True):
+        estimate = memory_estimate(trace.totals, precision=row.precision, batch_size=row.batch_size, mode=row.mode)
+        if estimate is not None and row.peak_memory_bytes:
+            beside.setdefault(f"{row.platform}/{row.runtime}", []).append(row.peak_memory_bytes - estimate.total_bytes)
+    return {
+        name: MemoryOverhead(
+            offset_bytes=float(round(np.median(values))),
+            reach_bytes=float(round(np.quantile(np.abs(np.array(values) - np.median(values)), 0.9))),
+            rows=len(values),
+        )
+        for name, values in sorted(beside.items())
+    }

@@ -1,0 +1,158 @@
+"""What could be run where: configurations that nobody measured, worth a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from domain.hardware import HardwareSpec
+from domain.roofline import Limits, limits_of
+from predictor.artifact import Card
+from predictor.calibration import Calibration
+from predictor.dataset import minor_version
+from predictor.question import DEFAULT_BATCH_SIZES, Question
+
+__all__ = ["CalibrationIndex", "Candidate", "Exclusion", "candidates"]
+
+USUAL_PRECISIONS = ("fp32", "bf16", "fp16", "amp-fp16")
+"""Narrower precisions change the outputs: they are candidates where they were measured or are asked for."""
+ASKED_ONLY_PLATFORMS = ("wasm", "webgpu", "webnn", "other")
+RUNTIMES = {"openvino": "openvino", "qnn": "onnxruntime-qnn", "wasm": "onnxruntime-web", "webgpu": "onnxruntime-web"}
+
+
+class Exclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """What was left out of an answer, by which rule, with its figures or events."""
+
+    hardware: str
+    platform: str | None
+    rule: str
+    precision: str | None = None
+    batch_size: int | None = None
+    detail: str | None = None
+    evidence: tuple[str, ...] = ()
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration to predict; `calibration` is that of its device and software, where there is one."""
+
+    spec: HardwareSpec
+    limits: Limits
+    platform: str
+    precision: str
+    batch_size: int
+    runtime: str
+    compiled: bool
+    runtime_version: str
+    calibrations: tuple[Calibration, ...] = ()
+
+    @property
+    def cell(self) -> tuple[str, str, str, int]:
+        """What a measured configuration stands in the place of."""
+        return (self.spec.id, self.platform, self.precision, self.batch_size)
+
+
+class CalibrationIndex:
+    """Calibrations by device, platform and precision; the plainest and newest software of each first."""
+
+    def __init__(self, calibrations: Iterable[Calibration]) -> None:
+        self._by_cell: dict[tuple[str, str, str], dict[tuple[str, bool, bool, str], list[Calibration]]] = {}
+        for one in calibrations:
+            hardware, platform, runtime, precision, compiled, channels_last, version = one.software
+            cell = self._by_cell.setdefault((hardware, platform, precision), {})
+            cell.setdefault((runtime, compiled, channels_last, version), []).append(one)
+
+    def best(self, hardware: str, platform: str, precision: str) -> tuple[Calibration, ...]:
+        """Return the calibrations (one a base) of the software that answers speak of, or none."""
+        cell = self._by_cell.get((hardware, platform, precision), {})
+        if not cell:
+            return ()
+        software = max(cell, key=lambda key: (not key[1], not key[2], _version_key(key[3]), key[0]))
+        return tuple(sorted(cell[software], key=lambda one: one.base))
+
+
+def _version_key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
+
+
+def candidates(
+    question: Question,
+    specs: Sequence[HardwareSpec],
+    card: Card,
+    measured: Iterable[tuple[str, str, int | None]],
+) -> tuple[list[Candidate], list[Exclusion]]:
+    """Return what to predict, and what cannot be for want of figures.
+
+    `measured` lists (platform, precision, batch size) of the model's measured configurations, which are candidates on
+    other devices as well.
+    """
+    seen = list(measured)
+    narrow = {precision for _, precision, _ in seen}
+    platforms_seen = {platform for platform, _, _ in seen}
+    batches = question.batch_sizes or sorted(
+        {*DEFAULT_BATCH_SIZES, *(batch for _, _, batch in seen if batch is not None)}
+    )
+    index = CalibrationIndex(card.calibrations)
+    found: list[Candidate] = []
+    excluded: list[Exclusion] = []
+    for spec in specs:
+        for platform in _platforms(spec, question, platforms_seen):
+            for precision in _precisions(spec, platform, question, narrow, card):
+                limits = limits_of(spec, precision, platform)
+                if limits is None:
+                    excluded.append(
+                        Exclusion(
+                            hardware=spec.id,
+                            platform=platform,
+                            rule="no specification",
+                            precision=precision,
+                            detail="peak or memory bandwidth at this precision is not known",
+                        )
+                    )
+                    continue
+                calibrations = index.best(spec.id, platform, precision)
+                runtime, compiled, version = _software(spec, platform, precision, calibrations, card)
+                found.extend(
+                    Candidate(
+                        spec=spec,
+                        limits=limits,
+                        platform=platform,
+                        precision=precision,
+                        batch_size=batch,
+                        runtime=runtime,
+                        compiled=compiled,
+                        runtime_version=version,
+                        calibrations=calibrations,
+                    )
+                    for batch in batches
+                )
+    return found, excluded
+
+
+def _platforms(spec: HardwareSpec, question: Question, seen: set[str]) -> list[str]:
+    if question.platform:
+        return [platform for platform in question.platform if platform in spec.platforms]
+    return [platform for platform in spec.platforms if platform not in ASKED_ONLY_PLATFORMS or platform in seen]
+
+
+def _precisions(spec: HardwareSpec, platform: str, question: Question, seen: set[str], card: Card) -> list[str]:
+    able = set(spec.platforms.get(platform, ())) or {"fp32"}
+    if "fp16" in able and card.coverage.near_software(platform, "torch", "amp-fp16"):
+        able.add("amp-fp16")
+    if question.precision:
+        return [precision for precision in question.precision if precision in able or precision.startswith("amp-")]
+    return sorted(precision for precision in able if precision in USUAL_PRECISIONS or precision in seen)
+
+
+def _software(
+    spec: HardwareSpec, platform: str, precision: str, calibrations: tuple[Calibration, ...], card: Card
+) -> tuple[str, bool, str]:
+    """The software that a prediction is for: what was calibrated, else eager, else what the trees know."""
+    if calibrations:
+        _, _, runtime, _, compiled, _, version = calibrations[0].software
+        return runtime, compiled, version
+    runtime = RUNTIMES.get(platform, "torch")
+    known = card.coverage
+    eager = known.knows_software(platform, runtime, precision, False)
+    compiled = not eager and known.knows_software(platform, runtime, precision, True) and known.knows_maker(spec)
+    return runtime, compiled, minor_version(card.newest_version.get(platform, ""))

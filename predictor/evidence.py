@@ -1,0 +1,132 @@
+"""What the log says about a model: its measured and imported configurations, as options."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from predictor.option import SIZE_NAMES, Option, Sizes
+
+__all__ = ["chosen_sizes", "options_from_rows"]
+
+Record = Mapping[str, Any]
+
+
+def chosen_sizes(rows: Sequence[Record], asked: Sizes, usual: Sizes) -> Sizes:
+    """Return the one set of sizes that an answer is about.
+
+    Of what was measured and agrees with what is asked: the model's usual sizes, else the most measured; where nothing
+    was, the asked with the usual ones in the gaps. Rows of other sizes are other workloads and are never mixed in.
+    """
+    found: Counter[Sizes] = Counter()
+    for row in rows:
+        sizes = Sizes(**{name: row.get(name) for name in SIZE_NAMES})
+        if agrees(sizes, asked):
+            found[sizes] += 1
+    filled = {**usual.stated(), **asked.stated()}
+    if not found:
+        return Sizes(**filled)
+    return max(found, key=lambda sizes: (sizes.stated() == filled, found[sizes], repr(sizes)))
+
+
+def agrees(sizes: Sizes, asked: Sizes) -> bool:
+    """Whether the sizes have every one that is asked."""
+    stated = sizes.stated()
+    return all(stated.get(name) == value for name, value in asked.stated().items())
+
+
+def options_from_rows(rows: Iterable[Record], sizes: Sizes, percentile: str) -> list[Option]:
+    """Return one option a configuration: measured before imported, valid before suspect, all its runs as evidence.
+
+    Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval.
+    """
+    groups: dict[str, list[Record]] = {}
+    for row in rows:
+        if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid":
+            continue
+        if Sizes(**{name: row.get(name) for name in SIZE_NAMES}) == sizes:
+            groups.setdefault(row["configuration"], []).append(row)
+    return [_option(group, percentile) for group in groups.values()]
+
+
+def _option(group: list[Record], percentile: str) -> Option:
+    measured = [row for row in group if row["origin"] == "measured"]
+    runs = measured or group
+    valid = [row for row in runs if row.get("verdict") in ("valid", None)]
+    runs = sorted(valid or runs, key=lambda row: row["position"])
+    newest = runs[-1]
+    latency, is_mean = _latency(newest, percentile)
+    low, high = _interval(runs, percentile)
+    throughput = newest.get("throughput_per_s")
+    if throughput is None and latency and newest.get("batch_size"):
+        throughput = newest["batch_size"] / latency * 1e3
+    basis = newest["origin"]
+    return Option(
+        hardware=newest["hardware_id"],
+        platform=newest["platform"],
+        precision=newest.get("precision") or "unknown",
+        batch_size=newest.get("batch_size"),
+        basis=basis,
+        origin=basis,
+        latency_ms=latency,
+        low_ms=low,
+        high_ms=high,
+        covered=low is not None,
+        is_mean=is_mean,
+        throughput_per_s=throughput,
+        peak_memory_bytes=newest.get("device_memory_bytes") or newest.get("peak_memory_bytes"),
+        energy_j=newest.get("energy_j"),
+        runtime=newest.get("runtime_name"),
+        runtime_version=newest.get("runtime_version"),
+        compiled=bool(newest.get("compiled")),
+        layout=newest.get("layout"),
+        count=int(newest.get("hardware_count") or 1),
+        n=newest.get("latency_n"),
+        runs=len(runs),
+        verdict=newest.get("verdict"),
+        evidence=tuple(str(row["event_id"]) for row in reversed(runs)),
+        why=_why(newest, len(runs), is_mean),
+        key=newest["configuration"],
+        position=int(newest["position"]),
+    )
+
+
+def _latency(row: Record, percentile: str) -> tuple[float | None, bool]:
+    """The percentile; a mean only in the place of a median, and said so."""
+    value = row.get(f"latency_{percentile}_ms")
+    if value is None and percentile == "p50":
+        value = row.get("latency_mean_ms")
+        if value is None and row.get("throughput_per_s") and row.get("batch_size"):
+            value = row["batch_size"] / row["throughput_per_s"] * 1e3
+        return value, value is not None
+    return value, False
+
+
+def _interval(runs: list[Record], percentile: str) -> tuple[float | None, float | None]:
+    """From the lowest to the highest end over the runs: a run's confidence interval, or the runs' own spread."""
+    lows: list[float] = []
+    highs: list[float] = []
+    for row in runs:
+        low, high = row.get("latency_p50_ci95_low_ms"), row.get("latency_p50_ci95_high_ms")
+        if percentile == "p50" and low is not None and high is not None:
+            lows.append(low)
+            highs.append(high)
+        elif len(runs) > 1 and (value := _latency(row, percentile)[0]) is not None:
+            lows.append(value)
+            highs.append(value)
+    return (min(lows), max(highs)) if lows else (None, None)
+
+
+def _why(row: Record, runs: int, is_mean: bool) -> str:
+    times = "once" if runs == 1 else f"in {runs} runs"
+    told = f"measured here {times}" if row["origin"] == "measured" else f"imported, reported {times}"
+    if row["origin"] == "imported" and row.get("provenance_source"):
+        told += f" by {row['provenance_source']}"
+    if row.get("platform_asked") not in (None, row["platform"]):
+        told += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
+    if is_mean:
+        told += "; the mean stands in for the median"
+    if row.get("verdict") == "suspect":
+        told += "; suspect"
+    return told

@@ -1,0 +1,234 @@
+"""Read what an answer needs from the tables, all of it at one position of the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from domain import hardware as catalogue
+from domain import models
+from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
+from domain.hardware import HardwareSpec
+from domain.vocabulary import PLATFORMS, PRECISIONS
+from ingest.projection import Tables
+from predictor.artifact import Predictor
+from predictor.evidence import agrees, chosen_sizes
+from predictor.option import SIZE_NAMES, Sizes
+from predictor.question import Question
+from predictor.recommendation import Known
+from predictor.traces import Trace, trace_from_data
+
+__all__ = ["Devices", "known_at", "trace_from_row"]
+
+
+class Devices:
+    """Hardware as known at a position: the catalogue, and what runners described."""
+
+    def __init__(self, tables: Tables) -> None:
+        """Read the described devices."""
+        self._rows = {row["hardware_id"]: row for row in tables.hardware().to_pylist()}
+        self._specs: dict[str, HardwareSpec | None] = {}
+
+    def spec(self, name: str) -> HardwareSpec | None:
+        """Return the spec of a canonical id: what was described, with the catalogue in its gaps; None if unknown."""
+        if name not in self._specs:
+            self._specs[name] = self._read(name)
+        return self._specs[name]
+
+    def _read(self, name: str) -> HardwareSpec | None:
+        packaged = catalogue.find(name)
+        row = self._rows.get(name)
+        if row is None or not row["described"]:
+            return packaged if packaged is None or packaged.id == name else msgspec.structs.replace(packaged, id=name)
+        described = catalogue.spec_from_event(
+            {
+                "hardware": {"id": name, "kind": row["hardware_kind"], "count": row["hardware_count"] or 1},
+                "name": row["name"],
+                "vendor": row["vendor"],
+                "platforms": json.loads(row["platforms"] or "[]"),
+                "spec": json.loads(row["spec"]) if row["spec"] else None,
+            }
+        )
+        return described if packaged is None else catalogue.fill(described, packaged)
+
+    @property
+    def own(self) -> list[str]:
+        """Devices that a runner of ours described or measured on, by id."""
+        return sorted(name for name, row in self._rows.items() if row["described"] or row["measured"])
+
+    @property
+    def known(self) -> list[str]:
+        """Every device of the catalogue and of the log, by id."""
+        return sorted({*catalogue.catalogue(), *self._rows})
+
+
+def trace_from_row(row: Mapping[str, Any]) -> Trace:
+    """Return the trace in a row of the view `traces`."""
+    return trace_from_data(
+        {
+            "model": {
+                "id": row["model_id"],
+                "family": row["family"],
+                "category": row["category"],
+                "architecture": row["architecture"],
+                "parameters": row["parameters"],
+            },
+            "workload": {
+                "mode": row["mode"],
+                "image_size": row["image_size"],
+                "sequence_length": row["sequence_length"],
+            },
+            "operators": json.loads(row["operators"]),
+            "totals": json.loads(row["totals"]),
+        }
+    )
+
+
+def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Sequence[str]) -> Known:
+    """Return what is known for a question.
+
+    Raises UnknownModel, UnknownHardware, UnknownPlatform or UsageError for names that nobody knows, and TraceNeeded
+    where the model was neither measured nor traced at the sizes asked for.
+    """
+    model = tables.resolve_model(question.model)
+    rows = tables.measurements(model=model, mode=question.mode).to_pylist()
+    found = [row for row in tables.traces(model=model).to_pylist() if row["phase"] in (None, "forward")]
+    _check_names(question, rows)
+    if not rows and not found and not _is_known(tables, model):
+        raise UnknownModel(question.model, models.nearest(question.model), field="model")
+    asked = Sizes(sequence_length=question.sequence_length, image_size=question.image_size)
+    sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], asked, _usual(model, found))
+    trace = _trace_at(found, sizes)
+    evidence = any(row["origin"] != "simulated" for row in rows)
+    if trace is None and not evidence:
+        raise _trace_needed(question, model, found)
+    devices = Devices(tables)
+    specs, unspecified = _specs(tables, question, devices)
+    recorded = tables.recorded_at()
+    return Known(
+        model=model,
+        position=tables.position,
+        time=None if recorded is None else recorded.isoformat().replace("+00:00", "Z"),
+        rows=rows,
+        trace=trace,
+        sizes=sizes,
+        specs=specs,
+        unspecified=unspecified,
+        restricted=question.hardware != "all",
+        failures=_failures(tables, model),
+        prices=_prices(tables),
+        own=devices.own,
+        predictor=predictor,
+        notes=notes,
+    )
+
+
+def _is_known(tables: Tables, model: str) -> bool:
+    return models.find(model) is not None or tables.models(model=model).num_rows > 0
+
+
+def _trace_needed(question: Question, model: str, found: Sequence[Mapping[str, Any]]) -> TraceNeeded:
+    size = ""
+    if question.sequence_length is not None:
+        size += f" --sequence-lengths {question.sequence_length}"
+    there = " at these sizes" if found else ""
+    return TraceNeeded(
+        f"{model} was not measured, and it has no operator trace{there} to predict from.",
+        field="model",
+        remedy=f"Trace and measure it where torch is installed: assay bench {model}{size}",
+    )
+
+
+def _usual(model: str, found: Sequence[Mapping[str, Any]]) -> Sizes:
+    """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's."""
+    entry = models.find(model)
+    category = entry.category if entry is not None else (found[0]["category"] if found else None)
+    usual = msgspec.structs.asdict(models.default_workload(category or ""))
+    if entry is not None:
+        own = msgspec.structs.asdict(entry.workload)
+        usual |= {name: value for name, value in own.items() if value is not None}
+    traced = [_sizes_of(row).stated() for row in found]
+    if not traced:
+        return Sizes(**usual) if entry is not None else Sizes()
+    agreeing = [sizes for sizes in traced if all(usual.get(name) == value for name, value in sizes.items())]
+    sizes = (agreeing or traced)[0]
+    return Sizes(**{**usual, **sizes}) if entry is not None else Sizes(**sizes)
+
+
+def _trace_at(found: Sequence[Mapping[str, Any]], sizes: Sizes) -> Trace | None:
+    """The newest trace whose stated sizes agree with the answer's."""
+    for row in reversed(found):
+        stated = _sizes_of(row)
+        wanted = {name: value for name, value in sizes.stated().items() if getattr(stated, name) is not None}
+        if agrees(stated, Sizes(**wanted)):
+            return trace_from_row(row)
+    return None
+
+
+def _sizes_of(row: Mapping[str, Any]) -> Sizes:
+    """The sizes that a trace was made at; it may state more of them than have a column."""
+    workload = json.loads(row["workload"] or "{}")
+    return Sizes(**{name: workload.get(name) for name in SIZE_NAMES})
+
+
+def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
+    platforms = {*PLATFORMS, *(row["platform"] for row in rows)}
+    for name in question.platform:
+        if name not in platforms:
+            raise UnknownPlatform(name, sorted(platforms), field="platform")
+    precisions = {*PRECISIONS, *(row["precision"] for row in rows if row["precision"])}
+    for name in question.precision:
+        if name not in precisions:
+            raise UsageError(
+                f"no precision is known as {name!r}.",
+                field="precision",
+                remedy=f"One of {', '.join(sorted(precisions))}.",
+            )
+
+
+def _specs(tables: Tables, question: Question, devices: Devices) -> tuple[list[HardwareSpec], list[str]]:
+    """Return the specs of what is asked for, and the names that have none."""
+    if question.hardware == "all":
+        names = devices.known
+    elif question.hardware == "own":
+        names = devices.own
+    else:
+        names = [_device(tables, devices, name) for name in question.hardware]
+    specs = {name: devices.spec(name) for name in names}
+    return [spec for spec in specs.values() if spec is not None], [name for name, spec in specs.items() if spec is None]
+
+
+def _device(tables: Tables, devices: Devices, name: str) -> str:
+    resolved = tables.resolve_hardware(name)
+    if resolved in devices.known:
+        return resolved
+    spec = catalogue.find(name)
+    if spec is None:
+        raise UnknownHardware(name, catalogue.nearest(name), field="hardware")
+    return spec.id
+
+
+def _failures(tables: Tables, model: str) -> dict[tuple[str, str, str], tuple[str, str]]:
+    rows = tables.compatibility(by_hardware=True, model=model).to_pylist()
+    return {
+        (row["hardware_id"], row["platform"], row["precision"]): (
+            f"{row['outcome']} at {row['stage']}" + (f": {row['error']}" if row["error"] else ""),
+            str(row["evidence"]),
+        )
+        for row in rows
+        if not row["ran"] and row["outcome"] not in ("passed", "skipped")
+    }
+
+
+def _prices(tables: Tables) -> dict[str, float]:
+    """The lowest on-demand price of one device, in US dollars an hour."""
+    prices: dict[str, float] = {}
+    for row in tables.prices().to_pylist():
+        if row["spot"] or row["usd_per_hour"] is None:
+            continue
+        each = row["usd_per_hour"] / (row["hardware_count"] or 1)
+        prices[row["hardware_id"]] = min(prices.get(row["hardware_id"], each), each)
+    return prices

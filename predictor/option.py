@@ -1,0 +1,96 @@
+"""One option of an answer: a configuration with its figures, and on what they rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from domain.canonical import canonical, drop_nulls
+from domain.configuration import configuration_key
+
+__all__ = ["SIZE_NAMES", "Option", "Sizes"]
+
+SIZE_NAMES = (
+    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens",
+)  # fmt: skip
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of one item of a workload; None is not stated."""
+
+    sequence_length: int | None = None
+    image_size: int | None = None
+    images: int | None = None
+    audio_seconds: float | None = None
+    frames: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def stated(self) -> dict[str, Any]:
+        """Return the sizes that are stated."""
+        return dict(drop_nulls(msgspec.to_builtins(self)))
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """Latencies in ms of one call at that batch, memory in bytes, throughput in items a second.
+
+    `low` and `high` bound the latency at the answer's interval; `covered` says whether measurement supports that
+    interval. `key` is the configuration's name where the log knows it.
+    """
+
+    hardware: str
+    platform: str
+    precision: str
+    batch_size: int | None
+    basis: str
+    origin: str | None = None
+    latency_ms: float | None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    covered: bool = False
+    is_mean: bool = False
+    throughput_per_s: float | None = None
+    peak_memory_bytes: float | None = None
+    memory_floor_bytes: float | None = None
+    energy_j: float | None = None
+    usd_per_hour: float | None = None
+    runtime: str | None = None
+    runtime_version: str | None = None
+    compiled: bool = False
+    layout: str | None = None
+    count: int = 1
+    n: int | None = None
+    runs: int = 0
+    verdict: str | None = None
+    evidence: tuple[str, ...] = ()
+    why: str = ""
+    key: str | None = None
+    position: int = 0
+
+    @property
+    def usd_per_million(self) -> float | None:
+        """US dollars for a million items, where price and throughput are known."""
+        if self.usd_per_hour is None or not self.throughput_per_s:
+            return None
+        return self.usd_per_hour / 3600 / self.throughput_per_s * 1e6
+
+    def configuration(self, model: str, mode: str, sizes: Sizes) -> str:
+        """Return the configuration's name: the log's, or that of what a run of this option would be."""
+        if self.key is not None:
+            return self.key
+        workload = {"mode": mode, "scenario": "single_stream", "batch_size": self.batch_size, **sizes.stated()}
+        execution = {
+            "platform": self.platform,
+            "precision": self.precision,
+            "runtime": {"name": self.runtime} if self.runtime else None,
+            "compiled": self.compiled,
+            "layout": self.layout,
+        }
+        return configuration_key(
+            canonical(drop_nulls(workload)).decode(),
+            canonical(drop_nulls(execution)).decode(),
+            model,
+            self.hardware,
+            self.count,
+        )[1]

@@ -1,0 +1,172 @@
+"""Answers for the API: recommend, predict, tell about the predictor, train and evaluate, each at one position."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import msgspec
+
+from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
+from domain.roofline import limits_of, roofline
+from ingest.projection import Tables
+from ingest.projection.store import SCHEMA_VERSION
+from predictor.artifact import Predictor, decode, load_shipped
+from predictor.building import Trained, train
+from predictor.dataset import Row, row_from_table, training_rows
+from predictor.evaluation import evaluate
+from predictor.facts import Devices, known_at, trace_from_row
+from predictor.question import PredictQuestion, Question, answer_id
+from predictor.recommendation import answer
+from predictor.traces import TraceBook
+from predictor.training import tabulate
+
+__all__ = ["Answerer"]
+
+LoadArtifact = Callable[[str], bytes]
+"""Return the bytes of an artifact by digest; raise NotFound or CorruptArtifact."""
+KEPT_PREDICTORS = 4
+
+
+class Answerer:
+    """Answers from a projection and its artifacts. Safe from any thread; every call uses a cursor of its own."""
+
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], load_artifact: LoadArtifact) -> None:
+        self._cursor = cursor
+        self._load_artifact = load_artifact
+        self._predictors: OrderedDict[str, Predictor] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def recommend(self, question: Question) -> dict[str, Any]:
+        """Return the answer of design section 7. The same question at the same position gives the same document.
+
+        Raises what `Question.checked` and `facts.known_at` raise, and ProjectionBehind for a position to come.
+        """
+        asked = question.checked()
+        with self._tables(asked.as_of) as tables:
+            predictor, notes = self._predictor(tables)
+            known = known_at(tables, asked, predictor, notes)
+            identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
+            return answer(asked, known, identity)
+
+    def predict(self, question: PredictQuestion) -> dict[str, Any]:
+        """Return the prediction for one configuration, beside what was measured of it, or why there is none."""
+        asked = question.as_question()
+        with self._tables(asked.as_of) as tables:
+            predictor, notes = self._predictor(tables)
+            known = known_at(tables, asked, predictor, notes)
+            identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
+            measured = answer(asked, known, identity)
+            predicted = answer(asked, msgspec.structs.replace(known, rows=()), identity)
+        found = measured["ranked"][0] if measured["ranked"] else None
+        seen = found if found is not None and found["basis"] in ("measured", "imported") else None
+        chosen = predicted["ranked"][0] if predicted["ranked"] else seen
+        given = {name: value for name, value in (chosen or {}).items() if name not in ("rank", "tied_with")}
+        kept = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
+        return {
+            **{name: predicted[name] for name in kept},
+            "basis": "abstained",
+            **given,
+            "measured": seen,
+            "breakdown": self._breakdown(asked, known),
+            "abstained": None if chosen else predicted["abstained"],
+        }
+
+    @staticmethod
+    def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:
+        """The roofline of the configuration in ms, by operator class and by what bounds it."""
+        if known.trace is None or not known.specs:
+            return None
+        limits = limits_of(known.specs[0], asked.precision[0], asked.platform[0])
+        if limits is None:
+            return None
+        floor = roofline(known.trace.operators, limits, batch_size=asked.batch_sizes[0], mode=asked.mode)
+        told = msgspec.to_builtins(floor)
+        return {
+            name: {key: float(f"{part:.6g}") for key, part in sorted(value.items())}
+            if isinstance(value, dict)
+            else (float(f"{value:.6g}") if isinstance(value, float) else value)
+            for name, value in told.items()
+        }
+
+    def predictor_info(self, as_of: int | None = None) -> dict[str, Any]:
+        """Return what answers at a position are predicted with: digest, scores, widths, calibrations and limits."""
+        with self._tables(as_of) as tables:
+            predictor, notes = self._predictor(tables)
+            position = tables.position
+        card = predictor.card
+        told = msgspec.to_builtins(card)
+        told["coverage"] = {
+            name: value for name, value in told["coverage"].items() if name not in ("op_mix", "architectures")
+        } | {"architectures": len(card.coverage.architectures)}
+        told.pop("features")
+        return {
+            **told,
+            "digest": predictor.digest,
+            "trained_at_position": card.position,
+            "position": position,
+            "shipped": predictor.digest == load_shipped().digest,
+            "notes": notes,
+        }
+
+    def train(self, as_of: int | None = None) -> Trained:
+        """Return a predictor trained on the log up to a position; storing and recording it is the caller's part."""
+        with self._tables(as_of) as tables:
+            rows, book, devices = self._training_data(tables)
+            return train(rows, book, devices.spec, load_shipped(), position=tables.position)
+
+    def evaluate(
+        self, split: str, target: str = "throughput", shots: int = 0, as_of: int | None = None
+    ) -> dict[str, Any]:
+        """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""
+        with self._tables(as_of) as tables:
+            rows, book, devices = self._training_data(tables)
+            told = evaluate(tabulate(rows, book, devices.spec), split, target, shots=shots)
+            return {**told, "position": tables.position}
+
+    @staticmethod
+    def _training_data(tables: Tables) -> tuple[list[Row], TraceBook, Devices]:
+        rows = training_rows(row_from_table(row) for row in tables.measurements().to_pylist())
+        book = TraceBook(trace_from_row(row) for row in tables.traces(phase="forward").to_pylist())
+        return rows, book, Devices(tables)
+
+    @contextmanager
+    def _tables(self, as_of: int | None) -> Iterator[Tables]:
+        cursor = self._cursor()
+        try:
+            newest = Tables(cursor).position
+            if as_of is not None and as_of > newest:
+                raise ProjectionBehind(
+                    f"position {as_of} is asked, and the tables are at {newest}.",
+                    field="as_of",
+                    remedy="Ask again in a moment, or leave it out for the newest.",
+                )
+            # Pinned, so that all queries of one answer see the same log while the projector moves on.
+            yield Tables(cursor, newest if as_of is None else as_of)
+        finally:
+            cursor.close()
+
+    def _predictor(self, tables: Tables) -> tuple[Predictor, list[str]]:
+        """Return the newest predictor that can be read, and a note for each newer one that could not."""
+        notes: list[str] = []
+        for row in reversed(tables.predictors().to_pylist()):
+            try:
+                return self._loaded(row["digest"]), notes
+            except (CorruptArtifact, NotFound) as error:
+                notes.append(f"predictor {row['digest']} is passed over: {error.detail}")
+        return load_shipped(), notes
+
+    def _loaded(self, digest: str) -> Predictor:
+        with self._lock:
+            found = self._predictors.get(digest)
+        if found is None:
+            found = decode(self._load_artifact(digest), digest)
+            with self._lock:
+                self._predictors[digest] = found
+                while len(self._predictors) > KEPT_PREDICTORS:
+                    self._predictors.popitem(last=False)
+        return found

@@ -1,0 +1,175 @@
+"""Learning from a world whose law is known: what is learned, what is honest, and what is the same bits twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from domain import hardware
+from domain.errors import CorruptArtifact, UsageError
+from predictor.accuracy import report
+from predictor.artifact import decode, encode, load_shipped, read_folder, write_folder
+from predictor.building import Needs, build_from_table, train
+from predictor.dataset import training_rows
+from predictor.evaluation import evaluate, hold_out
+from predictor.features import FEATURES, TRACE_FEATURES
+from predictor.training import fit_trees
+
+SCORE = {
+    "rows",
+    "mape",
+    "median_ape",
+    "within_10",
+    "within_20",
+    "kendall_tau",
+    "coverage_80",
+    "coverage_90",
+    "width_80",
+}
+
+
+@pytest.fixture(scope="module")
+def built(table: Any, learners: Any) -> Any:
+    return build_from_table(table, hardware.find, learners=learners, checks=learners)
+
+
+def test_a_new_architecture_is_predicted_by_its_operators(table: Any, learners: Any) -> None:
+    with_traces = evaluate(table, "architecture", learners=learners)["overall"]["median_ape"]
+    blind = msgspec.structs.replace(table, values=table.values.copy())
+    blind.values[:, [FEATURES.index(name) for name in TRACE_FEATURES]] = 0.0
+    without = evaluate(blind, "architecture", learners=learners)["overall"]["median_ape"]
+    assert with_traces < 0.13
+    assert with_traces < 0.75 * without
+
+
+def test_splits_keep_groups_together_and_so_tell_the_truth(table: Any, learners: Any) -> None:
+    mape = {split: evaluate(table, split, learners=learners)["overall"]["mape"] for split in ("random", "family")}
+    # A random row has siblings of its model and family in training; a family held out has not.
+    assert mape["family"] > 1.8 * mape["random"]
+
+
+@pytest.mark.parametrize("split", ["architecture", "family"])
+def test_intervals_cover_what_they_say(table: Any, learners: Any, split: str) -> None:
+    overall = evaluate(table, split, learners=learners)["overall"]
+    assert 0.68 <= overall["coverage_80"] <= 0.95
+    assert overall["coverage_80"] < overall["coverage_90"] + 1e-9
+    assert 0 < overall["width_80"] < 2
+
+
+def test_the_answer_has_its_shape(table: Any, learners: Any) -> None:
+    for split in ("configuration", "time"):
+        told = evaluate(table, split, "latency", learners=learners)
+        assert {"split", "target", "shots", "rows", "groups", "overall", "by_hardware", "by_family"} <= told.keys()
+        for part in (told["overall"], *told["by_hardware"].values(), *told["by_family"].values()):
+            assert part.keys() == SCORE
+        json.dumps(told, allow_nan=False)
+
+
+def test_shots_on_a_new_device_help_and_none_is_called_not_calibrated(table: Any, learners: Any) -> None:
+    slow = table.residual + np.where([row.hardware == "nvidia-rtx-4090" for row in table.rows], 0.5, 0.0)
+    shifted = msgspec.structs.replace(table, residual=slow)
+    bare = evaluate(shifted, "hardware", shots=0, learners=learners)
+    shot = evaluate(shifted, "hardware", shots=10, learners=learners)
+    assert (bare["calibrated"], bare["overall"]["coverage_80"]) == (False, None)
+    assert shot["by_hardware"]["nvidia-rtx-4090"]["mape"] < 0.6 * bare["by_hardware"]["nvidia-rtx-4090"]["mape"]
+    assert shot["overall"]["coverage_80"] is not None
+    assert shot["rows"] == bare["rows"] - 20
+
+
+def test_what_cannot_be_evaluated_says_what_is_missing(table: Any) -> None:
+    with pytest.raises(UsageError, match="missing: 40 rows"):
+        hold_out(table.take(range(10)), "random")
+    for changes in ({"split": "moon"}, {"split": "random", "target": "beauty"}, {"split": "random", "shots": 3}):
+        with pytest.raises(UsageError) as caught:
+            evaluate(table, **changes)
+        assert caught.value.field in changes
+
+
+def test_training_twice_gives_the_same_bits(table: Any, learners: Any, built: Any) -> None:
+    card, trees = built
+    again_card, again = build_from_table(table, hardware.find, learners=learners, checks=learners)
+    assert encode(card, trees) == encode(again_card, again)
+    other = fit_trees(table.values[:-1], table.residual[:-1], learners=learners)
+    assert encode(card, other)[1] != encode(card, trees)[1]
+
+
+def test_an_artifact_survives_and_a_corrupted_one_is_refused(built: Any, table: Any, tmp_path: Any) -> None:
+    card, trees = built
+    content, digest = encode(card, trees)
+    loaded = decode(content, digest)
+    np.testing.assert_array_equal(loaded.trees.predict(table.values), trees.predict(table.values))
+    assert loaded.card == card
+    with pytest.raises(CorruptArtifact):
+        decode(content.replace(b"leaf_value=", b"leaf_valve=", 1), digest)
+    assert write_folder(tmp_path, card, trees) == digest == read_folder(tmp_path).digest
+    packed = tmp_path / "model_l2.txt.gz"
+    packed.write_bytes(gzip.compress(gzip.decompress(packed.read_bytes()) + b" "))
+    with pytest.raises(CorruptArtifact):
+        read_folder(tmp_path)
+
+
+def test_rows_that_may_not_train_do_not(world: Any) -> None:
+    good = world.rows[0]
+    bad = [
+        msgspec.structs.replace(good, latency_ms=good.latency_ms + index, **changes)
+        for index, changes in enumerate(
+            ({"origin": "simulated"}, {"verdict": "invalid"}, {"verdict": "suspect"}, {"fallback_share": 0.2},
+             {"mode": "training"}, {"count": 2})
+        )
+    ]  # fmt: skip
+    assert training_rows([good, good, None, *bad]) == [good]
+    imported = msgspec.structs.replace(good, origin="imported", verdict="suspect", latency_ms=1.0)
+    assert training_rows([imported]) == [imported]
+
+
+def test_few_rows_keep_the_base_and_say_how_many_are_missing(world: Any) -> None:
+    base = load_shipped()
+    made = train(world.rows, world.book, hardware.find, base, position=7)
+    assert made.predictor.trees is base.trees
+    assert made.predictor.card.position == 7
+    assert f"{Needs().architectures} more architectures" in made.predictor.card.limits[-1]
+    assert made.event_data["digest"] == made.predictor.digest
+    assert decode(made.content, made.predictor.digest).card == made.predictor.card
+
+
+def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, learners: Any) -> None:
+    needs = Needs(rows=400, architectures=80, architectures_each=50)
+    few = [
+        msgspec.structs.replace(row, hardware="nvidia-l4", latency_ms=(row.latency_ms or 0) * 2, event_id=f"e{index}")
+        for index, row in enumerate(world.rows[:300:30])
+    ]
+    made = train([*world.rows, *few], world.book, hardware.find, load_shipped(), needs=needs, learners=learners)
+    card = made.predictor.card
+    assert (card.trees_from, card.rows) == ("log", len(world.rows))
+    assert card.coverage.hardware == ["nvidia-rtx-3090", "nvidia-rtx-4090"]
+    assert {one.software[0] for one in card.calibrations} == {"nvidia-l4"}
+    assert {one.base for one in card.calibrations} == {"roofline", "trees"}
+    assert all(one.models == 10 and set(one.evidence) == {row.event_id for row in few} for one in card.calibrations)
+
+
+def test_the_report_is_the_commands(world: Any) -> None:
+    written = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text()
+    assert written == report(load_shipped())
+
+
+def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> None:
+    shipped = load_shipped()
+    folder = files("predictor").joinpath("prior")
+    size = sum(len(entry.read_bytes()) for entry in folder.iterdir() if entry.name.endswith((".gz", ".json")))
+    assert size < 4_000_000
+    scores = shipped.card.scores
+    assert scores["architecture"]["overall"]["mape"] < 0.08
+    assert scores["family"]["overall"]["mape"] < 0.145
+    assert scores["random"]["overall"]["mape"] < scores["architecture"]["overall"]["mape"]
+    for split in ("random", "architecture", "family"):
+        assert abs(scores[split]["overall"]["coverage_80"] - 0.8) < 0.06
+    widths = shipped.card.widths
+    assert widths.of("interpolation") < widths.of("new_architecture") < widths.of("new_family")  # type: ignore[operator]
+    assert shipped.card.data["sources"][0]["licence"] == "Apache-2.0"

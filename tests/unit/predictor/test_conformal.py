@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import pytest
+
+from predictor.conformal import Widths, coverage, width
+
+
+def test_width_is_the_corrected_quantile() -> None:
+    errors = np.array([0.4, -0.1, 0.2, -0.3])
+    # Four draws and the one to come: 80 % of five is the fourth, 90 % cannot be told.
+    assert width(errors, 0.8) == pytest.approx(0.4)
+    assert width(errors, 0.5) == pytest.approx(0.3)
+    assert width(errors, 0.9) == math.inf
+    assert width(np.zeros(0), 0.5) == math.inf
+
+
+@pytest.mark.parametrize("nominal", [0.8, 0.9])
+def test_coverage_of_known_noise_is_the_nominal_one(nominal: float) -> None:
+    random = np.random.default_rng(7)
+    reached = [coverage(random.laplace(0, 0.1, 500), width(random.laplace(0, 0.1, 200), nominal)) for _ in range(200)]
+    assert float(np.mean(reached)) == pytest.approx(nominal, abs=0.015)
+
+
+def test_groups_weigh_the_same_however_many_rows_they_have() -> None:
+    errors = np.concatenate([np.full(1000, 0.01), np.full(1, 0.5), np.full(1, 0.6), np.full(1, 0.7), np.full(1, 0.8)])
+    groups = ["big"] * 1000 + ["a", "b", "c", "d"]
+    assert width(errors, 0.5, groups) == pytest.approx(0.6)
+    assert width(errors, 0.5) == pytest.approx(0.01)
+
+
+def test_new_groups_are_covered_by_group_widths_and_not_by_row_widths() -> None:
+    random = np.random.default_rng(3)
+
+    def draw(groups: int, rows: int) -> tuple[np.ndarray, list[str]]:
+        centre = np.repeat(random.normal(0, 0.2, groups), rows)
+        return centre + random.normal(0, 0.02, groups * rows), [str(index) for index in np.repeat(range(groups), rows)]
+
+    grouped = []
+    for _ in range(150):
+        known, names = draw(30, 20)
+        grouped.append(coverage(draw(30, 5)[0], width(known, 0.8, names)))
+    assert float(np.mean(grouped)) == pytest.approx(0.8, abs=0.04)
+
+
+def test_a_farther_level_is_never_narrower() -> None:
+    near, far = np.linspace(0, 1, 200), np.linspace(0, 0.5, 200)
+    widths = Widths.fitted({"interpolation": (near, None), "new_family": (far, None)})
+    assert widths.of("new_family", 0.8) == widths.of("interpolation", 0.8)
+    assert widths.of("new_hardware") is None
+    few = Widths.fitted({"new_hardware": (near, ["a"] * 200)})
+    assert few.of("new_hardware", 0.9) is None

@@ -1,0 +1,48 @@
+import pytest
+
+from domain.errors import ImpossibleConstraint, UsageError
+from predictor.question import PredictQuestion, Question, answer_id
+
+
+@pytest.mark.parametrize("field", ["max_latency_ms", "max_memory_mb", "max_usd_per_hour", "min_throughput_per_s"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_limit_that_nothing_meets_is_named(field: str, value: float) -> None:
+    with pytest.raises(ImpossibleConstraint) as caught:
+        Question(model="m", **{field: value}).checked()
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mode", "dreaming"), ("objective", "beauty"), ("percentile", "p42"), ("top", 0), ("as_of", -1), ("model", " "),
+        ("batch_sizes", [0]), ("batch_sizes", [1 << 40]), ("sequence_length", 0), ("hardware", []),
+        ("hardware", ["own", "nvidia-l4"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_by_its_field(field: str, value: object) -> None:
+    with pytest.raises(UsageError) as caught:
+        Question(**{"model": "m", field: value}).checked()
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+def test_equal_questions_have_one_form() -> None:
+    one = Question(model=" m ", platform="cuda,cpu", batch_sizes=[8, 1, 8], record=True, as_of=7).checked()
+    other = Question(model="m", platform=["cpu", "cuda"], batch_sizes=[1, 8]).checked()
+    assert one.identity() == other.identity()
+    assert answer_id(one.identity(), 7, "sha256:a", 1) == answer_id(other.identity(), 7, "sha256:a", 1)
+    assert answer_id(one.identity(), 7, "sha256:a", 1) != answer_id(one.identity(), 8, "sha256:a", 1)
+
+
+def test_a_prediction_is_a_question_about_one_configuration() -> None:
+    asked = PredictQuestion(
+        model="m", hardware="nvidia-l4", platform="cuda", precision="fp16", batch_size=4
+    ).as_question()
+    assert (asked.hardware, asked.platform, asked.precision, asked.batch_sizes) == (
+        ["nvidia-l4"],
+        ["cuda"],
+        ["fp16"],
+        [4],
+    )

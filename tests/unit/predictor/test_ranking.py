@@ -1,0 +1,59 @@
+import msgspec
+
+from predictor.option import Option
+from predictor.question import Question
+from predictor.ranking import constrained, ordered, tied
+
+MEASURED = Option(
+    hardware="a", platform="cpu", precision="fp32", batch_size=4, basis="measured", latency_ms=10.0, low_ms=9.9,
+    high_ms=10.1, covered=True, throughput_per_s=400.0, peak_memory_bytes=1e9,
+)  # fmt: skip
+
+
+def other(**changes: object) -> Option:
+    return msgspec.structs.replace(MEASURED, **{"hardware": "b", **changes})
+
+
+def test_a_lucky_figure_does_not_beat_a_measurement() -> None:
+    wide = other(basis="roofline", latency_ms=8.0, low_ms=3.0, high_ms=21.0)
+    assert ordered([wide, MEASURED], "latency") == [MEASURED, wide]
+    sure = other(basis="predicted", latency_ms=8.0, low_ms=7.5, high_ms=8.6)
+    assert ordered([MEASURED, sure], "latency") == [sure, MEASURED]
+
+
+def test_what_was_measured_is_ordered_by_what_was_measured() -> None:
+    faster = other(latency_ms=9.95, low_ms=5.0, high_ms=30.0)
+    assert ordered([MEASURED, faster], "latency") == [faster, MEASURED]
+    assert ordered([MEASURED, other(throughput_per_s=401.0)], "throughput")[0].hardware == "b"
+    assert ordered([MEASURED, other(peak_memory_bytes=2e9)], "memory")[0].hardware == "a"
+
+
+def test_ties_are_within_each_others_interval() -> None:
+    assert tied(MEASURED, other(latency_ms=10.05, low_ms=9.9, high_ms=10.2), "latency")
+    assert not tied(MEASURED, other(latency_ms=10.5, low_ms=9.9, high_ms=11.0), "latency")
+    assert not tied(MEASURED, other(latency_ms=10.05, low_ms=None, high_ms=None), "latency")
+
+
+def test_each_constraint_leaves_out_by_its_name_with_the_figures() -> None:
+    for limit, detail in (
+        ({"max_latency_ms": 5.0}, "10 ms against 5"),
+        ({"min_throughput_per_s": 500.0}, "400 items/s against 500"),
+        ({"max_memory_mb": 500.0}, "1000 MB against 500"),
+        ({"max_usd_per_hour": 1.0}, "the figure is not known"),
+    ):
+        kept, left = constrained([MEASURED], Question(model="m", **limit).checked())
+        assert kept == []
+        assert (left[0][1].rule, left[0][1].detail) == (next(iter(limit)), detail)
+    assert constrained([MEASURED], Question(model="m", max_latency_ms=10.0).checked())[0] == [MEASURED]
+
+
+def test_an_objective_without_its_figure_is_no_answer() -> None:
+    _, left = constrained([MEASURED], Question(model="m", objective="cost").checked())
+    assert left[0][1].rule == "no price"
+    _, left = constrained([MEASURED], Question(model="m", objective="energy").checked())
+    assert left[0][1].rule == "no energy figure"
+
+
+def test_cost_is_price_over_throughput() -> None:
+    priced = msgspec.structs.replace(MEASURED, usd_per_hour=3.6)
+    assert priced.usd_per_million == 3.6 / 3600 / 400 * 1e6
