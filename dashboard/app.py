@@ -1,0 +1,29 @@
+"""The dashboard as Streamlit runs it: `streamlit run dashboard/app.py`, from anywhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HOUSE = Path(__file__).resolve().parent
+# Streamlit puts this folder itself on the path; the packages are one level up, in a clone and in a wheel.
+if str(HOUSE.parent) not in sys.path:
+    sys.path.insert(0, str(HOUSE.parent))
+
+import streamlit as st  # noqa: E402
+
+from dashboard.frame import guarded  # noqa: E402
+from dashboard.screens import compare, overview, recommend  # noqa: E402
+
+st.set_page_config(page_title="Assay", page_icon=str(HOUSE / "icon.png"), layout="wide", initial_sidebar_state=240)
+page = st.navigation(
+    {
+        "Decide": [
+            st.Page(overview.show, title="Overview", url_path="overview", icon=":material/monitoring:", default=True),
+            st.Page(recommend.show, title="Recommend", url_path="recommend", icon=":material/checklist:"),
+        ],
+        "Compare": [st.Page(compare.show, title="Compare", url_path="compare", icon=":material/compare_arrows:")],
+    }
+)
+with guarded("This page"), st.container(width=1180):
+    page.run()

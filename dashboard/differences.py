@@ -1,0 +1,65 @@
+"""What compared rows share and in what they differ, method first: it stands before every number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from assay.numbers import MISSING
+
+__all__ = ["FIELDS", "Difference", "Differences", "find"]
+
+FIELDS = {
+    "basis": "Basis", "mode": "Mode", "scenario": "Scenario", "weights": "Weights",
+    "runtime": "Runtime", "compiled": "Compiled", "threads": "Threads", "layout": "Layout",
+    "precision": "Precision", "sequence_length": "Sequence length", "image_size": "Image size",
+    "batch_size": "Batch", "os": "Operating system", "driver": "Driver", "platform": "Platform",
+    "hardware": "Hardware",
+}  # fmt: skip
+"""Keys of a row in the order of their weight: how it was measured, then what was asked, then where it ran."""
+
+
+METHOD = frozenset({"scenario", "weights", "runtime", "compiled", "threads", "layout", "os", "driver"})
+"""How a row was measured: an estimate has no such thing, so that only evidence is compared by it."""
+EVIDENCE = ("measured", "imported")
+
+
+class Difference(NamedTuple):
+    """One field in which rows differ, with each value and how many rows have it."""
+
+    field: str
+    values: list[tuple[str, int]]
+
+
+class Differences(NamedTuple):
+    """Fields that all rows share, and those that they do not."""
+
+    same: dict[str, str]
+    differs: list[Difference]
+
+
+def find(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str] = FIELDS) -> Differences:
+    """Sort fields into shared and differing; a field that no row knows is in neither."""
+    evidence = [row for row in rows if row.get("basis") in EVIDENCE]
+    same: dict[str, str] = {}
+    differs: list[Difference] = []
+    for key, title in fields.items():
+        counts: dict[str, int] = {}
+        for row in evidence if key in METHOD and evidence else rows:
+            word = _word(row.get(key))
+            counts[word] = counts.get(word, 0) + 1
+        if len(counts) == 1 and MISSING not in counts:
+            same[title] = next(iter(counts))
+        elif len(counts) > 1:
+            differs.append(Difference(title, sorted(counts.items(), key=lambda found: (-found[1], found[0]))))
+    return Differences(same, differs)
+
+
+def _word(value: Any) -> str:
+    if value is None or value == "":
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(str(part) for part in value.values() if part) or MISSING
+    return str(value)

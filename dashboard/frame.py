@@ -1,0 +1,118 @@
+"""What every page has: its question, where its numbers come from, its way to fail, its downloads."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import streamlit as st
+
+from assay import numbers
+from dashboard import answers
+from dashboard.palette import BASIS_MARKS, Theme
+from domain.errors import AssayError
+
+__all__ = [
+    "Download",
+    "basis_legend",
+    "downloads",
+    "dropped",
+    "escape",
+    "guarded",
+    "header",
+    "theme",
+    "trouble",
+    "zone",
+]
+
+logger = logging.getLogger("assay.dashboard")
+
+Download = tuple[str, str, str, Callable[[], bytes]]
+"""Label, file name, media type and how the bytes are made when they are asked for."""
+
+
+def header(title: str, question: str) -> None:
+    """Open a page with the one question that it answers."""
+    st.title(title, anchor=False)
+    st.markdown(f":gray[{question}]")
+
+
+def theme() -> Theme | None:
+    """Return the theme that the browser shows; None until it has said so."""
+    kind = st.context.theme.type
+    return "dark" if kind == "dark" else "light" if kind == "light" else None
+
+
+def zone() -> tzinfo | None:
+    """Return the viewer's time zone; None (UTC) where the browser does not say."""
+    name = st.context.timezone
+    if not name:
+        return None
+    try:
+        return ZoneInfo(name)
+    except ZoneInfoNotFoundError:
+        logger.info("The browser's time zone %s is not known here; times are shown in UTC.", name)
+        return None
+
+
+def dropped(sentences: Sequence[str]) -> None:
+    """Name the parts of the address that were not understood."""
+    if sentences:
+        st.warning("From the address: " + escape("; ".join(sentences)) + ".", icon=":material/link_off:")
+
+
+@contextmanager
+def guarded(what: str) -> Iterator[None]:
+    """Let one panel fail alone: what it raises becomes a sentence with a remedy and a way to try again."""
+    try:
+        yield
+    except AssayError as problem:
+        trouble(what, problem)
+    except Exception:
+        mark = uuid.uuid4().hex[:8]
+        logger.exception("%s failed (%s)", what, mark)
+        st.error(
+            f"{what} could not be shown. The cause is in the dashboard's log under **{mark}**.",
+            icon=":material/error:",
+        )
+
+
+def trouble(what: str, problem: AssayError) -> None:
+    """Show what the service refused or could not do, and what to do about it."""
+    lines = [f"**{what}: {escape(problem.detail)}**"]
+    if problem.remedy:
+        lines.append(escape(problem.remedy))
+    lines.append(f":small[{escape(problem.type)}{f' · field {escape(problem.field)}' if problem.field else ''}]")
+    with st.container(border=True, key=f"trouble-{what.lower().replace(' ', '-')}"):
+        st.markdown("  \n".join(lines))
+        if problem.status >= 500 and st.button("Try again", key=f"retry {what}"):
+            answers.forget()
+            st.rerun()
+
+
+def basis_legend(rows: Sequence[Any], interval: float | None = None) -> None:
+    """Say in words what each mark on the chart rests on; only those that are there."""
+    present = {row.get("basis") for row in rows}
+    parts = [f"{mark.glyph} {name}: {mark.meaning}" for name, mark in BASIS_MARKS.items() if name in present]
+    if interval is not None:
+        parts.append(f"lines show {numbers.share(interval).replace('.0', '')} intervals (95 % CI where measured)")
+    st.caption(" · ".join(parts))
+
+
+def downloads(files: Sequence[Download], key: str) -> None:
+    """Offer a panel's data and pictures; nothing is made before it is asked for."""
+    with st.popover("Download", icon=":material/download:", key=f"downloads {key}"):
+        for label, name, media, make in files:
+            st.download_button(
+                label, make, name, media, key=f"download {key} {name}", on_click="ignore", width="stretch"
+            )
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return "".join(f"\\{char}" if char in r"\`*_{}[]()#+-!|<>$~:" else char for char in text)

@@ -1,0 +1,23 @@
+"""The command that starts the dashboard, the same from a clone and from an installed wheel."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+__all__ = ["SCRIPT", "command"]
+
+SCRIPT = Path(__file__).with_name("app.py")
+
+
+def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0.1") -> list[str]:
+    """Return the arguments that run the dashboard on a port, asking the Assay service at `server`.
+
+    Without a server the dashboard asks the one named by `ASSAY_SERVER`, or the one that runs on `ASSAY_HOME`.
+    """
+    words = [
+        sys.executable, "-m", "streamlit", "run", str(SCRIPT),
+        "--server.port", str(port), "--server.address", host, "--server.headless", "true",
+        "--server.fileWatcherType", "none", "--browser.gatherUsageStats", "false",
+    ]  # fmt: skip
+    return words if server is None else [*words, "--", "--server", server]

@@ -1,0 +1,54 @@
+"""The address as the one state of a page: widgets are filled from it and write it back.
+
+Streamlit forgets parameters when the page changes, so the last view of each page is kept for the session and
+returns when the page is opened without parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+
+from dashboard.address import Comparison, Params, Question, Read, link, parameters
+
+__all__ = ["address", "adopt", "current", "go", "widget"]
+
+
+def current(page: str, read: Callable[[Params], Read]) -> Read:
+    """Return what the address asks of a page; without parameters, what was last asked of it."""
+    given: Params = {name: st.query_params.get_all(name) for name in st.query_params}
+    kept = st.session_state.get(f"{page} view")
+    if not given and kept:
+        st.query_params.from_dict(kept)
+        given = kept
+    return read(given)
+
+
+def widget(page: str, name: str) -> str:
+    """Return the key of the widget that holds one parameter of a page."""
+    return f"{page} {name}"
+
+
+def adopt(page: str, asked: Question | Comparison, values: Mapping[str, Any]) -> None:
+    """Fill the page's widgets from the address when it is new, or when the page was away meanwhile."""
+    mark = parameters(asked, everything=True)
+    keys = {widget(page, name): value for name, value in values.items()}
+    if st.session_state.get(f"{page} adopted") != mark or any(key not in st.session_state for key in keys):
+        st.session_state.update(keys)
+        st.session_state[f"{page} adopted"] = mark
+        st.session_state[f"{page} view"] = parameters(asked)
+
+
+def go(page: str, asked: Question | Comparison) -> None:
+    """Make a view the address of the page."""
+    st.session_state[f"{page} view"] = parameters(asked)
+    st.session_state[f"{page} adopted"] = parameters(asked, everything=True)
+    st.query_params.from_dict(parameters(asked))
+
+
+def address(page: str, asked: Question | Comparison) -> str:
+    """Return the full address that shows a view in another browser."""
+    base = (st.context.url or "").split("?")[0].rstrip("/").removesuffix(f"/{page}")
+    return link(base, page, asked)

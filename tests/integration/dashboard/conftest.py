@@ -1,0 +1,189 @@
+"""A real service with known rows, real dashboards that ask it, and a real browser."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+from dashboard import gallery, launch
+from domain.errors import PartMissing
+
+MODEL = "acme/tiny"
+STREAMLITS_OWN = ("_stcore/health", "_stcore/host-config")
+"""Streamlit looks for its own routes below a page's path first; each such look ends in a 404."""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def rows(build: Any) -> list[dict[str, Any]]:
+    """Events of one run: two devices, a slower platform, a row without throughput."""
+    start = build.event(
+        "assay.run.started.v1",
+        {"run_id": "run-1", "kind": "bench", "hardware": [{"id": "acme-one", "kind": "cpu", "count": 1}]},
+    )
+    measured = [
+        build.measurement(8.0, hardware="acme-one", platform="cpu", precision="fp32"),
+        build.measurement(2.0, hardware="acme-one", platform="openvino", precision="bf16"),
+        build.measurement(40.0, hardware="acme-two", platform="cpu", precision="fp32"),
+    ]
+    for event, throughput in zip(measured, (125.0, 500.0, None), strict=True):
+        if throughput is not None:
+            event["data"]["metrics"]["throughput_per_s"] = throughput
+            event["data"]["metrics"]["peak_memory_bytes"] = 64_000_000
+    end = build.event("assay.run.finished.v1", {"run_id": "run-1", "outcome": "finished", "measured": 3, "failed": 0})
+    return [start, *measured, end]
+
+
+@pytest.fixture(scope="session")
+def service_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+    with ephemeral(find_home(tmp_path_factory.mktemp("home"))) as url:
+        with Client(url) as client:
+            answer = client.post_events(rows(build))
+            assert answer["rejected"] == []
+            client.wait_for(answer["last_position"])
+        yield url
+
+
+@pytest.fixture(scope="session")
+def empty_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ephemeral(find_home(tmp_path_factory.mktemp("empty"))) as url:
+        yield url
+
+
+class Newer(BaseHTTPRequestHandler):
+    """A service of a version whose answers have other names."""
+
+    def do_GET(self) -> None:
+        body = b'{"place": 7, "status": "fine"}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture(scope="session")
+def newer_url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Newer)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@contextmanager
+def dashboard_on(server: str) -> Iterator[str]:
+    """Run the dashboard as users do, from a directory that is not ours."""
+    port = free_port()
+    child = subprocess.Popen(
+        launch.command(port, server), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": ""},
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        transport = httpx.HTTPTransport(retries=10)
+        with httpx.Client(transport=transport, trust_env=False) as client:
+            assert client.get(f"{url}/_stcore/health", timeout=30).text == "ok"
+        yield url
+    finally:
+        child.terminate()
+        child.wait(20)
+
+
+@pytest.fixture(scope="session")
+def dashboards(service_url: str) -> Iterator[Callable[[str], str]]:
+    """Gives the address of a dashboard that asks a server; each is started once."""
+    started: dict[str, tuple[Any, str]] = {}
+
+    def at(server: str) -> str:
+        if server not in started:
+            context = dashboard_on(server)
+            started[server] = (context, context.__enter__())
+        return started[server][1]
+
+    yield at
+    for context, _ in started.values():
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    try:
+        gallery.find_browser()
+    except PartMissing as missing:
+        if os.environ.get("ASSAY_REQUIRE_BROWSER") == "1":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    with gallery.browser() as found:
+        yield found
+
+
+class Page:
+    """A browser's page that remembers what went wrong in it."""
+
+    def __init__(self, context: Any) -> None:
+        self.page = context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.wrong: list[str] = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+
+    def _console(self, message: Any) -> None:
+        ours = not any(path in (message.location or {}).get("url", "") for path in STREAMLITS_OWN)
+        if message.type in ("error", "warning") and ours:
+            self.wrong.append(f"{message.type}: {message.text}")
+
+    def open(self, url: str) -> str:
+        gallery.open_page(self.page, url)
+        return self.text()
+
+    def text(self) -> str:
+        """What a reader sees, with ordinary spaces."""
+        gallery.settled(self.page)
+        return self.page.inner_text('[data-testid="stMain"]').replace("\u202f", " ")
+
+
+@pytest.fixture(scope="session")
+def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
+    """Gives a browser's context by width and theme; one each, so that Streamlit's scripts are loaded once."""
+    opened: dict[tuple[int, str], Any] = {}
+
+    def at(width: int, theme: str) -> Any:
+        if (width, theme) not in opened:
+            opened[width, theme] = chromium.new_context(
+                viewport={"width": width, "height": 1000}, color_scheme=theme, timezone_id="Europe/Berlin"
+            )
+        return opened[width, theme]
+
+    yield at
+    for context in opened.values():
+        context.close()
+
+
+@pytest.fixture
+def page(contexts: Callable[[int, str], Any], request: pytest.FixtureRequest) -> Iterator[Page]:
+    width, theme = getattr(request, "param", (1280, "light"))
+    opened = Page(contexts(width, theme))
+    yield opened
+    opened.page.close()

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from assay import numbers
+from assay.client import Client
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
+MODEL = "acme/tiny"
+
+
+def download(page: Any, label: str, into: Path) -> Path:
+    page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
+    with page.expect_download() as expected:
+        page.get_by_role("button", name=label).click()
+    path = into / expected.value.suggested_filename
+    expected.value.save_as(path)
+    return path
+
+
+def test_recommend_says_what_the_api_says(page: Any, dashboards: Any, service_url: str) -> None:
+    with Client(service_url) as client:
+        answer = client.recommend(MODEL)
+    best = answer["ranked"][0]
+    assert best["basis"] == "measured"
+    text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
+    latency = numbers.latency(best["latency_ms"], best["latency_ms_low"], best["latency_ms_high"])
+    assert f"acme-one · openvino · bf16 · batch 1: p50 {numbers.plain(latency)}" in text
+    assert numbers.plain(numbers.throughput(best["throughput_per_s"])) in text
+    assert "● measured" in text
+    assert f"position {numbers.count(answer['position'])}" in text
+    assert f"predictor {numbers.digest(answer['predictor'])}" in text
+    assert "assay bench acme/tiny --platform openvino --precision bf16 --batch-sizes 1" in text
+    assert page.wrong == []
+
+
+def test_the_address_restores_the_question(page: Any, dashboards: Any, service_url: str) -> None:
+    url = f"{dashboards(service_url)}/recommend?model={MODEL}&platform=cpu&max_ms=20"
+    text = page.open(url)
+    assert "latency ≤ 20 ms" in text
+    assert "platform: cpu" in text
+    assert "acme-one · cpu · fp32 · batch 1: p50 8.00 ms" in text
+    page.page.get_by_role("button", name="latency ≤ 20 ms").click()
+    page.page.get_by_role("button", name="latency ≤ 20 ms").wait_for(state="detached")
+    page.page.wait_for_function("!location.search.includes('max_ms')")
+    assert parse_qs(urlsplit(page.page.url).query) == {"model": [MODEL], "platform": ["cpu"]}
+
+
+def test_a_form_writes_the_address_and_a_page_remembers_its_view(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
+    page.page.get_by_text("Limits and filters").click()
+    page.page.get_by_label("Latency at most, ms").fill("20")
+    page.page.get_by_role("button", name="Rank hardware").click()
+    page.page.get_by_role("button", name="latency ≤ 20 ms").wait_for()
+    assert "max_ms=20" in page.page.url
+    page.page.get_by_role("link", name="Compare").click()
+    page.page.get_by_role("heading", name="Compare").wait_for()
+    page.page.get_by_role("link", name="Recommend").click()
+    page.page.get_by_role("button", name="latency ≤ 20 ms").wait_for()
+    page.page.wait_for_function("location.search.includes('max_ms=20')")
+    assert page.wrong == []
+
+
+def test_a_copied_link_names_every_value_and_the_position(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
+    page.page.get_by_role("button", name="Copy link").click()
+    link = page.page.get_by_text(re.compile(r"http://.*recommend\?")).inner_text()
+    query = parse_qs(urlsplit(link).query)
+    assert query["objective"] == ["latency"]
+    assert int(query["as_of"][0]) > 0
+    text = page.open(link)
+    assert "acme-one · openvino · bf16 · batch 1: p50 2.00 ms" in text
+
+
+def test_what_the_address_says_in_vain_is_named(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}&max_ms=-3&colour=red")
+    assert "max_ms=-3 was left out" in text
+    assert "colour is not a parameter of this page" in text
+
+
+def test_downloads_hold_the_rows_of_the_answer(page: Any, dashboards: Any, service_url: str, tmp_path: Path) -> None:
+    with Client(service_url) as client:
+        answer = client.recommend(MODEL)
+    page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
+    path = download(page.page, "CSV, every column", tmp_path)
+    assert path.name == f"assay_recommend_acme-tiny_p{answer['position']}.csv"
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert [row["configuration"] for row in rows] == [row["configuration"] for row in answer["ranked"]]
+    assert [float(row["latency_ms"]) for row in rows] == [row["latency_ms"] for row in answer["ranked"]]
+    page.page.keyboard.press("Escape")
+    told = json.loads(download(page.page, "JSON, as the API answers", tmp_path).read_text())
+    assert told["id"] == answer["id"]
+    page.page.keyboard.press("Escape")
+    assert download(page.page, "PNG picture", tmp_path).read_bytes().startswith(b"\x89PNG")
+    page.page.keyboard.press("Escape")
+    assert "acme-one" in download(page.page, "SVG picture", tmp_path).read_text()
+
+
+def test_an_impossible_limit_is_answered_with_reasons(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}&max_ms=0.001")
+    with Client(service_url) as client:
+        answer = client.recommend(MODEL, max_latency_ms=0.001)
+    assert answer["ranked"] == []
+    assert answer["abstained"] in text
+    assert f"{len(answer['excluded'])} left out" in text
+
+
+def test_an_unknown_model_is_a_sentence_with_a_remedy(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/recommend?model=nobody/nothing")
+    assert "unknown-model" in text or "trace-needed" in text
+    assert "Traceback" not in text
+    assert page.wrong == []
+
+
+def test_compare_lists_differences_before_numbers(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=latency")
+    assert text.index("Platform differs") < text.index("acme-one · openvino · bf16 · batch 1: 2.00 ms")
+    assert "Same for all" in text
+    assert "× 4.0 faster than acme-one · cpu · fp32 · batch 1" in text
+    assert page.wrong == []
+
+
+def test_compare_leaves_out_what_was_not_measured_and_says_so(page: Any, dashboards: Any, service_url: str) -> None:
+    text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=memory")
+    assert "64.0 MB" in text
+    assert "1 row is left out" in text
+
+
+def test_overview_counts_what_the_api_counts(page: Any, dashboards: Any, service_url: str) -> None:
+    with Client(service_url) as client:
+        known = client.summary()
+    text = page.open(dashboards(service_url))
+    assert f"Measurements\n\n{known['measurements']}" in text or f"Measurements\n{known['measurements']}" in text
+    assert "up to date" in text
+    assert "Traceback" not in text
+    assert page.wrong == []
+
+
+@pytest.mark.parametrize("page", [(390, "light"), (1280, "dark")], indirect=True)
+@pytest.mark.parametrize("path", ["", f"recommend?model={MODEL}", f"compare?model={MODEL}"])
+def test_pages_fit_a_phone_and_the_dark(page: Any, dashboards: Any, service_url: str, path: str) -> None:
+    page.open(f"{dashboards(service_url)}/{path}")
+    wide = page.page.evaluate(
+        "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+        " return main.scrollWidth - main.clientWidth; })()"
+    )
+    assert wide <= 0
+    assert page.wrong == []
+
+
+def test_an_empty_service_names_the_one_command(page: Any, dashboards: Any, empty_url: str) -> None:
+    at = dashboards(empty_url)
+    assert "assay bench bert-base-uncased --platform cpu,openvino" in page.open(at)
+    for path in ("recommend", "compare"):
+        text = page.open(f"{at}/{path}")
+        assert "Traceback" not in text
+    assert page.wrong == []
+
+
+def test_a_service_that_is_away_is_a_sentence_with_a_remedy(page: Any, dashboards: Any) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        at = dashboards(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        for path in ("", f"recommend?model={MODEL}", f"compare?model={MODEL}"):
+            text = page.open(f"{at}/{path}")
+            assert "no service answers at" in text
+            assert "assay up" in text
+            assert "Traceback" not in text
+    assert page.page.get_by_role("button", name="Try again").is_visible()
+
+
+def test_a_service_of_another_version_is_a_sentence(page: Any, dashboards: Any, newer_url: str) -> None:
+    text = page.open(f"{dashboards(newer_url)}/recommend?model={MODEL}")
+    assert "another version than this dashboard" in text
+    assert "Traceback" not in text

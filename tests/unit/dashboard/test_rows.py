@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from assay import numbers
+from dashboard import comparison, differences, launch, ranking
+from dashboard.address import Comparison
+from dashboard.charts import LATENCY, THROUGHPUT
+from dashboard.frame import escape
+
+
+def row(
+    rank: int | None, value: float | None, low: float | None = None, high: float | None = None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "rank": rank, "hardware": "h", "platform": "cpu", "precision": "fp32", "batch_size": 1, "basis": "measured",
+        "latency_ms": value, "latency_ms_low": low, "latency_ms_high": high, "throughput_per_s": None,
+        "peak_memory_bytes": None, **more,
+    }  # fmt: skip
+
+
+def test_rows_that_cannot_be_told_apart_share_their_ranks() -> None:
+    rows = [row(1, 1.0), row(2, 1.1, tied_with=1), row(3, 1.25, tied_with=None), row(4, 9.0)]
+    banded = ranking.banded(rows)
+    assert [found["rank_band"] for found in banded] == ["1–2", "1–2", "3", "4"]
+    assert "1–2" in (ranking.tie_sentence(banded) or "")
+    assert ranking.tie_sentence(banded[2:]) is None
+
+
+def test_throughput_has_the_interval_of_its_latency_turned_round() -> None:
+    found = ranking.completed(row(1, 10.0, 8.0, 20.0, throughput_per_s=100.0))
+    assert (found["throughput_per_s_low"], found["throughput_per_s_high"]) == (50.0, 125.0)
+    assert "throughput_per_s_low" not in ranking.completed(row(1, 10.0, None, None, throughput_per_s=100.0))
+
+
+def test_asked_and_actual_are_said_where_they_differ() -> None:
+    asked = {"platform_asked": "cpu", "precision_asked": "fp16"}
+    assert ranking.completed(row(1, 1.0, **asked))["asked"] == "cpu fp16 → cpu fp32"
+    assert "asked" not in ranking.completed(row(1, 1.0, platform_asked="cpu", precision_asked="fp32"))
+    assert ranking.completed(row(1, 1.0, runtime="torch", runtime_version="2.13"))["runtime"] == "torch 2.13"
+
+
+def test_what_was_left_out_names_rule_detail_and_evidence() -> None:
+    table = ranking.excluded_table(
+        [{"hardware": "h", "platform": None, "rule": "failed", "detail": "timeout", "precisions": ["fp16", "int8"],
+          "batch_sizes": [], "evidence": ["e1"]}]
+    )  # fmt: skip
+    assert table.iloc[0].tolist() == ["h", "—", "failed", "timeout", "fp16, int8", "—", "e1"]
+
+
+def test_the_answer_in_words_has_value_interval_basis_and_n() -> None:
+    best = row(1, 1.2, 1.19, 1.21, n=61, throughput_per_s=6612.0)
+    words = numbers.plain(ranking.answer_sentence([best], LATENCY, "p50"))
+    assert words == "h · cpu · fp32 · batch 1: p50 1.20 ms (1.19–1.21), 6,610/s (● measured, n 61)"
+    assert numbers.plain(ranking.answer_sentence([best], THROUGHPUT, "p50")).startswith(
+        "h · cpu · fp32 · batch 1: 6,610/s, p50 1.20 ms"
+    )
+
+
+def test_a_table_shows_missing_as_missing_and_drops_what_nobody_has() -> None:
+    shown = ranking.table([row(1, 1.2, 1.19, 1.21, throughput_per_s=10.0), row(2, None)])
+    assert "Memory MB" not in shown.data.columns
+    assert shown.data["Latency ms"].isna().tolist() == [False, True]
+    assert shown.data["Interval ms"].tolist() == ["1.19–1.21", "—"]
+    text = shown.to_string(delimiter=";")
+    assert "—" in text
+    assert ";0;" not in text.split("\n")[2]
+
+
+def test_a_csv_has_every_column_and_leaves_missing_empty() -> None:
+    answer = {"model": "m", "position": 7, "predictor": "sha256:a", "ranked": [row(1, 1.2, evidence=["e1", "e2"])]}
+    found = next(csv.DictReader(io.StringIO(ranking.csv_file(answer).decode())))
+    assert (found["latency_ms"], found["peak_memory_bytes"]) == ("1.2", "")
+    assert (found["evidence"], found["as_of"], found["predictor"]) == ("e1 e2", "7", "sha256:a")
+    assert json.loads(ranking.json_file(answer)) == answer
+
+
+def test_estimates_never_push_evidence_out() -> None:
+    estimates = [row(None, 1.0 + i, basis="predicted", hardware=f"h{i}") for i in range(200)]
+    found = comparison.chosen([*estimates, row(None, 999.0)], Comparison(basis="all"), LATENCY)
+    assert len(found) == comparison.MOST
+    assert found[-1]["latency_ms"] == 999.0
+
+
+def test_an_estimate_has_no_method_to_differ_in() -> None:
+    rows = [row(1, 1.0, threads=2), row(2, 2.0, basis="predicted")]
+    found = differences.find(rows)
+    assert found.same["Threads"] == "2"
+    assert [difference.field for difference in found.differs] == ["Basis"]
+
+
+def test_method_differences_come_first_and_shared_fields_apart() -> None:
+    found = differences.find(
+        [row(1, 1.0, threads=2, runtime={"name": "torch", "version": "2.13"}), row(2, 2.0, threads=4, runtime=None)]
+    )
+    assert found.same["Precision"] == "fp32"
+    assert [difference.field for difference in found.differs] == ["Runtime", "Threads"]
+    assert found.differs[0].values == [("torch 2.13", 1), ("—", 1)]
+
+
+def test_speed_up_needs_plain_cpu_at_the_same_work() -> None:
+    rows = [
+        row(1, 1.0, throughput_per_s=100.0),
+        row(2, 1.0, throughput_per_s=300.0, platform="openvino"),
+        row(3, 1.0, throughput_per_s=900.0, platform="openvino", batch_size=8),
+        row(4, 1.0, throughput_per_s=None, platform="cuda"),
+    ]
+    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(rows)] == [1.0, 3.0, None, None]
+    predicted = [{**rows[0], "basis": "predicted"}, rows[1]]
+    assert comparison.against_cpu(predicted)[1]["speedup_over_cpu"] is None
+
+
+def test_rows_of_one_name_are_told_apart_by_what_differs() -> None:
+    rows = [
+        row(1, 1.0, runtime="torch 2.9", compiled=True), row(2, 2.0, runtime="torch 2.4", compiled=True),
+        row(3, 3.0, hardware="other", runtime="torch 2.4"),
+    ]  # fmt: skip
+    assert [found["distinct"] for found in comparison.distinguished(rows)] == ["torch 2.9", "torch 2.4", None]
+    same = [row(1, 1.0, run_id="a", threads=2), row(2, 2.0, run_id="b", threads=2), row(3, 3.0, run_id="c", threads=4)]
+    assert [found["distinct"] for found in comparison.distinguished(same)] == [
+        "threads 2 · run a", "threads 2 · run b", "threads 4",
+    ]  # fmt: skip
+
+
+def test_latency_is_compared_at_one_batch_and_modes_are_not_mixed() -> None:
+    rows = [row(1, 1.0), row(2, 90.0, batch_size=64, hardware="wide"), row(3, 3.0, hardware="far")]
+    assert "than far" in comparison.sentence(rows, LATENCY)
+    found = comparison.chosen([row(1, 1.0, mode="training"), row(2, 2.0, mode="inference")], Comparison(), LATENCY)
+    assert [one["mode"] for one in found] == ["inference"]
+
+
+def test_a_comparison_says_faster_only_where_intervals_are_apart() -> None:
+    rows = [row(1, 1.0, 0.9, 1.1), row(2, 1.05, 1.0, 1.2, hardware="near"), row(3, 3.0, 2.9, 3.1, hardware="far")]
+    assert "× 3.0 faster than far" in numbers.plain(comparison.sentence(rows, LATENCY))
+    assert "cannot be told apart" in comparison.sentence(rows[:2], LATENCY)
+    wide = [row(1, 1.0, throughput_per_s=300.0), row(2, 1.0, throughput_per_s=100.0, hardware="slow")]
+    assert "× 3.0 faster than slow" in numbers.plain(comparison.sentence(wide, THROUGHPUT))
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        (Comparison(), 1),
+        (Comparison(basis="all"), 2),
+        (Comparison(platform=("cuda",)), 1),
+        (Comparison(basis="measured"), 1),
+        (Comparison(batch=4), 0),
+    ],
+)
+def test_filters_and_missing_metrics(asked: Comparison, left: int) -> None:
+    rows = [row(1, 2.0), row(2, 1.0, platform="cuda", basis="predicted"), row(3, None)]
+    found = comparison.chosen(rows, asked, LATENCY)
+    assert len(found) == left
+    assert [found["latency_ms"] for found in found] == sorted(found["latency_ms"] for found in found)
+
+
+def test_text_from_outside_is_shown_and_never_obeyed() -> None:
+    assert escape("a_b <b>[x](y)</b> :red[z]") == r"a\_b \<b\>\[x\]\(y\)\</b\> \:red\[z\]"
+
+
+def test_the_command_runs_this_script_with_this_python() -> None:
+    words = launch.command(8599, "http://127.0.0.1:8000")
+    assert words[:4] == [sys.executable, "-m", "streamlit", "run"]
+    assert launch.SCRIPT.is_file()
+    assert words[-2:] == ["--server", "http://127.0.0.1:8000"]
+    assert words[words.index("--server.port") + 1] == "8599"
+    assert "--" not in launch.command(8599)
