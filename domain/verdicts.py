@@ -9,7 +9,7 @@
 | median below 20 times the timer's resolution | suspect | latency, throughput |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
-| other work on the machine above 20 % of its cores before the run | suspect | latency, throughput |
+| other work on the machine above 20 % of its cores while it was measured | suspect | latency, throughput |
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _timing(samples: Sequence[float], circumstances: Circumstances) -> list[Verd
     if resolution and n and median(samples) < COARSE_TIMER * resolution:
         found.append(_suspect(f"the timer's resolution of {resolution:g} ms is too coarse"))
     if circumstances.other_load is not None and circumstances.other_load > OTHER_LOAD:
-        found.append(_suspect(f"other work used {circumstances.other_load:.0%} of the cores before the run"))
+        found.append(_suspect(f"other work used {circumstances.other_load:.0%} of the cores meanwhile"))
     return found
 
 

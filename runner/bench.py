@@ -1,0 +1,64 @@
+"""Benchmarks: a plan run case by case, each fact told as an event as soon as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, SAMPLES_RECORDED, uuid7
+from runner.campaign import Campaign
+from runner.facts import failure_data, measurement_data
+from runner.parent import Ended
+from runner.plan import Plan
+from runner.resume import CaseKey, case_key
+from runner.run import OnEvent, OnProgress, Row, Run, RunReport
+from runner.tasks import Case
+
+__all__ = ["run_plan"]
+
+
+def run_plan(
+    plan: Plan,
+    on_event: OnEvent,
+    on_progress: OnProgress | None = None,
+    *,
+    done: Collection[CaseKey] = (),
+    cache: Path | None = None,
+) -> RunReport:
+    """Run the plan and tell each event, in order, through `on_event`; an error that it raises stops the plan.
+
+    Cases whose key is in `done` are skipped; `cache` is the folder for converted models. Before any event it raises
+    PlatformUnavailable where none of the platforms is here, and UsageError or UnsupportedPrecision where the plan
+    can never work. An interrupt ends the child, records the case as failed and the run as interrupted, and is
+    raised again.
+    """
+    campaign = Campaign(plan, trace=True, cache=cache)
+    run = Run(campaign, on_event, on_progress, kind="bench")
+
+    def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:
+        if ended.failure:
+            data = failure_data(case, ended.failure, run_id=run.run_id, model=model, machine=campaign.machine)
+            return Row(events=[(MEASUREMENT_FAILED, data, None)], word=ended.failure.outcome, failed=ended.failure)
+        measured, samples = measurement_data(
+            case, ended.result, run_id=run.run_id, model=model, machine=campaign.machine
+        )
+        identity = uuid7()
+        samples = msgspec.structs.replace(samples, measurement_id=identity)
+        word = measured.validity.verdict if measured.validity else "measured"
+        return Row(events=[(MEASUREMENT_RECORDED, measured, identity), (SAMPLES_RECORDED, samples, None)], word=word)
+
+    run.start()
+    outcome = "interrupted"
+    try:
+        for case in campaign.cases:
+            if case_key(campaign.prepared[case.model].model["id"], case) in done:
+                run.skip(case)
+            else:
+                run.perform(case, act)
+        outcome = "completed"
+    finally:
+        run.finish(outcome)
+    return run.report()

@@ -1,0 +1,238 @@
+"""A plan under way: the machine surveyed, the models prepared, and each case run in children of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.configuration import Workload
+from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
+from runner.artifacts import ArtifactStore
+from runner.facts import Machine
+from runner.parent import Ended, run_task
+from runner.plan import Plan
+from runner.tasks import Case, Convert, Failed, Measure, Prepare, Survey, Task, Verify, Wanted
+
+__all__ = ["Campaign", "Prepared", "default_cache", "survey_machine"]
+
+_SURVEY_TIMEOUT_S = 180.0
+_PREPARE_TIMEOUT_S = 900.0
+_CONVERSION_VERSION = 1
+"""Raised whenever the same model would be converted to something else."""
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as it was described: `error` says why it cannot be measured, `untraced` why it has no trace."""
+
+    model: dict[str, Any]
+    config: dict[str, Any] | None
+    traces: list[dict[str, Any]]
+    error: Failed | None = None
+    untraced: str | None = None
+
+
+def default_cache() -> Path:
+    """Return the folder for converted models: `cache` under ASSAY_HOME or under the platform's own data folder."""
+    home = os.environ.get("ASSAY_HOME")
+    if home:
+        return Path(home).expanduser() / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "assay" / "cache"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "assay" / "cache"
+
+
+_SURVEYED: dict[str, Any] = {"platforms": {}}
+"""What this process has found out: a machine does not change under it, and looking takes seconds."""
+
+
+def survey_machine(platforms: tuple[str, ...]) -> Machine:
+    """Return this machine and what these platforms are on it, looked at once a process; PartMissing where it fails."""
+    missing = [name for name in platforms if name not in _SURVEYED["platforms"]]
+    if missing or "hardware" not in _SURVEYED:
+        ended = run_task(Survey(platforms=missing, describe="hardware" not in _SURVEYED), timeout_s=_SURVEY_TIMEOUT_S)
+        if ended.failure:
+            raise PartMissing(
+                f"this machine could not be surveyed: {ended.failure.message}",
+                remedy=ended.failure.remedy or "Run assay doctor.",
+            )
+        _SURVEYED["platforms"].update(ended.result.pop("platforms"))
+        _SURVEYED.update(ended.result)
+    return msgspec.convert(_SURVEYED, Machine)
+
+
+class Campaign:
+    """A plan with all that is known before its first case runs.
+
+    Making one surveys the machine and prepares every model, and raises what makes the whole plan wrong: a workload
+    that a model cannot take, no platform that is there, a precision that none of them has.
+    """
+
+    def __init__(self, plan: Plan, *, trace: bool, cache: Path | None = None, tolerate_absent: bool = False) -> None:
+        self.plan = plan
+        self.machine = survey_machine(plan.platforms)
+        self._store = ArtifactStore(cache or default_cache())
+        self._refuse_impossible(tolerate_absent)
+        wanted_platforms = plan.platforms_named
+        kept = [case for case in plan.cases if wanted_platforms or self.machine.available(case.platform)]
+        self.prepared, self.cases = self._prepare(kept, trace)
+
+    def _refuse_impossible(self, tolerate_absent: bool) -> None:
+        present = [name for name in self.plan.platforms if self.machine.available(name)]
+        if not present:
+            if tolerate_absent:
+                return
+            reasons = "; ".join(
+                f"{name}: {self.machine.platforms[name]['probe']['reason']}" for name in self.plan.platforms
+            )
+            raise PlatformUnavailable(
+                f"none of the platforms asked for is available here. {reasons}",
+                field="platform",
+                remedy="Name one that `assay detect` lists as available.",
+            )
+        asked = dict.fromkeys(case.precision for case in self.plan.cases)
+        possible = {name: self.machine.platforms[name]["precisions"] for name in present}
+        for precision in asked:
+            if not any(precision in each for each in possible.values()):
+                have = "; ".join(f"{name}: {', '.join(each)}" for name, each in possible.items())
+                raise UnsupportedPrecision(
+                    f"no platform asked for can compute in {precision} here.",
+                    field="precision",
+                    remedy=f"Possible here: {have}.",
+                )
+
+    def _prepare(self, cases: list[Case], trace: bool) -> tuple[dict[str, Prepared], tuple[Case, ...]]:
+        """Describe and trace the models, and return the cases with every size filled in, each once."""
+        asked: dict[str, dict[Workload, None]] = {}
+        for case in cases:
+            asked.setdefault(case.model, {})[case.workload] = None
+        task = Prepare(
+            wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in asked.items()],
+            weights=cases[0].weights,
+            trace=trace,
+            trust_remote_code=cases[0].trust_remote_code,
+        )
+        ended = run_task(task, timeout_s=_PREPARE_TIMEOUT_S)
+        if ended.failure:
+            raise PartMissing(
+                f"the models could not be described: {ended.failure.message}",
+                field="model",
+                remedy=ended.failure.remedy or "Install the runner extra: pip install 'assay-bench[runner]'.",
+            )
+        prepared: dict[str, Prepared] = {}
+        filled: dict[tuple[str, Workload], Workload] = {}
+        for (model, workloads), found in zip(asked.items(), ended.result, strict=True):
+            prepared[model] = _prepared(model, found)
+            complete = found["workloads"] or workloads
+            for workload, whole in zip(workloads, complete, strict=True):
+                filled[model, workload] = msgspec.convert(whole, Workload, from_attributes=True)
+        complete_cases = dict.fromkeys(
+            msgspec.structs.replace(case, workload=filled[case.model, case.workload]) for case in cases
+        )
+        return prepared, tuple(complete_cases)
+
+    def run(self, case: Case, *, verify: bool = False, on_stage: Callable[[str], None] | None = None) -> Ended:
+        """Run one case: convert where its platform wants that and it was not done before, then measure or verify."""
+        prepared = self.prepared[case.model]
+        if prepared.error:
+            return Ended(failure=prepared.error)
+        refused = self._unsupported(case)
+        if refused:
+            return Ended(failure=refused)
+        folder: str | None = None
+        if self.machine.platforms[case.platform]["converts"]:
+            converted = self._converted(case, on_stage)
+            if isinstance(converted, Failed):
+                return Ended(failure=converted)
+            folder = str(converted)
+        task: Task = (
+            Verify(case=case, folder=folder) if verify else Measure(case=case, method=self.plan.method, folder=folder)
+        )
+        return self._child(task, on_stage)
+
+    def _child(self, task: Task, on_stage: Callable[[str], None] | None) -> Ended:
+        return run_task(
+            task,
+            timeout_s=self.plan.timeout_s,
+            memory_limit_bytes=self.plan.memory_limit_bytes,
+            on_stage=on_stage,
+        )
+
+    def _unsupported(self, case: Case) -> Failed | None:
+        """Say what the survey already knows to be impossible, without starting a child."""
+        known = self.machine.platforms[case.platform]
+        probe = known["probe"]
+        if not probe["available"]:
+            return Failed(
+                stage="resolve",
+                outcome="unsupported",
+                error="PlatformUnavailable",
+                message=f"{case.platform} is not available here: {probe['reason'] or 'its probe said no'}",
+                remedy=probe["remedy"] or "Name a platform that `assay detect` lists as available.",
+            )
+        if case.precision not in known["precisions"]:
+            return Failed(
+                stage="resolve",
+                outcome="unsupported",
+                error="UnsupportedPrecision",
+                message=f"{case.platform} cannot compute in {case.precision} here.",
+                remedy=f"It can in {', '.join(known['precisions'])}.",
+            )
+        return None
+
+    def _converted(self, case: Case, on_stage: Callable[[str], None] | None) -> Path | Failed:
+        failure: list[Failed] = []
+
+        def make(folder: Path) -> bool:
+            ended = self._child(Convert(case=case, folder=str(folder)), on_stage)
+            if ended.failure:
+                failure.append(ended.failure)
+            return ended.failure is None
+
+        return self._store.obtain(self._identity(case), make) or failure[0]
+
+    def _identity(self, case: Case) -> dict[str, Any]:
+        """All that determines a converted model and its reference: any change makes another entry."""
+        location = Path(case.model)
+        files = sorted(location.iterdir()) if location.is_dir() else []
+        stamps = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+        return {
+            "model": str(location.resolve()) if files else case.model,
+            "files": stamps,
+            "config": self.prepared[case.model].config,
+            "weights": case.weights,
+            "seed": case.seed,
+            "workload": msgspec.to_builtins(case.workload),
+            "platform": case.platform,
+            "version": _CONVERSION_VERSION,
+            "runtime": self.machine.platforms[case.platform]["runtime"],
+            "libraries": self.machine.environment.get("libraries"),
+        }
+
+
+def _prepared(name: str, found: dict[str, Any]) -> Prepared:
+    """Return a described model; raise where what was asked of it can never be."""
+    error = found["error"]
+    model = found["model"] or {"id": name.rstrip("/").rsplit("/", 1)[-1] if name.startswith(("/", ".", "~")) else name}
+    if error is None:
+        return Prepared(model=model, config=found["config"], traces=found["traces"])
+    if not error["fatal"]:
+        return Prepared(model=model, config=found["config"], traces=[], untraced=error["detail"])
+    if error["usage"]:
+        raise _usage(error)
+    failed = Failed(
+        stage="resolve",
+        outcome="unsupported" if error["type"] == "PartMissing" else "error",
+        error=error["type"],
+        message=error["detail"],
+        remedy=error["remedy"],
+    )
+    return Prepared(model=model, config=found["config"], traces=[], error=failed)
+
+
+def _usage(error: dict[str, Any]) -> AssayError:
+    return UsageError(error["detail"], field=error["field"], remedy=error["remedy"])

@@ -1,0 +1,39 @@
+"""Resident memory of this process, as the operating system counts it."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+__all__ = ["peak_memory_bytes", "resident_memory_bytes"]
+
+_STATUS = Path("/proc/self/status")
+
+
+def _status_bytes(name: str) -> int | None:
+    if not _STATUS.exists():
+        return None
+    for line in _STATUS.read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def peak_memory_bytes() -> int:
+    """Return the highest resident memory of this process since it started its program.
+
+    Linux's `ru_maxrss` survives exec and so may be the parent's; its status file counts this program alone.
+    """
+    peak = _status_bytes("VmHWM")
+    if peak is not None:
+        return peak
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def resident_memory_bytes() -> int:
+    """Return the resident memory of this process now."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)

@@ -1,0 +1,60 @@
+"""Platforms by name: the built-in ones, and those that other packages add as entry points of `assay.platforms`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+
+from domain.errors import PartMissing, UnknownPlatform
+from runner.platforms.base import Platform
+
+__all__ = ["ENTRY_POINT_GROUP", "create", "names"]
+
+ENTRY_POINT_GROUP = "assay.platforms"
+
+_BUILT_IN = {
+    "cpu": "runner.platforms.torch_eager:Cpu",
+    "cuda": "runner.platforms.torch_eager:Cuda",
+    "rocm": "runner.platforms.torch_eager:Rocm",
+    "mps": "runner.platforms.torch_eager:Mps",
+    "xpu": "runner.platforms.torch_eager:Xpu",
+    "openvino": "runner.platforms.openvino:OpenVino",
+    "qnn": "runner.platforms.absent:Qnn",
+    "wasm": "runner.platforms.absent:Wasm",
+    "webgpu": "runner.platforms.absent:WebGpu",
+    "webnn": "runner.platforms.absent:WebNn",
+}
+
+
+def _locations() -> dict[str, str]:
+    added = {entry.name: entry.value for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)}
+    # A built-in name stays ours: a package that redefines `cpu` would make rows say what did not happen.
+    return {**added, **_BUILT_IN}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all platforms known here, available or not, built-in ones first."""
+    known = _locations()
+    return (*_BUILT_IN, *sorted(known.keys() - _BUILT_IN.keys()))
+
+
+def create(name: str) -> Platform:
+    """Return a new platform of that name; UnknownPlatform with the nearest names, PartMissing where it cannot load."""
+    location = _locations().get(name)
+    if location is None:
+        known = names()
+        raise UnknownPlatform(
+            name, difflib.get_close_matches(name, known, 3, 0.4), remedy=f"Known platforms: {', '.join(known)}."
+        )
+    module, _, attribute = location.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise PartMissing(
+            f"the platform {name!r} cannot be loaded from {location}: {error}.",
+            field="platform",
+            remedy="Install the package that provides it, or remove it.",
+        ) from error
+    platform: Platform = factory()
+    return platform

@@ -1,0 +1,46 @@
+"""Where the FLOPs of a call were done: by device and type, seen operator by operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+__all__ = ["WorkRecorder"]
+
+_CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+
+
+class WorkRecorder(TorchDispatchMode):  # type: ignore[misc]
+    """While active, sums FLOPs by (device, type) in `work`; operators without a known formula are not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.work: Counter[tuple[str, str]] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator and count it."""
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        flops = _flops(func, args, kwargs, result)
+        if flops:
+            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            first = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
+            if first is not None:
+                self.work[(str(first.device), str(first.dtype).removeprefix("torch."))] += flops
+        return result
+
+
+def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    packet = getattr(func, "_overloadpacket", func)
+    formula = flop_registry.get(packet)
+    if formula is not None:
+        return int(formula(*args, **kwargs, out_val=result))
+    if _CPU_ATTENTION in str(packet):
+        query, key, value = (tensor.shape for tensor in args[:3])
+        return int(2 * query[0] * query[1] * query[2] * key[2] * (query[3] + value[3]))
+    return 0

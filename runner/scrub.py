@@ -1,0 +1,48 @@
+"""Messages without what is private: paths become their last part, this user's and this machine's name a word."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+
+__all__ = ["scrub"]
+
+_URL = r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+"
+_PATH = r"(?:[A-Za-z]:\\|\\\\|(?<![\w.])~?/)(?:[^\s'\"<>:|*?,;()\[\]]+[\\/])*[^\s'\"<>:|*?,;()\[\]]*"
+_EITHER = re.compile(f"(?P<url>{_URL})|(?P<path>{_PATH})")
+_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
+_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_SECRET = re.compile(r"\b(?:hf_|assay_|sk-|ghp_)[A-Za-z0-9_-]{8,}\b")
+
+
+def scrub(message: str, *, names: tuple[str, ...] | None = None, limit: int = 2000) -> str:
+    """Return the message without paths, addresses, tokens, and names of user and host, cut to `limit` characters.
+
+    `names` are the private words to remove; by default this user's and this machine's.
+    """
+    text = _EITHER.sub(_shorter, message)
+    text = _SECRET.sub("<token>", text)
+    text = _MAIL.sub("<address>", text)
+    text = _ADDRESS.sub("<address>", text)
+    for name in _private_names() if names is None else names:
+        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "<private>", text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _shorter(found: re.Match[str]) -> str:
+    if found["url"]:
+        return re.sub(r"^([a-z0-9+.-]+)://.*$", r"<\1 address>", found["url"], flags=re.DOTALL)
+    last = re.split(r"[\\/]", found["path"].rstrip("\\/"))[-1]
+    return f"…/{last}" if last not in ("", "~") else found["path"] if len(found["path"]) == 1 else "…"
+
+
+def _private_names() -> tuple[str, ...]:
+    """Return names worth hiding: not root, not localhost, nothing shorter than three letters."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = ""
+    host = socket.gethostname().split(".")[0]
+    common = {"root", "localhost", "user", "runner"}
+    return tuple(name for name in (user, host) if len(name) > 2 and name.lower() not in common)

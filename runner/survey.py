@@ -1,0 +1,108 @@
+"""What a child finds out before anything is measured: the machine, its platforms, and a model's operators."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from domain.configuration import Workload
+from domain.errors import AssayError, InvalidInput
+from runner.platforms.registry import create
+from runner.scrub import scrub
+from runner.tasks import Prepare, Survey, Wanted
+
+__all__ = ["Announcer", "prepare", "survey"]
+
+_IN_BROWSER = frozenset({"wasm", "webgpu", "webnn"})
+
+
+class Announcer(Protocol):
+    """Announces stages."""
+
+    def reach(self, stage: str) -> None:
+        """Say that a stage begins."""
+
+
+def survey(task: Survey) -> dict[str, Any]:
+    """Return `{"platforms": {name: probe, precisions, runtime, converts}, "environment", "hardware", "placement"}`.
+
+    `hardware` is the data of hardware events; `placement` says which platform calls which of it by what address.
+    """
+    found: dict[str, Any] = {"platforms": {name: _probe(name) for name in task.platforms}}
+    if task.describe:
+        from runner.detect import describe, detect
+        from runner.environment import environment
+
+        found["environment"] = environment()
+        detection = detect(browsers=not _IN_BROWSER.isdisjoint(task.platforms))
+        found["hardware"] = msgspec.to_builtins(describe(detection))
+        found["placement"] = [
+            {"hardware": msgspec.to_builtins(device.hardware), "addresses": msgspec.to_builtins(device.addresses)}
+            for device in detection.devices
+        ]
+    return found
+
+
+def _probe(name: str) -> dict[str, Any]:
+    platform = create(name)
+    probe = platform.probe()
+    return {
+        "probe": msgspec.to_builtins(probe),
+        "precisions": list(platform.precisions()) if probe.available else [],
+        "runtime": msgspec.to_builtins(platform.runtime()),
+        "converts": platform.converts,
+    }
+
+
+def prepare(task: Prepare, speaker: Announcer) -> list[dict[str, Any]]:
+    """Return one `{"model", "config", "workloads", "traces", "error"}` for each model wanted, in order.
+
+    `workloads` are filled in, as asked and in that order; `traces` has one for each that differs in more than its
+    batch. `error` is null, or why this model cannot be measured (`fatal`) or only not traced.
+    """
+    speaker.reach("resolve")
+    return [_prepared(wanted, task) for wanted in task.wanted]
+
+
+def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
+    from runner.build import build_meta
+    from runner.inputs import workload_defaults
+    from runner.sources import resolve
+
+    found: dict[str, Any] = {"model": None, "config": None, "workloads": [], "traces": [], "error": None}
+    try:
+        source = resolve(wanted.model, task.weights, trust_remote_code=task.trust_remote_code)
+        workloads = [workload_defaults(source, workload) for workload in wanted.workloads]
+        found["config"] = source.config
+        found["workloads"] = msgspec.to_builtins(workloads)
+        found["model"] = msgspec.to_builtins(build_meta(source, image_size=workloads[0].image_size).model())
+    except AssayError as error:
+        found["error"] = _said(error, fatal=True)
+        return found
+    if task.trace:
+        try:
+            found["traces"] = _traces(source, workloads)
+        except Exception as error:
+            # A model that cannot be traced can still be measured; the caller says that its trace is missing.
+            found["error"] = _said(error, fatal=False)
+    return found
+
+
+def _traces(source: Any, workloads: list[Workload]) -> list[dict[str, Any]]:
+    from runner.tracing import trace
+
+    single = {msgspec.structs.replace(workload, batch_size=1): None for workload in workloads}
+    return [trace(source, workload) for workload in single]
+
+
+def _said(error: Exception, *, fatal: bool) -> dict[str, Any]:
+    known = error if isinstance(error, AssayError) else AssayError(str(error) or repr(error))
+    return {
+        "fatal": fatal,
+        "usage": isinstance(error, InvalidInput),
+        "type": type(error).__name__,
+        "detail": scrub(known.detail),
+        "field": known.field,
+        "remedy": known.remedy,
+    }

@@ -1,0 +1,117 @@
+"""What a child process is told to do, and what it says while it does it: one JSON object a line.
+
+A child announces each stage before it begins, so that whoever watches knows where it ended when it ends badly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from domain.configuration import Workload
+from runner.stopping import Method
+
+__all__ = [
+    "Case",
+    "Convert",
+    "Failed",
+    "Finished",
+    "Measure",
+    "Message",
+    "Prepare",
+    "Reached",
+    "Survey",
+    "Task",
+    "Verify",
+    "Wanted",
+]
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration as it was asked for; `model` is a name or a path, `threads` None means all allowed."""
+
+    model: str
+    platform: str
+    precision: str
+    workload: Workload
+    weights: str = "auto"
+    threads: int | None = None
+    device: str | None = None
+    compiled: bool = False
+    seed: int = 0
+    trust_remote_code: bool = False
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True, tag="survey"):
+    """Probe platforms, and describe the machine where `describe` is set."""
+
+    platforms: list[str]
+    describe: bool = True
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and the workloads that it is wanted at; sizes left out are filled in from the model."""
+
+    model: str
+    workloads: list[Workload]
+
+
+class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
+    """Describe models, fill in their workloads, and trace each on the meta device where `trace` is set."""
+
+    wanted: list[Wanted]
+    weights: str
+    trace: bool = True
+    trust_remote_code: bool = False
+
+
+class Convert(msgspec.Struct, frozen=True, kw_only=True, tag="convert"):
+    """Convert one case's model into the folder."""
+
+    case: Case
+    folder: str
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
+    """Measure one case; `folder` holds the converted model where the platform converts."""
+
+    case: Case
+    method: Method
+    folder: str | None = None
+
+
+class Verify(msgspec.Struct, frozen=True, kw_only=True, tag="verify"):
+    """Compare one case's outputs with those of the fp32 reference on the processor."""
+
+    case: Case
+    folder: str | None = None
+
+
+Task = Survey | Prepare | Convert | Measure | Verify
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
+    """The child begins a stage."""
+
+    stage: str
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """The child did what it was told; the last message of a good child."""
+
+    result: Any
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The child could not; the last message of a child that failed in an orderly way."""
+
+    stage: str
+    outcome: str
+    error: str
+    message: str
+    remedy: str | None = None
+    result: Any = None
+
+
+Message = Reached | Finished | Failed

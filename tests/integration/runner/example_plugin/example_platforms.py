@@ -1,0 +1,120 @@
+"""Platforms of another package: one that works, and some that are broken in ways that must be noticed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+
+from domain.configuration import Runtime
+from runner.platforms.base import Converted, Observation, Platform, Probe, Settings
+from runner.platforms.torch_eager import Cpu, TorchPlatform
+
+
+class Doubling(Platform):
+    """Doubles its input with numpy: all that a platform has to be."""
+
+    name = "doubling"
+    converts = True
+
+    def probe(self) -> Probe:
+        good = bool((np.ones(2) * 2 == 2).all())
+        return Probe(available=good, devices=("cpu",), evidence="numpy doubled two ones")
+
+    def runtime(self) -> Runtime:
+        return Runtime(name="numpy", version=np.__version__)
+
+    def precisions(self) -> tuple[str, ...]:
+        return ("fp32",)
+
+    def load(self, model: Any, settings: Settings) -> None:
+        assert isinstance(model, Converted)
+
+    def compile(self) -> bool:
+        return False
+
+    def place(self, inputs: dict[str, Any]) -> Any:
+        return inputs["x"]
+
+    def run(self, inputs: Any) -> Any:
+        return inputs * 2
+
+    def outputs(self, result: Any) -> list[tuple[str, Any]]:
+        return [("y", result)]
+
+    def observe(self, inputs: Any) -> Observation:
+        return Observation(device="cpu", platform=self.name, precision="fp32", fallback_share=0.0)
+
+
+class Saboteur(Doubling):
+    """Fails at the stage and in the way that EXAMPLE_SABOTAGE says, as `stage:way`."""
+
+    name = "saboteur"
+
+    def __init__(self) -> None:
+        self._stage, _, self._way = os.environ.get("EXAMPLE_SABOTAGE", ":").partition(":")
+        self._runs = 0
+
+    def _maybe(self, stage: str) -> None:
+        if stage != self._stage:
+            return
+        if self._way == "hang":
+            time.sleep(3600)
+        elif self._way == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self._way == "abort":
+            os.abort()
+        elif self._way == "exit":
+            os._exit(7)
+        elif self._way == "memory":
+            held = [np.ones(2_000_000) for _ in range(40)]
+            time.sleep(3600)
+            del held
+        elif self._way == "exhausted":
+            raise MemoryError("not enough memory: 1 TB")
+        elif self._way == "missing":
+            raise NotImplementedError("no rule for aten::example")
+        else:
+            raise RuntimeError("sabotage in /home/ada/secret/model.bin")
+
+    def load(self, model: Any, settings: Settings) -> None:
+        self._maybe("load")
+
+    def compile(self) -> bool:
+        self._maybe("compile")
+        return False
+
+    def run(self, inputs: Any) -> Any:
+        self._runs += 1
+        self._maybe("first_run" if self._runs == 1 else "run")
+        return super().run(inputs)
+
+
+class Corrupting(Cpu):
+    """Runs the model on the processor with one weight matrix negated."""
+
+    name = "corrupting"
+
+    def load(self, model: Any, settings: Settings) -> None:
+        import torch
+
+        matrix = next(parameter for parameter in reversed(list(model.parameters())) if parameter.dim() == 2)
+        with torch.no_grad():
+            matrix.neg_()
+        super().load(model, settings)
+
+
+class Pretending(TorchPlatform):
+    """Says that it is a device of its own, and quietly runs on the processor."""
+
+    name = "pretending"
+    device_type = "pretended"
+
+    def probe(self) -> Probe:
+        return Probe(available=True, devices=("pretended:0",), evidence="it says so")
+
+    def load(self, model: Any, settings: Settings) -> None:
+        super().load(model, Settings(precision=settings.precision, threads=settings.threads, device="cpu"))

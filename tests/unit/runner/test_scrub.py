@@ -1,0 +1,34 @@
+"""What leaves the machine in a message."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.scrub import scrub
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("cannot open /home/ada/models/secret/model.bin", "cannot open …/model.bin"),
+        ('File "/opt/x/lib/python3.11/torch/nn.py", line 3', 'File "…/nn.py", line 3'),
+        (r"no such file: C:\Users\Ada\weights.bin", "no such file: …/weights.bin"),
+        ("see ~/notes.txt", "see …/notes.txt"),
+        ("GET https://hub.example/ada/private?token=1 failed", "GET <https address> failed"),
+        ("connect to 10.1.2.3 refused", "connect to <address> refused"),
+        ("mail ada@example.org", "mail <address>"),
+        ("token hf_abcdefghijkl was refused", "token <token> was refused"),
+        ("user ada on lovelace", "user <private> on <private>"),
+        ("shape [2, 128] against 3/4 of N/A", "shape [2, 128] against 3/4 of N/A"),
+    ],
+)
+def test_private_parts_go_and_the_rest_stays(message: str, expected: str) -> None:
+    assert scrub(message, names=("ada", "lovelace")) == expected
+
+
+def test_long_messages_are_cut() -> None:
+    assert len(scrub("x" * 5000, names=(), limit=100)) == 100
+
+
+def test_a_name_inside_a_word_is_not_touched() -> None:
+    assert scrub("adapter", names=("ada",)) == "adapter"
