@@ -18,6 +18,7 @@ AssayError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "AccessError",
@@ -51,7 +52,10 @@ __all__ = [
 
 
 class AssayError(Exception):
-    """Something a person can act on: what is wrong, in which field, and what to do about it."""
+    """Something a person can act on: what is wrong, in which field, and what to do about it.
+
+    `retry_after_s` and `rejected` (one entry an event) are set where a service's answer gave them.
+    """
 
     type = "error"
     """Stable name of the problem; the last part of the problem document's `type`."""
@@ -65,6 +69,8 @@ class AssayError(Exception):
         self.detail = detail
         self.field = field
         self.remedy = remedy
+        self.retry_after_s: float | None = None
+        self.rejected: list[dict[str, Any]] = []
 
     def __str__(self) -> str:
         where = f"{self.field}: " if self.field else ""

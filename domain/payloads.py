@@ -6,6 +6,7 @@ because 0 is how other tools write "missing".
 
 from __future__ import annotations
 
+import functools
 import itertools
 import types
 import typing
@@ -453,19 +454,26 @@ def _check_latency(latency: Latency) -> None:
 def unknown_members(value: Any, shape: Any, path: str) -> Iterator[str]:
     """Yield the paths of members of `value` that its structure does not know, at every depth."""
     shape = _structure(shape)
-    if isinstance(shape, type) and issubclass(shape, msgspec.Struct) and isinstance(value, dict):
-        members = {field.encode_name: field.type for field in msgspec.structs.fields(shape)}
-        for name, item in value.items():
-            if name in members:
-                yield from unknown_members(item, members[name], f"{path}.{name}")
-            else:
-                yield f"{path}.{name}"
-    elif typing.get_origin(shape) is list and isinstance(value, list):
+    if isinstance(value, dict):
+        if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+            members = _members(shape)
+            for name, item in value.items():
+                if name not in members:
+                    yield f"{path}.{name}"
+                elif isinstance(item, dict | list):
+                    yield from unknown_members(item, members[name], f"{path}.{name}")
+        elif typing.get_origin(shape) is dict:
+            for name, item in value.items():
+                yield from unknown_members(item, typing.get_args(shape)[1], f"{path}.{name}")
+    elif isinstance(value, list) and typing.get_origin(shape) is list:
         for index, item in enumerate(value):
             yield from unknown_members(item, typing.get_args(shape)[0], f"{path}[{index}]")
-    elif typing.get_origin(shape) is dict and isinstance(value, dict):
-        for name, item in value.items():
-            yield from unknown_members(item, typing.get_args(shape)[1], f"{path}.{name}")
+
+
+@functools.cache
+def _members(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return name → type of a structure's members; looking them up costs more than all the rest of the gate."""
+    return {field.encode_name: _structure(field.type) for field in msgspec.structs.fields(shape)}
 
 
 def _structure(shape: Any) -> Any:

@@ -1,0 +1,265 @@
+"""timm's result tables: `results/benchmark-*.csv` of huggingface/pytorch-image-models, written by its benchmark.py.
+
+The file name says how it was measured:
+`benchmark-<infer|train>-<precision>-<layout>-pt<torch>-<cu<cuda>|cpu>-<hardware>[-dynamo][@<date>-<commit>].csv`; `@…` is the
+file as it was at an older commit. A row is one model at one image size: `<mode>_step_time` in ms a batch (a mean),
+`<mode>_samples_per_sec`, `<mode>_batch_size`, `<mode>_img_size`, `param_count` in millions. Order and number of the columns
+differ by file. GMACs and activations are not taken: an operator trace says them exactly.
+
+The scenario is `offline`: benchmark.py sends batch after batch and reports how many samples a second come out, at
+batch 1 as well. `amp` is autocast to fp16, benchmark.py's default.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from domain import hardware, models
+from domain.canonical import digest
+from domain.events import MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED
+from domain.slugs import slug
+from ingest.importers.base import Refused, row_id
+
+__all__ = ["Timm"]
+
+VERSION = 1
+"""Part of every id: raise it when a row becomes another event than before."""
+SOURCE = "urn:assay:importer:timm"
+LICENCE = "Apache-2.0"
+REPOSITORY = "huggingface/pytorch-image-models/results/"
+
+_NAME = re.compile(
+    r"benchmark-(?P<mode>infer|train)-(?P<precision>[a-z0-9]+)-(?P<layout>nchw|nhwc)-pt(?P<torch>\d{3})"
+    r"-(?P<backend>cu\d{3}|cpu)-(?P<hardware>[a-z0-9_]+)(?P<dynamo>-dynamo)?"
+    r"(?:@(?P<date>\d{4}-\d{2}-\d{2})-(?P<commit>[0-9a-f]{7,40}))?\.csv"
+)
+_HARDWARE = {
+    "rtx3090": "NVIDIA GeForce RTX 3090", "3090": "NVIDIA GeForce RTX 3090",
+    "rtx4090": "NVIDIA GeForce RTX 4090", "4090": "NVIDIA GeForce RTX 4090",
+    "rtx5090": "NVIDIA GeForce RTX 5090", "5090": "NVIDIA GeForce RTX 5090",
+    "i9_10940x": "Intel Core i9-10940X", "i7_12700h": "Intel Core i7-12700H",
+}  # fmt: skip
+"""What timm's file names call a device, and its full name."""
+_MODES = {"infer": "inference", "train": "training"}
+_MODEL = re.compile(r"[A-Za-z0-9_.-]{1,180}")
+_TOLERANCE = 0.02
+_ROUNDING = 0.005
+"""Throughput is published with two decimals."""
+
+
+class _File(NamedTuple):
+    """What the name of a file says, as parts of an event."""
+
+    path: Path
+    prefix: str
+    run_id: str
+    time: str | None
+    workload: dict[str, Any]
+    execution: dict[str, Any]
+    hardware: dict[str, Any]
+    environment: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+class _Bad(Exception):
+    """A field of a row that cannot be used."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(reason)
+        self.field = field
+        self.reason = reason
+
+
+class Timm:
+    """timm result tables (CSV)."""
+
+    name = "timm"
+    title = "timm results/benchmark-*.csv"
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether name and header are timm's."""
+        if path.suffix.lower() != ".csv" or not path.name.startswith("benchmark-"):
+            return False
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            header = [column.strip() for column in file.readline(4096).split(",")]
+        return "model" in header and any(f"{mode}_step_time" in header for mode in _MODES)
+
+    def rows(self, path: Path) -> Iterator[dict[str, Any] | Refused]:
+        """Yield a run, its measurements and the end of the run; see Importer."""
+        found = _NAME.fullmatch(path.name)
+        if found is None:
+            yield Refused(
+                path=str(path),
+                field="file name",
+                reason="the name does not say mode, precision, layout, torch and device as timm's names do",
+            )
+            return
+        file = _file(path, found)
+        yield _event(file, RUN_STARTED, {"run_id": file.run_id, "kind": "import", "hardware": [file.hardware],
+                                         "environment": file.environment, "provenance": file.provenance})  # fmt: skip
+        measured = refused = 0
+        for item in _table(file):
+            measured += not isinstance(item, Refused)
+            refused += isinstance(item, Refused)
+            yield item
+        yield _event(
+            file,
+            RUN_FINISHED,
+            {"run_id": file.run_id, "outcome": "completed", "measured": measured, "failed": refused},
+        )
+
+
+def _file(path: Path, found: re.Match[str]) -> _File:
+    device = _HARDWARE.get(found["hardware"], found["hardware"].replace("_", "-"))
+    spec = hardware.find(device)
+    cuda = found["backend"].removeprefix("cu") if found["backend"] != "cpu" else None
+    torch = _torch_version(found["torch"])
+    libraries = {"torch": torch} | ({"cuda": f"{cuda[:-1]}.{cuda[-1]}"} if cuda else {})
+    reference = REPOSITORY + path.name.partition("@")[0].removesuffix(".csv") + ".csv"
+    if found["commit"]:
+        reference += f"@{found['commit']}"
+    return _File(
+        path=path,
+        prefix=found["mode"],
+        run_id=f"timm:{path.name.removesuffix('.csv')}",
+        time=f"{found['date']}T00:00:00+00:00" if found["date"] else None,
+        workload={"mode": _MODES[found["mode"]], "scenario": "offline"},
+        execution={
+            "platform": "cuda" if cuda else "cpu",
+            "runtime": {"name": "torch", "version": torch},
+            "precision": "amp-fp16" if found["precision"] == "amp" else found["precision"],
+            "compiled": found["dynamo"] is not None,
+            "layout": found["layout"],
+        },
+        hardware={
+            "id": spec.id if spec else slug(device),
+            "kind": spec.kind if spec else ("gpu" if cuda else "cpu"),
+            "count": 1,
+        },
+        environment={"fingerprint": digest(libraries).removeprefix("sha256:")[:16], "libraries": libraries},
+        provenance={
+            "origin": "imported",
+            "source": f"timm results {path.name}",
+            "reference": reference,
+            "licence": LICENCE,
+        },
+    )
+
+
+def _torch_version(digits: str) -> str:
+    """Return the version that three digits mean: `112` is 1.12, `240` is 2.4.0."""
+    return f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits)
+
+
+def _table(file: _File) -> Iterator[dict[str, Any] | Refused]:
+    with file.path.open(encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        header: list[str] | None = None
+        while True:
+            try:
+                values = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield Refused(path=str(file.path), row=reader.line_num, reason=f"not CSV: {error}")
+                continue
+            values = [value.strip() for value in values]
+            if not any(values):
+                continue
+            if header is None:
+                header = values
+                continue
+            try:
+                yield _measurement(file, header, values)
+            except _Bad as bad:
+                yield Refused(path=str(file.path), row=reader.line_num, field=bad.field, reason=bad.reason)
+
+
+def _measurement(file: _File, header: list[str], values: list[str]) -> dict[str, Any]:
+    if len(values) != len(header):
+        raise _Bad("row", f"has {len(values)} fields where the header has {len(header)}")
+    row = dict(zip(header, values, strict=True))
+    name = row.get("model", "")
+    if not _MODEL.fullmatch(name):
+        raise _Bad("model", "is not the name of a timm model")
+    batch_size = _whole(row, f"{file.prefix}_batch_size")
+    step_time_ms = _number(row, f"{file.prefix}_step_time")
+    throughput = _number(row, f"{file.prefix}_samples_per_sec")
+    model: dict[str, Any] = {
+        "id": f"timm/{name}",
+        "category": "vision",
+        "family": models.timm_family(name),
+        "task": "image-classification",
+    }
+    if row.get("param_count"):
+        model["parameters"] = round(_number(row, "param_count") * 1e6)
+    data = {
+        "run_id": file.run_id,
+        "model": model,
+        "workload": {
+            **file.workload,
+            "batch_size": batch_size,
+            "image_size": _whole(row, f"{file.prefix}_img_size"),
+        },
+        "execution": file.execution,
+        "hardware": file.hardware,
+        "environment": file.environment,
+        "metrics": {"latency_ms": {"mean": step_time_ms}, "throughput_per_s": throughput},
+        "validity": _validity(batch_size, step_time_ms, throughput),
+        "provenance": file.provenance,
+    }
+    return _event(file, MEASUREMENT_RECORDED, data, content=row)
+
+
+def _validity(batch_size: int, step_time_ms: float, throughput: float) -> dict[str, Any]:
+    """Return `suspect` where time and throughput tell of different batches, beyond what rounding explains."""
+    told = step_time_ms / 1000 * throughput
+    allowed = _TOLERANCE * batch_size + step_time_ms / 1000 * _ROUNDING
+    if abs(told - batch_size) <= allowed:
+        return {"verdict": "valid", "reasons": []}
+    reason = f"step time × throughput = {told:.4g}, and the batch has {batch_size}"
+    suspect = {"verdict": "suspect", "reasons": [reason]}
+    return {**suspect, "metrics": {"latency_ms": suspect, "throughput_per_s": suspect}}
+
+
+def _number(row: dict[str, str], field: str) -> float:
+    text = row.get(field)
+    if text is None:
+        raise _Bad(field, "the column is missing")
+    if not text:
+        raise _Bad(field, "is empty")
+    try:
+        value = float(text)
+    except ValueError:
+        raise _Bad(field, "is not a number") from None
+    if not math.isfinite(value):
+        raise _Bad(field, "is not a finite number")
+    if value <= 0:
+        raise _Bad(field, "is not above 0")
+    return value
+
+
+def _whole(row: dict[str, str], field: str) -> int:
+    value = _number(row, field)
+    if value != int(value) or value > 2**53 - 1:
+        raise _Bad(field, "is not a whole number")
+    return int(value)
+
+
+def _event(file: _File, type_: str, data: dict[str, Any], content: Any = None) -> dict[str, Any]:
+    """Return an event whose id says format, file and content, so that a second import is a no-op."""
+    event: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": row_id("timm", VERSION, file.path.name, type_, data if content is None else content),
+        "source": SOURCE,
+        "type": type_,
+        "subject": file.run_id,
+    }
+    if file.time is not None:
+        event["time"] = file.time
+    return {**event, "datacontenttype": "application/json", "data": data}

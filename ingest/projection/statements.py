@@ -1,0 +1,28 @@
+"""The SQL of the projection, read once from the files beside this module."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+__all__ = ["FOLD", "TABLES", "VIEWS"]
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+def _text(name: str) -> str:
+    return files("ingest.projection").joinpath(name).read_text()
+
+
+def _blocks(name: str) -> dict[str, str]:
+    """Return the statements of a file by the names above them, in the order of the file."""
+    _, *pieces = _NAME.split(_text(name))
+    return dict(zip(pieces[::2], (piece.strip().rstrip(";") for piece in pieces[1::2]), strict=True))
+
+
+TABLES = _text("tables.sql")
+"""Statements that make an empty projection."""
+FOLD = _blocks("fold.sql")
+"""Statements that turn a batch into rows, by name."""
+VIEWS = _blocks("views.sql")
+"""Stable views by name; each reads only tables and views above it, so that it can be asked as of a position."""

@@ -1,0 +1,153 @@
+-- The tables of a projection. Each row keeps the position, id and times of its event. A column that is null was not said.
+-- `<noun>_id` is the canonical id by the aliases declared so far, `<noun>_id_posted` the id as it came.
+
+CREATE TABLE projection (
+    position BIGINT NOT NULL, event_id VARCHAR, catalogue VARCHAR NOT NULL
+);
+
+CREATE TABLE event_type_count (
+    type VARCHAR PRIMARY KEY, events BIGINT NOT NULL, first_position BIGINT NOT NULL, last_position BIGINT NOT NULL
+);
+
+CREATE TABLE dead_letter (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, type VARCHAR NOT NULL, recorded_at TIMESTAMPTZ NOT NULL,
+    reason VARCHAR NOT NULL
+);
+
+CREATE TABLE moment (
+    position BIGINT NOT NULL, recorded_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE run (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    run_id VARCHAR NOT NULL, kind VARCHAR, hardware JSON, environment_fingerprint VARCHAR, plan JSON, planned BIGINT,
+    origin VARCHAR, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+
+CREATE TABLE run_end (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    run_id VARCHAR NOT NULL, outcome VARCHAR, measured BIGINT, failed BIGINT, tests BIGINT, reason VARCHAR
+);
+
+CREATE TABLE measurement (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    run_id VARCHAR NOT NULL, configuration VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
+    task VARCHAR, revision VARCHAR, parameters BIGINT, weights VARCHAR,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
+    mode VARCHAR NOT NULL, scenario VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, images BIGINT,
+    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, concurrency BIGINT,
+    arrival_rate_per_s DOUBLE, optimizer VARCHAR, gradient_checkpointing BOOLEAN,
+    platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
+    device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
+    runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
+    parallelism JSON, power_limit_w DOUBLE, options JSON,
+    workload JSON NOT NULL, execution JSON NOT NULL,
+    environment_fingerprint VARCHAR,
+    latency_mean_ms DOUBLE, latency_min_ms DOUBLE, latency_max_ms DOUBLE, latency_stddev_ms DOUBLE,
+    latency_p50_ms DOUBLE, latency_p90_ms DOUBLE, latency_p95_ms DOUBLE, latency_p99_ms DOUBLE, latency_n BIGINT,
+    latency_p50_ci95_low_ms DOUBLE, latency_p50_ci95_high_ms DOUBLE,
+    latency_mean_ci95_low_ms DOUBLE, latency_mean_ci95_high_ms DOUBLE, latency_ci95 JSON,
+    throughput_per_s DOUBLE, tokens_per_s DOUBLE, ttft_ms DOUBLE, tpot_ms DOUBLE, realtime_factor DOUBLE,
+    load_ms DOUBLE, convert_ms DOUBLE, compile_ms DOUBLE, first_run_ms DOUBLE, preprocess_ms DOUBLE,
+    forward_ms DOUBLE, loss_ms DOUBLE, backward_ms DOUBLE, optimizer_ms DOUBLE,
+    peak_memory_bytes BIGINT, mean_memory_bytes BIGINT, device_memory_bytes BIGINT,
+    energy_j DOUBLE, power_w DOUBLE, utilisation DOUBLE, goodput_per_s DOUBLE, roofline_share DOUBLE,
+    samples_digest VARCHAR, samples_n BIGINT,
+    verdict VARCHAR, verdict_reasons JSON, metric_verdicts JSON,
+    origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+
+CREATE TABLE test (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    run_id VARCHAR NOT NULL, configuration VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
+    task VARCHAR, revision VARCHAR, parameters BIGINT, weights VARCHAR,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
+    mode VARCHAR NOT NULL, scenario VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, images BIGINT,
+    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, concurrency BIGINT,
+    arrival_rate_per_s DOUBLE, optimizer VARCHAR, gradient_checkpointing BOOLEAN,
+    platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
+    device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
+    runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
+    parallelism JSON, power_limit_w DOUBLE, options JSON,
+    workload JSON NOT NULL, execution JSON NOT NULL,
+    environment_fingerprint VARCHAR,
+    kind VARCHAR NOT NULL, test VARCHAR, outcome VARCHAR NOT NULL, stage VARCHAR NOT NULL,
+    error VARCHAR, message VARCHAR, remedy VARCHAR, checks JSON,
+    origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+COMMENT ON COLUMN test.kind IS 'test: a test was reported; failure: a measurement failed';
+
+CREATE TABLE model (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
+    task VARCHAR, revision VARCHAR, parameters BIGINT, aliases JSON, config JSON
+);
+
+CREATE TABLE model_trace (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
+    task VARCHAR, parameters BIGINT,
+    mode VARCHAR, phase VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, workload JSON, tracer JSON,
+    operators JSON NOT NULL, totals JSON NOT NULL
+);
+
+CREATE TABLE hardware_description (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
+    name VARCHAR, vendor VARCHAR, aliases JSON, platforms JSON, spec JSON, environment_fingerprint VARCHAR
+);
+
+CREATE TABLE environment (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    fingerprint VARCHAR NOT NULL, driver VARCHAR, os VARCHAR, kernel VARCHAR, python VARCHAR, cpu VARCHAR, machine VARCHAR,
+    hypervisor VARCHAR, memory_bytes BIGINT, libraries JSON
+);
+
+CREATE TABLE alias (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    kind VARCHAR NOT NULL, alias VARCHAR NOT NULL, canonical VARCHAR NOT NULL, reason VARCHAR
+);
+
+CREATE TABLE price (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_count BIGINT NOT NULL,
+    provider VARCHAR NOT NULL, usd_per_hour DOUBLE NOT NULL, date VARCHAR NOT NULL, instance VARCHAR, region VARCHAR,
+    spot BOOLEAN NOT NULL, price_source VARCHAR
+);
+
+CREATE TABLE retraction (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    target_event_id VARCHAR, target_run_id VARCHAR, reason VARCHAR NOT NULL
+);
+
+CREATE TABLE predictor (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    digest VARCHAR NOT NULL, trained_at_position BIGINT NOT NULL, card JSON
+);
+
+CREATE TABLE recommendation (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    recommendation VARCHAR NOT NULL, answered_at_position BIGINT NOT NULL, question JSON, answer JSON
+);
+
+-- The name of a configuration from its parts; domain.configuration.configuration_key says the same in Python.
+CREATE MACRO configuration_key(execution, hardware_id, hardware_count, model_id, workload) AS
+    left(sha256(
+        '{"execution":' || execution || ',"hardware":{"count":' || hardware_count || ',"id":"' || hardware_id
+        || '"},"model":{"id":"' || model_id || '"},"workload":' || workload || '}'
+    ), 32);

@@ -1,0 +1,72 @@
+"""The log's schema in Postgres; alembic/ brings a database to it, migration by migration."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, UUID
+
+__all__ = ["ORDERING_LOCK", "artifact", "event", "metadata", "token"]
+
+ORDERING_LOCK = 4_702_111_234_474_983_745
+"""Key of the advisory lock that every append takes; any other writer into `event` has to take it too."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "%(table_name)s_pkey",
+        "uq": "%(table_name)s_%(column_0_name)s_key",
+        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    }
+)
+
+event = Table(
+    "event",
+    metadata,
+    Column("position", BigInteger, Identity(always=True), primary_key=True),
+    Column("id", UUID(as_uuid=False), nullable=False),
+    Column("type", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("subject", Text),
+    Column("time", DateTime(timezone=True)),
+    Column("recorded_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("digest", LargeBinary, nullable=False, comment="SHA-256 of the canonical JSON (RFC 8785)"),
+    Column("body", Text, nullable=False, comment="the event exactly as it was sent"),
+    UniqueConstraint("id"),
+)
+Index(None, event.c.type, event.c.position)
+
+artifact = Table(
+    "artifact",
+    metadata,
+    Column("digest", Text, primary_key=True, comment="sha256:<hex> of the content"),
+    Column("kind", Text, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("card", Text, nullable=False, comment="JSON"),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+)
+
+token = Table(
+    "token",
+    metadata,
+    Column("id", UUID(as_uuid=False), primary_key=True, server_default=func.gen_random_uuid()),
+    Column("prefix", Text, nullable=False, comment="the first characters, to recognise it by"),
+    Column("sha256", LargeBinary, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("source", Text, comment="the only source that it may append as; null = any"),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    UniqueConstraint("sha256"),
+)

@@ -1,0 +1,199 @@
+"""Fixtures for every test: a real Postgres, one server a session and one fresh database a test."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--postgres",
+        default=os.environ.get("ASSAY_TEST_POSTGRES", "auto"),
+        help="auto | embedded | testcontainers | postgresql://… of a server where databases may be made",
+    )
+
+
+def _docker_answers() -> bool:
+    if importlib.util.find_spec("testcontainers") is None:
+        return False
+    asked = subprocess.run(["docker", "version"], capture_output=True, check=False) if shutil.which("docker") else None
+    return asked is not None and asked.returncode == 0
+
+
+def _container_url() -> tuple[Any, str]:
+    from testcontainers.postgres import PostgresContainer
+
+    container = PostgresContainer("postgres:18", driver=None)
+    container.start()
+    return container, container.get_connection_url()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The server that tests make their databases on; an `ingest.postgres.Database`."""
+    from ingest.postgres import Database, open_database
+
+    choice = request.config.getoption("--postgres")
+    if choice == "auto":
+        choice = "testcontainers" if _docker_answers() else "embedded"
+    if choice == "testcontainers":
+        container, url = _container_url()
+        yield Database(url)
+        container.stop()
+    elif choice == "embedded":
+        named = os.environ.pop("ASSAY_DATABASE_URL", None)
+        with open_database(tmp_path_factory.mktemp("server")) as server:
+            yield server
+        if named is not None:
+            os.environ["ASSAY_DATABASE_URL"] = named
+    else:
+        yield Database(choice)
+
+
+@pytest.fixture(scope="session")
+def database_template(postgres_server: Any) -> Iterator[str]:
+    """Name of a database with the schema and nothing in it, to copy from: a tenth of the time of migrating."""
+    from ingest.migrate import upgrade
+
+    name = f"template_{uuid.uuid4().hex}"
+    upgrade(postgres_server.create(name).url)
+    yield name
+    postgres_server.drop(name)
+
+
+@pytest.fixture
+def database(postgres_server: Any, database_template: str) -> Iterator[Any]:
+    """A fresh database with the log's schema, an `ingest.postgres.Database`."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres_server.create(name, template=database_template)
+    postgres_server.drop(name)
+
+
+class Build:
+    """Events with sensible data; keyword arguments replace or add parts of it."""
+
+    SOURCE = "urn:assay:runner:test"
+
+    @staticmethod
+    def event(type_: str, data: dict[str, Any], **envelope: Any) -> dict[str, Any]:
+        from domain.events import new_event
+
+        return new_event(type_, data, **{"source": Build.SOURCE, **envelope})
+
+    @staticmethod
+    def subject(
+        model: str = "acme/tiny",
+        hardware: str = "acme-one",
+        platform: str = "cpu",
+        precision: str = "fp32",
+        batch_size: int = 1,
+        run_id: str = "run-1",
+        **more: Any,
+    ) -> dict[str, Any]:
+        return {
+            "run_id": run_id,
+            "model": {"id": model, "category": "embedding", "family": "bert", "parameters": 1000},
+            "workload": {
+                "mode": "inference", "scenario": "single_stream", "batch_size": batch_size, "sequence_length": 128,
+            },
+            "execution": {
+                "platform": platform, "runtime": {"name": "torch", "version": "2.13.0"}, "precision": precision,
+            },
+            "hardware": {"id": hardware, "kind": "cpu", "count": 1},
+            "environment": {"fingerprint": "env-1", "os": "Linux", "libraries": {"torch": "2.13.0"}},
+            "observed": {"device": platform, "platform": platform, "precision": precision, "fallback_share": 0.0},
+            "provenance": {"origin": "measured", "source": "assay-runner 0.1"},
+            **more,
+        }  # fmt: skip
+
+    @staticmethod
+    def measurement(p50: float = 1.5, **parts: Any) -> dict[str, Any]:
+        envelope = {key: parts.pop(key) for key in ("id", "time", "source") if key in parts}
+        data = {
+            "metrics": {"latency_ms": {"mean": p50, "p50": p50, "n": 60, "ci95": {"p50": [p50 * 0.99, p50 * 1.01]}}},
+            "validity": {"verdict": "valid", "reasons": []},
+            **Build.subject(**parts),
+        }
+        return Build.event("assay.measurement.recorded.v1", data, **envelope)
+
+    @staticmethod
+    def test(outcome: str = "passed", **parts: Any) -> dict[str, Any]:
+        data = {"outcome": outcome, "stage": "verify", **Build.subject(**parts)}
+        if outcome != "passed":
+            data["failure"] = {"error": "Mismatch", "message": "cosine 0.2"}
+        return Build.event("assay.test.reported.v1", data)
+
+    @staticmethod
+    def failure(outcome: str = "unsupported", stage: str = "compile", **parts: Any) -> dict[str, Any]:
+        failure = {"error": "NotImplementedError", "message": "no such operator"}
+        data = {"outcome": outcome, "stage": stage, "failure": failure, "remedy": "Use fp32.", **Build.subject(**parts)}
+        return Build.event("assay.measurement.failed.v1", data)
+
+    @staticmethod
+    def alias(alias: str, canonical: str, kind: str = "model") -> dict[str, Any]:
+        return Build.event("assay.alias.declared.v1", {"kind": kind, "alias": alias, "canonical": canonical})
+
+    @staticmethod
+    def retraction(event_id: str | None = None, run_id: str | None = None) -> dict[str, Any]:
+        target = {"event_id": event_id} if event_id else {"run_id": run_id}
+        return Build.event("assay.measurement.retracted.v1", {"reason": "wrong clock", **target})
+
+
+@pytest.fixture(scope="session")
+def build() -> type[Build]:
+    """Makes events; see Build."""
+    return Build
+
+
+def append_events(database: Any, events: Iterable[dict[str, Any]]) -> list[Any]:
+    """Check, append in one batch, and return what became of each."""
+    from domain.events import decode_event, encode_event
+    from ingest.log import EventLog
+
+    async def run() -> list[Any]:
+        async with EventLog(database.url) as log:
+            return await log.append([decode_event(encode_event(event)) for event in events])
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def append(database: Any) -> Callable[[Iterable[dict[str, Any]]], list[Any]]:
+    """Appends events to the test's database; returns what became of each."""
+    return lambda events: append_events(database, events)
+
+
+def contents(connection: Any) -> dict[str, list[str]]:
+    """Every table and view of a projection, as sorted text: equal projections have equal contents."""
+    rows = connection.execute(
+        "SELECT table_name FROM information_schema.tables "
+        "WHERE table_schema = 'main' AND table_catalog = current_database()"
+    ).fetchall()
+    return {
+        name: sorted(row for (row,) in connection.execute(f'SELECT to_json(t)::VARCHAR FROM "{name}" AS t').fetchall())
+        for (name,) in rows
+    }
+
+
+def compare_projections(one: Any, other: Any) -> None:
+    """Fail with the first table that differs. Takes DuckDB connections or Projections."""
+    first, second = (contents(side.cursor() if hasattr(side, "catch_up") else side) for side in (one, other))
+    assert first.keys() == second.keys()
+    assert "measurement" in first
+    for name, rows in first.items():
+        assert rows == second[name], f"{name} differs"
+
+
+@pytest.fixture(scope="session")
+def assert_same_projection() -> Callable[[Any, Any], None]:
+    """Compares two projections table by table and view by view."""
+    return compare_projections

@@ -1,0 +1,122 @@
+"""The embedded server: found again, stopped by the last, never stopped under another; and the schema in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from domain.errors import ServiceUnavailable
+from ingest import migrate
+from ingest.postgres import EmbeddedServer, open_database
+from ingest.schema import metadata
+
+OWNER = """
+import sys
+from ingest.postgres import open_database
+database = open_database(sys.argv[1])
+print(database.server.pid, flush=True)
+sys.stdin.read()
+database.close()
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.delenv("ASSAY_DATABASE_URL", raising=False)
+    return tmp_path
+
+
+def owner(home):
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )  # fmt: skip
+    return process, int(process.stdout.readline())
+
+
+def alive(pid):
+    """A process that ended and that nobody has asked about, as happens in containers, is not alive."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def close_pipes(process):
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_server_whose_owner_was_killed_is_found_with_its_data_and_stopped_by_the_next(home):
+    process, pid = owner(home)
+    with open_database(home) as database, psycopg.connect(database.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+    assert alive(pid), "it was stopped under its owner"
+    process.send_signal(signal.SIGKILL)
+    close_pipes(process)
+    with open_database(home) as database:
+        assert database.embedded
+        assert database.server.pid == pid
+        with psycopg.connect(database.url) as connection:
+            assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+    assert not alive(pid)
+
+
+def test_a_killed_server_recovers_and_a_pid_file_of_another_process_is_not_believed(home):
+    with open_database(home) as database:
+        with psycopg.connect(database.url) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+        os.kill(database.server.pid, signal.SIGKILL)
+    pid_file = home / "postgres" / "postmaster.pid"
+    lines = pid_file.read_text().splitlines()
+    pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
+    with open_database(home) as database, psycopg.connect(database.url) as connection:
+        assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+
+
+def test_a_home_with_a_long_path_works(home):
+    deep = home / ("x" * 70) / ("y" * 70)
+    deep.mkdir(parents=True)
+    with open_database(deep) as database, psycopg.connect(database.url) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_named_server_is_used_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_DATABASE_URL", "postgresql://somewhere/log")
+    database = open_database(tmp_path)
+    assert (database.url, database.embedded) == ("postgresql://somewhere/log", False)
+    assert not (tmp_path / "postgres").exists()
+
+
+def test_a_server_that_cannot_start_says_why(home):
+    with open_database(home):
+        pass
+    (home / "postgres" / "postgresql.auto.conf").write_text("max_connections = 'many'\n")
+    with pytest.raises(ServiceUnavailable, match="max_connections"):
+        EmbeddedServer(home / "postgres").start()
+
+
+def test_the_migrations_make_the_schema_that_the_code_describes(database):
+    assert migrate.upgrade(database.url) == migrate.head() == migrate.revision(database.url)
+    engine = sa.create_engine(migrate.sqlalchemy_url(database.url), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_a_downgrade_takes_the_log_away_and_an_upgrade_brings_it_back(database):
+    assert migrate.downgrade(database.url, "base") == "base"
+    assert migrate.revision(database.url) is None
+    assert migrate.upgrade(database.url) == migrate.head()
+
+
+def test_a_server_that_is_away_is_service_unavailable():
+    with pytest.raises(ServiceUnavailable, match="does not answer"):
+        migrate.upgrade("postgresql://nobody@/nothing?host=/nonexistent")
