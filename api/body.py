@@ -1,0 +1,115 @@
+"""Request bodies: read under a limit, unpacked under the same limit, and split into events."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import Any
+
+import msgspec
+import zstandard
+from litestar import Request
+
+from api.problems import UnsupportedMedia
+from domain.errors import MalformedBody, PayloadTooLarge
+
+__all__ = ["BODY_LIMIT_BYTES", "EVENTS_LIMIT", "Body", "read_body", "split"]
+
+BODY_LIMIT_BYTES = 16 * 1024 * 1024
+EVENTS_LIMIT = 5000
+_DRAINED_BYTES = 4 * BODY_LIMIT_BYTES
+_SINGLE = frozenset({"application/cloudevents+json", "application/json", ""})
+_BATCH = frozenset({"application/cloudevents-batch+json", "application/json", ""})
+_LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"})
+_TOO_LARGE = "Send fewer events a body: 5,000 or 16 MB at the most, whichever comes first."
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True):
+    """The events of a body as they were sent; `single` where it held one event and no list."""
+
+    events: list[bytes]
+    single: bool
+
+
+async def read_body(request: Request[Any, Any, Any]) -> bytes:
+    """Return the unpacked body; raise PayloadTooLarge, UnsupportedMedia or MalformedBody.
+
+    What comes after the limit is thrown away as it arrives, so that the sender gets to read the answer.
+    """
+    announced = request.headers.get("content-length", "")
+    taken = bytearray()
+    size = 0
+    refused = announced.isdigit() and int(announced) > BODY_LIMIT_BYTES
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > BODY_LIMIT_BYTES:
+            refused = True
+            taken.clear()
+        if size > _DRAINED_BYTES:
+            break
+        if not refused:
+            taken += chunk
+    if refused:
+        raise PayloadTooLarge(f"the body is over {BODY_LIMIT_BYTES:,} bytes.", field="$", remedy=_TOO_LARGE)
+    return unpacked(bytes(taken), request.headers.get("content-encoding", "").strip().lower())
+
+
+def unpacked(body: bytes, encoding: str) -> bytes:
+    """Return the body without its Content-Encoding; never more than the limit is held."""
+    if encoding in ("", "identity"):
+        return body
+    try:
+        if encoding == "gzip":
+            engine = zlib.decompressobj(31)
+            plain = engine.decompress(body, BODY_LIMIT_BYTES + 1)
+            complete = engine.eof or len(plain) > BODY_LIMIT_BYTES
+        elif encoding == "zstd":
+            with zstandard.ZstdDecompressor(max_window_size=2**23).stream_reader(io.BytesIO(body)) as reader:
+                plain = reader.read(BODY_LIMIT_BYTES + 1)
+            complete = True
+        else:
+            raise UnsupportedMedia(
+                f"{encoding!r} is not taken.", field="Content-Encoding", remedy="Send gzip, zstd or no encoding."
+            )
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise MalformedBody(
+            f"the body is not {encoding}: {error}.", field="Content-Encoding", remedy="Send it again, whole."
+        ) from error
+    if len(plain) > BODY_LIMIT_BYTES:
+        raise PayloadTooLarge(f"the body unpacks to over {BODY_LIMIT_BYTES:,} bytes.", field="$", remedy=_TOO_LARGE)
+    if not complete:
+        raise MalformedBody("the packed body ends too early.", field="Content-Encoding", remedy="Send it again, whole.")
+    return plain
+
+
+def split(body: bytes, content_type: str) -> Body:
+    """Return the events of a body by its media type; JSON may be one event or a list of them."""
+    media = content_type.partition(";")[0].strip().lower()
+    if media in _LINES:
+        return Body(events=_counted([line for line in body.splitlines() if line.strip()]), single=False)
+    if media not in _SINGLE | _BATCH:
+        raise UnsupportedMedia(
+            f"{media!r} is not taken.",
+            field="Content-Type",
+            remedy="Send application/cloudevents+json, application/cloudevents-batch+json or application/x-ndjson.",
+        )
+    start = body.lstrip()[:1]
+    if start == b"[" and media in _BATCH:
+        try:
+            events = msgspec.json.decode(body, type=list[msgspec.Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise MalformedBody(
+                f"not valid JSON: {error}.", field="$", remedy="Send a JSON list of events; NaN is not JSON."
+            ) from error
+        return Body(events=_counted([bytes(event) for event in events]), single=False)
+    if media == "application/cloudevents-batch+json":
+        raise MalformedBody("not a JSON list.", field="$", remedy="Send [ … ], or application/cloudevents+json.")
+    return Body(events=_counted([body] if start else []), single=True)
+
+
+def _counted(events: list[bytes]) -> list[bytes]:
+    if not events:
+        raise MalformedBody("there is no event in the body.", field="$", remedy="Send one event or more.")
+    if len(events) > EVENTS_LIMIT:
+        raise PayloadTooLarge(f"{len(events):,} events in one body.", field="$", remedy=_TOO_LARGE)
+    return events

@@ -1,0 +1,292 @@
+"""Comparisons of what was measured or imported, and how it went over time. Nothing here is predicted or averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from litestar import Request, Response, Router, get
+from litestar.params import FromQuery, QueryParameter
+
+from api.catalogued import hardware_rows, model_rows
+from api.rows import AsOf, MinPosition, Text, at_position
+from domain import hardware as hardware_catalogue
+from domain import models as model_catalogue
+from domain.errors import UnknownHardware, UnknownModel, UsageError
+from ingest.projection import Tables
+
+__all__ = ["METRICS", "compared_row", "router"]
+
+METRICS = {
+    "latency_ms": "smaller", "latency_p50_ms": "smaller", "latency_p90_ms": "smaller", "latency_p95_ms": "smaller",
+    "latency_p99_ms": "smaller", "latency_mean_ms": "smaller", "throughput_per_s": "larger", "tokens_per_s": "larger",
+    "ttft_ms": "smaller", "tpot_ms": "smaller", "peak_memory_bytes": "smaller", "energy_j": "smaller",
+    "load_ms": "smaller", "first_run_ms": "smaller",
+}  # fmt: skip
+"""Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
+_PARTS = (
+    "mode", "scenario", "batch_size", "sequence_length", "image_size", "runtime", "runtime_version", "compiled",
+    "layout", "threads", "weights", "environment",
+)  # fmt: skip
+Batch = Annotated[int | None, QueryParameter(ge=1)]
+Row = dict[str, Any]
+
+
+def compared_row(row: Mapping[str, Any]) -> Row:
+    """Return a row of `measurements` under the names that ranked answers use; intervals are 95 % CIs of the samples."""
+    median = row["latency_p50_ms"]
+    statistic = "p50" if median is not None else "mean"
+    latency = median if median is not None else row["latency_mean_ms"]
+    low, high = row[f"latency_{statistic}_ci95_low_ms"], row[f"latency_{statistic}_ci95_high_ms"]
+    rate = row["throughput_per_s"]
+    if rate is None and latency and row["batch_size"]:
+        rate = row["batch_size"] * 1000.0 / latency
+    return {
+        "configuration": row["configuration"],
+        "model": row["model_id"],
+        "hardware": row["hardware_id"],
+        "hardware_kind": row["hardware_kind"],
+        "hardware_count": row["hardware_count"],
+        "platform": row["platform"],
+        "precision": row["precision"],
+        "batch_size": row["batch_size"],
+        "basis": "measured" if row["origin"] == "measured" else "imported",
+        "origin": row["origin"],
+        "latency_ms": latency,
+        "latency_ms_low": low,
+        "latency_ms_high": high,
+        "latency_is_mean": statistic == "mean" and latency is not None,
+        "throughput_per_s": rate,
+        "peak_memory_bytes": row["peak_memory_bytes"],
+        "energy_j": row["energy_j"],
+        "n": row["latency_n"],
+        "verdict": row["verdict"],
+        "fallback_share": row["fallback_share"],
+        "platform_asked": row["platform_asked"],
+        "precision_asked": row["precision_asked"],
+        "mode": row["mode"],
+        "scenario": row["scenario"],
+        "sequence_length": row["sequence_length"],
+        "image_size": row["image_size"],
+        "runtime": row["runtime_name"],
+        "runtime_version": row["runtime_version"],
+        "compiled": row["compiled"],
+        "layout": row["layout"],
+        "threads": row["threads"],
+        "weights": row["weights"],
+        "environment": row["environment_fingerprint"],
+        "time": row["time"],
+        "run_id": row["run_id"],
+        "evidence": [row["event_id"]],
+        "position": row["position"],
+    }
+
+
+def _marked(rows: list[Row], cell: Sequence[str]) -> list[Row]:
+    """Order by latency an item and mark the best of each cell; a row without latency is never best."""
+
+    def an_item(row: Row) -> float:
+        return row["latency_ms"] / (row["batch_size"] or 1) if row["latency_ms"] else float("inf")
+
+    ordered = sorted(rows, key=lambda row: (an_item(row), row["position"]))
+    seen: set[tuple[Any, ...]] = set()
+    for row in ordered:
+        name = tuple(row[part] for part in cell)
+        row["best"] = name not in seen and an_item(row) < float("inf")
+        if row["best"]:
+            seen.add(name)
+    return ordered
+
+
+def _differences(rows: Iterable[Row]) -> dict[str, Any]:
+    """Return the parts of the configurations in which the rows agree, and those in which they do not."""
+    kept = list(rows)
+    same: dict[str, Any] = {}
+    differs: dict[str, list[Any]] = {}
+    for part in _PARTS:
+        values = sorted({repr(row[part]): row[part] for row in kept}.items())
+        if len(values) == 1:
+            same[part] = values[0][1]
+        elif values:
+            differs[part] = [value for _, value in values]
+    return {"same": same, "differs": differs}
+
+
+def _require_model(tables: Tables, name: str) -> str:
+    resolved = tables.resolve_model(name)
+    if model_catalogue.find(resolved) is None and not any(row["id"] == resolved for row in model_rows(tables)):
+        raise UnknownModel(name, model_catalogue.nearest(name), field="model")
+    return resolved
+
+
+def _require_hardware(tables: Tables, name: str) -> str:
+    resolved = tables.resolve_hardware(name)
+    if not any(row["id"] == resolved for row in hardware_rows(tables)):
+        raise UnknownHardware(name, hardware_catalogue.nearest(name), field="hardware")
+    return resolved
+
+
+@get("/v1/comparisons/hardware", summary="One model on different hardware")
+async def on_hardware(
+    request: Request[Any, Any, Any],
+    model: FromQuery[str],
+    mode: Text = None,
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    batch_size: Batch = None,
+    as_of: AsOf = None,
+    min_position: MinPosition = None,
+) -> Response[bytes]:
+    """Return the best measurement of each configuration of a model, fastest an item first.
+
+    `best` marks the first of each hardware × platform × precision; `same` and `differs` say in which parts of their
+    configurations the rows agree.
+    """
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = _require_model(tables, model)
+        rows = _best(
+            tables, model=name, mode=mode, hardware=hardware, platform=platform, precision=precision,
+            batch_size=batch_size,
+        )  # fmt: skip
+        return _marked(rows, ("hardware", "platform", "precision")), {"model": name, **_differences(rows)}
+
+    return await at_position(request, as_of, min_position, answer, key="rows")
+
+
+@get("/v1/comparisons/models", summary="Different models on one hardware")
+async def of_models(
+    request: Request[Any, Any, Any],
+    hardware: FromQuery[str],
+    mode: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    batch_size: Batch = None,
+    as_of: AsOf = None,
+    min_position: MinPosition = None,
+) -> Response[bytes]:
+    """Return the best measurement of each configuration on a hardware, fastest an item first; `best` as above."""
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = _require_hardware(tables, hardware)
+        rows = _best(tables, hardware=name, mode=mode, platform=platform, precision=precision, batch_size=batch_size)
+        return _marked(rows, ("model", "platform", "precision")), {"hardware": name, **_differences(rows)}
+
+    return await at_position(request, as_of, min_position, answer, key="rows")
+
+
+@get("/v1/comparisons/modes", summary="Inference beside training")
+async def of_modes(
+    request: Request[Any, Any, Any],
+    model: FromQuery[str],
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    as_of: AsOf = None,
+    min_position: MinPosition = None,
+) -> Response[bytes]:
+    """Return the rows of both modes, and `pairs` of an inference and a training row that are alike in all else.
+
+    `ratio` is training latency by inference latency; a side that was not measured is null.
+    """
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = _require_model(tables, model)
+        rows = _best(tables, model=name, hardware=hardware, platform=platform, precision=precision)
+        return _marked(rows, ("hardware", "platform", "precision", "mode")), {
+            "model": name,
+            "pairs": _pairs(rows),
+            **_differences(rows),
+        }
+
+    return await at_position(request, as_of, min_position, answer, key="rows")
+
+
+def _best(tables: Tables, *, batch_size: int | None = None, **filters: Any) -> list[Row]:
+    found = [compared_row(row) for row in tables.measurements(best=True, **filters).to_pylist()]
+    return [row for row in found if batch_size is None or row["batch_size"] == batch_size]
+
+
+def _pairs(rows: Sequence[Row]) -> list[Row]:
+    alike = (
+        "hardware", "hardware_count", "platform", "precision", "batch_size", "sequence_length", "image_size", "runtime",
+        "compiled",
+    )  # fmt: skip
+    cells: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        sides = cells.setdefault(tuple(row[part] for part in alike), {})
+        known = sides.get(row["mode"])
+        if known is None or (row["latency_ms"] or float("inf")) < (known["latency_ms"] or float("inf")):
+            sides[row["mode"]] = row
+    pairs: list[Row] = []
+    for name, sides in sorted(cells.items(), key=lambda item: repr(item[0])):
+        one, other = sides.get("inference"), sides.get("training")
+        ratio = None
+        if one and other and one["latency_ms"] and other["latency_ms"]:
+            ratio = other["latency_ms"] / one["latency_ms"]
+        pairs.append({**dict(zip(alike, name, strict=True)), "inference": one, "training": other, "ratio": ratio})
+    return pairs
+
+
+@get("/v1/trends", summary="A metric over time")
+async def trends(
+    request: Request[Any, Any, Any],
+    model: FromQuery[str],
+    metric: FromQuery[str] = "latency_ms",
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    mode: Text = None,
+    as_of: AsOf = None,
+    min_position: MinPosition = None,
+) -> Response[bytes]:
+    """Return each configuration's values of a metric in the order of time (of the log where no time was said)."""
+    if metric not in METRICS:
+        raise UsageError(f"{metric!r} cannot be followed.", field="metric", remedy=f"One of {', '.join(METRICS)}.")
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = _require_model(tables, model)
+        found = tables.measurements(
+            model=name, hardware=hardware, platform=platform, precision=precision, mode=mode
+        ).to_pylist()
+        beside = {"model": name, "metric": metric, "better": METRICS[metric]}
+        return _series(found, _value_of(metric)), beside
+
+    return await at_position(request, as_of, min_position, answer, key="lines")
+
+
+def _value_of(metric: str) -> Callable[[Row], Any]:
+    return lambda row: compared_row(row)[metric] if metric == "latency_ms" else row[metric]
+
+
+def _series(rows: Sequence[Row], value_of: Callable[[Row], Any]) -> list[Row]:
+    series: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: (row["time"] or row["recorded_at"], row["position"])):
+        value = value_of(row)
+        if value is None:
+            continue
+        whole = compared_row(row)
+        one = series.setdefault(
+            row["configuration"],
+            {
+                name: whole[name]
+                for name in (
+                    "configuration", "hardware", "platform", "precision", "mode", "batch_size", "sequence_length",
+                    "image_size", "runtime", "compiled",
+                )
+            }
+            | {"hardware_id": whole["hardware"], "points": []},
+        )  # fmt: skip
+        one["points"].append(
+            {
+                "time": row["time"], "recorded_at": row["recorded_at"], "position": row["position"], "value": value,
+                "event_id": row["event_id"], "run_id": row["run_id"], "origin": row["origin"],
+                "verdict": row["verdict"], "runtime_version": row["runtime_version"],
+                "environment": row["environment_fingerprint"],
+            }
+        )  # fmt: skip
+    return list(series.values())
+
+
+router = Router("/", route_handlers=[on_hardware, of_models, of_modes, trends], tags=["comparisons"])

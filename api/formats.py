@@ -1,0 +1,125 @@
+"""Rows as JSON, CSV, Parquet or Arrow by `Accept`, under an ETag of schema, position and predictor."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from litestar import Request, Response
+
+from api.problems import NotAcceptable
+from ingest.projection.store import SCHEMA_VERSION
+
+__all__ = ["ARROW", "CSV", "JSON", "JSON_COLUMNS", "PARQUET", "chosen_format", "etag", "fresh", "plain", "respond"]
+
+JSON = "application/json"
+CSV = "text/csv"
+PARQUET = "application/vnd.apache.parquet"
+ARROW = "application/vnd.apache.arrow.stream"
+FORMATS = (JSON, CSV, PARQUET, ARROW)
+JSON_COLUMNS = frozenset({
+    "aliases", "answer", "card", "checks", "config", "execution", "hardware", "latency_ci95", "libraries",
+    "metric_verdicts", "operators", "options", "parallelism", "plan", "platforms", "question", "spec", "totals",
+    "tracer", "verdict_reasons", "workload",
+})  # fmt: skip
+"""Columns that hold JSON as text; answers in JSON carry them as JSON."""
+
+
+def chosen_format(request: Request[Any, Any, Any]) -> str:
+    """Return the format that Accept prefers; JSON where it does not say, NotAcceptable where we have none of it."""
+    wanted: list[tuple[float, int, str]] = []
+    for order, part in enumerate(request.headers.get("accept", JSON).split(",")):
+        media, _, options = part.partition(";")
+        quality = next((item.strip()[2:] for item in options.split(";") if item.strip().startswith("q=")), "1")
+        try:
+            wanted.append((-float(quality), order, media.strip().lower()))
+        except ValueError:
+            continue
+    for weight, _, media in sorted(wanted):
+        if weight == 0:
+            continue
+        if media in FORMATS:
+            return media
+        if media in ("*/*", "application/*", ""):
+            return JSON
+        if media == "text/*":
+            return CSV
+    raise NotAcceptable("nothing of it can be answered with.", field="Accept", remedy=f"Ask for {', '.join(FORMATS)}.")
+
+
+def etag(position: int, predictor: str, media: str = JSON) -> str:
+    """Return the ETag of an answer at a position with a predictor, in one format."""
+    return f'W/"{SCHEMA_VERSION}-{position}-{predictor.removeprefix("sha256:")[:12]}-{FORMATS.index(media)}"'
+
+
+def fresh(request: Request[Any, Any, Any], tag: str) -> bool:
+    """Whether the asker holds this answer already."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or tag.removeprefix("W/") in (
+        one.strip().removeprefix("W/") for one in known.split(",")
+    )
+
+
+def respond(
+    request: Request[Any, Any, Any],
+    rows: Sequence[Mapping[str, Any]] | pa.Table,
+    tag: str,
+    envelope: Mapping[str, Any],
+    *,
+    key: str = "items",
+) -> Response[bytes]:
+    """Return rows in the format asked for; JSON has them under `key` beside the members of the envelope.
+
+    Other formats carry the envelope's plain members as headers `Assay-…`, the cursor of the next page among them.
+    """
+    media = chosen_format(request)
+    headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "no-cache"}
+    if media == JSON:
+        items = [plain(row) for row in (rows.to_pylist() if isinstance(rows, pa.Table) else rows)]
+        return Response(msgspec.json.encode({key: items, **envelope}), media_type=JSON, headers=headers)
+    for name, value in envelope.items():
+        if isinstance(value, str | int):
+            headers[f"Assay-{name.replace('_', '-').title()}"] = str(value)
+    table = rows if isinstance(rows, pa.Table) else _table(rows)
+    return Response(_encoded(table, media), media_type=media, headers=headers)
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the JSON columns as JSON."""
+    return {
+        name: msgspec.Raw(value.encode())
+        if name in JSON_COLUMNS and isinstance(value, str) and value[:1] in ("{", "[")
+        else value
+        for name, value in row.items()
+    }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    flat = [{name: _flat(row.get(name)) for name in names} for row in rows]
+    return pa.Table.from_pylist(flat) if flat else pa.table({})
+
+
+def _flat(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, list | dict | tuple) else value
+
+
+def _encoded(table: pa.Table, media: str) -> bytes:
+    sink = io.BytesIO()
+    if media == CSV:
+        for index, field in enumerate(table.schema):
+            if pa.types.is_nested(field.type):
+                texts = [None if value is None else _flat(value) for value in table.column(index).to_pylist()]
+                table = table.set_column(index, field.name, pa.array(texts, pa.string()))
+        pyarrow.csv.write_csv(table, sink)
+    elif media == PARQUET:
+        pyarrow.parquet.write_table(table, sink)
+    else:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+    return sink.getvalue()

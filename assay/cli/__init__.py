@@ -1,0 +1,132 @@
+"""The command line: `assay VERB`. Each verb is imported when it is called, so that `assay --help` is quick."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import rich_click as click
+from click import exceptions as click_exceptions
+
+from domain.errors import AssayError, PartMissing
+
+__all__ = ["main"]
+
+OUR_PACKAGES = frozenset({"assay", "domain", "ingest", "predictor", "runner", "api", "dashboard"})
+VERBS: dict[str, str] = {
+    "up": "serving",
+    "serve": "serving",
+    "demo": "demo",
+    "detect": "measuring",
+    "bench": "measuring",
+    "verify": "measuring",
+    "post": "sending",
+    "import": "sending",
+    "recommend": "asking",
+    "predict": "asking",
+    "train": "training",
+    "evaluate": "training",
+    "compare": "comparing",
+    "matrix": "comparing",
+    "trends": "comparing",
+    "query": "comparing",
+    "hardware": "catalogues",
+    "model": "catalogues",
+    "retract": "sending",
+    "status": "operating",
+    "rebuild": "operating",
+    "doctor": "operating",
+    "db": "operating",
+    "token": "operating",
+}
+"""Verb → the module of this package that holds it."""
+
+HELP = {
+    "Ask": ["recommend", "predict", "compare", "matrix", "trends", "query"],
+    "Measure": ["detect", "bench", "verify", "post", "import", "retract"],
+    "Learn": ["train", "evaluate", "hardware", "model"],
+    "Serve and operate": ["demo", "up", "serve", "status", "doctor", "rebuild", "db", "token"],
+}
+
+
+class Verbs(click.RichGroup):
+    """The verbs, loaded one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click names it
+        """Return the verbs in the order of their groups."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click names it
+        """Import the verb's module and return the verb."""
+        module = VERBS.get(cmd_name)
+        if module is None:
+            return None
+        name = {"import": "import_"}.get(cmd_name, cmd_name)
+        verb: click.Command = getattr(importlib.import_module(f"assay.cli.{module}"), name)
+        return verb
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest verbs where there is none of that name."""
+        import difflib
+
+        name = args[0]
+        if name not in VERBS:
+            near = difflib.get_close_matches(name, VERBS, n=3)
+            hint = f" Did you mean {', '.join(near)}?" if near else ""
+            raise click.UsageError(f"no verb is called {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="assay-bench", prog_name="assay")
+def cli() -> None:
+    """Which hardware should run this model? Measured where we measured, predicted where we did not.
+
+    \b
+    First minutes:
+      assay detect                                    what this machine is
+      assay bench bert-base-uncased --platform cpu    measure it
+      assay recommend bert-base-uncased               ask
+      assay up                                        look at it in a browser
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit 0 done, 1 no or partly refused, 2 wrong usage, 3 a needed part is not available."""
+    click.rich_click.COMMAND_GROUPS = {"assay": [{"name": name, "commands": verbs} for name, verbs in HELP.items()]}
+    click.rich_click.MAX_WIDTH = 100
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code; what is wrong goes to stderr in a sentence."""
+    from assay.cli.output import complain
+
+    try:
+        result: Any = cli.main(arguments, prog_name="assay", standalone_mode=False)
+    except click_exceptions.Exit as end:
+        return int(end.exit_code)
+    except click.Abort:
+        complain("interrupted.")
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except AssayError as error:
+        complain(str(error))
+        return error.exit_code
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in OUR_PACKAGES:
+            raise
+        missing = PartMissing(f"this verb needs the package {error.name!r}.", remedy="pip install 'assay-bench[all]'")
+        complain(str(missing))
+        return missing.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0

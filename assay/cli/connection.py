@@ -1,0 +1,32 @@
+"""Which service a verb talks to: the one named, the one that runs on ASSAY_HOME, or one of its own while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from assay.cli.output import say
+from assay.client import Client
+
+__all__ = ["connected"]
+
+
+@contextmanager
+def connected(server: str | None, token: str | None = None) -> Iterator[Client]:
+    """Give a client of the service; one that was started here is stopped again, whatever happens."""
+    from assay.home import find_home, running
+    from assay.service import ephemeral
+
+    if server:
+        with Client(server, token=token) as client:
+            yield client
+        return
+    home = find_home()
+    found = running(home)
+    if found:
+        with Client(found.url, token=token) as client:
+            yield client
+        return
+    say("[dim]no service runs here; starting one for this question[/dim]")
+    with ephemeral(home) as url, Client(url, token=token) as client:
+        yield client

@@ -1,0 +1,77 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import rich_click as click
+
+__all__ = ["NUMBERS", "WORDS", "as_json", "modelled", "served"]
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+class Words(click.ParamType[list[str]]):
+    """`cpu,openvino`: words between commas."""
+
+    name = "a,b"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        """Return the words in order; an empty one is wrong usage."""
+        if isinstance(value, list):
+            return value
+        words = [word.strip() for word in str(value).split(",")]
+        if not all(words):
+            self.fail(f"{value!r} has an empty word; write a,b", param, ctx)
+        return words
+
+
+class Numbers(click.ParamType[list[int]]):
+    """`1,8,32`: whole numbers of 1 or more between commas."""
+
+    name = "1,8"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the numbers in order; anything under 1 is wrong usage."""
+        if isinstance(value, list):
+            return value
+        try:
+            numbers = [int(word) for word in str(value).split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not a list of whole numbers; write 1,8", param, ctx)
+        if any(number < 1 for number in numbers):
+            self.fail(f"{value!r}: each must be 1 or more", param, ctx)
+        return numbers
+
+
+WORDS = Words()
+NUMBERS = Numbers()
+
+
+def served(verb: Verb) -> Verb:
+    """Add `--server` and `--token`."""
+    verb = click.option("--token", envvar="ASSAY_TOKEN", metavar="TOKEN", help="Bearer token (ASSAY_TOKEN).")(verb)
+    return click.option(
+        "--server", envvar="ASSAY_SERVER", metavar="URL", help="Service to ask (ASSAY_SERVER); else the local one."
+    )(verb)
+
+
+def as_json(verb: Verb) -> Verb:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="The answer as JSON, alone on stdout.")(verb)
+
+
+def modelled(verb: Verb) -> Verb:
+    """Add the options that say what a model is asked to do."""
+    for option in reversed(
+        (
+            click.option(
+                "--mode", type=click.Choice(["inference", "training"]), default="inference", show_default=True
+            ),
+            click.option("--sequence-length", type=click.IntRange(min=1), metavar="N", help="Tokens of one item."),
+            click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side of one image in pixels."),
+        )
+    ):
+        verb = option(verb)
+    return verb

@@ -1,0 +1,59 @@
+"""What verbs print: answers on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["answers", "complain", "grid", "notes", "print_json", "say"]
+
+WIDTH = 100
+"""Columns assumed where stdout is no terminal."""
+
+
+def answers() -> Console:
+    """Return the console of the answer: stdout, 100 columns where it is a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+
+
+def notes() -> Console:
+    """Return the console of progress and remarks: stderr."""
+    return Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH, highlight=False)
+
+
+def say(text: str) -> None:
+    """Write a remark to stderr."""
+    notes().print(text)
+
+
+def complain(text: str) -> None:
+    """Write what is wrong to stderr, as it is, without markup."""
+    notes().print(Text("error: ", style="bold red") + Text(text), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Write the JSON of an answer, alone, to stdout."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def grid(title: str | None, columns: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str | Text]]) -> Table:
+    """Return a table. A column is a name and may wrap; ("name", "right") holds figures, ("name", "fixed") short words.
+
+    Figures and short words stay on one line, so that they can be read and copied.
+    """
+    table = Table(
+        title=title, title_justify="left", title_style="bold", header_style="bold", box=None, padding=(0, 1, 0, 0)
+    )
+    for column in columns:
+        name, kind = (column, "text") if isinstance(column, str) else column
+        table.add_column(name, justify="right" if kind == "right" else "left", overflow="fold", no_wrap=kind != "text")
+    for row in rows:
+        table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
+    return table

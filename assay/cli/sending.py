@@ -1,0 +1,215 @@
+"""`assay post`, `assay import`, `assay retract`: facts on their way into the log."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from assay import numbers
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, notes, print_json, say
+from domain.errors import ServiceUnavailable
+
+if TYPE_CHECKING:
+    from assay.client import Client
+    from runner.spool import Spool
+
+__all__ = ["empty_spool", "import_", "post", "retract"]
+
+
+@click.command(epilog="Example: assay post elsewhere.ndjson")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@served
+@as_json
+def post(files: tuple[Path, ...], server: str | None, token: str | None, as_json: bool) -> int:
+    """Send events that a runner wrote to files; what the log has already stays as it is."""
+    from assay.cli.connection import connected
+    from runner.post import post_files
+
+    with connected(server, token) as client, _counting(None) as advance:
+
+        def send(lines: Sequence[bytes]) -> dict[str, Any]:
+            answer = client.post_events(lines, batch=len(lines))
+            advance(len(lines))
+            return answer
+
+        report = post_files(list(files), send)
+        if report.last_position is not None:
+            client.wait_for(report.last_position)
+    if as_json:
+        print_json(report)
+        return report.exit_code
+    say(
+        f"{numbers.count(report.accepted)} new, {numbers.count(report.duplicate)} already there, {len(report.refused)} refused"
+    )
+    if report.refused:
+        rows = [[one.file, str(one.line), one.field or "", one.detail] for one in report.refused[:20]]
+        answers().print(grid("Refused", ["file", ("line", "right"), "field", "why"], rows))
+    return report.exit_code
+
+
+def empty_spool(spool: Spool, client: Client) -> None:
+    """Send what the spool holds and wait until the tables show it; say what was refused."""
+    report = spool.flush(lambda lines: client.post_events(lines, batch=len(lines)))
+    if report.error and report.waiting:
+        raise ServiceUnavailable(
+            f"{report.waiting} events wait in the spool: {report.error}",
+            remedy="They are safe; the next run sends them too.",
+        )
+    client.wait_for(client.ready()["log_position"])
+    say(f"{numbers.count(report.accepted)} events posted" + (f", {report.refused} refused" if report.refused else ""))
+
+
+@click.command(
+    "import",
+    epilog="""\b
+Examples:
+  assay import timm pytorch-image-models/results --dry-run
+  assay import auto results/ --rejects refused.ndjson""",
+)
+@click.argument("format", metavar="FORMAT|auto")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.option("--dry-run", is_flag=True, help="Read and count, send nothing.")
+@click.option("--rejects", type=click.Path(dir_okay=False, path_type=Path), help="Write what was refused to a file.")
+@served
+@as_json
+def import_(
+    format: str,  # noqa: A002 - the word that users type
+    paths: tuple[str, ...],
+    dry_run: bool,
+    rejects: Path | None,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+) -> int:
+    """Turn other tools' files into events; a second import of the same rows changes nothing.
+
+    Rows that cannot be understood are refused one by one with the reason; the others are taken.
+    """
+    from assay.cli.connection import connected
+    from ingest.importers import Refused, Summary, import_paths
+
+    summary = Summary()
+    refused: list[Refused] = []
+
+    def events() -> Iterator[dict[str, Any]]:
+        for item in summary.watch(import_paths(format, paths)):
+            if isinstance(item, Refused):
+                refused.append(item)
+            else:
+                yield item
+
+    answer: dict[str, Any] = {"accepted": 0, "duplicate": 0, "rejected": []}
+    # The first is taken before a service is started, so that wrong usage costs nothing.
+    stream = events()
+    first = list(itertools.islice(stream, 1))
+    everything = itertools.chain(first, stream)
+    if dry_run:
+        with _counting(None) as advance:
+            for _ in everything:
+                advance(1)
+    else:
+        with connected(server, token) as client, _counting(None) as advance:
+            answer = client.post_events(everything, on_batch=advance)
+            if answer["last_position"] is not None:
+                client.wait_for(answer["last_position"])
+    if rejects:
+        _write_lines(rejects, refused)
+    told = {
+        "format": format,
+        "dry_run": dry_run,
+        "read": dict(summary.taken),
+        "accepted": answer["accepted"],
+        "duplicate": answer["duplicate"],
+        "refused": len(refused) + len(answer["rejected"]),
+        "reasons": [
+            {"reason": reason, "rows": rows, "example": summary.examples[reason]}
+            for reason, rows in summary.refused.most_common()
+        ],
+        "rejected": answer["rejected"],
+    }
+    if as_json:
+        print_json(told)
+    else:
+        _tell_import(told)
+    return 1 if told["refused"] else 0
+
+
+def _write_lines(path: Path, refused: Iterable[Any]) -> None:
+    import msgspec
+
+    path.write_bytes(b"".join(msgspec.json.encode(item) + b"\n" for item in refused))
+    say(f"what was refused is in {path}")
+
+
+def _tell_import(told: dict[str, Any]) -> None:
+    rows = [[kind, numbers.count(n)] for kind, n in sorted(told["read"].items())]
+    answers().print(grid("Read", ["event", ("n", "right")], rows))
+    if told["reasons"]:
+        refusals = [
+            [
+                numbers.count(item["rows"]),
+                item["reason"],
+                f"{item['example'].path} row {item['example'].row or numbers.MISSING}",
+            ]
+            for item in told["reasons"]
+        ]
+        answers().print()
+        answers().print(grid("Refused", [("n", "right"), "why", "for example"], refusals))
+    if told["rejected"]:
+        rejected = [[str(item["index"]), item.get("field") or "", item["detail"]] for item in told["rejected"][:20]]
+        answers().print(grid("Refused by the service", [("index", "right"), "field", "why"], rejected))
+    if told["dry_run"]:
+        say("nothing was sent (--dry-run)")
+    else:
+        say(f"{numbers.count(told['accepted'])} new, {numbers.count(told['duplicate'])} already there")
+
+
+@click.command(epilog="Example: assay retract --run 0198c0de-… --reason 'the laptop was on battery'")
+@click.option("--event", "event_id", metavar="ID", help="The measurement, failure or test to void.")
+@click.option("--run", "run_id", metavar="ID", help="A whole run to void.")
+@click.option("--reason", required=True, help="Why; it stays in the log.")
+@served
+@as_json
+def retract(
+    event_id: str | None, run_id: str | None, reason: str, server: str | None, token: str | None, as_json: bool
+) -> int:
+    """Void a measurement or a whole run: it leaves answers and training, and stays in the log with the reason."""
+    from assay.cli.connection import connected
+    from domain.events import MEASUREMENT_RETRACTED, decode_event, encode_event, new_event
+    from domain.payloads import MeasurementRetracted
+
+    data = MeasurementRetracted(event_id=event_id, run_id=run_id, reason=reason)
+    event = new_event(MEASUREMENT_RETRACTED, data, source="assay-cli", time=datetime.now(UTC))
+    decode_event(encode_event(event))
+    with connected(server, token) as client:
+        answer = client.post_events([event])
+        client.wait_for(answer["last_position"])
+    if as_json:
+        print_json(answer)
+    else:
+        say(f"retracted at position {answer['last_position']}: {reason}")
+    return 0
+
+
+class _counting:  # noqa: N801 - used as a context manager, like a function
+    """A running count on stderr while something is sent."""
+
+    def __init__(self, total: int | None) -> None:
+        console = notes()
+        columns = (TextColumn("events"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+        self._task = self._bar.add_task("events", total=total)
+
+    def __enter__(self) -> Any:
+        self._bar.start()
+        return lambda n: self._bar.advance(self._task, n)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

@@ -1,0 +1,66 @@
+"""`assay serve` and `assay up`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import rich_click as click
+
+from assay.cli.output import notes, say
+
+__all__ = ["serve", "up"]
+
+
+@click.command(epilog="Example: assay serve --role ingest --workers 2 --host 0.0.0.0 --port 8000")
+@click.option(
+    "--role",
+    type=click.Choice(["all", "ingest", "query"]),
+    default="all",
+    show_default=True,
+    help="all: one machine; ingest: takes events, no tables; query: answers.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Beyond loopback only with tokens configured.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the ingest role."
+)
+@click.option("--until-stdin-closes", is_flag=True, hidden=True)
+def serve(role: str, host: str, port: int, workers: int, until_stdin_closes: bool) -> int:
+    """Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL."""
+    from assay.home import find_home
+    from assay.service import Settings
+    from assay.service import serve as run
+
+    settings = Settings(home=find_home(), role=role, host=host, port=port, workers=workers)
+    say(f"serving {settings.url} from {settings.home.path} (role {role}); Ctrl-C ends it")
+    run(settings, until_stdin_closes=until_stdin_closes)
+    return 0
+
+
+@click.command(epilog="Example: assay up --port 8000 --dashboard-port 8501")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option("--dashboard-port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+def up(port: int, dashboard_port: int) -> int:
+    """Bring up Postgres, API and dashboard, and keep them up until Ctrl-C."""
+    from assay.home import find_home
+    from assay.service import up as bring_up
+
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    home = find_home()
+    with notes().status("starting Postgres, the API and the dashboard"):
+        context = bring_up(home, port, dashboard_port)
+        url, page_url, pages = context.__enter__()
+    try:
+        say(
+            f"dashboard  {page_url}\nAPI        {url}   (its schema: {url}/schema)\ndata       {home.path}\nCtrl-C ends them"
+        )
+        while not ended.wait(1.0):
+            if any(page.poll() is not None for page in pages):
+                say("the dashboard ended by itself; the API goes with it")
+                return 1
+    finally:
+        context.__exit__(None, None, None)
+    return 0

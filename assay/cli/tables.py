@@ -1,0 +1,219 @@
+"""Tables of a terminal: measurements, tests, failures, and ranked answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from assay import numbers
+from assay.cli.output import grid
+
+__all__ = [
+    "comparison_table",
+    "doubts",
+    "excluded_table",
+    "failures_table",
+    "measurements_table",
+    "ranked_table",
+    "verifications_table",
+]
+
+Event = Mapping[str, Any]
+NOT_COVERED = "~"
+"""Marks an interval that no measurement has checked."""
+
+
+def _of_type(events: Sequence[Event], name: str) -> list[Mapping[str, Any]]:
+    return [event["data"] for event in events if event["type"] == name]
+
+
+def _short(model_id: str) -> str:
+    return model_id.rpartition("/")[2]
+
+
+def measurements_table(events: Sequence[Event]) -> Table | None:
+    """Return one row a measurement, or None where there is none."""
+    found = _of_type(events, "assay.measurement.recorded.v1")
+    rows = []
+    for data in found:
+        latency = data["metrics"].get("latency_ms") or {}
+        low, high = (latency.get("ci95") or {}).get("p50") or (None, None)
+        observed = data.get("observed") or {}
+        validity = data.get("validity") or {}
+        rows.append(
+            [
+                _short(data["model"]["id"]),
+                observed.get("platform") or data["execution"]["platform"],
+                observed.get("precision") or data["execution"].get("precision") or numbers.MISSING,
+                str(data["workload"].get("batch_size") or numbers.MISSING),
+                numbers.latency(latency.get("p50"), low, high),
+                numbers.throughput(data["metrics"].get("throughput_per_s")),
+                numbers.memory(data["metrics"].get("peak_memory_bytes")),
+                numbers.count(latency.get("n")),
+                validity.get("verdict") or numbers.MISSING,
+            ]
+        )
+    right = ["batch", "p50 (95 %)", "items", "memory", "n"]
+    columns: list[str | tuple[str, str]] = [
+        "model",
+        ("platform", "fixed"),
+        ("precision", "fixed"),
+        *((name, "right") for name in right),
+        ("verdict", "fixed"),
+    ]
+    return grid("Measured", columns, rows) if rows else None
+
+
+def doubts(events: Sequence[Event]) -> list[str]:
+    """Return why measurements are not valid: each reason once, with how many rows it marks."""
+    counted: dict[str, int] = {}
+    for data in _of_type(events, "assay.measurement.recorded.v1"):
+        for reason in (data.get("validity") or {}).get("reasons") or []:
+            kind = re.sub(r"[-+±]?\d+(\.\d+)? ?%?", "…", reason) if any(mark.isdigit() for mark in reason) else reason
+            counted[kind] = counted.get(kind, 0) + 1
+    return [f"{n} suspect or invalid: {reason}" for reason, n in sorted(counted.items(), key=lambda item: -item[1])]
+
+
+def verifications_table(events: Sequence[Event]) -> Table | None:
+    """Return one row a test, or None where there is none."""
+    rows = []
+    for data in _of_type(events, "assay.test.reported.v1"):
+        checks, failure = data.get("checks") or {}, data.get("failure") or {}
+        rows.append(
+            [
+                _short(data["model"]["id"]),
+                data["execution"]["platform"],
+                data["execution"].get("precision") or numbers.MISSING,
+                data["outcome"],
+                data["stage"],
+                numbers.significant(checks.get("cosine"), 6) if checks.get("cosine") is not None else numbers.MISSING,
+                numbers.significant(checks.get("max_abs_error")),
+                failure.get("message", "").splitlines()[0] if failure.get("message") else "",
+            ]
+        )
+    columns: list[str | tuple[str, str]] = [
+        "model", ("platform", "fixed"), ("precision", "fixed"), ("outcome", "fixed"), ("stage", "fixed"), ("cosine", "right"), ("max abs error", "right"), "why",
+    ]  # fmt: skip
+    return grid("Verified against fp32 on the CPU", columns, rows) if rows else None
+
+
+def failures_table(events: Sequence[Event]) -> Table | None:
+    """Return one row a failed configuration, or None where there is none."""
+    rows = [
+        [
+            _short(data["model"]["id"]),
+            data["execution"]["platform"],
+            data["execution"].get("precision") or numbers.MISSING,
+            f"{data['outcome']} at {data['stage']}",
+            data["failure"]["message"].splitlines()[0] if data["failure"]["message"] else "",
+            data.get("remedy") or "",
+        ]
+        for data in _of_type(events, "assay.measurement.failed.v1")
+    ]
+    columns: list[str | tuple[str, str]] = [
+        "model", "platform", "precision", ("what happened", "text"), ("why", "text"), "what to try",
+    ]  # fmt: skip
+    return grid("Not measured", columns, rows) if rows else None
+
+
+def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
+    """Return the ranked answer: what, how fast with its interval, and what it rests on."""
+    rows: list[list[str | Text]] = []
+    for row in answer["ranked"][:top]:
+        latency = numbers.latency(
+            row.get("latency_ms"),
+            row.get("latency_ms_low"),
+            row.get("latency_ms_high"),
+            mean=bool(row.get("latency_is_mean")),
+        )
+        rows.append(
+            [
+                str(row.get("rank")),
+                str(row["hardware"]),
+                str(row["platform"]),
+                str(row.get("precision") or numbers.MISSING),
+                numbers.count(row.get("batch_size")),
+                latency,
+                numbers.throughput(row.get("throughput_per_s")),
+                numbers.memory(row.get("peak_memory_bytes")),
+                _speedup(row),
+                _basis(row),
+            ]
+        )
+    wanted = (answer.get("question") or {}).get("percentile", "p50")
+    level = round(float(answer.get("interval", 0.8)) * 100)
+    columns: list[str | tuple[str, str]] = [
+        ("#", "right"), "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), (f"{wanted} ({level} %)", "right"),
+        ("items", "right"), ("memory", "right"), ("vs CPU", "right"), ("basis", "fixed"),
+    ]  # fmt: skip
+    if all(row.get("peak_memory_bytes") is None for row in answer["ranked"][:top]):
+        columns, rows = _without(columns, rows, "memory")
+    if all(row.get("speedup_over_cpu") is None for row in answer["ranked"][:top]):
+        columns, rows = _without(columns, rows, "vs CPU")
+    return grid(f"{answer['model']} at position {answer['position']}", columns, rows)
+
+
+def _without(
+    columns: list[str | tuple[str, str]], rows: list[list[str | Text]], name: str
+) -> tuple[list[str | tuple[str, str]], list[list[str | Text]]]:
+    place = columns.index((name, "right"))
+    return [*columns[:place], *columns[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
+
+
+def _basis(row: Mapping[str, Any]) -> Text:
+    """Return what the row rests on; measured stands out, an interval that nothing has checked is marked."""
+    mark = NOT_COVERED if row.get("interval_covered") is False else ""
+    return Text(f"{row['basis']}{mark}", style="bold" if row["basis"] == "measured" else "")
+
+
+def _speedup(row: Mapping[str, Any]) -> str:
+    return numbers.factor(row.get("speedup_over_cpu"))
+
+
+def excluded_table(answer: Mapping[str, Any]) -> Table | None:
+    """Return what was left out, counted by rule, or None where nothing was."""
+    by_rule: dict[str, list[Mapping[str, Any]]] = {}
+    for row in answer.get("excluded") or []:
+        by_rule.setdefault(str(row["rule"]), []).append(row)
+    rows = [
+        [
+            str(len(items)),
+            rule,
+            _examples(items),
+        ]
+        for rule, items in sorted(by_rule.items(), key=lambda item: -len(item[1]))
+    ]
+    return grid("Left out", [("n", "right"), "rule", "for example"], rows) if rows else None
+
+
+def _examples(items: Sequence[Mapping[str, Any]], most: int = 3) -> str:
+    names = list(dict.fromkeys(str(item.get("hardware") or numbers.MISSING) for item in items))
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def comparison_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
+    """Return rows of a read as they are; nulls are dashes, numbers have three figures."""
+    shown: list[str | tuple[str, str]] = [
+        (name, "right") if _figures(row.get(name) for row in rows) else name for name in columns
+    ]
+    return grid(title, shown, [[_cell(row.get(name)) for name in columns] for row in rows])
+
+
+def _figures(values: Iterable[Any]) -> bool:
+    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return numbers.MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return numbers.significant(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)

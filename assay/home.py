@@ -1,0 +1,110 @@
+"""ASSAY_HOME: the one directory of an installation, who serves from it, and where that service listens."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from domain.errors import ServiceUnavailable, UsageError
+
+__all__ = ["Home", "Service", "find_home", "own", "running"]
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """A service as it announced itself in `service.json`."""
+
+    url: str
+    pid: int
+    role: str
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """The data directory and the files of Assay in it."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by the service for as long as it lives."""
+        return self.path / "service.lock"
+
+    @property
+    def announcement(self) -> Path:
+        """Where the service says its address."""
+        return self.path / "service.json"
+
+    @property
+    def service_log(self) -> Path:
+        """What a service that a verb started had to say."""
+        return self.path / "service.log"
+
+    @property
+    def spool(self) -> Path:
+        """Events of this machine that no service has yet."""
+        return self.path / "spool.sqlite"
+
+    @property
+    def cache(self) -> Path:
+        """Converted models; can be deleted at any time."""
+        return self.path / "cache"
+
+
+def find_home(path: str | Path | None = None) -> Home:
+    """Return the data directory, made where it is missing: `path`, else ASSAY_HOME, else the platform's own place."""
+    named = path or os.environ.get("ASSAY_HOME")
+    folder = Path(named).expanduser().absolute() if named else _default()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be made: {error.strerror}.",
+            field="ASSAY_HOME",
+            remedy="Name a directory that you may write to.",
+        ) from error
+    return Home(path=folder)
+
+
+def _default() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "assay"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "assay"
+
+
+def running(home: Home) -> Service | None:
+    """Return the service that serves from this directory and answers; a stale announcement counts as none."""
+    try:
+        service = msgspec.json.decode(home.announcement.read_bytes(), type=Service)
+        httpx.get(f"{service.url}/health/live", timeout=2.0, trust_env=False).raise_for_status()
+    except (OSError, msgspec.MsgspecError, httpx.HTTPError):
+        return None
+    return service
+
+
+@contextmanager
+def own(home: Home, url: str, role: str) -> Iterator[None]:
+    """Hold the directory and announce the service; raise ServiceUnavailable where another one holds it."""
+    import fcntl
+
+    with home.lock.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServiceUnavailable(
+                f"another service already uses {home.path}.",
+                field="ASSAY_HOME",
+                remedy="Use that one (`assay status` names it), stop it, or name another directory.",
+            ) from None
+        announced = Service(url=url, pid=os.getpid(), role=role)
+        beside = home.announcement.with_suffix(".new")
+        beside.write_bytes(msgspec.json.encode(announced))
+        beside.replace(home.announcement)
+        try:
+            yield
+        finally:
+            home.announcement.unlink(missing_ok=True)

@@ -1,0 +1,236 @@
+"""The life of a service: served in this process, started for as long as a verb runs, or brought up with the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from assay.client import Client
+from assay.home import Home, own, running
+from domain.errors import AssayError, ServiceUnavailable, UsageError
+
+__all__ = ["Settings", "ephemeral", "free_port", "serve", "started", "up"]
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How to serve: `role` all, ingest or query; `workers` counts processes of the ingest role."""
+
+    home: Home
+    role: str = "all"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+
+    @property
+    def url(self) -> str:
+        """Where a program on this machine reaches the service."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
+    """Serve until SIGTERM or Ctrl-C; the query and all roles are one process, which owns its DuckDB file."""
+    require_free(settings.host, settings.port)
+    os.environ.update(ASSAY_HOME=str(settings.home.path), ASSAY_ROLE=settings.role, ASSAY_HOST=settings.host)
+    if settings.role == "ingest":
+        if settings.workers < 1:
+            raise UsageError("at least one worker is needed.", field="workers", remedy="Give 1 or more.")
+        _serve_workers(settings)
+        return
+    with own(settings.home, settings.url, settings.role):
+        asyncio.run(_serve_here(settings, until_stdin_closes=until_stdin_closes))
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise ServiceUnavailable where something listens on the port already."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ServiceUnavailable(
+                f"{host}:{port} cannot be listened on: {error.strerror}.",
+                field="port",
+                remedy="Stop what listens there, or give --port.",
+            ) from error
+
+
+async def _serve_here(settings: Settings, *, until_stdin_closes: bool) -> None:
+    from granian.constants import Interfaces
+    from granian.errors import FatalError
+    from granian.server.embed import Server
+
+    from api.app import create_app, end_streams
+
+    app = create_app()
+    server = Server(
+        app,
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        log_enabled=False,
+        websockets=False,
+    )
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    if until_stdin_closes:
+        threading.Thread(target=_wait_for_end_of_input, args=(loop, stopping), daemon=True).start()
+    serving = asyncio.create_task(server.serve())
+    waiting = asyncio.create_task(stopping.wait())
+    done, _ = await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if serving not in done:
+        # The server waits for open answers, and a stream of positions would never end by itself.
+        await end_streams(app)
+        server.stop()  # type: ignore[no-untyped-call]
+    waiting.cancel()
+    try:
+        await serving
+    except FatalError as error:
+        raise app.state.get("failure", error) from error
+
+
+def _wait_for_end_of_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    while sys.stdin.buffer.read(4096):
+        continue
+    loop.call_soon_threadsafe(stopping.set)
+
+
+def _serve_workers(settings: Settings) -> None:
+    from granian import Granian
+    from granian.constants import Interfaces
+
+    from api.parts import checked_database
+    from api.settings import Settings as ServiceSettings
+
+    # Held for as long as the workers live: what forbids to serve is said once, not by each of them.
+    with checked_database(ServiceSettings.from_environment()):
+        Granian(
+            "api.app:create_app",
+            factory=True,
+            address=settings.host,
+            port=settings.port,
+            interface=Interfaces.ASGI,
+            workers=settings.workers,
+            respawn_failed_workers=True,
+            # An open stream of positions would hold a worker for ever.
+            workers_kill_timeout=10,
+            log_access=False,
+            websockets=False,
+        ).serve()
+
+
+@contextmanager
+def ephemeral(home: Home) -> Iterator[str]:
+    """Give the address of a service on this directory that lives as long as the block; its words go to `service.log`."""
+    with started(home, free_port()) as url:
+        yield url
+
+
+@contextmanager
+def started(home: Home, port: int) -> Iterator[str]:
+    """Start a service as a child, give its address once it is ready, and stop it; it also ends when this process dies."""
+    command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(port), "--until-stdin-closes"]
+    with home.service_log.open("ab") as log:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "ASSAY_HOME": str(home.path)},
+            # Ctrl-C in the terminal must end the verb first, and the service after it.
+            start_new_session=True,
+        )
+    try:
+        yield _ready(home, child, f"http://127.0.0.1:{port}")
+    finally:
+        _stop(child)
+
+
+def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
+    """Wait until the service answers; take another one's address where that one holds the directory."""
+    deadline = time.monotonic() + START_SECONDS
+    with Client(url, patience_s=0) as client:
+        while time.monotonic() < deadline:
+            if child.poll() is not None:
+                other = running(home)
+                if other is not None:
+                    return other.url
+                raise ServiceUnavailable(
+                    f"the service did not start: {_last_words(home)}", remedy=f"All it said is in {home.service_log}."
+                )
+            try:
+                client.ready()
+            except AssayError:
+                # Nothing tells from outside when a port will be listened on: asking again is the way to know.
+                time.sleep(0.05)
+            else:
+                return url
+    raise ServiceUnavailable(
+        f"the service did not get ready within {START_SECONDS:.0f} s.", remedy=f"All it said is in {home.service_log}."
+    )
+
+
+def _last_words(home: Home) -> str:
+    lines = home.service_log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing."
+
+
+def _stop(child: subprocess.Popen[Any]) -> None:
+    if child.stdin:
+        child.stdin.close()
+    if child.poll() is None:
+        child.terminate()
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def up(home: Home, port: int, dashboard_port: int) -> Iterator[tuple[str, str, list[subprocess.Popen[bytes]]]]:
+    """Give the addresses of API and dashboard, and the dashboard's process; a service that runs already is used."""
+    from dashboard.launch import command
+
+    require_free("127.0.0.1", dashboard_port)
+    found = running(home)
+    if found is None:
+        require_free("127.0.0.1", port)
+        with started(home, port) as url, _dashboard(command(dashboard_port, url)) as page:
+            yield url, f"http://127.0.0.1:{dashboard_port}", [page]
+        return
+    with _dashboard(command(dashboard_port, found.url)) as page:
+        yield found.url, f"http://127.0.0.1:{dashboard_port}", [page]
+
+
+@contextmanager
+def _dashboard(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    page = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield page
+    finally:
+        _stop(page)

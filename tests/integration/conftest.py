@@ -1,0 +1,130 @@
+"""Fixtures of tests that need a running service: a real server process on a real Postgres."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 60.0
+
+
+class RunningService:
+    """One `assay serve` process on a data directory and a database of its own; can be killed and started again."""
+
+    def __init__(self, home: Path, database_url: str, *arguments: str) -> None:
+        from assay.service import free_port
+
+        self.home = home
+        self.database_url = database_url
+        self.arguments = arguments
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = home / "served.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.token: str | None = None
+        home.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> RunningService:
+        """Start the process and return once it is ready."""
+        from domain.errors import AssayError
+
+        command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(self.port), *self.arguments]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+        environment |= {"ASSAY_HOME": str(self.home), "ASSAY_DATABASE_URL": self.database_url}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        until = time.monotonic() + START_S
+        with self.client(patience_s=0) as client:
+            while True:
+                try:
+                    client.ready()
+                    return self
+                except AssayError:
+                    if self.process.poll() is not None or time.monotonic() > until:
+                        raise AssertionError(self.log.read_text()) from None
+                    time.sleep(0.02)
+
+    def start_with(self, token: str) -> RunningService:
+        """Start it, with a token for its clients."""
+        self.token = token
+        return self.start()
+
+    def client(self, **options: Any) -> Any:
+        """Return a client of it."""
+        from assay.client import Client
+
+        return Client(self.url, token=self.token, **options)
+
+    def kill(self) -> None:
+        """End the process without a chance to do anything."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask the process to end and return its exit status."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("the service did not end within 30 s of SIGTERM") from None
+
+
+@pytest.fixture(scope="session")
+def service_database(postgres_server: Any, database_template: str) -> Iterator[Callable[[], Any]]:
+    """Makes databases with the log's schema that live as long as the session."""
+    names: list[str] = []
+
+    def make() -> Any:
+        names.append(f"service_{uuid.uuid4().hex}")
+        return postgres_server.create(names[-1], template=database_template)
+
+    yield make
+    for name in names:
+        postgres_server.drop(name)
+
+
+@pytest.fixture(scope="session")
+def service(service_database: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """One running service for all tests that do not mind each other's events."""
+    running = RunningService(tmp_path_factory.mktemp("service"), service_database().url).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(service: RunningService) -> Iterator[Any]:
+    """A client of the shared service."""
+    with service.client() as one:
+        yield one
+
+
+@pytest.fixture
+def fresh_service(database: Any, tmp_path: Path) -> Iterator[Callable[..., RunningService]]:
+    """Makes a service on an empty log of its own, not started yet; it is stopped after the test."""
+    made: list[RunningService] = []
+
+    def make(*arguments: str) -> RunningService:
+        made.append(RunningService(tmp_path / f"home-{len(made)}", database.url, *arguments))
+        return made[-1]
+
+    yield make
+    for running in made:
+        if running.process is not None and running.process.poll() is None:
+            running.stop()
