@@ -1,0 +1,52 @@
+# Two commands from a fresh clone: `make demo` and `make test`. Everything lives in .venv and .assay.
+PYTHON ?= python3
+# Where torch comes from: empty takes pip's own index. On Linux that build brings CUDA along (gigabytes);
+# the address of PyTorch's CPU index, from its installation page, gives the small one: make demo TORCH_INDEX=…
+TORCH_INDEX ?=
+TORCH := torch==2.13.0
+export ASSAY_HOME ?= $(CURDIR)/.assay
+BIN := .venv/bin
+STAMP := .venv/.complete
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help setup demo test lint up bench prior screenshots clean
+
+help:  ## what there is to make
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## .venv with everything in it
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "assay needs Python 3.11, 3.12 or 3.13; this is $$($(PYTHON) --version 2>&1). Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and try again" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "fetching $(TORCH) (the largest part)"
+	@$(PIP) install --quiet $(TORCH) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) || \
+	  { echo "$(TORCH) could not be fetched: see pip's line above; check the network, or name an index: make $(MAKECMDGOALS) TORCH_INDEX=…" >&2; exit 2; }
+	@echo "fetching the other packages (pinned in constraints.txt)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[all,dev]' || \
+	  { echo "a package could not be fetched: pip's line above names it; check the network and run the same command again" >&2; exit 2; }
+	@touch $@
+
+demo: $(STAMP)  ## measure this machine, predict, recommend: from nothing to an answer
+	@$(BIN)/assay demo
+
+up: $(STAMP)  ## the API and the dashboard over what the demo kept
+	@$(BIN)/assay up
+
+test: $(STAMP) lint  ## lint, types, import contracts and every test
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(STAMP)  ## ruff, mypy --strict, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP)  ## the speed and accuracy of Assay itself, as ratios
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## forget .venv and the demo's data
+	rm -rf .venv .assay
