@@ -9,7 +9,7 @@ BIN := .venv/bin
 STAMP := .venv/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup demo test lint up bench prior screenshots clean
+.PHONY: help setup demo test lint up bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,8 +45,9 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-bench: $(STAMP)  ## the speed and accuracy of Assay itself, as ratios
-	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers and limits
+	@$(BIN)/python -m benchmarks.measure_the_measurer
+	@$(BIN)/python -m benchmarks.event_log
 
 clean:  ## forget .venv and the demo's data
 	rm -rf .venv .assay

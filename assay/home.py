@@ -45,6 +45,11 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         return self.path / "service.log"
 
     @property
+    def dashboard_log(self) -> Path:
+        """What the dashboard had to say."""
+        return self.path / "dashboard.log"
+
+    @property
     def spool(self) -> Path:
         """Events of this machine that no service has yet."""
         return self.path / "spool.sqlite"

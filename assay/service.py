@@ -220,16 +220,17 @@ def up(home: Home, port: int, dashboard_port: int) -> Iterator[tuple[str, str, l
     found = running(home)
     if found is None:
         require_free("127.0.0.1", port)
-        with started(home, port) as url, _dashboard(command(dashboard_port, url)) as page:
+        with started(home, port) as url, _dashboard(home, command(dashboard_port, url)) as page:
             yield url, f"http://127.0.0.1:{dashboard_port}", [page]
         return
-    with _dashboard(command(dashboard_port, found.url)) as page:
+    with _dashboard(home, command(dashboard_port, found.url)) as page:
         yield found.url, f"http://127.0.0.1:{dashboard_port}", [page]
 
 
 @contextmanager
-def _dashboard(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    page = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+def _dashboard(home: Home, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with home.dashboard_log.open("ab") as log:
+        page = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     try:
         yield page
     finally:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from predictor.option import SIZE_NAMES, Option, Sizes
 
 __all__ = ["chosen_sizes", "options_from_rows"]
@@ -127,6 +129,11 @@ def _why(row: Record, runs: int, is_mean: bool) -> str:
         told += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
     if is_mean:
         told += "; the mean stands in for the median"
+    if row.get("latency_n"):
+        told += f", {row['latency_n']} samples"
     if row.get("verdict") == "suspect":
-        told += "; suspect"
+        reasons = row.get("verdict_reasons") or []
+        if isinstance(reasons, str):
+            reasons = msgspec.json.decode(reasons)
+        told += "; suspect" + (f": {'; '.join(reasons)}" if reasons else "")
     return told

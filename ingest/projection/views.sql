@@ -19,8 +19,9 @@ SELECT * EXCLUDE (kind, test, checks) FROM outcomes WHERE kind = 'failure';
 -- name: best_measurements
 SELECT * FROM measurements
 WHERE origin <> 'simulated' AND coalesce(verdict, 'suspect') <> 'invalid'
+-- The configuration says all of the others: they stand here so that a filter on them is applied before the window.
 QUALIFY row_number() OVER (
-    PARTITION BY configuration
+    PARTITION BY configuration, model_id, hardware_id, platform, precision, mode
     ORDER BY origin = 'measured' DESC, coalesce(verdict, 'suspect') = 'valid' DESC, position DESC
 ) = 1;
 

@@ -3,7 +3,9 @@
     python -m predictor.prior --timm RESULTS --traces TRACES.ndjson.gz --out predictor/prior
 
 RESULTS is the folder `results/` of a clone of https://github.com/huggingface/pytorch-image-models (Apache-2.0); say its
-commit with --commit. TRACES is made from the same folder by
+commit with --commit. The shipped one was made at commit 90cae8c5ab83d2d7e23b1fb2bab1559bfdcbc7e9, with older runs of the
+same files beside the newest as NAME@DATE-COMMIT.csv (`git show COMMIT:results/NAME.csv`), and without the files of the
+RTX PRO 6000 Max-Q. TRACES is made from the same folder by
 
     python benchmarks/trace_timm.py RESULTS TRACES.ndjson.gz
 

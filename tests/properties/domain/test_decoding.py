@@ -59,11 +59,10 @@ def test_any_value_anywhere(path: str, value: object) -> None:
     raw = json.dumps(event).encode()
     try:
         decoded = decode_event(raw)
-    except AssayError as error:
-        assert error.detail
-    else:
-        assert decoded.raw == raw
-        assert json.loads(decoded.raw) == decoded.event
+    except AssayError:
+        return
+    assert decoded.raw == raw
+    assert json.loads(decoded.raw) == decoded.event
 
 
 @given(values)
