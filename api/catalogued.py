@@ -8,6 +8,7 @@ import msgspec
 
 from domain import hardware, models
 from ingest.projection import Tables
+from ingest.projection.names import Names, names_of
 
 __all__ = ["hardware_rows", "model_rows"]
 
@@ -15,11 +16,18 @@ Row = dict[str, Any]
 _COUNTS = ("measurements", "tests")
 
 
+def _names(tables: Tables, kind: str) -> Names:
+    """Return the names of a kind, read once: a query a catalogued name was most of the time of these lists."""
+    declared = tables.aliases().select(["kind", "alias", "canonical"]).to_pylist()
+    return names_of((row["kind"], row["alias"], row["canonical"]) for row in declared)[kind]
+
+
 def model_rows(tables: Tables) -> list[Row]:
     """Return one row a model, by id: its place in the vocabulary, its other names and how much is known of it."""
     found: dict[str, Row] = {}
+    names = _names(tables, "model")
     for one in models.catalogue():
-        found[tables.resolve_model(one.id)] = {
+        found[names.resolve(one.id)] = {
             "category": one.category,
             "family": one.family,
             "task": one.task,
@@ -43,9 +51,10 @@ def model_rows(tables: Tables) -> list[Row]:
 def hardware_rows(tables: Tables) -> list[Row]:
     """Return one row a hardware, by id: its specification (each figure with its source) and what was measured on it."""
     found: dict[str, Row] = {}
+    names = _names(tables, "hardware")
     for one in hardware.catalogue().values():
         spec = msgspec.to_builtins(one)
-        found[tables.resolve_hardware(one.id)] = {**spec, "aliases": list(one.aliases), "catalogued": True}
+        found[names.resolve(one.id)] = {**spec, "aliases": list(one.aliases), "catalogued": True}
     for row in tables.hardware().to_pylist():
         name = row["hardware_id"]
         known = found.setdefault(name, {"aliases": [], "catalogued": False})

@@ -77,7 +77,7 @@ async def append(request: Request[Any, Any, Any]) -> Response[bytes]:
 @contextmanager
 def _counted(parts: Parts, announced: str) -> Iterator[None]:
     """Let in only so many large bodies at a time: each may grow to 16 MB. Small ones wait in the coalescer's queue."""
-    if announced.isdigit() and int(announced) <= SMALL_BYTES:
+    if announced.isdecimal() and int(announced) <= SMALL_BYTES:
         yield
         return
     if parts.bodies >= BODIES:
@@ -227,7 +227,7 @@ async def stream(request: Request[Any, Any, Any], after: After = 0) -> ServerSen
     """
     parts: Parts = request.app.state.parts
     seen = request.headers.get("last-event-id", "")
-    start = int(seen) if seen.isdigit() and len(seen) < 19 else after
+    start = int(seen) if seen.isdecimal() and len(seen) < 19 else after
 
     async def told() -> AsyncIterator[ServerSentEventMessage]:
         async for position in parts.positions.after(start):

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pyarrow.compute as pc
 from litestar import MediaType, Request, Response, Router, get, post
 
 from api.access import OPEN
@@ -94,8 +95,8 @@ async def summary(request: Request[Any, Any, Any], as_of: AsOf = None, min_posit
     def read() -> Json:
         info = parts.answerer.predictor_info(as_of)
         with parts.tables(as_of) as tables:
-            measurements = tables.measurements(columns=["time", "recorded_at", "origin"])
-            newest = [row["time"] or row["recorded_at"] for row in measurements.to_pylist()]
+            measurements = tables.measurements(columns=["time", "recorded_at"])
+            moments = pc.coalesce(measurements.column("time"), measurements.column("recorded_at"))
             return {
                 "position": tables.position,
                 "models": tables.models().num_rows,
@@ -106,7 +107,7 @@ async def summary(request: Request[Any, Any, Any], as_of: AsOf = None, min_posit
                 "failures": tables.failures().num_rows,
                 "retractions": tables.retractions().num_rows,
                 "dead_letters": tables.dead_letters().num_rows,
-                "newest": max(newest, default=None),
+                "newest": pc.max(moments).as_py(),
                 "event_types": tables.event_type_counts().to_pylist(),
                 "predictor": info["digest"],
                 "shipped": info["shipped"],

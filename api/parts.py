@@ -24,10 +24,12 @@ from ingest.postgres import Database, open_database
 from ingest.projection import Projection, Tables
 from predictor.service import Answerer
 
-__all__ = ["BODIES", "Parts", "checked_database", "opened", "predictor_in_force"]
+__all__ = ["BODIES", "QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
 
 BODIES = 16
 """Large bodies that are read and appended at a time; the next gets TooBusy before it takes memory."""
+QUERIES = 4
+"""Child processes of free queries at a time; the next gets TooBusy."""
 WAIT_S = 2.0
 """How long a read waits for the tables to reach its `min_position`."""
 
@@ -46,6 +48,7 @@ class Parts:
         self.artifacts = ArtifactStore(database.url)
         self.counted: Counter[str] = Counter()
         self.bodies = 0
+        self.queries = 0
         self.training = asyncio.Lock()
         self._projection = Projection(settings.home, database) if settings.projects else None
         self._snapshots = Snapshots(settings.home / "snapshots")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +16,8 @@ from litestar.params import JSONBody
 
 from api import child
 from api.formats import CSV, JSON, chosen_format, etag, respond
-from api.parts import Parts
+from api.parts import QUERIES, Parts
+from domain.errors import TooBusy
 
 __all__ = ["Query", "router"]
 
@@ -38,6 +40,7 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
     media = chosen_format(request)
     await parts.reach(data.min_position)
     with ExitStack() as stack:
+        stack.enter_context(_counted(parts))
         path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot())
         asked = {"path": str(path), "sql": data.sql, "limit": data.limit, "timeout_s": data.timeout_s}
         found = await child.run("query", asked, timeout_s=data.timeout_s)
@@ -50,6 +53,18 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
     rows = [list(row) for row in zip(*values, strict=True)]
     content = msgspec.json.encode({**beside, "rows": rows}, enc_hook=str)
     return Response(content, media_type=JSON, headers={"Vary": "Accept"})
+
+
+@contextmanager
+def _counted(parts: Parts) -> Iterator[None]:
+    """Let in only so many queries at a time: each is a process that may take half a gigabyte."""
+    if parts.queries >= QUERIES:
+        raise TooBusy(f"{QUERIES} queries are under way.", field="sql", remedy="Retry after a second.")
+    parts.queries += 1
+    try:
+        yield
+    finally:
+        parts.queries -= 1
 
 
 def _writable(table: pa.Table) -> pa.Table:

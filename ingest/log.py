@@ -79,7 +79,12 @@ class EventLog:
     async def open(self) -> None:
         """Connect; ServiceUnavailable where Postgres does not answer or the schema is not there."""
         await self._pool.open()
-        await self.last_position()
+        try:
+            await self.last_position()
+        except BaseException:
+            # The pool goes on trying in the background, and its tasks would outlive a loop that ends now.
+            await self._pool.close()
+            raise
 
     async def close(self) -> None:
         """Disconnect after the work that is under way."""

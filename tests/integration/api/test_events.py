@@ -194,6 +194,8 @@ def test_packed_bodies(service, build, encoding, pack):
     events = [build.measurement() for _ in range(5)]
     packed = pack(lines(events))
     assert post(service, packed, LINES, **{"Content-Encoding": encoding}).json()["accepted"] == 5
+    parts = b"".join(pack(text(build.measurement()) + b"\n") for _ in range(3))
+    assert post(service, parts, LINES, **{"Content-Encoding": encoding}).json()["accepted"] == 3
     bomb = post(service, pack(b" " * 30_000_000), LINES, **{"Content-Encoding": encoding})
     assert bomb.status_code == 413
     broken = post(service, b"no archive", LINES, **{"Content-Encoding": encoding})

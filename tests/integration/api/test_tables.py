@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -232,6 +233,7 @@ def test_health_and_metrics_tell_the_position(service, client, build):
     assert 'assay_events_total{status="accepted"}' in metrics
     summary = client.summary()
     assert summary["measurements"] >= 1
+    assert summary["newest"]
     counts = {one["type"]: one["events"] for one in summary["event_types"]}
     assert counts["assay.measurement.recorded.v1"] >= 1
     schema = httpx.get(f"{service.url}/schema").json()
@@ -263,6 +265,15 @@ def test_free_queries_read_tables_and_nothing_else(service, client, build, name)
         assert response.status_code == 422
         assert response.json()["field"] == "sql"
         assert refusal in response.json()["detail"]
+
+
+def test_only_so_many_queries_run_at_a_time(service):
+    endless = {"sql": "SELECT sum(sqrt(range)) FROM range(100000000000)", "timeout_s": 2}
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(httpx.post, f"{service.url}/v1/query", json=endless, timeout=60) for _ in range(6)]
+        answers = [one.result() for one in asked]
+    assert sorted(answer.status_code for answer in answers) == [422, 422, 422, 422, 429, 429]
+    assert all("Retry-After" in answer.headers for answer in answers if answer.status_code == 429)
 
 
 def test_a_query_has_an_end(service):

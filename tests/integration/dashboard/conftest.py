@@ -127,7 +127,8 @@ def dashboards(service_url: str) -> Iterator[Callable[[str], str]]:
         context.__exit__(None, None, None)
 
 
-@pytest.fixture(scope="session")
+# Playwright keeps an event loop running in this thread for as long as it is open: it must not outlive the module.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     try:
         gallery.find_browser()
@@ -164,7 +165,7 @@ class Page:
         return self.page.inner_text('[data-testid="stMain"]').replace("\u202f", " ")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
     """Gives a browser's context by width and theme; one each, so that Streamlit's scripts are loaded once."""
     opened: dict[tuple[int, str], Any] = {}
