@@ -17,6 +17,7 @@ import uuid_utils
 
 from domain import payloads
 from domain.canonical import digest
+from domain.checks import check, unknown_members
 from domain.errors import InvalidEvent, InvalidInput, MalformedBody, PayloadTooLarge
 
 __all__ = [
@@ -228,12 +229,12 @@ def _data(envelope: Event) -> tuple[msgspec.Struct | None, tuple[str, ...]]:
         )
     data = _convert(envelope.data, shape, "data")
     try:
-        payloads.check(data)
+        check(data)
     except InvalidInput as error:
         raise InvalidEvent(
             error.detail, field=f"data.{error.field}" if error.field else "data", remedy=error.remedy
         ) from error
-    return data, tuple(payloads.unknown_members(envelope.data, shape, "data"))
+    return data, tuple(unknown_members(envelope.data, shape, "data"))
 
 
 def _convert(value: dict[str, Any], shape: type[Shape], prefix: str) -> Shape:

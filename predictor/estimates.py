@@ -128,7 +128,8 @@ def _calibrated(trace: Trace, calibrations: Sequence[Calibration], why_not: str 
         uses_trees=one.base == "trees",
         calibration=one,
         width=width if known else width * UNSEEN_CATEGORY,
-        covered=known and one.models > 1,
+        # Coverage after a few shots was measured for trees alone; what corrects a bare roofline was never scored.
+        covered=known and one.models > 1 and one.base == "trees",
         why=told,
     )
 
@@ -141,7 +142,7 @@ def _roofline(predictor: Predictor, reason: str) -> _Base:
         calibration=None,
         width=UNCOVERED * _NORMAL_80 * math.hypot(spread.between, spread.within),
         covered=False,
-        why=f"roofline at the efficiency usual in training, interval not covered by measurement: {reason}",
+        why=f"roofline, at the share of it that the trained rows usually reach; interval not covered by measurement: {reason}",
     )
 
 

@@ -133,6 +133,8 @@ def tell_answer(answer: Mapping[str, Any], top: int | None = None) -> None:
         console.print(f"No recommendation: {answer['abstained']}", soft_wrap=False)
     if answer["ranked"]:
         console.print(ranked_table(answer, top))
+        if any(row["basis"] == "measured" for row in answer["ranked"][:top]):
+            console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
         if any(row.get("interval_covered") is False for row in answer["ranked"][:top]):
             console.print(f"[dim]{NOT_COVERED} its interval is not covered by measurement[/dim]")
         console.print()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -82,7 +82,7 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
     """Return one row a test, or None where there is none."""
     rows = []
     for data in _of_type(events, "assay.test.reported.v1"):
-        checks, failure = data.get("checks") or {}, data.get("failure") or {}
+        outputs, failure = (data.get("checks") or {}).get("outputs") or [], data.get("failure") or {}
         rows.append(
             [
                 _short(data["model"]["id"]),
@@ -90,8 +90,8 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
                 data["execution"].get("precision") or numbers.MISSING,
                 data["outcome"],
                 data["stage"],
-                numbers.significant(checks.get("cosine"), 6) if checks.get("cosine") is not None else numbers.MISSING,
-                numbers.significant(checks.get("max_abs_error")),
+                _worst(outputs, "cosine", min, 6),
+                _worst(outputs, "max_absolute", max, 3),
                 failure.get("message", "").splitlines()[0] if failure.get("message") else "",
             ]
         )
@@ -99,6 +99,11 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
         "model", ("platform", "fixed"), ("precision", "fixed"), ("outcome", "fixed"), ("stage", "fixed"), ("cosine", "right"), ("max abs error", "right"), "why",
     ]  # fmt: skip
     return grid("Verified against fp32 on the CPU", columns, rows) if rows else None
+
+
+def _worst(outputs: Sequence[Mapping[str, Any]], name: str, pick: Callable[[list[float]], float], digits: int) -> str:
+    known = [output[name] for output in outputs if output.get(name) is not None]
+    return numbers.significant(pick(known), digits) if known else numbers.MISSING
 
 
 def failures_table(events: Sequence[Event]) -> Table | None:

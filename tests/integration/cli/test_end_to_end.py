@@ -59,7 +59,7 @@ def answers(assay: Assay) -> dict[str, Any]:
     """Ask, measure, ask, train, ask."""
     before = assay.json("recommend", MODEL, "--hardware", "amd-epyc-7763", "--hardware", "nvidia-l4")
     measured = assay.json("bench", MODEL, *QUICK, "--batch-sizes", "1,2")
-    after = assay.json("recommend", MODEL, "--hardware", "own")
+    after = assay.json("recommend", MODEL, "--hardware", "own", "--top", "500")
     trained = assay.json("train")
     return {"before": before, "measured": measured, "after": after, "trained": trained}
 
@@ -110,7 +110,7 @@ def test_a_retracted_run_leaves_answers_and_stays_in_the_log(home: Path, server:
     events = assay.json("bench", model, *QUICK)
     run_id = events[0]["data"]["run_id"]
     assay("retract", "--run", run_id, "--reason", "the fan was off")
-    bases = {row["basis"] for row in assay.json("recommend", model, "--hardware", "own")["ranked"]}
+    bases = {row["basis"] for row in assay.json("recommend", model, "--hardware", "own", "--top", "500")["ranked"]}
     with Client(server) as client:
         kept = [event for event in client.events() if event["data"].get("run_id") == run_id]
     assert "measured" not in bases
@@ -132,7 +132,7 @@ def test_measured_elsewhere_posted_here(assay: Assay, tmp_path: Path) -> None:
 
 def test_a_name_that_was_declared_is_understood(assay: Assay, answers: dict[str, Any]) -> None:
     assay("model", "alias", "our-little-bert", MODEL, "--reason", "what the team calls it")
-    told = assay.json("recommend", "our-little-bert", "--hardware", "own")
+    told = assay.json("recommend", "our-little-bert", "--hardware", "own", "--top", "500")
     assert told["model"] == MODEL
     assert any(row["basis"] == "measured" for row in told["ranked"])
 
