@@ -121,6 +121,15 @@ def _said(key: str, value: Any) -> str:
     return words if key in ("runtime", "layout", "mode", "scenario") else f"{TELLING.get(key, 'run')} {words}"
 
 
+def _times_faster(row: Row, baseline: Row) -> float | None:
+    """Return the ratio of the latencies, as the ranked answers do, or of the throughputs where one is unknown."""
+    if row.get("latency_ms") and baseline.get("latency_ms"):
+        return float(baseline["latency_ms"] / row["latency_ms"])
+    if row.get("throughput_per_s") and baseline.get("throughput_per_s"):
+        return float(row["throughput_per_s"] / baseline["throughput_per_s"])
+    return None
+
+
 def against_cpu(found: Sequence[Row]) -> list[dict[str, Any]]:
     """Add to each row how often it does the work of plain CPU: fp32, not compiled, the same batch and lengths.
 
@@ -134,9 +143,7 @@ def against_cpu(found: Sequence[Row]) -> list[dict[str, Any]]:
     told = []
     for row in found:
         baseline = baselines.get(_work(row))
-        ratio = None
-        if baseline is not None and row.get("throughput_per_s") is not None:
-            ratio = row["throughput_per_s"] / baseline["throughput_per_s"]
+        ratio = None if baseline is None else _times_faster(row, baseline)
         told.append({**row, "speedup_over_cpu": row.get("speedup_over_cpu") or ratio,
                      "baseline": None if baseline is None else name_of(baseline)})  # fmt: skip
     return told

@@ -107,11 +107,12 @@ def test_method_differences_come_first_and_shared_fields_apart() -> None:
 def test_speed_up_needs_plain_cpu_at_the_same_work() -> None:
     rows = [
         row(1, 1.0, throughput_per_s=100.0),
-        row(2, 1.0, throughput_per_s=300.0, platform="openvino"),
+        row(2, 0.25, throughput_per_s=390.0, platform="openvino"),
         row(3, 1.0, throughput_per_s=900.0, platform="openvino", batch_size=8),
-        row(4, 1.0, throughput_per_s=None, platform="cuda"),
+        {**row(4, 1.0, throughput_per_s=300.0, platform="cuda"), "latency_ms": None},
+        {**row(5, 1.0, throughput_per_s=None, platform="cuda"), "latency_ms": None},
     ]
-    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(rows)] == [1.0, 3.0, None, None]
+    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(rows)] == [1.0, 4.0, None, 3.0, None]
     predicted = [{**rows[0], "basis": "predicted"}, rows[1]]
     assert comparison.against_cpu(predicted)[1]["speedup_over_cpu"] is None
 
