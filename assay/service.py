@@ -196,7 +196,7 @@ def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
 
 def _last_words(home: Home) -> str:
     lines = home.service_log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing."
+    return lines[-1].removeprefix("error: ") if lines else "it said nothing."
 
 
 def _stop(child: subprocess.Popen[Any]) -> None:

@@ -155,7 +155,7 @@ def _tell_import(told: dict[str, Any]) -> None:
         refusals = [
             [
                 numbers.count(item["rows"]),
-                item["reason"],
+                " ".join(filter(None, (item["example"].field, item["reason"]))),
                 f"{item['example'].path} row {item['example'].row or numbers.MISSING}",
             ]
             for item in told["reasons"]

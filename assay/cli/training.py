@@ -36,16 +36,30 @@ def train(server: str | None, token: str | None, as_json: bool) -> int:
 def tell_training(answer: dict[str, Any]) -> None:
     """Print what a training came to."""
     card = answer.get("card", answer)
+    calibrations = card.get("calibrations") or []
+    trees = "fitted on this log" if card["trees_from"] == "log" else "the shipped ones"
     rows = [
-        ["predictor", numbers.digest(answer.get("digest"), 12)],
-        ["position", numbers.count(answer.get("position"))],
-        ["rows", numbers.count(card.get("rows"))],
-        ["trees", str(card.get("trees") or card.get("method") or numbers.MISSING)],
-        ["calibrations", numbers.count(len(card.get("calibrations") or []))],
+        ["predictor", numbers.digest(answer["digest"], 12)],
+        ["position", numbers.count(answer["position"])],
+        ["trees", f"{trees}, from {numbers.count(card['rows'])} rows"],
+        ["calibrations", _calibrated(calibrations)],
     ]
     answers().print(grid("Trained", ["", "value"], rows))
-    for note in answer.get("notes") or card.get("notes") or []:
-        answers().print(f"- {note}", markup=False)
+    for limit in card.get("limits") or []:
+        answers().print(f"- {limit}", markup=False)
+
+
+def _calibrated(calibrations: list[dict[str, Any]]) -> str:
+    """Say for which devices and software local measurements correct the answers."""
+    if not calibrations:
+        return "none: no device has measurements that the trees have not seen"
+    places: dict[str, int] = {}
+    for one in calibrations:
+        hardware, platform, _, precision, *_ = one["software"]
+        place = f"{hardware} {platform} {precision}"
+        places[place] = max(places.get(place, 0), one["rows"])
+    told = ", ".join(f"{place} by {rows} rows" for place, rows in places.items())
+    return f"{len(places)}: {told}"
 
 
 @click.command(
@@ -84,23 +98,13 @@ def evaluate(split: str, target: str, shots: int, server: str | None, token: str
     name = "interpolation (random rows)" if split == "random" else f"unseen {split}"
     rows = [_score_row("all", answer["overall"])]
     rows += [_score_row(key, score) for key, score in sorted(answer["by_hardware"].items())]
-    columns: list[str | tuple[str, str]] = ["", *((head, "right") for head in _HEADS)]
+    columns: list[str | tuple[str, str]] = [("", "fixed"), *((head, "right") for head in _HEADS)]
     title = f"{name}, {target}, {shots} shots: {numbers.count(answer['rows'])} rows in {numbers.count(answer['groups'])} groups"
     answers().print(grid(title, columns, rows))
     return 0
 
 
-_HEADS = (
-    "rows",
-    "MAPE",
-    "median APE",
-    "within 10 %",
-    "within 20 %",
-    "Kendall τ",
-    "coverage 80",
-    "coverage 90",
-    "width 80",
-)
+_HEADS = ("rows", "MAPE", "median", "in 10 %", "in 20 %", "τ", "cover 80", "cover 90", "width 80")
 
 
 def _score_row(name: str, score: dict[str, Any]) -> list[str]:
