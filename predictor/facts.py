@@ -102,7 +102,10 @@ def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Se
     asked = Sizes(sequence_length=question.sequence_length, image_size=question.image_size)
     sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], asked, _usual(model, found))
     trace = _trace_at(found, sizes)
-    evidence = any(row["origin"] != "simulated" for row in rows)
+    wanted = asked.stated()
+    evidence = any(
+        row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items()) for row in rows
+    )
     if trace is None and not evidence:
         raise _trace_needed(question, model, found)
     devices = Devices(tables)

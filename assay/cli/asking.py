@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -63,7 +64,7 @@ def recommend(
     if hardware:
         question["hardware"] = hardware[0] if hardware in (("own",), ("all",)) else list(hardware)
     with connected(server, token) as client:
-        answer = ask(client, lambda: client.recommend(model, **question), model, flags)
+        answer = ask(client, lambda name: client.recommend(name, **question), model, flags)
     if as_json:
         print_json(answer)
     else:
@@ -89,7 +90,7 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
 
     question = {name: value for name, value in flags.items() if value is not None}
     with connected(server, token) as client:
-        answer = ask(client, lambda: client.predict(model, **question), model, flags)
+        answer = ask(client, lambda name: client.predict(name, **question), model, flags)
     if as_json:
         print_json(answer)
     else:
@@ -98,18 +99,31 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
     return 0 if answer.get("latency_ms") is not None else 1
 
 
-def ask(client: Client, question: Callable[[], dict[str, Any]], model: str, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask; where the service lacks an operator trace, trace the model here, post it, and ask again."""
+def ask(
+    client: Client, question: Callable[[str], dict[str, Any]], model: str, flags: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ask about a model; where the service lacks an operator trace, trace it here, post that, and ask again.
+
+    A folder with a config is asked for by the id that its measurements have.
+    """
     try:
-        return question()
+        return question(_identity(model))
     except (TraceNeeded, UnknownModel) as missing:
-        events = _traced(model, flags, missing)
-        answer = client.post_events(events)
+        event = _traced(model, flags, missing)
+        answer = client.post_events([event])
         client.wait_for(answer["last_position"])
-        return question()
+        return question(event["data"]["model"]["id"])
 
 
-def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[dict[str, Any]]:
+def _identity(model: str) -> str:
+    if not Path(model).is_dir():
+        return model
+    from runner.sources import resolve
+
+    return resolve(model, "random").id
+
+
+def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> dict[str, Any]:
     from domain.configuration import Workload
     from domain.events import MODEL_TRACED, new_event
     from runner.sources import resolve
@@ -123,7 +137,7 @@ def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[di
         data = trace(source, Workload(mode="inference", **sizes))
     except ModuleNotFoundError:
         raise missing from None
-    return [new_event(MODEL_TRACED, data, source="assay-cli", subject=data["model"]["id"], time=datetime.now(UTC))]
+    return new_event(MODEL_TRACED, data, source="assay-cli", subject=data["model"]["id"], time=datetime.now(UTC))
 
 
 def tell_answer(answer: Mapping[str, Any], top: int | None = None) -> None:

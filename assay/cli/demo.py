@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -199,7 +200,7 @@ def _recommend(client: Client, model: str) -> None:
     for hardware in ("own", "all"):
         where = "on the hardware of this machine" if hardware == "own" else "on anything the catalogue knows"
         answers().print(f"[bold]{model.rpartition('/')[2]} {where}[/bold]")
-        question = {"hardware": hardware, "batch_sizes": list(BATCHES), "top": TOP}
-        answer = ask(client, lambda question=question: client.recommend(model, **question), model, {})  # type: ignore[misc]
+        question: dict[str, Any] = {"hardware": hardware, "batch_sizes": list(BATCHES), "top": TOP}
+        answer = ask(client, partial(client.recommend, **question), model, {})
         tell_answer(answer, TOP)
         answers().print()

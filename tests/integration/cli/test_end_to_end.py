@@ -137,6 +137,19 @@ def test_a_name_that_was_declared_is_understood(assay: Assay, answers: dict[str,
     assert any(row["basis"] == "measured" for row in told["ranked"])
 
 
+def test_a_folder_with_a_config_is_a_model(assay: Assay, tmp_path: Path) -> None:
+    folder = tmp_path / "our-encoder"
+    folder.mkdir()
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", "architectures": ["BertModel"], **sizes}))
+    foretold = assay.json("recommend", str(folder), "--hardware", "nvidia-l4")
+    assay.json("bench", str(folder), *QUICK)
+    after = assay.json("recommend", str(folder), "--hardware", "own", "--top", "500")
+    assert foretold["model"] == after["model"] == "local/our-encoder"
+    assert {row["basis"] for row in foretold["ranked"]} == {"roofline"}
+    assert any(row["basis"] == "measured" for row in after["ranked"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

@@ -228,6 +228,8 @@ def test_a_model_without_trace_and_rows_needs_a_trace(service: Any, told: Any, t
         ask(service, image_size=999)
     told(measured(3.0))
     assert [entry["basis"] for entry in ask(service, precision="fp32", batch_sizes=[8])["ranked"]] == ["measured"]
+    with pytest.raises(TraceNeeded):
+        ask(service, image_size=999)
 
 
 def test_what_the_trees_do_not_cover_is_a_roofline_and_says_why(service: Any, told: Any, trace_event: Any) -> None:
