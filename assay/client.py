@@ -20,7 +20,7 @@ import msgspec
 from domain import errors
 from domain.errors import AssayError, ServiceUnavailable, UsageError
 
-__all__ = ["Client"]
+__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
 Json = dict[str, Any]
 BATCH_EVENTS = 1000
@@ -73,7 +73,7 @@ class Client:
         """Append events and return what became of them, with indexes into the whole; `on_batch(n)` after each post."""
         total: Json = {"accepted": 0, "duplicate": 0, "rejected": [], "warnings": [], "last_position": None}
         sent = 0
-        for lines in _batches(events, batch):
+        for lines in batches(events, batch):
             answer = self._post_lines(lines)
             for name in ("accepted", "duplicate"):
                 total[name] += answer.get(name, 0)
@@ -272,7 +272,8 @@ def _local() -> str:
     return service.url
 
 
-def _batches(events: Iterable[Mapping[str, Any] | bytes], most: int) -> Iterator[list[bytes]]:
+def batches(events: Iterable[Mapping[str, Any] | bytes], most: int = BATCH_EVENTS) -> Iterator[list[bytes]]:
+    """Group events, as lines of JSON, so that no group passes the limits of one request; one that is alone may."""
     batch: list[bytes] = []
     size = 0
     for event in events:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.client import batches
 from domain.errors import AssayError
 from runner.resume import read_lines
 
-__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "PostReport", "Refusal", "batches", "post_files"]
-
-BATCH_EVENTS = 2000
-BATCH_BYTES = 8_000_000
+__all__ = ["PostReport", "Refusal", "post_files"]
 
 Send = Callable[[Sequence[bytes]], Mapping[str, Any]]
 """Posts events (one JSON text each) and returns the answer of `POST /v1/events`, or raises an AssayError."""
@@ -60,20 +58,6 @@ def post_files(paths: Sequence[Path], send: Send) -> PostReport:
             _post(path, first, batch, send, report)
             first += len(batch)
     return report
-
-
-def batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Group lines so that no group passes the limits of one request; a line that is alone may."""
-    group: list[bytes] = []
-    size = 0
-    for line in lines:
-        if group and (len(group) >= BATCH_EVENTS or size + len(line) > BATCH_BYTES):
-            yield group
-            group, size = [], 0
-        group.append(line)
-        size += len(line) + 1
-    if group:
-        yield group
 
 
 def _post(path: Path, first: int, batch: list[bytes], send: Send, report: PostReport) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from assay.client import batches
 from domain.errors import InvalidEvent, ServiceUnavailable, SpoolFull, TooBusy, Unauthenticated, UsageError
 from domain.events import RUN_FINISHED, encode_event, new_event
-from runner.post import batches, post_files
+from runner.post import post_files
 from runner.spool import Spool
 from runner.spool_state import SpoolState
 
@@ -185,5 +186,5 @@ def test_an_unreachable_service_is_raised(tmp_path: Path) -> None:
 
 
 def test_batches_keep_both_limits() -> None:
-    assert [len(group) for group in batches(iter([b"x"] * 4500))] == [2000, 2000, 500]
+    assert [len(group) for group in batches(iter([b"x"] * 2500))] == [1000, 1000, 500]
     assert [len(group) for group in batches(iter([b"x" * 3_000_000] * 5))] == [2, 2, 1]
