@@ -74,7 +74,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise UsageError(
                     "name devices, or own, or all.",
                     field="hardware",
-                    remedy="For example --hardware nvidia-l4 nvidia-t4.",
+                    remedy="For example --hardware nvidia-l4,nvidia-t4.",
                 )
         return msgspec.structs.replace(
             self,

@@ -66,7 +66,7 @@ class Verbs(click.RichGroup):
             return None
         name = {"import": "import_"}.get(cmd_name, cmd_name)
         verb: click.Command = getattr(importlib.import_module(f"assay.cli.{module}"), name)
-        return verb
+        return _with_examples(verb)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,6 +80,16 @@ class Verbs(click.RichGroup):
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             raise click.UsageError(f"no verb is called {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _with_examples(verb: click.Command) -> click.Command:
+    """Move the examples of a verb into its help, where lines stay as they were written; an epilog would be wrapped."""
+    if verb.epilog:
+        lines = verb.epilog.replace("\b", "").strip()
+        verb.help, verb.epilog = f"{verb.help}\n\n\b\n{lines}", None
+    for inner in verb.commands.values() if isinstance(verb, click.RichGroup) else ():
+        _with_examples(inner)
+    return verb
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

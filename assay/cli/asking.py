@@ -27,7 +27,7 @@ Examples:
   assay recommend bert-base-uncased
   assay recommend vit-base --objective throughput --hardware own --top 5
   assay recommend bert-base-uncased --max-latency-ms 20 --percentile p95 --json
-  assay recommend ./my-checkpoint --hardware nvidia-l4 --hardware nvidia-rtx-4090"""
+  assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090"""
 )
 @click.argument("model")
 @modelled
@@ -42,7 +42,9 @@ Examples:
 @click.option("--min-throughput-per-s", type=float, metavar="X")
 @click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes.")
 @click.option("--max-usd-per-hour", type=float, metavar="X")
-@click.option("--hardware", multiple=True, metavar="SLUG|own|all", help="May be repeated; all by default.")
+@click.option(
+    "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; all by default."
+)
 @click.option("--platform", type=WORDS)
 @click.option("--precision", type=WORDS)
 @click.option("--batch-sizes", type=NUMBERS)
@@ -52,7 +54,7 @@ Examples:
 @served
 @as_json
 def recommend(
-    model: str, hardware: tuple[str, ...], server: str | None, token: str | None, as_json: bool, **flags: Any
+    model: str, hardware: tuple[list[str], ...], server: str | None, token: str | None, as_json: bool, **flags: Any
 ) -> int:
     """Rank hardware, platform, precision and batch for a model, each with interval, basis and evidence.
 
@@ -61,8 +63,9 @@ def recommend(
     from assay.cli.connection import connected
 
     question = {name: value for name, value in flags.items() if value is not None}
-    if hardware:
-        question["hardware"] = hardware[0] if hardware in (("own",), ("all",)) else list(hardware)
+    named = [slug for slugs in hardware for slug in slugs]
+    if named:
+        question["hardware"] = named[0] if named in (["own"], ["all"]) else named
     with connected(server, token) as client:
         answer = ask(client, lambda name: client.recommend(name, **question), model, flags)
     if as_json:

@@ -57,7 +57,7 @@ def assay(home: Path, server: str) -> Assay:
 @pytest.fixture(scope="module")
 def answers(assay: Assay) -> dict[str, Any]:
     """Ask, measure, ask, train, ask."""
-    before = assay.json("recommend", MODEL, "--hardware", "amd-epyc-7763", "--hardware", "nvidia-l4")
+    before = assay.json("recommend", MODEL, "--hardware", "amd-epyc-7763,nvidia-l4")
     measured = assay.json("bench", MODEL, *QUICK, "--batch-sizes", "1,2")
     after = assay.json("recommend", MODEL, "--hardware", "own", "--top", "500")
     trained = assay.json("train")
@@ -185,6 +185,16 @@ def test_every_verb_explains_itself(verb: str) -> None:
     result = CliRunner().invoke(cli, [verb, "--help"])
     assert result.exit_code == 0, result.output
     assert "Usage" in result.output
+
+
+def test_examples_keep_their_lines() -> None:
+    from click.testing import CliRunner
+
+    from assay.cli import cli
+
+    shown = CliRunner().invoke(cli, ["recommend", "--help"]).output
+    lines = [line.strip() for line in shown.splitlines()]
+    assert "assay recommend bert-base-uncased" in lines
 
 
 def test_the_runner_and_the_client_need_no_service_packages() -> None:
