@@ -9,7 +9,7 @@ BIN := .venv/bin
 STAMP := .venv/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup demo test lint up bench clean
+.PHONY: help setup demo test torture lint up bench clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ up: $(STAMP)  ## the API and the dashboard over what the demo kept
 
 test: $(STAMP) lint  ## lint, types, import contracts and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+torture: $(STAMP)  ## the long fault tests: kills, full disks, hostile input (about 40 minutes)
+	@$(BIN)/python -m pytest tests/torture -m torture -x
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

@@ -87,33 +87,49 @@ def _check_latency(latency: Latency) -> None:
 
 def unknown_members(value: Any, shape: Any, path: str) -> Iterator[str]:
     """Yield the paths of members of `value` that its structure does not know, at every depth."""
-    shape = _structure(shape)
+    structure = _structure(shape)
+    if structure is not None:
+        yield from _unknown(value, structure, path)
+
+
+class _Structure:
+    """The members of an object that are known by name, and of those the ones that have members themselves.
+
+    `each` is the structure of every member of a mapping, or of every item of a list.
+    """
+
+    def __init__(self, names: frozenset[str] | None, inner: dict[str, _Structure], each: _Structure | None) -> None:
+        self.names = names
+        self.inner = inner
+        self.each = each
+
+
+def _unknown(value: Any, structure: _Structure, path: str) -> Iterator[str]:
     if isinstance(value, dict):
-        if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
-            members = _members(shape)
+        if structure.names is not None:
+            for name in sorted(value.keys() - structure.names):
+                yield f"{path}.{name}"
+            for name, inner in structure.inner.items():
+                if name in value:
+                    yield from _unknown(value[name], inner, f"{path}.{name}")
+        elif structure.each is not None:
             for name, item in value.items():
-                if name not in members:
-                    yield f"{path}.{name}"
-                elif isinstance(item, dict | list):
-                    yield from unknown_members(item, members[name], f"{path}.{name}")
-        elif typing.get_origin(shape) is dict:
-            for name, item in value.items():
-                yield from unknown_members(item, typing.get_args(shape)[1], f"{path}.{name}")
-    elif isinstance(value, list) and typing.get_origin(shape) is list:
+                yield from _unknown(item, structure.each, f"{path}.{name}")
+    elif isinstance(value, list) and structure.each is not None:
         for index, item in enumerate(value):
-            yield from unknown_members(item, typing.get_args(shape)[0], f"{path}[{index}]")
+            yield from _unknown(item, structure.each, f"{path}[{index}]")
 
 
 @functools.cache
-def _members(shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return name → type of a structure's members; looking them up costs more than all the rest of the gate."""
-    return {field.encode_name: _structure(field.type) for field in msgspec.structs.fields(shape)}
-
-
-def _structure(shape: Any) -> Any:
-    """Return the member of an optional or annotated type that is not None."""
+def _structure(shape: Any) -> _Structure | None:
+    """Return what is known of a type's members, None of a plain value; looking it up anew would cost the most."""
     if typing.get_origin(shape) is Annotated:
-        shape = typing.get_args(shape)[0]
+        return _structure(typing.get_args(shape)[0])
     if isinstance(shape, types.UnionType) or typing.get_origin(shape) is typing.Union:
         return next((_structure(arm) for arm in typing.get_args(shape) if arm is not type(None)), None)
-    return shape
+    if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+        fields = {field.encode_name: _structure(field.type) for field in msgspec.structs.fields(shape)}
+        return _Structure(frozenset(fields), {name: inner for name, inner in fields.items() if inner}, None)
+    arguments = typing.get_args(shape)
+    each = _structure(arguments[-1]) if typing.get_origin(shape) in (dict, list) else None
+    return _Structure(None, {}, each) if each else None

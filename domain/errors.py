@@ -6,7 +6,8 @@ AssayError
 │   ├── UsageError, ImpossibleConstraint
 │   ├── UnknownName: UnknownModel, UnknownHardware, UnknownPlatform, UnknownFormat
 │   └── UnsupportedPrecision
-├── ConflictingEvent
+├── ConflictingEvent, VersionConflict
+├── Expired
 ├── TraceNeeded
 ├── NotFound
 ├── AccessError: Unauthenticated, Forbidden
@@ -25,6 +26,7 @@ __all__ = [
     "AssayError",
     "ConflictingEvent",
     "CorruptArtifact",
+    "Expired",
     "Forbidden",
     "ImpossibleConstraint",
     "InvalidEvent",
@@ -48,6 +50,7 @@ __all__ = [
     "UnknownPlatform",
     "UnsupportedPrecision",
     "UsageError",
+    "VersionConflict",
 ]
 
 
@@ -176,6 +179,20 @@ class ConflictingEvent(AssayError):
 
     type = "conflicting-event"
     status = 409
+
+
+class VersionConflict(AssayError):
+    """A writer expected another state of a subject than the log holds."""
+
+    type = "version-conflict"
+    status = 409
+
+
+class Expired(AssayError):
+    """The fact is known, and its content was removed by the retention of raw samples."""
+
+    type = "expired"
+    status = 410
 
 
 class TraceNeeded(AssayError):

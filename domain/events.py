@@ -7,8 +7,8 @@ pass and are named as warnings. The bytes are kept as they were sent.
 
 from __future__ import annotations
 
+import hashlib
 import re
-import uuid
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -16,9 +16,9 @@ import msgspec
 import uuid_utils
 
 from domain import payloads
-from domain.canonical import digest
 from domain.checks import check, unknown_members
 from domain.errors import InvalidEvent, InvalidInput, MalformedBody, PayloadTooLarge
+from domain.interchange import require_interoperable
 
 __all__ = [
     "ALIAS_DECLARED",
@@ -30,6 +30,7 @@ __all__ = [
     "MEASUREMENT_RETRACTED",
     "MODEL_DESCRIBED",
     "MODEL_TRACED",
+    "OPERATION_PERFORMED",
     "PREDICTOR_TRAINED",
     "PRICE_PUBLISHED",
     "RECOMMENDATION_ISSUED",
@@ -59,6 +60,7 @@ ALIAS_DECLARED = "assay.alias.declared.v1"
 PRICE_PUBLISHED = "assay.price.published.v1"
 PREDICTOR_TRAINED = "assay.predictor.trained.v1"
 RECOMMENDATION_ISSUED = "assay.recommendation.issued.v1"
+OPERATION_PERFORMED = "assay.operation.performed.v1"
 
 DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     RUN_STARTED: payloads.RunStarted,
@@ -75,6 +77,7 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     PRICE_PUBLISHED: payloads.PricePublished,
     PREDICTOR_TRAINED: payloads.PredictorTrained,
     RECOMMENDATION_ISSUED: payloads.RecommendationIssued,
+    OPERATION_PERFORMED: payloads.OperationPerformed,
 }
 """The types we know and the structure of their data."""
 
@@ -99,23 +102,32 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that passed the gate. `raw` is its text as sent, `data` the checked structure of a known type."""
+    """An event that passed the gate.
+
+    `raw` is its text as sent, `digest` the SHA-256 of that text, `data` the checked structure of a known type.
+    """
 
     id: str
     type: str
     source: str
     subject: str | None
     time: datetime | None
-    digest: str
+    digest: bytes
     raw: bytes
-    event: dict[str, Any]
     data: msgspec.Struct | None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """The envelope as a JSON object."""
+        value: dict[str, Any] = msgspec.json.decode(self.raw)
+        return value
 
 
 _STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
 _EXTENSION = re.compile(r"^[a-z0-9]{1,40}$")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def uuid7() -> str:
@@ -168,27 +180,23 @@ def decode_event(raw: bytes | str) -> Decoded:
         )
     envelope = _envelope(event)
     data, warnings = _data(envelope)
-    try:
-        body_digest = digest(event)
-    except InvalidInput as error:
-        raise InvalidEvent(error.detail, field="data", remedy=error.remedy) from error
+    require_interoperable(text, event)
     return Decoded(
         id=envelope.id,
         type=envelope.type,
         source=envelope.source,
         subject=envelope.subject,
         time=envelope.time,
-        digest=body_digest,
+        digest=hashlib.sha256(text).digest(),
         raw=text,
-        event=event,
         data=data,
         warnings=warnings,
     )
 
 
 def _envelope(event: dict[str, Any]) -> Event:
-    for name, value in event.items():
-        if name not in _STANDARD and (not _EXTENSION.match(name) or not isinstance(value, str | int | bool)):
+    for name in event.keys() - _STANDARD:
+        if not _EXTENSION.match(name) or not isinstance(event[name], str | int | bool):
             raise InvalidEvent(
                 "not a CloudEvents extension attribute: those are named in lower-case letters and digits, and hold a "
                 "string, an integer or a boolean.",
@@ -197,14 +205,10 @@ def _envelope(event: dict[str, Any]) -> Event:
             )
     if "data_base64" in event:
         raise InvalidEvent("binary data is not taken.", field="data_base64", remedy="Send JSON in data.")
-    envelope = _convert({key: value for key, value in event.items() if key in _STANDARD}, Event, "")
+    envelope = _convert(event, Event, "")
     if envelope.specversion != "1.0":
         raise InvalidEvent(f"{envelope.specversion!r} is not supported.", field="specversion", remedy='Send "1.0".')
-    try:
-        identifier = str(uuid.UUID(envelope.id))
-    except ValueError:
-        identifier = None
-    if identifier != envelope.id:
+    if not _UUID.fullmatch(envelope.id):
         raise InvalidEvent(
             "not a UUID in its lower-case form with hyphens.",
             field="id",

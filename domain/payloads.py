@@ -26,6 +26,7 @@ __all__ = [
     "ModelDescribed",
     "ModelTraced",
     "Observed",
+    "OperationPerformed",
     "Operator",
     "PredictorTrained",
     "PricePublished",
@@ -380,3 +381,15 @@ class RecommendationIssued(Shape, frozen=True, kw_only=True, omit_defaults=True)
     position: Annotated[int, msgspec.Meta(ge=0)]
     question: dict[str, Any]
     answer: dict[str, Any]
+
+
+class OperationPerformed(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Something done to the installation, for the audit: `token.created`, `archive.trimmed`, `projection.rebuilt`.
+
+    `actor` is the name of the token that allowed it, or `local`; `object` what it was done to; never a secret.
+    """
+
+    action: Word
+    actor: Sentence
+    object: str | None = None
+    details: dict[str, Any] | None = None

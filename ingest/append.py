@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import functools
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
-from uuid import UUID
 
 import msgspec
 from psycopg import AsyncConnection
 
 from domain.canonical import first_difference
+from domain.errors import ServiceUnavailable, VersionConflict
 from domain.events import Decoded
 from ingest.schema import ORDERING_LOCK
 
-__all__ = ["Appended", "append_batch", "prepare"]
+__all__ = ["Appended", "Expected", "append_batch"]
 
 Status = Literal["accepted", "duplicate", "conflict"]
+Archived = Callable[[Sequence[int]], Awaitable[dict[int, str]]]
+"""Returns bodies by position that have left the database; one that has expired is left out."""
 
-_STAGE = """
-CREATE TEMPORARY TABLE IF NOT EXISTS staged_event (
-    ordinal integer, id uuid, type text, source text, subject text, time timestamptz, digest bytea, body text
-) ON COMMIT DELETE ROWS
-"""
-_COPY = "COPY staged_event (ordinal, id, type, source, subject, time, digest, body) FROM STDIN (FORMAT BINARY)"
-_COPY_TYPES = ["int4", "uuid", "text", "text", "text", "timestamptz", "bytea", "text"]
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
-_INSERT = """
-INSERT INTO event (id, type, source, subject, time, digest, body)
-SELECT id, type, source, subject, time, digest, body FROM staged_event ORDER BY ordinal
-ON CONFLICT (id) DO NOTHING
-RETURNING id::text, position
+_KNOWN_AND_NEW = """
+WITH known AS MATERIALIZED (SELECT id, position, digest FROM event WHERE id = ANY(%(ids)s::uuid[]))
+SELECT array_agg(id::text), array_agg(position), array_agg(digest),
+    ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %(events)s - (SELECT count(*) FROM known)))
+FROM known
 """
-_KNOWN = """
-SELECT event.id::text, event.position, event.digest = staged_event.digest,
-       CASE WHEN event.digest <> staged_event.digest THEN event.body END
-FROM event JOIN staged_event USING (id)
-"""
+_VERSION = "SELECT coalesce(max(position), 0) FROM event WHERE subject = %s"
+_BODIES = "SELECT position, body FROM event WHERE position = ANY(%s)"
+_COPY = "COPY event (position, id, type, source, subject, time, digest, body) FROM STDIN (FORMAT BINARY)"
+_COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_COPY_END = struct.pack("!h", -1)
+_ROW_HEAD = struct.Struct("!hiq")
+_ID = struct.Struct("!i16s")
+_TIME = struct.Struct("!iq")
+_LENGTH = struct.Struct("!i")
+_NULL = _LENGTH.pack(-1)
+_DIGEST_LENGTH = _LENGTH.pack(32)
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """What a writer believes of a subject: that its newest event has the position `version`; 0 = it has none."""
+
+    subject: str
+    version: int
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,87 +69,140 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class _Batch:
-    """The events of a batch by id: the first of each id is staged, the others are answered from it."""
+async def append_batch(
+    connection: AsyncConnection[Any], events: Sequence[Decoded], archived: Archived, expected: Expected | None = None
+) -> list[Appended]:
+    """Append the events in their order in one transaction, and return what became of each, after the commit.
 
-    def __init__(self, events: Sequence[Decoded]) -> None:
-        self.events = events
-        self.first: dict[str, Decoded] = {}
-        self.staged: set[int] = set()
-        for index, event in enumerate(events):
-            if event.id not in self.first:
-                self.first[event.id] = event
-                self.staged.add(index)
-
-    def answer(self, placed: dict[str, int], known: dict[str, tuple[int, str | None]]) -> list[Appended]:
-        """Return one answer an event, in their order.
-
-        `placed` holds the positions of new ids; `known` those of ids that were there, with the stored text where it
-        differs from the staged event.
-        """
-        return [self._answer(index, event, placed, known) for index, event in enumerate(self.events)]
-
-    def _answer(
-        self, index: int, event: Decoded, placed: dict[str, int], known: dict[str, tuple[int, str | None]]
-    ) -> Appended:
-        first = self.first[event.id]
-        if event.id in placed:
-            position = placed[event.id]
-            if index in self.staged:
-                return Appended(position=position, status="accepted")
-            stored: Any = first.event
-        else:
-            position, text = known[event.id]
-            stored = first.event if text is None else json.loads(text)
-        difference = None if event.event is stored else first_difference(stored, event.event)
-        if difference is None:
-            return Appended(position=position, status="duplicate")
-        return Appended(position=position, status="conflict", difference=difference)
-
-
-async def prepare(connection: AsyncConnection[Any]) -> None:
-    """Make the staging table of a new connection."""
-    await connection.execute(_STAGE)
-    await connection.commit()
-
-
-async def append_batch(connection: AsyncConnection[Any], events: Sequence[Decoded]) -> list[Appended]:
-    """Append the events in their order in one transaction, and return what became of each, after the commit."""
+    `archived` is asked for the text of an event that came again in another spelling. VersionConflict where `expected`
+    does not hold; a batch that the log knows whole is a repeated one, and asks for no version.
+    """
     if not events:
         return []
-    batch = _Batch(events)
-    known: dict[str, tuple[int, str | None]] = {}
-    async with connection.transaction(), connection.cursor() as cursor:
-        await _stage(cursor, list(batch.first.values()))
-        # A statement of its own: the INSERT then takes its snapshot and draws its positions after the lock is held,
-        # so that positions become visible in their order. A lock taken inside the INSERT would come too late, and a
-        # tailing reader would pass over a lower position that is committed after a higher one.
-        await cursor.execute(_LOCK, [ORDERING_LOCK])
-        await cursor.execute(_INSERT)
-        placed: dict[str, int] = dict(await cursor.fetchall())
-        if len(placed) < len(batch.first):
-            await cursor.execute(_KNOWN)
-            known = {
-                identifier: (position, text)
-                for identifier, position, _, text in await cursor.fetchall()
-                if identifier not in placed
-            }
-    return batch.answer(placed, known)
+    first: dict[str, Decoded] = {}
+    for event in events:
+        first.setdefault(event.id, event)
+    # Made before the lock is taken: nobody waits for what is only this writer's own work.
+    rows = {event.id: _row(event) for event in first.values()}
+    async with connection.transaction():
+        known, positions, version = await _ask(connection, first, expected)
+        if expected is not None and positions and version != expected.version:
+            raise _moved(expected, version)
+        new = [identifier for identifier in first if identifier not in known]
+        placed = dict(zip(new, positions, strict=True))
+        if new:
+            content = [_COPY_HEAD]
+            for identifier, position in placed.items():
+                content += (_ROW_HEAD.pack(8, 8, position), rows[identifier])
+            content.append(_COPY_END)
+            async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+                await copy.write(b"".join(content))
+    other = [known[event.id][0] for event in events if event.id in known and known[event.id][1] != event.digest]
+    return _answers(events, first, placed, known, await _texts(connection, other, archived) if other else {})
 
 
-async def _stage(cursor: Any, events: Sequence[Decoded]) -> None:
-    async with cursor.copy(_COPY) as copy:
-        copy.set_types(_COPY_TYPES)
-        for ordinal, event in enumerate(events):
-            await copy.write_row(
-                (
-                    ordinal,
-                    UUID(event.id),
-                    event.type,
-                    event.source,
-                    event.subject,
-                    event.time,
-                    bytes.fromhex(event.digest.removeprefix("sha256:")),
-                    event.raw.decode(),
-                )
-            )
+async def _ask(
+    connection: AsyncConnection[Any], first: dict[str, Decoded], expected: Expected | None
+) -> tuple[dict[str, tuple[int, bytes]], list[int], int]:
+    """Take the lock; return position and digest of the ids that are known, positions for the others, the version."""
+    version = None
+    async with connection.pipeline():
+        # A statement of its own: those after it take their snapshot and draw positions when the lock is held, so that
+        # positions become visible in their order. A lock taken inside them would come too late, and a tailing reader
+        # would pass over a lower position that is committed after a higher one.
+        await connection.execute(_LOCK, [ORDERING_LOCK])
+        asked = await connection.execute(
+            _KNOWN_AND_NEW, {"ids": "{" + ",".join(first) + "}", "events": len(first)}, binary=True
+        )
+        if expected is not None:
+            version = await connection.execute(_VERSION, [expected.subject])
+    found = await asked.fetchone()
+    if found is None:
+        raise ServiceUnavailable("the log gave no answer.", remedy="Retry.")
+    ids, positions, digests, drawn = found
+    known = {
+        identifier: (position, bytes(digest))
+        for identifier, position, digest in zip(ids or (), positions or (), digests or (), strict=True)
+    }
+    row = await version.fetchone() if version is not None else None
+    return known, drawn, row[0] if row else 0
+
+
+async def _texts(connection: AsyncConnection[Any], positions: Sequence[int], archived: Archived) -> dict[int, str]:
+    rows = await (await connection.execute(_BODIES, [positions])).fetchall()
+    texts = {position: body for position, body in rows if body is not None}
+    away = [position for position, body in rows if body is None]
+    return texts | await archived(away) if away else texts
+
+
+def _answers(
+    events: Sequence[Decoded],
+    first: dict[str, Decoded],
+    placed: dict[str, int],
+    known: dict[str, tuple[int, bytes]],
+    texts: dict[int, str],
+) -> list[Appended]:
+    """Return one answer an event, in their order: new, known with the same content, or in conflict."""
+    answers = []
+    unanswered = set(placed)
+    for event in events:
+        original = first[event.id]
+        if event.id in known:
+            position, digest = known[event.id]
+            answers.append(_again(event, position, digest, texts.get(position)))
+        elif event.id in unanswered:
+            unanswered.remove(event.id)
+            answers.append(Appended(position=placed[event.id], status="accepted"))
+        else:
+            answers.append(_again(event, placed[event.id], original.digest, original.raw))
+    return answers
+
+
+def _again(event: Decoded, position: int, digest: bytes, stored: bytes | str | None) -> Appended:
+    """Judge an event whose id is known: the spelling does not matter, the content does."""
+    if event.digest == digest:
+        return Appended(position=position, status="duplicate")
+    if stored is None:
+        # Of samples that have expired nothing is left to compare with but the digest, and that differs.
+        return Appended(position=position, status="conflict", difference="$")
+    difference = first_difference(msgspec.json.decode(stored), event.event)
+    if difference is None:
+        return Appended(position=position, status="duplicate")
+    return Appended(position=position, status="conflict", difference=difference)
+
+
+def _moved(expected: Expected, version: int) -> VersionConflict:
+    return VersionConflict(
+        f"the newest event of {expected.subject[:80]!r} is at position {version}, not {expected.version}; "
+        "nothing was appended.",
+        field="expected_version",
+        remedy="Read the subject's events anew, decide again, and send with the version they give.",
+    )
+
+
+def _row(event: Decoded) -> bytes:
+    """Return the event as a row of a binary COPY, but for its first column."""
+    time = event.time
+    moment = _NULL if time is None else _TIME.pack(8, (time - _EPOCH) // _MICROSECOND)
+    return b"".join(
+        (
+            _ID.pack(16, bytes.fromhex(event.id.replace("-", ""))),
+            _word(event.type),
+            _word(event.source),
+            _NULL if event.subject is None else _text(event.subject.encode()),
+            moment,
+            _DIGEST_LENGTH,
+            event.digest,
+            _text(event.raw),
+        )
+    )
+
+
+def _text(value: bytes) -> bytes:
+    return _LENGTH.pack(len(value)) + value
+
+
+@functools.lru_cache(maxsize=1024)
+def _word(value: str) -> bytes:
+    """Return what thousands of events have in common."""
+    return _text(value.encode())

@@ -19,14 +19,24 @@ _Waiting = tuple[Decoded, "asyncio.Future[Appended]"]
 class Coalescer:
     """Collects single events for at most `window_s` or `largest` of them, appends them together, then answers each.
 
-    At most `bound` events wait, and the next caller gets TooBusy: memory stays bounded and the sender knows. While one
-    batch is being committed the next collects, so under load the commit itself is the window.
+    At most `bound` events of together `bound_bytes` wait, and the next caller gets TooBusy: memory stays bounded and the
+    sender knows. While one batch is being committed the next collects, so under load the commit itself is the window.
     """
 
-    def __init__(self, append: Append, *, window_s: float = 0.002, largest: int = 1000, bound: int = 10_000) -> None:
+    def __init__(
+        self,
+        append: Append,
+        *,
+        window_s: float = 0.002,
+        largest: int = 1000,
+        bound: int = 10_000,
+        bound_bytes: int = 64 * 2**20,
+    ) -> None:
         self._append = append
         self._window_s = window_s
         self._largest = largest
+        self._bound_bytes = bound_bytes
+        self._bytes = 0
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(bound)
         self._task: asyncio.Task[None] | None = None
 
@@ -56,14 +66,20 @@ class Coalescer:
         """Append one event and return what became of it, after the commit; TooBusy where too many wait."""
         if self._task is None:
             raise ServiceUnavailable("the service is stopping.", remedy="Retry.")
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        try:
-            self._queue.put_nowait((event, answer))
-        except asyncio.QueueFull as error:
+        if self._queue.full() or self._bytes + len(event.raw) > self._bound_bytes:
             raise TooBusy(
-                f"{self._queue.maxsize} events wait to be written.", remedy="Retry after a second, or send batches."
-            ) from error
+                f"{self.depth:,} events of {self._bytes:,} bytes wait to be written.",
+                remedy="Retry after a second, or send batches.",
+            )
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self._bytes += len(event.raw)
+        self._queue.put_nowait((event, answer))
         return await answer
+
+    @property
+    def depth(self) -> int:
+        """How many events wait."""
+        return self._queue.qsize()
 
     async def _run(self) -> None:
         while True:
@@ -71,7 +87,8 @@ class Coalescer:
             try:
                 await self._flush(waiting)
             finally:
-                for _ in waiting:
+                for event, _ in waiting:
+                    self._bytes -= len(event.raw)
                     self._queue.task_done()
 
     async def _collect(self) -> list[_Waiting]:

@@ -7,37 +7,45 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from domain.errors import ServiceUnavailable, TooBusy
+from domain.errors import Expired, ServiceUnavailable, TooBusy
 from domain.events import Decoded
-from ingest.append import Appended, append_batch, prepare
+from ingest.append import Appended, Expected, append_batch
 from ingest.artifacts import Artifact, ArtifactStore
 
-__all__ = ["Appended", "EventLog", "Stored"]
+__all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored"]
 
-_READ = """
-SELECT position, id::text, type, source, subject, time, recorded_at, body FROM event
-WHERE position > %(after)s
-  AND (%(upto)s::bigint IS NULL OR position <= %(upto)s)
-  AND (%(types)s::text[] IS NULL OR type = ANY(%(types)s))
-ORDER BY position LIMIT %(limit)s
-"""
-_GET = """
-SELECT position, id::text, type, source, subject, time, recorded_at, body FROM event
-WHERE id = ANY(%s::uuid[]) ORDER BY position
-"""
+_COLUMNS = "position, id::text, type, source, subject, time, recorded_at, body"
+_READ = f"SELECT {_COLUMNS} FROM event WHERE %s ORDER BY position LIMIT %%(limit)s"
+_CONDITIONS = {
+    "after": "position > %(after)s",
+    "upto": "position <= %(upto)s",
+    "types": "type = ANY(%(types)s)",
+    "subject": "subject = %(subject)s",
+    "source": "source = %(source)s",
+    "since": "recorded_at >= %(since)s",
+    "until": "recorded_at < %(until)s",
+}
+_GET = f"SELECT {_COLUMNS} FROM event WHERE id = ANY(%s::uuid[]) ORDER BY position"
 _LAST = "SELECT coalesce(max(position), 0) FROM event"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY position DESC LIMIT 1"
 
 
+class Archived(Protocol):
+    """Where bodies are that have left the database; ingest.archive.Archive is one."""
+
+    def bodies(self, positions: Sequence[int]) -> dict[int, str]:
+        """Return the bodies at these positions; what has expired is left out."""
+
+
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as the log holds it; `body` is its text exactly as it was sent."""
+    """An event as the log holds it; `body` is its text exactly as it was sent, None where samples have expired."""
 
     position: int
     id: str
@@ -46,11 +54,17 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None
     time: datetime | None
     recorded_at: datetime
-    body: str
+    body: str | None
 
     @property
     def event(self) -> dict[str, Any]:
-        """The envelope as a JSON object."""
+        """The envelope as a JSON object; Expired where its body is gone."""
+        if self.body is None:
+            raise Expired(
+                f"the raw samples of event {self.id} have expired.",
+                field="id",
+                remedy="The measurement that they belong to keeps its figures; measure again for new samples.",
+            )
         value: dict[str, Any] = msgspec.json.decode(self.body)
         return value
 
@@ -58,12 +72,15 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 class EventLog:
     """The log in one Postgres database, for one event loop; an async context manager.
 
-    `url` is a libpq URL. At most `connections` are used; who finds none free within `patience_s` gets TooBusy.
+    `url` is a libpq URL; `archive` gives the bodies that have left the database. At most `connections` are used; who finds none free within `patience_s` gets TooBusy.
     A Postgres that does not answer is ServiceUnavailable, and the next call tries anew.
     """
 
-    def __init__(self, url: str, *, connections: int = 8, patience_s: float = 5.0) -> None:
+    def __init__(
+        self, url: str, *, archive: Archived | None = None, connections: int = 8, patience_s: float = 5.0
+    ) -> None:
         self.url = url
+        self._archive = archive
         self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -71,7 +88,6 @@ class EventLog:
             max_waiting=connections * 64,
             timeout=patience_s,
             open=False,
-            configure=prepare,
             check=AsyncConnectionPool.check_connection,
             kwargs={"connect_timeout": 5},
         )
@@ -99,28 +115,43 @@ class EventLog:
     ) -> None:
         await self.close()
 
-    async def append(self, events: Sequence[Decoded]) -> list[Appended]:
+    async def append(self, events: Sequence[Decoded], *, expected: Expected | None = None) -> list[Appended]:
         """Append a batch in one transaction and return one answer an event, in order, after the commit.
 
-        An id that the log knows is `duplicate` with its position where the canonical JSON is the same, and `conflict`
-        where anything differs, the source included; neither is stored, and neither hinders the others.
+        An id that the log knows is `duplicate` with its position where the JSON is the same, and `conflict` where
+        anything differs, the source included; neither is stored, and neither hinders the others. VersionConflict, and
+        nothing stored, where `expected` does not hold.
         """
         async with self._connection() as connection:
-            return await append_batch(connection, events)
+            return await append_batch(connection, events, self._archived, expected)
 
     async def read(
-        self, after: int = 0, limit: int = 1000, types: Sequence[str] | None = None, upto: int | None = None
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        types: Sequence[str] | None = None,
+        upto: int | None = None,
+        *,
+        subject: str | None = None,
+        source: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[Stored]:
-        """Return up to `limit` events with `after` < position ≤ `upto`, in order.
+        """Return up to `limit` events with `after` < position ≤ `upto` and `since` ≤ recorded_at < `until`, in order.
 
         What is returned is complete: no event will ever appear below a position that has been seen.
         """
-        values = {"after": after, "limit": limit, "types": list(types) if types is not None else None, "upto": upto}
-        return [_stored(row) for row in await self._fetch(_READ, values)]
+        values = {
+            "after": after, "upto": upto, "types": list(types) if types is not None else None, "subject": subject,
+            "source": source, "since": since, "until": until,
+        }  # fmt: skip
+        wanted = {name: value for name, value in values.items() if value is not None}
+        statement = _READ % " AND ".join(_CONDITIONS[name] for name in wanted)
+        return await self._whole(await self._fetch(statement, {**wanted, "limit": limit}))
 
     async def get(self, ids: Sequence[str]) -> list[Stored]:
         """Return the events of these ids that exist, in the order of the log."""
-        return [_stored(row) for row in await self._fetch(_GET, [list(ids)])]
+        return await self._whole(await self._fetch(_GET, [list(ids)]))
 
     async def last_position(self) -> int:
         """Return the highest position; 0 for an empty log."""
@@ -138,6 +169,17 @@ class EventLog:
     async def get_artifact(self, digest: str) -> Artifact:
         """Return the artifact of this digest; see ArtifactStore."""
         return await asyncio.to_thread(ArtifactStore(self.url).get, digest)
+
+    async def _whole(self, rows: list[tuple[Any, ...]]) -> list[Stored]:
+        """Return the events of rows, with the bodies that are in the archive."""
+        absent = [row[0] for row in rows if row[-1] is None]
+        bodies = await self._archived(absent)
+        return [_stored(row, bodies) for row in rows]
+
+    async def _archived(self, positions: Sequence[int]) -> dict[int, str]:
+        if not positions or self._archive is None:
+            return {}
+        return await asyncio.to_thread(self._archive.bodies, positions)
 
     async def _fetch(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
         async with self._connection() as connection:
@@ -160,7 +202,7 @@ class EventLog:
             raise ServiceUnavailable("the database has no event log.", remedy="Run `assay db upgrade` once.") from error
 
 
-def _stored(row: tuple[Any, ...]) -> Stored:
+def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:
     position, identifier, type_, source, subject, time, recorded_at, body = row
     return Stored(
         position=position,
@@ -170,5 +212,5 @@ def _stored(row: tuple[Any, ...]) -> Stored:
         subject=subject,
         time=time,
         recorded_at=recorded_at,
-        body=body,
+        body=bodies.get(position) if body is None else body,
     )

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, UUID
 
-__all__ = ["ORDERING_LOCK", "artifact", "event", "metadata", "token"]
+__all__ = ["ORDERING_LOCK", "archive_segment", "artifact", "event", "metadata", "token"]
 
 ORDERING_LOCK = 4_702_111_234_474_983_745
 """Key of the advisory lock that every append takes; any other writer into `event` has to take it too."""
@@ -40,11 +40,28 @@ event = Table(
     Column("subject", Text),
     Column("time", DateTime(timezone=True)),
     Column("recorded_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
-    Column("digest", LargeBinary, nullable=False, comment="SHA-256 of the canonical JSON (RFC 8785)"),
-    Column("body", Text, nullable=False, comment="the event exactly as it was sent"),
+    Column("digest", LargeBinary, nullable=False, comment="SHA-256 of the event exactly as it was sent"),
+    Column("body", Text, comment="the event exactly as it was sent; null = in the archive, or samples that expired"),
     UniqueConstraint("id"),
 )
 Index(None, event.c.type, event.c.position)
+Index(None, event.c.subject, event.c.position, postgresql_where=event.c.subject.is_not(None))
+Index(None, event.c.recorded_at, postgresql_using="brin")
+
+archive_segment = Table(
+    "archive_segment",
+    metadata,
+    Column("first_position", BigInteger, primary_key=True, autoincrement=False),
+    Column("last_position", BigInteger, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("facts", Text, nullable=False, comment="file of all events but raw samples, in the archive's folder"),
+    Column("samples", Text, comment="file of the raw samples; null = none, or expired"),
+    Column("facts_sha256", LargeBinary, nullable=False),
+    Column("samples_sha256", LargeBinary),
+    Column("bytes", BigInteger, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("trimmed_at", DateTime(timezone=True), comment="when the bodies left the table `event`"),
+)
 
 artifact = Table(
     "artifact",

@@ -6,15 +6,17 @@ import asyncio
 import random
 import threading
 import time
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 
-from domain.errors import CorruptArtifact, NotFound, ServiceUnavailable, TooBusy
+from domain.errors import CorruptArtifact, Expired, NotFound, ServiceUnavailable, TooBusy, VersionConflict
 from domain.events import decode_event, encode_event
+from ingest.append import Appended
 from ingest.artifacts import ArtifactStore
 from ingest.coalescer import Coalescer
-from ingest.log import EventLog
+from ingest.log import EventLog, Expected
 from ingest.schema import ORDERING_LOCK
 
 
@@ -98,6 +100,110 @@ def test_read_filters_by_type_and_range(append, build, database):
 
     one, two, three = (answer.position for answer in answers)
     assert asyncio.run(run()) == [[two], [one, two], [three]]
+
+
+def test_read_filters_by_subject_source_and_time(append, build, database):
+    subjects = ["urn:a", "urn:b", None, "urn:a"]
+    answers = append([{**build.measurement(source=f"urn:{n}"), "subject": name} for n, name in enumerate(subjects)])
+    positions = [answer.position for answer in answers]
+    with psycopg.connect(database.url) as connection:
+        for hour, position in enumerate(positions):
+            at = datetime(2026, 11, 20, hour, tzinfo=UTC)
+            connection.execute("UPDATE event SET recorded_at = %s WHERE position = %s", [at, position])
+
+    async def run(**filters):
+        async with EventLog(database.url) as log:
+            return [positions.index(event.position) for event in await log.read(**filters)]
+
+    at_one, at_three = datetime(2026, 11, 20, 1, tzinfo=UTC), datetime(2026, 11, 20, 3, tzinfo=UTC)
+    assert asyncio.run(run(subject="urn:a")) == [0, 3]
+    assert asyncio.run(run(subject="urn:a", after=positions[0])) == [3]
+    assert asyncio.run(run(source="urn:1")) == [1]
+    assert asyncio.run(run(since=at_one, until=at_three)) == [1, 2]
+    assert asyncio.run(run(since=at_one, subject="urn:a")) == [3]
+
+
+def test_a_subject_that_has_moved_on_refuses_the_whole_batch(database, build):
+    def of(subject):
+        return decoded({**build.measurement(), "subject": subject})
+
+    async def run():
+        async with EventLog(database.url) as log:
+            (first,) = await log.append([of("s")], expected=Expected(subject="s", version=0))
+            (second,) = await log.append([of("s")], expected=Expected(subject="s", version=first.position))
+            with pytest.raises(VersionConflict, match=str(second.position)):
+                await log.append([of("s"), of("t")], expected=Expected(subject="s", version=first.position))
+            with pytest.raises(VersionConflict):
+                await log.append([of("s")], expected=Expected(subject="s", version=0))
+            assert [event.position for event in await log.read()] == [first.position, second.position]
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_is_sent_again_is_known_whatever_version_it_expected(database, build):
+    event = decoded({**build.measurement(), "subject": "s"})
+
+    async def run():
+        async with EventLog(database.url) as log:
+            (first,) = await log.append([event], expected=Expected(subject="s", version=0))
+            (again,) = await log.append([event], expected=Expected(subject="s", version=0))
+            assert (again.status, again.position) == ("duplicate", first.position)
+
+    asyncio.run(run())
+
+
+def test_positions_are_right_when_others_draw_from_the_sequence(database, build):
+    stop = threading.Event()
+
+    def draw():
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            while not stop.is_set():
+                connection.execute("SELECT nextval('event_position_seq')")
+
+    async def run():
+        async with EventLog(database.url) as log:
+            for _ in range(20):
+                events = [decoded(build.measurement()) for _ in range(50)]
+                answers = await log.append(events)
+                stored = {event.id: event.position for event in await log.get([event.id for event in events])}
+                assert [answer.position for answer in answers] == [stored[event.id] for event in events]
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        asyncio.run(run())
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_bodies_that_have_left_the_database_are_read_from_the_archive(database, build):
+    known, samples = build.measurement(), build.measurement()
+
+    class Archive:
+        def bodies(self, positions):
+            return {position: text for position, text in kept.items() if position in positions}
+
+    kept: dict[int, str] = {}
+
+    async def run():
+        async with EventLog(database.url, archive=Archive()) as log:
+            first, second = await log.append([decoded(known), decoded(samples)])
+            kept[first.position] = encode_event(known).decode()
+            with psycopg.connect(database.url) as connection:
+                connection.execute("UPDATE event SET body = NULL")
+            stored = await log.read()
+            assert stored[0].event == known
+            with pytest.raises(Expired):
+                _ = stored[1].event
+            respelled = decoded(dict(reversed(known.items())))
+            other = decoded({**known, "subject": "other"})
+            answers = await log.append([respelled, other, decoded(samples), decoded({**samples, "subject": "other"})])
+            assert [answer.status for answer in answers] == ["duplicate", "conflict", "duplicate", "conflict"]
+            assert [answer.difference for answer in answers] == [None, "subject", None, "$"]
+            assert [answer.position for answer in answers] == [first.position] * 2 + [second.position] * 2
+
+    asyncio.run(run())
 
 
 def test_a_later_batch_waits_until_an_earlier_one_is_committed(database, build):
@@ -211,6 +317,27 @@ def test_a_full_coalescer_refuses_and_a_failing_log_fails_every_waiting_caller(b
     results = asyncio.run(run())
     assert sum(isinstance(result, TooBusy) for result in results) >= 1
     assert all(isinstance(result, TooBusy | ServiceUnavailable) for result in results)
+
+
+def test_the_coalescer_is_bounded_in_bytes(build):
+    async def run():
+        release = asyncio.Event()
+
+        async def waits(events):
+            await release.wait()
+            return [Appended(position=1, status="accepted") for _ in events]
+
+        events = [decoded(build.measurement()) for _ in range(3)]
+        async with Coalescer(waits, bound_bytes=len(events[0].raw) + len(events[1].raw)) as coalescer:
+            waiting = [asyncio.create_task(coalescer.append(event)) for event in events[:2]]
+            await asyncio.sleep(0)
+            with pytest.raises(TooBusy, match="bytes wait"):
+                await coalescer.append(events[2])
+            release.set()
+            await asyncio.gather(*waiting)
+            assert (await coalescer.append(events[2])).status == "accepted"
+
+    asyncio.run(run())
 
 
 def test_artifacts_are_kept_once_and_refused_when_their_bytes_changed(database):

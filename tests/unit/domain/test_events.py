@@ -1,6 +1,7 @@
 """The gate: what passes, what is refused, and by which field it is named."""
 
 import copy
+import hashlib
 import json
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_a_bad_field_is_named(path: str, value: object, field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": 1e999}', b"[" * 100_000, b"\xff"]
+    "raw", [b"", b"{", b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": 1e999}', b"[" * 100_000, b"\xff", rb'"\ud800"']
 )
 def test_what_is_not_json_is_malformed(raw: bytes) -> None:
     with pytest.raises(MalformedBody):
@@ -121,11 +122,37 @@ def test_an_unknown_type_and_extensions_pass() -> None:
     assert decoded.event["traceparent"] == "00-1"
 
 
-def test_the_digest_does_not_depend_on_spelling() -> None:
-    one = json.dumps(MEASUREMENT, indent=3).encode()
-    other = json.dumps(dict(reversed(MEASUREMENT.items()))).encode()
-    assert decode_event(one).digest == decode_event(other).digest
-    assert decode_event(one).digest != decode_event(changed("data.metrics.latency_ms.p50", 1.21)).digest
+def test_the_digest_is_that_of_the_text_as_sent() -> None:
+    one, other = json.dumps(MEASUREMENT, indent=3).encode(), json.dumps(MEASUREMENT).encode()
+    assert decode_event(one).digest == hashlib.sha256(one).digest() != decode_event(other).digest
+    assert decode_event(one).event == decode_event(other).event == MEASUREMENT
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ('"x":1,"x":1', "x"),
+        ('"x" : {"deep":1, "deep" :2}', "deep"),
+        (r'"x":{"a":1,"\u0061":2}', "a"),
+        (r'"x":{"says \":\" twice":1,"other":2,"other":3}', "other"),
+        ('"x":9007199254740992', "data"),
+        ('"x":[-9007199254740992]', "data"),
+    ],
+)
+def test_what_two_readers_would_read_in_two_ways_is_refused(raw: str, field: str) -> None:
+    event = {"specversion": "1.0", "id": uuid7(), "source": "x", "type": "com.example.thing"}
+    text = json.dumps(event)[:-1] + ',"data":{' + raw + "}}"
+    with pytest.raises(InvalidEvent) as caught:
+        decode_event(text)
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+def test_quotes_colons_and_backslashes_in_strings_are_no_members() -> None:
+    data = {'says ": twice': 'a ": b', "back\\slash\\": '\\":', "nested": [{"a": 1}, {"a": 2}], "largest": 2**53 - 1}
+    event = {"specversion": "1.0", "id": uuid7(), "source": "x", "type": "com.example.thing", "data": data}
+    assert decode_event(json.dumps(event)).event == event
+    assert decode_event(json.dumps(event, indent=1, separators=(" , ", " : "))).event == event
 
 
 def test_a_new_event_is_version_7_and_passes() -> None:

@@ -1,0 +1,58 @@
+"""What every reader of JSON understands alike (I-JSON, RFC 7493): no member twice, integers that are exact."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from domain.errors import InvalidEvent
+
+__all__ = ["require_interoperable"]
+
+_EXACT = 2**53 - 1
+_SPACED_MEMBER = re.compile(rb'"\s+:')
+
+
+def require_interoperable(text: bytes, value: Any) -> None:
+    """Raise InvalidEvent where two programs could read `text`, whose JSON value is `value`, in two ways."""
+    members = _members_of(value)
+    # Without a backslash a quote before a colon can only be the end of a member's name, and counting them is enough.
+    if b"\\" in text or members != text.count(b'":') or _SPACED_MEMBER.search(text):
+        _require_single_members(text)
+
+
+def _members_of(value: Any) -> int:
+    """Return how many members the objects of a value have, at every depth; raise where an integer is not exact."""
+    members = 0
+    rest = [value]
+    for item in rest:
+        kind = type(item)
+        if kind is dict:
+            members += len(item)
+            rest.extend(item.values())
+        elif kind is list:
+            rest.extend(item)
+        elif kind is int and not -_EXACT <= item <= _EXACT:
+            raise InvalidEvent(
+                f"the integer {str(item)[:24]} is beyond ±(2^53 - 1), where readers of JSON round.",
+                field="data",
+                remedy="Send it as a string, or in a larger unit.",
+            )
+    return members
+
+
+def _require_single_members(text: bytes) -> None:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidEvent(
+                "an object names this member twice, and readers differ in which one counts.",
+                field=twice[:60] or "$",
+                remedy="Send each member once.",
+            )
+        return found
+
+    json.loads(text, object_pairs_hook=once)
