@@ -6,7 +6,6 @@ import functools
 import itertools
 import types
 import typing
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -85,11 +84,10 @@ def _check_latency(latency: Latency) -> None:
             )
 
 
-def unknown_members(value: Any, shape: Any, path: str) -> Iterator[str]:
-    """Yield the paths of members of `value` that its structure does not know, at every depth."""
+def unknown_members(value: Any, shape: Any, path: str) -> list[str]:
+    """Return the paths of members of `value` that its structure does not know, at every depth."""
     structure = _structure(shape)
-    if structure is not None:
-        yield from _unknown(value, structure, path)
+    return [path + rest for rest in _unknown(value, structure)] if structure is not None else []
 
 
 class _Structure:
@@ -104,20 +102,23 @@ class _Structure:
         self.each = each
 
 
-def _unknown(value: Any, structure: _Structure, path: str) -> Iterator[str]:
+def _unknown(value: Any, structure: _Structure) -> list[str]:
+    """Return the ends of the paths; they are put together only where there is one, which is rare."""
+    found: list[str] = []
     if isinstance(value, dict):
         if structure.names is not None:
-            for name in sorted(value.keys() - structure.names):
-                yield f"{path}.{name}"
+            if not value.keys() <= structure.names:
+                found += [f".{name}" for name in sorted(value.keys() - structure.names)]
             for name, inner in structure.inner.items():
                 if name in value:
-                    yield from _unknown(value[name], inner, f"{path}.{name}")
+                    found += [f".{name}{rest}" for rest in _unknown(value[name], inner)]
         elif structure.each is not None:
             for name, item in value.items():
-                yield from _unknown(item, structure.each, f"{path}.{name}")
+                found += [f".{name}{rest}" for rest in _unknown(item, structure.each)]
     elif isinstance(value, list) and structure.each is not None:
         for index, item in enumerate(value):
-            yield from _unknown(item, structure.each, f"{path}[{index}]")
+            found += [f"[{index}]{rest}" for rest in _unknown(item, structure.each)]
+    return found
 
 
 @functools.cache
