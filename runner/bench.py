@@ -11,6 +11,7 @@ import msgspec
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, SAMPLES_RECORDED, uuid7
 from runner.campaign import Campaign
 from runner.facts import failure_data, measurement_data
+from runner.growth import Growth
 from runner.parent import Ended
 from runner.plan import Plan
 from runner.resume import CaseKey, case_key
@@ -30,7 +31,7 @@ def run_plan(
 ) -> RunReport:
     """Run the plan and tell each event, in order, through `on_event`; an error that it raises stops the plan.
 
-    Cases whose key is in `done` are skipped; `cache` is the folder for converted models. Before any event it raises
+    Cases whose key is in `done` are skipped, and those larger than one that ran out of memory are not tried; `cache` is the folder for converted models. Before any event it raises
     PlatformUnavailable where none of the platforms is here, and UsageError or UnsupportedPrecision where the plan
     can never work. An interrupt ends the child, records the case as failed and the run as interrupted, and is
     raised again.
@@ -52,12 +53,15 @@ def run_plan(
 
     run.start()
     outcome = "interrupted"
+    growth = Growth()
     try:
         for case in campaign.cases:
             if case_key(campaign.prepared[case.model].model["id"], case) in done:
                 run.skip(case)
-            else:
-                run.perform(case, act)
+            elif too_large := growth.refusal(case):
+                run.refuse(case, too_large, act)
+            elif run.perform(case, act) == "out_of_memory":
+                growth.ran_out(case)
         outcome = "completed"
     finally:
         run.finish(outcome)

@@ -1,24 +1,52 @@
-"""What to measure: the cartesian product of models, platforms, precisions and sizes, checked before anything runs."""
+"""What to measure: cartesian products of models, platforms, precisions and sizes, checked before anything runs."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UsageError
-from domain.vocabulary import PRECISIONS
+from domain.vocabulary import MODES, PRECISIONS
 from runner.platforms.registry import create, names
 from runner.sources import hub_problem, resolve
 from runner.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
 from runner.tasks import Case
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "make_plan"]
 
-Item = TypeVar("Item")
+SIZES = {
+    "batch_sizes": "batch_size", "sequence_lengths": "sequence_length", "image_sizes": "image_size", "images": "images",
+    "audio_seconds": "audio_seconds", "frames": "frames", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
+}  # fmt: skip
+"""Lists of a sweep that say how large the work is, and the member of a workload that each of them fills."""
+OPTIMIZERS = ("adamw", "sgd")
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cartesian product of its lists. An empty list leaves a size to the model; no platforms means all there are.
+
+    `audio_seconds` in s, `image_sizes` the side in pixels; `optimizers` and `gradient_checkpointing` vary training only.
+    """
+
+    models: tuple[str, ...] = ()
+    platforms: tuple[str, ...] | None = None
+    precisions: tuple[str, ...] = ("fp32",)
+    modes: tuple[str, ...] = ("inference",)
+    batch_sizes: tuple[int, ...] = (1,)
+    sequence_lengths: tuple[int, ...] = ()
+    image_sizes: tuple[int, ...] = ()
+    images: tuple[int, ...] = ()
+    audio_seconds: tuple[float, ...] = ()
+    frames: tuple[int, ...] = ()
+    input_tokens: tuple[int, ...] = ()
+    output_tokens: tuple[int, ...] = ()
+    optimizers: tuple[str, ...] = ("adamw",)
+    gradient_checkpointing: tuple[bool, ...] = (False,)
+    compiled: tuple[bool, ...] = (False,)
+    threads: tuple[int, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,19 +73,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_plan(
-    models: Sequence[str],
-    *,
-    platforms: Sequence[str] | None = None,
-    precisions: Sequence[str] = ("fp32",),
-    batch_sizes: Sequence[int] = (1,),
-    sequence_lengths: Sequence[int] | None = None,
-    image_size: int | None = None,
-    mode: str = "inference",
+    *sweeps: Sweep,
     weights: str = "auto",
     method: Method | None = None,
-    threads: int | None = None,
     device: str | None = None,
-    compiled: bool = False,
     limit: int | None = None,
     timeout_s: float = 600.0,
     memory_limit_bytes: int | None = None,
@@ -65,67 +84,66 @@ def make_plan(
 ) -> Plan:
     """Return the plan, or raise UsageError, UnknownModel, UnknownPlatform or UnsupportedPrecision, naming the field.
 
-    Without `platforms` every platform is taken that this version can run; those that are not present here are left
-    out when the plan runs. `limit` keeps the first models. Nothing heavy is imported.
+    Without platforms every one is taken that this version can run; those that are not present here are left out when
+    the plan runs. `limit` keeps the first models of each sweep. A case that two sweeps name runs once. Nothing heavy
+    is imported.
     """
     method = method or Method()
-    _check_numbers(batch_sizes, sequence_lengths, image_size, threads, limit, timeout_s)
     _check_method(method)
-    if mode != "inference":
-        raise UsageError(
-            f"this version does not measure {mode!r}.",
-            field="mode",
-            remedy="Ask for --mode inference, or leave it out.",
-        )
-    for precision in precisions:
-        if precision not in PRECISIONS:
-            raise UnsupportedPrecision(
-                f"no precision is known as {precision!r}.",
-                field="precision",
-                remedy=f"Known precisions: {', '.join(PRECISIONS)}.",
-            )
-    for platform in platforms or ():
-        create(platform)
-    if not models:
-        raise UsageError("no model is named.", field="model", remedy="Name a model, a category or a set of models.")
-    if not (platforms is None or platforms) or not precisions or not batch_sizes:
-        raise UsageError("an empty list.", field="platform", remedy="Name at least one of each.")
-    chosen = _unique(models)[:limit]
-    sources = [resolve(name, weights, trust_remote_code=trust_remote_code) for name in chosen]
-    lengths: Sequence[int | None] = sequence_lengths or (None,)
-    cases = [
-        Case(
-            model=name,
-            platform=platform,
-            precision=precision,
-            workload=Workload(
-                mode=mode,
-                scenario="single_stream",
-                batch_size=batch,
-                sequence_length=length,
-                image_size=image_size,
-            ),
-            weights=_effective_weights(weights, source.location is not None),
-            threads=threads,
-            device=device,
-            compiled=compiled,
-            trust_remote_code=trust_remote_code,
-        )
-        for (name, source), batch, length, platform, precision in itertools.product(
-            zip(chosen, sources, strict=True),
-            _unique(batch_sizes),
-            _unique(lengths),
-            _unique(platforms or names()),
-            _unique(precisions),
-        )
-    ]
+    for field, value in (("limit", limit), ("timeout", timeout_s), ("memory_limit", memory_limit_bytes)):
+        _check_size(field, value)
+    cases: dict[Case, None] = {}
+    for sweep in sweeps:
+        _check(sweep)
+        for case in _cases(sweep, weights, limit, trust_remote_code=trust_remote_code):
+            cases[msgspec.structs.replace(case, device=device)] = None
     return Plan(
         cases=tuple(cases),
         method=method,
-        platforms_named=platforms is not None,
+        platforms_named=all(sweep.platforms is not None for sweep in sweeps),
         timeout_s=timeout_s,
         memory_limit_bytes=memory_limit_bytes,
     )
+
+
+def _cases(sweep: Sweep, weights: str, limit: int | None, *, trust_remote_code: bool) -> Iterator[Case]:
+    chosen = list(dict.fromkeys(sweep.models))[:limit]
+    sources = [resolve(name, weights, trust_remote_code=trust_remote_code) for name in chosen]
+    for (name, source), workload, compiled, threads, platform, precision in itertools.product(
+        zip(chosen, sources, strict=True),
+        list(_workloads(sweep)),
+        sweep.compiled,
+        sweep.threads or (None,),
+        sweep.platforms or names(),
+        sweep.precisions,
+    ):
+        yield Case(
+            model=name,
+            platform=platform,
+            precision=precision,
+            workload=workload,
+            weights=_effective_weights(weights, source.location is not None),
+            threads=threads,
+            compiled=compiled,
+            trust_remote_code=trust_remote_code,
+        )
+
+
+def _workloads(sweep: Sweep) -> Iterator[Workload]:
+    members = list(SIZES.values())
+    for mode in sweep.modes:
+        training = mode == "training"
+        for sizes in itertools.product(*(getattr(sweep, field) or (None,) for field in SIZES)):
+            for optimizer, checkpointing in itertools.product(
+                sweep.optimizers if training else (None,), sweep.gradient_checkpointing if training else (None,)
+            ):
+                yield Workload(
+                    mode=mode,
+                    scenario=None if training else "single_stream",
+                    optimizer=optimizer,
+                    gradient_checkpointing=checkpointing or None,
+                    **dict(zip(members, sizes, strict=True)),
+                )
 
 
 def _effective_weights(weights: str, here: bool) -> str:
@@ -133,29 +151,49 @@ def _effective_weights(weights: str, here: bool) -> str:
     return "random" if weights == "auto" and not here and hub_problem() else weights
 
 
-def _unique(values: Sequence[Item]) -> list[Item]:
-    return list(dict.fromkeys(values))
+def _check(sweep: Sweep) -> None:
+    if not sweep.models:
+        raise UsageError("no model is named.", field="model", remedy="Name a model, a category or a set of models.")
+    for field in (
+        "platforms",
+        "precisions",
+        "modes",
+        "batch_sizes",
+        "optimizers",
+        "gradient_checkpointing",
+        "compiled",
+    ):
+        if getattr(sweep, field) == ():
+            raise UsageError("an empty list.", field=field, remedy="Name at least one, or leave it out.")
+    for field in (*SIZES, "threads"):
+        for value in getattr(sweep, field):
+            _check_size(field, value)
+    _check_words("mode", sweep.modes, MODES)
+    _check_words("optimizer", sweep.optimizers, OPTIMIZERS)
+    if "training" in sweep.modes and sweep.output_tokens:
+        raise UsageError(
+            "training generates nothing.", field="output_tokens", remedy="Leave it out, or measure inference."
+        )
+    for precision in sweep.precisions:
+        if precision not in PRECISIONS:
+            raise UnsupportedPrecision(
+                f"no precision is known as {precision!r}.",
+                field="precision",
+                remedy=f"Known precisions: {', '.join(PRECISIONS)}.",
+            )
+    for platform in sweep.platforms or ():
+        create(platform)
 
 
-def _check_numbers(
-    batch_sizes: Sequence[int],
-    sequence_lengths: Sequence[int] | None,
-    image_size: int | None,
-    threads: int | None,
-    limit: int | None,
-    timeout_s: float,
-) -> None:
-    named: list[tuple[str, float | None]] = [
-        *(("batch_sizes", size) for size in batch_sizes),
-        *(("sequence_lengths", length) for length in sequence_lengths or ()),
-        ("image_size", image_size),
-        ("threads", threads),
-        ("limit", limit),
-        ("timeout", timeout_s),
-    ]
-    for field, value in named:
-        if value is not None and value <= 0:
-            raise UsageError(f"{value:g} is not a size.", field=field, remedy="Give 1 or more.")
+def _check_words(field: str, words: Sequence[str], known: Sequence[str]) -> None:
+    for word in words:
+        if word not in known:
+            raise UsageError(f"{word!r} is not one.", field=field, remedy=f"One of {', '.join(known)}.")
+
+
+def _check_size(field: str, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise UsageError(f"{value:g} is not a size.", field=field, remedy="Give 1 or more.")
 
 
 def _check_method(method: Method) -> None:

@@ -124,15 +124,22 @@ class Run:
         self._skipped += 1
         self._show(case, outcome="skipped")
 
-    def perform(self, case: Case, act: Act, *, verify: bool = False) -> None:
-        """Run one case and tell what came of it."""
+    def refuse(self, case: Case, why: Failed, act: Act) -> None:
+        """Tell of a case that is not run."""
+        model = self._describe(self.campaign.prepared[case.model])
+        self._tell_row(case, act(case, Ended(failure=why), model), model)
+
+    def perform(self, case: Case, act: Act, *, verify: bool = False) -> str | None:
+        """Run one case, tell what came of it, and return the outcome that it failed with; None where it did not."""
         model = self._describe(self.campaign.prepared[case.model])
         try:
             ended = self.campaign.run(case, verify=verify, on_stage=lambda stage: self._show(case, stage=stage))
         except KeyboardInterrupt:
             self._tell_row(case, act(case, Ended(failure=_INTERRUPTED), model), model)
             raise
-        self._tell_row(case, act(case, ended, model), model)
+        row = act(case, ended, model)
+        self._tell_row(case, row, model)
+        return row.failed.outcome if row.failed else None
 
     def _tell_row(self, case: Case, row: Row, model: dict[str, Any]) -> None:
         for type_, data, id_ in row.events:

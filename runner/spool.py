@@ -140,6 +140,11 @@ class Spool:
             for id_, body, detail, field in rows
         ]
 
+    def refused_events(self) -> list[dict[str, Any]]:
+        """Return the refused events themselves, oldest first."""
+        with closing(self._connection.execute(_REFUSED)) as cursor:
+            return [msgspec.json.decode(body) for _, body, _, _ in cursor.fetchall()]
+
     def discard_refused(self) -> int:
         """Forget the refused events, because a person has looked; return how many."""
         with closing(self._connection.execute(_DISCARD)) as cursor:

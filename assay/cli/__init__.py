@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -20,9 +21,10 @@ VERBS: dict[str, str] = {
     "up": "serving",
     "serve": "serving",
     "demo": "demo",
-    "detect": "measuring",
+    "detect": "detecting",
     "bench": "measuring",
     "verify": "measuring",
+    "spool": "spooling",
     "post": "sending",
     "import": "sending",
     "recommend": "asking",
@@ -46,7 +48,7 @@ VERBS: dict[str, str] = {
 
 HELP = {
     "Ask": ["recommend", "predict", "compare", "matrix", "trends", "query"],
-    "Measure": ["detect", "bench", "verify", "post", "import", "retract"],
+    "Measure": ["detect", "bench", "verify", "spool", "post", "import", "retract"],
     "Learn": ["train", "evaluate", "hardware", "model"],
     "Serve and operate": ["demo", "up", "serve", "status", "doctor", "rebuild", "db", "token"],
 }
@@ -86,7 +88,7 @@ def _with_examples(verb: click.Command) -> click.Command:
     """Move the examples of a verb into its help, where lines stay as they were written; an epilog would be wrapped."""
     if verb.epilog:
         lines = verb.epilog.replace("\b", "").strip()
-        verb.help, verb.epilog = f"{verb.help}\n\n\b\n{lines}", None
+        verb.help, verb.epilog = f"{inspect.cleandoc(verb.help or '')}\n\n\b\n{lines}", None
     for inner in verb.commands.values() if isinstance(verb, click.RichGroup) else ():
         _with_examples(inner)
     return verb

@@ -104,17 +104,11 @@ def _port(asked: int | None, usual: int) -> int:
 def _measure(budget_s: float) -> list[dict[str, Any]]:
     from assay.home import find_home
     from runner.bench import run_plan
-    from runner.plan import make_plan
+    from runner.plan import Sweep, make_plan
     from runner.stopping import Method
 
-    plan = make_plan(
-        MODELS,
-        platforms=PLATFORMS,
-        precisions=PRECISIONS,
-        batch_sizes=BATCHES,
-        weights="random",
-        method=Method(budget_s=budget_s),
-    )
+    sweep = Sweep(models=MODELS, platforms=PLATFORMS, precisions=PRECISIONS, batch_sizes=BATCHES)
+    plan = make_plan(sweep, weights="random", method=Method(budget_s=budget_s))
     events: list[dict[str, Any]] = []
     with progress() as show:
         run_plan(plan, events.append, show, cache=find_home().cache)
@@ -123,10 +117,10 @@ def _measure(budget_s: float) -> list[dict[str, Any]]:
 
 def _verify() -> list[dict[str, Any]]:
     from assay.home import find_home
-    from runner.plan import make_plan
+    from runner.plan import Sweep, make_plan
     from runner.verify import run_verification
 
-    plan = make_plan([VERIFIED], platforms=PLATFORMS, precisions=("fp32",), weights="random")
+    plan = make_plan(Sweep(models=(VERIFIED,), platforms=PLATFORMS), weights="random")
     events: list[dict[str, Any]] = []
     with progress() as show:
         run_verification(plan, events.append, show, cache=find_home().cache)

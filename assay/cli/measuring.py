@@ -1,4 +1,4 @@
-"""`assay detect`, `assay bench`, `assay verify`: what this machine is, and what it measures."""
+"""`assay bench`, `assay verify`: measuring, and whether it runs right."""
 
 from __future__ import annotations
 
@@ -10,75 +10,14 @@ from typing import Any
 import rich_click as click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from assay import numbers
-from assay.cli.options import NUMBERS, WORDS, as_json, modelled, served
-from assay.cli.output import answers, grid, notes, print_json, say
+from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
+from assay.cli.output import answers, notes, print_json, say
 from domain.errors import UsageError
+from domain.vocabulary import MODES
 
-__all__ = ["bench", "detect", "progress", "verify"]
+__all__ = ["bench", "progress", "verify"]
 
 OnEvent = Callable[[dict[str, Any]], None]
-
-
-@click.command(epilog="Example: assay detect --json")
-@as_json
-def detect(as_json: bool) -> int:
-    """Say what hardware this machine has and which platforms work on it, each tried and not assumed."""
-    from runner.detect import describe
-    from runner.detect import detect as look
-
-    with notes().status("trying each platform"):
-        found = describe(look())
-    if as_json:
-        print_json(found)
-        return 0
-    for item in found:
-        spec = item.get("spec") or {}
-        answers().print(
-            grid(
-                f"{item['hardware']['id']}  ({item.get('name') or item['hardware']['kind']})",
-                ["figure", ("value", "right"), "how we know"],
-                list(_figures(spec)),
-            )
-        )
-        answers().print()
-        rows = [
-            [
-                probe["platform"],
-                "yes" if probe["available"] else "no",
-                ", ".join(probe.get("devices") or []) or "—",
-                (probe.get("evidence") if probe["available"] else probe.get("reason")) or "—",
-            ]
-            for probe in item.get("platforms", [])
-        ]
-        if rows:
-            answers().print(grid(None, ["platform", "here", "devices", "evidence, or why not"], rows))
-            answers().print()
-    return 0
-
-
-def _figures(spec: dict[str, Any]) -> Iterator[list[str]]:
-    for name, figure in spec.items():
-        if not figure:
-            continue
-        nested = figure if "value" not in figure else {"": figure}
-        for part, one in nested.items():
-            how = one.get("formula") or one.get("source") or ""
-            yield [f"{name} {part}".strip(), _amount(name, one["value"]), f"{one['status']}: {how}".rstrip(": ")]
-
-
-def _amount(name: str, value: float) -> str:
-    if "bytes_per_s" in name:
-        return f"{numbers.significant(value / 1e9)} GB/s"
-    if "bytes" in name:
-        return numbers.memory(value)
-    if "flops" in name:
-        return f"{numbers.significant(value / 1e12)} TFLOP/s"
-    if name.endswith("_hz"):
-        return f"{numbers.significant(value / 1e9)} GHz"
-    if name.endswith("_w"):
-        return f"{numbers.significant(value)} W"
-    return numbers.count(value)
 
 
 def _chosen(verb: Any) -> Any:
@@ -88,11 +27,36 @@ def _chosen(verb: Any) -> Any:
             click.argument("models", nargs=-1, metavar="MODEL…"),
             click.option("--models-set", type=click.Choice(["small", "key", "all"]), help="A set of the catalogue."),
             click.option("--category", metavar="C", help="The catalogue's models of one category, such as vision."),
+            click.option(
+                "--plan",
+                "plan_file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="A YAML file that says all of this; docs/plans.md has its members.",
+            ),
             click.option("--platform", "platforms", type=WORDS, help="Platforms; all that are present by default."),
             click.option("--precision", "precisions", type=WORDS, default="fp32", show_default=True),
             click.option(
                 "--weights", type=click.Choice(["auto", "pretrained", "random"]), default="auto", show_default=True
             ),
+            click.option("--mode", type=click.Choice(MODES), default="inference", show_default=True),
+            click.option("--batch-sizes", type=NUMBERS, default="1", show_default=True),
+            click.option(
+                "--sequence-lengths",
+                "--sequence-length",
+                type=NUMBERS,
+                help="Tokens of one item; the model's default else.",
+            ),
+            click.option("--image-sizes", "--image-size", type=NUMBERS, help="Sides of one image in pixels."),
+            click.option("--images", type=NUMBERS, help="Images of one item."),
+            click.option("--audio-seconds", type=AMOUNTS, help="Seconds of one recording."),
+            click.option("--frames", type=NUMBERS, help="Frames of one clip."),
+            click.option("--input-tokens", type=NUMBERS, help="Tokens of the prompt that is generated from."),
+            click.option(
+                "--output-tokens", type=NUMBERS, help="Tokens to generate; prefill and decode are told apart."
+            ),
+            click.option("--optimizers", type=WORDS, default="adamw", show_default=True, help="Of training."),
+            click.option("--gradient-checkpointing", is_flag=True, help="Train with less memory and more work."),
+            click.option("--compiled", is_flag=True, help="Compile the module (torch.compile)."),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N models only."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of one measurement."),
             click.option(
@@ -103,6 +67,7 @@ def _chosen(verb: Any) -> Any:
                 type=click.Path(dir_okay=False, path_type=Path),
                 help="Write the events to a file, send nothing.",
             ),
+            click.option("--memory-limit-mb", type=click.IntRange(min=1), metavar="MB", help="Of one measurement."),
             click.option("--resume", is_flag=True, help="With --out: leave out what the file already holds."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a checkpoint."),
         )
@@ -115,13 +80,12 @@ def _chosen(verb: Any) -> Any:
     epilog="""\b
 Examples:
   assay bench bert-base-uncased --platform cpu,openvino --precision fp32,bf16 --batch-sizes 1,8
+  assay bench gpt2 --input-tokens 128 --output-tokens 32
+  assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
   assay bench --models-set small --out here.ndjson
-  assay bench ./my-checkpoint --percentile p95"""
+  assay bench --plan nightly.yaml --verify-only"""
 )
 @_chosen
-@modelled
-@click.option("--batch-sizes", type=NUMBERS, default="1", show_default=True)
-@click.option("--sequence-lengths", type=NUMBERS, help="Tokens of one item; the model's default else.")
 @click.option(
     "--budget",
     "budget_s",
@@ -139,19 +103,15 @@ Examples:
     show_default=True,
     help="Measure on until this one is supported.",
 )
+@click.option("--verify-only", is_flag=True, help="Verify each configuration and measure none.")
+@click.option("--benchmark-only", is_flag=True, help="Measure only, also where the plan says to verify first.")
 @served
 @as_json
 def bench(
-    models: tuple[str, ...],
-    models_set: str | None,
-    category: str | None,
-    sequence_length: int | None,
-    sequence_lengths: list[int] | None,
-    budget_s: float,
-    iterations: int | None,
-    percentile: str,
     out: Path | None,
     resume: bool,
+    verify_only: bool,
+    benchmark_only: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -159,81 +119,115 @@ def bench(
 ) -> int:
     """Measure models on this machine: one configuration, one process of its own; every result is an event.
 
-    Without --out the events go through the spool to the service. Exit code 1 where a configuration failed.
+    Lists make a sweep of all their combinations, which stops growing where memory ran out. Without --out the events go
+    through the spool to the service. Exit code 1 where a configuration failed.
     """
-    from runner.bench import run_plan
-    from runner.plan import make_plan
-    from runner.stopping import Method
-
-    plan = make_plan(
-        _models(models, models_set, category),
-        sequence_lengths=sequence_lengths or ([sequence_length] if sequence_length else None),
-        method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile),
-        **how,
+    if verify_only and benchmark_only:
+        raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
+    plan, first_verify, then_measure = _plan(**how)
+    steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
+    if benchmark_only:
+        steps = [(False, True)]
+    return _perform(
+        plan, [verifies for verifies, wanted in steps if wanted], out, resume, server, token, as_json=as_json
     )
-    done = _already_there(out, resume, "assay.measurement.recorded.v1")
-    kept: list[dict[str, Any]] = []
-    with _destination(out, resume, server, token) as deliver, progress() as show:
-        report = run_plan(plan, _both(kept.append, deliver), show, done=done, cache=_cache())
-    return _told(kept, report, as_json=as_json)
 
 
 @click.command(epilog="Example: assay verify bert-tiny --platform cpu,openvino --precision fp32,bf16")
 @_chosen
-@modelled
 @served
 @as_json
-def verify(
-    models: tuple[str, ...],
-    models_set: str | None,
-    category: str | None,
-    sequence_length: int | None,
-    out: Path | None,
-    resume: bool,
-    server: str | None,
-    token: str | None,
-    as_json: bool,
-    **how: Any,
-) -> int:
+def verify(out: Path | None, resume: bool, server: str | None, token: str | None, as_json: bool, **how: Any) -> int:
     """Does it run, and does it run right? Outputs are compared with fp32 on the CPU; every outcome is a test event.
 
     Exit code 1 where a test did not pass.
     """
-    from runner.plan import make_plan
+    plan, _, _ = _plan(**how)
+    return _perform(plan, [True], out, resume, server, token, as_json=as_json)
+
+
+def _perform(
+    plan: Any,
+    steps: list[bool],
+    out: Path | None,
+    resume: bool,
+    server: str | None,
+    token: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Verify (True) or measure (False), step by step, into one destination; the worst exit code counts."""
+    from runner.bench import run_plan
     from runner.verify import run_verification
 
-    plan = make_plan(
-        _models(models, models_set, category), sequence_lengths=[sequence_length] if sequence_length else None, **how
-    )
-    done = _already_there(out, resume, "assay.test.reported.v1")
     kept: list[dict[str, Any]] = []
-    with _destination(out, resume, server, token) as deliver, progress() as show:
-        report = run_verification(plan, _both(kept.append, deliver), show, done=done, cache=_cache())
-    return _told(kept, report, as_json=as_json)
+    reports = []
+    done = {verifies: _already_there(out, resume, verifies=verifies) for verifies in steps}
+    with _destination(out, resume, server, token) as deliver:
+        for verifies in steps:
+            work = run_verification if verifies else run_plan
+            with progress() as show:
+                reports.append(work(plan, _both(kept.append, deliver), show, done=done[verifies], cache=_cache()))
+    return _told(kept, reports, as_json=as_json)
+
+
+def _plan(
+    models: tuple[str, ...],
+    models_set: str | None,
+    category: str | None,
+    plan_file: Path | None,
+    mode: str,
+    gradient_checkpointing: bool,
+    compiled: bool,
+    threads: int | None,
+    memory_limit_mb: int | None,
+    budget_s: float = 5.0,
+    iterations: int | None = None,
+    percentile: str = "p50",
+    **how: Any,
+) -> tuple[Any, bool, bool]:
+    """Return the plan of the flags or of a file, and whether it verifies and whether it measures."""
+    from runner.plan import Sweep, make_plan
+    from runner.planfile import read_plan
+    from runner.stopping import Method
+
+    named = {name: how.pop(name) for name in ("weights", "limit", "timeout_s", "trust_remote_code")}
+    if plan_file is not None:
+        if models or models_set or category:
+            raise UsageError("the plan names the models.", field="plan", remedy="Leave out MODEL, or --plan.")
+        file = read_plan(plan_file)
+        return file.plan(), file.verify, file.benchmark
+    sweep = Sweep(
+        models=tuple(_models(models, models_set, category)),
+        modes=(mode,),
+        gradient_checkpointing=(gradient_checkpointing,),
+        compiled=(compiled,),
+        threads=(threads,) if threads else (),
+        **{name: tuple(value) for name, value in how.items() if value is not None},
+    )
+    plan = make_plan(
+        sweep,
+        method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile),
+        memory_limit_bytes=memory_limit_mb * 1_000_000 if memory_limit_mb else None,
+        **named,
+    )
+    return plan, False, True
 
 
 def _models(named: tuple[str, ...], models_set: str | None, category: str | None) -> list[str]:
-    from domain import models
+    from runner.planfile import chosen_models
 
-    chosen = list(named)
-    if models_set:
-        chosen += [entry.id for entry in models.models_set(models_set)]
-    if category:
-        found = [entry.id for entry in models.in_category(category)]
-        if not found:
-            raise UsageError(
-                f"no model of the catalogue is of category {category!r}.",
-                field="category",
-                remedy="`assay model list` shows them all.",
-            )
-        chosen += found
+    chosen = chosen_models(named, models_set, category)
     if not chosen:
         raise UsageError("no model is named.", field="MODEL", remedy="Name models, or give --models-set or --category.")
-    return list(dict.fromkeys(chosen))
+    return chosen
 
 
-def _already_there(out: Path | None, resume: bool, type_: str) -> set[str]:
+def _already_there(out: Path | None, resume: bool, *, verifies: bool) -> set[str]:
+    from domain.events import MEASUREMENT_RECORDED, TEST_REPORTED
     from runner.resume import cases_in
+
+    type_ = TEST_REPORTED if verifies else MEASUREMENT_RECORDED
 
     if resume and out is None:
         raise UsageError("goes with --out.", field="resume", remedy="Name the file that the interrupted run wrote.")
@@ -313,17 +307,18 @@ def _case_name(case: Any) -> str:
     return f"{case.model.rpartition('/')[2]} {case.platform} {case.precision}{size}"
 
 
-def _told(events: list[dict[str, Any]], report: Any, *, as_json: bool) -> int:
+def _told(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
     from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
 
+    exit_code = max((int(report.exit_code) for report in reports), default=0)
     if as_json:
         print_json(events)
-        return int(report.exit_code)
+        return exit_code
     for make in (measurements_table, verifications_table, failures_table):
         table = make(events)
         if table is not None:
             answers().print(table)
             answers().print()
-    for note in [*doubts(events), *report.notes]:
+    for note in [*doubts(events), *(note for report in reports for note in report.notes)]:
         say(note)
-    return int(report.exit_code)
+    return exit_code

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-__all__ = ["NUMBERS", "WORDS", "as_json", "modelled", "served"]
+__all__ = ["AMOUNTS", "NUMBERS", "WORDS", "as_json", "modelled", "served"]
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -45,8 +45,27 @@ class Numbers(click.ParamType[list[int]]):
         return numbers
 
 
+class Amounts(click.ParamType[list[float]]):
+    """`0.5,10`: numbers above 0 between commas."""
+
+    name = "0.5,10"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[float]:
+        """Return the numbers in order; anything not above 0 is wrong usage."""
+        if isinstance(value, list):
+            return value
+        try:
+            amounts = [float(word) for word in str(value).split(",")]
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers; write 0.5,10", param, ctx)
+        if not all(0 < amount < float("inf") for amount in amounts):
+            self.fail(f"{value!r}: each must be above 0", param, ctx)
+        return amounts
+
+
 WORDS = Words()
 NUMBERS = Numbers()
+AMOUNTS = Amounts()
 
 
 def served(verb: Verb) -> Verb:

@@ -13,7 +13,7 @@ from domain.canonical import digest
 from domain.errors import PlatformUnavailable, UnsupportedPrecision, UsageError
 from domain.events import decode_event, encode_event
 from runner.bench import run_plan
-from runner.plan import Plan, make_plan
+from runner.plan import Plan, Sweep, make_plan
 from runner.resume import EventFile, cases_in
 from runner.run import RunReport
 from runner.stopping import Method
@@ -25,8 +25,9 @@ Told = tuple[RunReport, list[dict[str, Any]]]
 
 def plan(**options: Any) -> Plan:
     method = options.pop("method", Method(budget_s=0.5))
-    chosen = {"platforms": ["cpu", "openvino"], "sequence_lengths": [32], "weights": "random", "threads": 1, **options}
-    return make_plan(["bert-tiny"], method=method, **chosen)
+    chosen = {"platforms": ("cpu", "openvino"), "sequence_lengths": (32,), "threads": (1,), **options}
+    how = {name: chosen.pop(name) for name in ("timeout_s", "memory_limit_bytes", "device", "limit") if name in chosen}
+    return make_plan(Sweep(**{"models": ("bert-tiny",), **chosen}), method=method, weights="random", **how)
 
 
 def tell(run: Callable[..., RunReport], plan: Plan, cache: Path, **options: Any) -> Told:

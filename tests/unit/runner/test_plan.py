@@ -9,24 +9,29 @@ from typing import Any
 import pytest
 
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
-from runner.plan import make_plan
+from runner.growth import Growth
+from runner.plan import Sweep, make_plan
 from runner.stopping import Method
 
+WHOLE = ("weights", "method", "limit", "timeout_s")
 
-def plan(models: tuple[str, ...] = ("bert-tiny",), **options: Any) -> Any:
-    return make_plan(models, **{"weights": "random", "platforms": ["cpu"], **options})
+
+def plan(*models: str, **options: Any) -> Any:
+    chosen = {"platforms": ("cpu",), "models": models or ("bert-tiny",), **options}
+    how = {name: chosen.pop(name) for name in WHOLE if name in chosen}
+    return make_plan(Sweep(**chosen), **{"weights": "random", **how})
 
 
 def test_the_product_is_complete_and_each_case_is_there_once() -> None:
     made = plan(
-        ("bert-tiny", "vit-tiny-patch16-224", "bert-tiny"),
-        platforms=["cpu", "openvino"],
-        precisions=["fp32", "bf16"],
-        batch_sizes=[1, 2, 2],
+        *("bert-tiny", "vit-tiny-patch16-224", "bert-tiny"),
+        platforms=("cpu", "openvino"),
+        precisions=("fp32", "bf16"),
+        batch_sizes=(1, 2, 2),
     )
     assert len(made.cases) == len(set(made.cases)) == 2 * 2 * 2 * 2
     assert made.models == ("bert-tiny", "vit-tiny-patch16-224")
-    assert plan(("bert-tiny", "gpt2"), limit=1).models == ("bert-tiny",)
+    assert plan("bert-tiny", "gpt2", limit=1).models == ("bert-tiny",)
 
 
 def test_without_platforms_every_known_one_is_asked() -> None:
@@ -40,15 +45,18 @@ def test_without_platforms_every_known_one_is_asked() -> None:
     [
         ({"models": ("bert-tinny",)}, UnknownModel, "model"),
         ({"models": ()}, UsageError, "model"),
-        ({"platforms": ["opnvino"]}, UnknownPlatform, "platform"),
-        ({"platforms": []}, UsageError, "platform"),
-        ({"precisions": ["fp33"]}, UnsupportedPrecision, "precision"),
-        ({"batch_sizes": [0]}, UsageError, "batch_sizes"),
-        ({"batch_sizes": [4, -1]}, UsageError, "batch_sizes"),
-        ({"sequence_lengths": [0]}, UsageError, "sequence_lengths"),
+        ({"platforms": ("opnvino",)}, UnknownPlatform, "platform"),
+        ({"platforms": ()}, UsageError, "platforms"),
+        ({"precisions": ("fp33",)}, UnsupportedPrecision, "precision"),
+        ({"batch_sizes": (0,)}, UsageError, "batch_sizes"),
+        ({"batch_sizes": (4, -1)}, UsageError, "batch_sizes"),
+        ({"sequence_lengths": (0,)}, UsageError, "sequence_lengths"),
         ({"limit": 0}, UsageError, "limit"),
         ({"timeout_s": 0.0}, UsageError, "timeout"),
-        ({"mode": "training"}, UsageError, "mode"),
+        ({"modes": ("sleeping",)}, UsageError, "mode"),
+        ({"optimizers": ("lion",), "modes": ("training",)}, UsageError, "optimizer"),
+        ({"modes": ("training",), "output_tokens": (4,)}, UsageError, "output_tokens"),
+        ({"audio_seconds": (0.0,)}, UsageError, "audio_seconds"),
         ({"weights": "some"}, UsageError, "weights"),
         ({"method": Method(iterations=0)}, UsageError, "iterations"),
         ({"method": Method(percentile="p50.5")}, UsageError, "percentile"),
@@ -56,9 +64,8 @@ def test_without_platforms_every_known_one_is_asked() -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_remedy(options: dict[str, Any], error: type[UsageError], field: str) -> None:
-    models = options.pop("models", ("bert-tiny",))
     with pytest.raises(error) as caught:
-        plan(models, **options)
+        plan(**options)
     assert caught.value.field == field
     assert caught.value.remedy
     assert caught.value.exit_code == 2
@@ -66,17 +73,49 @@ def test_what_is_wrong_is_named_with_its_remedy(options: dict[str, Any], error: 
 
 def test_the_nearest_names_are_offered() -> None:
     with pytest.raises(UnknownPlatform) as caught:
-        plan(platforms=["opnvino"])
+        plan(platforms=("opnvino",))
     assert "openvino" in caught.value.nearest
 
 
 def test_planning_imports_nothing_heavy() -> None:
     code = (
         "import sys, runner.bench, runner.verify, runner.post, runner.spool\n"
-        "from runner.plan import make_plan\n"
-        "make_plan(['bert-tiny'], platforms=['cpu', 'openvino'], weights='random')\n"
+        "from runner.plan import Sweep, make_plan\n"
+        "make_plan(Sweep(models=('bert-tiny',), platforms=('cpu', 'openvino')), weights='random')\n"
         "heavy = {'torch', 'transformers', 'openvino', 'numpy', 'litestar', 'duckdb', 'streamlit', 'lightgbm'}\n"
         "sys.exit(','.join(sorted(heavy & sys.modules.keys())) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_sizes_multiply_and_training_has_its_own() -> None:
+    made = plan("gpt2", input_tokens=(8, 16), output_tokens=(4,), batch_sizes=(1, 2))
+    assert [(case.workload.batch_size, case.workload.input_tokens) for case in made.cases] == [
+        (1, 8), (1, 16), (2, 8), (2, 16),
+    ]  # fmt: skip
+    assert {case.workload.output_tokens for case in made.cases} == {4}
+    both = plan(modes=("inference", "training"), optimizers=("adamw", "sgd"), gradient_checkpointing=(False, True))
+    told = [(case.workload.mode, case.workload.optimizer, case.workload.gradient_checkpointing) for case in both.cases]
+    assert told == [
+        ("inference", None, None), ("training", "adamw", None), ("training", "adamw", True),
+        ("training", "sgd", None), ("training", "sgd", True),
+    ]  # fmt: skip
+
+
+def test_a_case_that_two_sweeps_name_runs_once() -> None:
+    one, two = (Sweep(models=("bert-tiny",), platforms=("cpu",), batch_sizes=sizes) for sizes in ((1, 2), (2, 4)))
+    assert [case.workload.batch_size for case in make_plan(one, two, weights="random").cases] == [1, 2, 4]
+
+
+def test_a_sweep_stops_growing_where_memory_ran_out_and_says_where() -> None:
+    made = plan(batch_sizes=(1, 8, 32), sequence_lengths=(64, 128), platforms=("cpu", "openvino"))
+    cases = {(case.platform, case.workload.batch_size, case.workload.sequence_length): case for case in made.cases}
+    growth = Growth()
+    growth.ran_out(cases["cpu", 8, 128])
+    refused = {key for key, case in cases.items() if growth.refusal(case)}
+    assert refused == {("cpu", 8, 128), ("cpu", 32, 128)}
+    told = growth.refusal(cases["cpu", 32, 128])
+    assert told is not None
+    assert told.outcome == "skipped"
+    assert "batch_size 8, sequence_length 128" in told.message

@@ -1,0 +1,101 @@
+"""`assay spool`: what this machine measured and no service has yet, and what a service refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from assay import numbers
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, print_json, say
+
+if TYPE_CHECKING:
+    from runner.spool import Spool
+
+__all__ = ["spool"]
+
+
+@click.group()
+def spool() -> None:
+    """Show, send and tidy the events that wait on this machine's disk."""
+
+
+@spool.command("list")
+@as_json
+def list_(as_json: bool) -> int:
+    """Show how many events wait, and each that a service refused, with its reason. Exit code 1 where some were."""
+    with _opened() as spooled:
+        told = {
+            "path": str(spooled.path),
+            "waiting": spooled.waiting(),
+            "bytes": spooled.size_bytes(),
+            "limit_bytes": spooled.limit_bytes,
+            "refused": spooled.refused(),
+        }
+    if as_json:
+        print_json(told)
+        return 1 if told["refused"] else 0
+    say(
+        f"{numbers.count(told['waiting'])} events wait; {numbers.memory(told['bytes'])} "
+        f"of {numbers.memory(told['limit_bytes'])} used"
+    )
+    if told["refused"]:
+        rows = [[one.id, one.type, one.field or "", one.detail] for one in told["refused"]]
+        answers().print(grid("Refused", ["event", "type", "field", "why"], rows))
+        say("write them to a file with `assay spool save FILE`, mend them, and `assay post FILE`")
+    return 1 if told["refused"] else 0
+
+
+@spool.command()
+@served
+def send(server: str | None, token: str | None) -> int:
+    """Send what waits to the service."""
+    from assay.cli.connection import connected
+    from assay.cli.sending import empty_spool
+
+    with _opened() as spooled, connected(server, token) as client:
+        empty_spool(spooled, client)
+    return 0
+
+
+@spool.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def save(file: Path) -> int:
+    """Write the refused events to a FILE of lines, as they are."""
+    from runner.resume import EventFile
+
+    with _opened() as spooled:
+        events = list(spooled.refused_events())
+    target = EventFile(file)
+    try:
+        for event in events:
+            target.write(event)
+    finally:
+        target.close()
+    say(f"{numbers.count(len(events))} events written to {file}")
+    return 0
+
+
+@spool.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def discard(yes: bool) -> int:
+    """Forget the refused events; what waits stays."""
+    with _opened() as spooled:
+        count = len(spooled.refused())
+        if count and not yes:
+            click.confirm(f"Forget {count} refused events?", abort=True, err=True)
+        say(f"{numbers.count(spooled.discard_refused())} events forgotten")
+    return 0
+
+
+@contextmanager
+def _opened() -> Iterator[Spool]:
+    from assay.home import find_home
+    from runner.spool import Spool
+
+    with Spool(find_home().spool) as spooled:
+        yield spooled
