@@ -43,7 +43,7 @@ Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which model: canonical id (or an alias), and what is known of it."""
+    """Which model: canonical id (or an alias), and what is known of it; `weights_reason` says why these weights."""
 
     id: Identifier
     category: Word | None = None
@@ -53,6 +53,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     revision: str | None = None
     parameters: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)] | None = None
     weights: Word | None = None
+    weights_reason: str | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,6 +6,7 @@ AssayError
 │   ├── UsageError, ImpossibleConstraint
 │   ├── UnknownName: UnknownModel, UnknownHardware, UnknownPlatform, UnknownFormat
 │   └── UnsupportedPrecision
+├── UnsupportedWorkload
 ├── ConflictingEvent, VersionConflict
 ├── Expired
 ├── TraceNeeded
@@ -49,6 +50,7 @@ __all__ = [
     "UnknownName",
     "UnknownPlatform",
     "UnsupportedPrecision",
+    "UnsupportedWorkload",
     "UsageError",
     "VersionConflict",
 ]
@@ -172,6 +174,13 @@ class UnsupportedPrecision(InvalidInput):
     """The platform exists but cannot compute in that precision here."""
 
     type = "unsupported-precision"
+
+
+class UnsupportedWorkload(AssayError):
+    """Model, platform and precision exist, and this kind of work cannot be done with them: the detail says why."""
+
+    type = "unsupported-workload"
+    status = 422
 
 
 class ConflictingEvent(AssayError):

@@ -1,6 +1,7 @@
 """The model catalogue: what Assay can build from its config alone, without a checkpoint and without a network.
 
-One file per key class under `data/models/`, holding true architecture values as their publishers give them.
+One file per key class under `data/models/`, and one per kind for the families beyond them, holding true architecture
+values as their publishers give them. Each family has one small variant that runs anywhere.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from domain.vocabulary import CATEGORIES
 __all__ = [
     "KEY_CLASSES",
     "MODEL_SETS",
+    "OWN_PREFIX",
     "CatalogueModel",
     "WorkloadDefaults",
     "catalogue",
@@ -30,12 +32,17 @@ __all__ = [
     "models_set",
     "nearest",
     "resolve_alias",
+    "smaller_siblings",
     "timm_family",
 ]
 
 KEY_CLASSES = (
     "bert", "t5", "llama", "clip", "vit", "clap", "whisper", "wav2vec2", "llava", "llava-next", "xclip", "qwen", "detr",
 )  # fmt: skip
+OTHER_FILES = (
+    "encoders", "decoders", "encoder-decoders", "vision", "audio", "video", "multimodal", "diffusion",
+)  # fmt: skip
+"""Files of the families that belong to no key class."""
 MODEL_SETS = ("small", "key", "all")
 OWN_PREFIX = "assay/"
 """Owner of the small variants that have no publisher."""
@@ -56,8 +63,10 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     `parameters` is the count its publisher states (tied ones once), with `parameters_source`; None comes with
     `parameters_reason`, and with `parameters_about` where the publisher rounds. `class_name` names the
-    transformers class that has exactly these parameters. `variant` is full or small for the two that stand for
-    their key class, sibling for the others. `workload` holds defaults that the config cannot tell.
+    transformers class that has exactly these parameters. `variant` is full for the one that stands for its key
+    class, small for the one of each family that runs anywhere, sibling for the others. `workload` holds defaults
+    that the config cannot tell; `gated` says that its publisher asks for consent before a download, and `requires`
+    names the package that builds it where transformers does not.
     """
 
     id: str
@@ -73,11 +82,18 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     parameters_source: str | None = None
     parameters_reason: str | None = None
     workload: WorkloadDefaults = WorkloadDefaults()
+    gated: bool = False
+    requires: str | None = None
     config: dict[str, Any]
 
+    @property
+    def size(self) -> int | None:
+        """The published number of parameters, exact or rounded; None where there is none."""
+        return self.parameters or self.parameters_about
 
-class _KeyClass(msgspec.Struct, forbid_unknown_fields=True):
-    key_class: str
+
+class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    key_class: str = ""
     models: tuple[CatalogueModel, ...]
 
 
@@ -100,11 +116,11 @@ def default_workload(category: str) -> WorkloadDefaults:
 
 @cache
 def catalogue() -> tuple[CatalogueModel, ...]:
-    """Return every model of the catalogue, key class by key class, each class in the order of its file."""
+    """Return every model of the catalogue, key classes first, each file in its own order."""
     found: list[CatalogueModel] = []
     folder = files("domain") / "data" / "models"
-    for key_class in KEY_CLASSES:
-        loaded = msgspec.json.decode((folder / f"{key_class}.json").read_bytes(), type=_KeyClass)
+    for name in (*KEY_CLASSES, *OTHER_FILES):
+        loaded = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_File)
         found.extend(msgspec.structs.replace(model, key_class=loaded.key_class) for model in loaded.models)
     return tuple(found)
 
@@ -141,13 +157,13 @@ def nearest(name: str, n: int = 3) -> tuple[str, ...]:
 
 
 def key_class_of(name: str) -> str | None:
-    """Return the key class of a catalogue model, or None."""
+    """Return the key class of a catalogue model, or None where it has none."""
     model = find(name)
-    return model.key_class if model else None
+    return (model.key_class or None) if model else None
 
 
 def models_set(name: str) -> tuple[CatalogueModel, ...]:
-    """Return the models of a set: `small` and `key` hold one for each key class, `all` every one."""
+    """Return the models of a set: `small` holds one for each family, `key` one for each key class, `all` every one."""
     if name not in MODEL_SETS:
         raise UsageError(
             f"there is no set of models named {name!r}.",
@@ -156,6 +172,32 @@ def models_set(name: str) -> tuple[CatalogueModel, ...]:
         )
     variant = {"small": "small", "key": "full"}.get(name)
     return tuple(model for model in catalogue() if variant is None or model.variant == variant)
+
+
+def smaller_siblings(name: str, *, published: bool = False, n: int = 3) -> tuple[CatalogueModel, ...]:
+    """Return up to `n` ungated models of the same family or key class that are smaller, largest first.
+
+    The family's small variant comes last; `published` leaves Assay's own out, because they have no checkpoint. A
+    model that the catalogue does not know has no siblings.
+    """
+    model = find(name)
+    if model is None:
+        return ()
+
+    def kin(other: CatalogueModel) -> bool:
+        related = other.family == model.family or (other.key_class != "" and other.key_class == model.key_class)
+        return related and other.id != model.id and not other.gated
+
+    def smaller(other: CatalogueModel) -> bool:
+        if other.variant == "small":
+            return model.variant != "small" and other.family == model.family
+        return None not in (model.size, other.size) and (other.size or 0) < (model.size or 0)
+
+    found = [other for other in catalogue() if kin(other) and smaller(other)]
+    if published:
+        found = [other for other in found if not other.id.startswith(OWN_PREFIX)]
+    found.sort(key=lambda other: (other.variant == "small", -(other.size or 0)))
+    return tuple(found[:n] if len(found) <= n or found[-1].variant != "small" else [*found[: n - 1], found[-1]])
 
 
 def in_category(category: str) -> tuple[CatalogueModel, ...]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from domain.conditions import Conditions, Noise
 from domain.configuration import Count, Execution, Hardware, Identifier, Model, NonNegative, Positive, Word, Workload
 
 __all__ = [
@@ -69,6 +70,7 @@ class Environment(Shape, frozen=True, kw_only=True, omit_defaults=True):
     hypervisor: str | None = None
     memory_bytes: Bytes | None = None
     libraries: dict[str, str] | None = None
+    noise: Noise | None = None
 
 
 class Requested(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,12 +82,18 @@ class Requested(Shape, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Observed(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """What did the work, seen after loading and running; `fallback_share` is the share of the work done elsewhere."""
+    """What did the work, seen after loading and running; `fallback_share` is the share of the work done elsewhere.
+
+    `precision_share` is the share of the work whose arithmetic was that of `precision`; what a mixed or quantized form
+    leaves in a wider type by design is no fallback. `details` are a runtime's own words: types by share, graph breaks.
+    """
 
     device: str | None = None
     platform: Word | None = None
     precision: Word | None = None
     fallback_share: Share | None = None
+    precision_share: Share | None = None
+    details: dict[str, Any] | None = None
     requested: Requested | None = None
 
 
@@ -118,6 +126,7 @@ class Metrics(Shape, frozen=True, kw_only=True, omit_defaults=True):
     compile_ms: NonNegative | None = None
     first_run_ms: NonNegative | None = None
     preprocess_ms: NonNegative | None = None
+    postprocess_ms: NonNegative | None = None
     forward_ms: NonNegative | None = None
     loss_ms: NonNegative | None = None
     backward_ms: NonNegative | None = None
@@ -125,6 +134,7 @@ class Metrics(Shape, frozen=True, kw_only=True, omit_defaults=True):
     peak_memory_bytes: Bytes | None = None
     mean_memory_bytes: Bytes | None = None
     device_memory_bytes: Bytes | None = None
+    kv_cache_bytes: Bytes | None = None
     energy_j: NonNegative | None = None
     power_w: NonNegative | None = None
     utilisation: NonNegative | None = None
@@ -205,6 +215,7 @@ class MeasurementRecorded(Shape, frozen=True, kw_only=True, omit_defaults=True):
     observed: Observed | None = None
     samples: SamplesReference | None = None
     validity: Validity | None = None
+    conditions: Conditions | None = None
 
 
 class MeasurementFailed(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -253,13 +264,18 @@ class MeasurementRetracted(Shape, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SamplesRecorded(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Raw samples in ms, in the order in which they were taken. Expendable: facts refer to them by digest."""
+    """Raw samples in ms, in the order in which they were taken. Expendable: facts refer to them by digest.
+
+    `parts` are the times in ms of what a call consists of (`ttft_ms`, `token_ms`, `forward_ms` …), the last ones where
+    there are more than an event can hold.
+    """
 
     run_id: Identifier
     digest: Digest
     n: Count
     values: list[Positive]
     warmup: list[Positive] = []
+    parts: dict[str, list[NonNegative]] = {}
     measurement_id: Identifier | None = None
 
 

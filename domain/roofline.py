@@ -26,6 +26,7 @@ __all__ = [
     "limits_of",
     "memory_estimate",
     "roofline",
+    "roofline_share",
     "weight_bytes_per_element",
 ]
 
@@ -164,6 +165,27 @@ def roofline(
         by_class_ms=by_class,
         bound=max(shares, key=lambda name: shares[name]),
     )
+
+
+def roofline_share(
+    operators: Iterable[Mapping[str, Any]],
+    limits: Limits | None,
+    *,
+    batch_size: int,
+    mode: str = "inference",
+    measured_ms: float,
+) -> float | None:
+    """Return the share of the measured time of one call that its arithmetic and its traffic need at the least.
+
+    The cost of launches is left out, because it is an order of magnitude and not a figure of the device. None where
+    the device's limits are not known or no operator was traced. Above 1 the limits are too low or the trace has work
+    that did not happen; the value stays as it is, so that it can be seen.
+    """
+    rows = list(operators)
+    if limits is None or not rows:
+        return None
+    floor = roofline(rows, msgspec.structs.replace(limits, launch_s=0.0), batch_size=batch_size, mode=mode)
+    return floor.latency_ms / measured_ms
 
 
 def memory_estimate(

@@ -1,45 +1,66 @@
 """Verdicts: whether a metric can be believed, and why not.
 
+Times are those of calls in a row: latency, throughput and what is made of them. Single times (loading, conversion,
+compilation, the first run) were taken once. Thresholds and where they come from: docs/method.md.
+
 | rule | verdict | on |
 | --- | --- | --- |
-| fewer than 6 samples (no interval of the median exists) | suspect | latency, throughput |
-| interval of the median wider than ±5 % | suspect | latency, throughput |
-| no steady state before the budget ended | suspect | latency, throughput |
-| second half of the steady samples differs from the first by more than 5 % (median) | suspect | latency, throughput |
-| median below 20 times the timer's resolution | suspect | latency, throughput |
+| fewer than 6 samples (no interval of the median exists) | suspect | times |
+| 95 % interval of the median wider than ±5 %; says so where the budget ended first | suspect | times |
+| no steady state before warm-up's budget ended | suspect | times |
+| drifting: the halves' medians differ by more than 5 %, and a sample of one exceeds one of the other in 71 % of pairs | suspect | times |
+| warm-up left in: at least the first three samples lie above all but noise of the rest | suspect | times |
+| bimodal: two groups of at least 10 % each, more than 5 % apart, with next to nothing between | suspect | times |
+| held up: more than 10 % of the time went into the part of calls beyond twice the median | suspect | times |
+| median below 20 times the timer's resolution | suspect | times |
+| throttled: the same loop ran more than 10 % slower after than before, or the clock fell by more than 10 % | suspect | times |
+| throttled: the processor reported it, or a quota stopped the process for more than 5 % of the time | suspect | times |
+| the process was stopped and continued by a signal | suspect | times |
+| a fixed loop of the process was without a processor for more than 20 % of its time | suspect | times |
+| other work used more than 20 % of the processors, or one of its threads waited for one more than 10 % of the time | suspect | times |
+| a hypervisor gave more than 2 % of the processors' time to others | suspect | times |
+| other work used more than 20 % of the processors before the series | suspect | single times |
+| memory of the process was swapped, or the machine's swap grew by more than 16 MiB | suspect | times, memory |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
-| other work on the machine above 20 % of its cores while it was measured | suspect | latency, throughput |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
+from domain.conditions import Conditions
 from domain.payloads import Observed, Validity, Verdict
-from domain.statistics import median, median_interval
+from domain.series import drift, held_up_share, leading_warmup, modes
+from domain.statistics import median, series_interval
 from domain.vocabulary import VERDICTS
 
 __all__ = ["Circumstances", "combine", "judge", "worst"]
 
-LATENCY_METRICS = ("latency_ms", "throughput_per_s", "tokens_per_s", "realtime_factor")
+TIMES = (
+    "latency_ms", "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "forward_ms", "loss_ms",
+    "backward_ms", "optimizer_ms", "goodput_per_s", "roofline_share", "energy_j", "power_w",
+)  # fmt: skip
+SINGLE_TIMES = ("load_ms", "compile_ms", "first_run_ms", "preprocess_ms", "postprocess_ms")
+MEMORY = ("peak_memory_bytes", "mean_memory_bytes")
 FEW_SAMPLES = 6
 WIDE_INTERVAL = 0.05
-DRIFT = 0.05
+HELD_UP = 0.10
 COARSE_TIMER = 20
+SLOWER = 0.10
+QUOTA = 0.05
+LOOP_LOST = 0.20
+OTHER_LOAD = 0.20
+WAITING = 0.10
+STEAL = 0.02
+SWAP_GROWTH_BYTES = 16 * 2**20
 FALLBACK_SUSPECT = 0.10
 FALLBACK_INVALID = 0.50
-OTHER_LOAD = 0.20
 
 
-class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """How samples were taken, as far as known: `timer_resolution_ms` in ms, `other_load` as a share of the cores."""
+class Circumstances(Conditions, frozen=True, kw_only=True):
+    """How samples were taken, as far as known, and what was observed to do the work."""
 
-    steady: bool | None = None
-    timer_resolution_ms: float | None = None
-    other_load: float | None = None
     observed: Observed | None = None
 
 
@@ -56,38 +77,91 @@ def combine(*verdicts: Verdict) -> Verdict:
 
 def judge(samples_ms: Sequence[float], metrics: Iterable[str], circumstances: Circumstances) -> Validity:
     """Return the verdict on each of the named metrics and on the row, from the steady samples in the order taken."""
-    timing = combine(*_timing(samples_ms, circumstances))
-    placement = combine(*_placement(circumstances.observed))
-    each: Mapping[str, Verdict] = {
-        name: combine(timing, placement) if name in LATENCY_METRICS else placement for name in metrics
-    }
+    placement = _placement(circumstances.observed)
+    swap = _suspicions(_swap(circumstances))
+    times = combine(*_suspicions(_series(samples_ms, circumstances)), *_suspicions(_machine(circumstances)), *swap)
+    before = combine(*_suspicions(_before(circumstances)))
+    memory = combine(*swap)
+    own: Mapping[str, Verdict] = {
+        **dict.fromkeys(TIMES, times), **dict.fromkeys(SINGLE_TIMES, before), **dict.fromkeys(MEMORY, memory)
+    }  # fmt: skip
+    each = {name: combine(own[name], *placement) if name in own else combine(*placement) for name in metrics}
     whole = combine(*each.values())
-    return Validity(verdict=whole.verdict, reasons=whole.reasons, metrics=dict(each))
+    return Validity(verdict=whole.verdict, reasons=whole.reasons, metrics=each)
 
 
-def _timing(samples: Sequence[float], circumstances: Circumstances) -> list[Verdict]:
-    found: list[Verdict] = []
+def _series(samples: Sequence[float], circumstances: Circumstances) -> Iterable[str]:
+    """Say what the samples themselves show."""
     n = len(samples)
+    middle = median(samples) if samples else 0.0
     if n < FEW_SAMPLES:
-        found.append(_suspect(f"{n} samples; {FEW_SAMPLES} are the fewest that bound a median"))
+        yield f"{n} samples; {FEW_SAMPLES} are the fewest that bound a median"
     else:
-        ordered = sorted(samples)
-        interval = median_interval(ordered)
-        middle = median(samples)
-        if interval and (interval[1] - interval[0]) / 2 > WIDE_INTERVAL * middle:
-            half = (interval[1] - interval[0]) / 2 / middle
-            found.append(_suspect(f"the 95 % interval of the median is ±{half:.1%}"))
-        first, second = median(samples[: n // 2]), median(samples[n // 2 :])
-        if abs(second - first) > DRIFT * first:
-            found.append(_suspect(f"drifting: the second half is {second / first - 1:+.1%} of the first"))
+        yield from _spread(samples, middle, circumstances.stopped_by)
+        slower = leading_warmup(samples)
+        if slower:
+            yield f"warm-up left in: the first {slower} samples are slower than the rest"
+        change = drift(samples)
+        if change is not None:
+            yield f"drifting: the second half is {change:+.1%} of the first"
+        two = modes(samples)
+        if two:
+            yield f"bimodal: {two.share:.0%} of the samples lie around {two.high:.4g} ms, the others around {two.low:.4g} ms"
+        lost = held_up_share(samples)
+        if lost > HELD_UP:
+            yield f"held up: {lost:.0%} of the time went into calls of more than twice the median"
     if circumstances.steady is False:
-        found.append(_suspect("no steady state was reached before the budget ended"))
+        yield "no steady state was reached before the budget of warm-up ended"
     resolution = circumstances.timer_resolution_ms
-    if resolution and n and median(samples) < COARSE_TIMER * resolution:
-        found.append(_suspect(f"the timer's resolution of {resolution:g} ms is too coarse"))
-    if circumstances.other_load is not None and circumstances.other_load > OTHER_LOAD:
-        found.append(_suspect(f"other work used {circumstances.other_load:.0%} of the cores meanwhile"))
-    return found
+    if resolution and n and middle < COARSE_TIMER * resolution:
+        yield f"the timer's resolution of {resolution:.3g} ms is too coarse"
+
+
+def _spread(samples: Sequence[float], middle: float, stopped_by: str | None) -> Iterable[str]:
+    interval = series_interval(samples)
+    ended = "the budget ended with " if stopped_by == "budget" else ""
+    if interval is None:
+        yield f"{ended}samples that depend too much on each other to bound their median"
+        return
+    half = (interval[1] - interval[0]) / 2 / middle
+    if half > WIDE_INTERVAL:
+        yield f"{ended}the 95 % interval of the median at ±{half:.1%}"
+
+
+def _machine(found: Circumstances) -> Iterable[str]:
+    """Say what the machine did meanwhile."""
+    if found.speed_ratio is not None and found.speed_ratio < 1 - SLOWER:
+        yield f"throttled: the same loop ran at {found.speed_ratio:.0%} of its speed after the series"
+    before, after = found.clock_before_hz, found.clock_after_hz
+    if before and after and after < (1 - SLOWER) * before:
+        yield f"throttled: the clock fell from {before / 1e9:.2f} to {after / 1e9:.2f} GHz"
+    if found.thermal_events:
+        yield f"throttled: the processor reported {found.thermal_events} thermal events"
+    if found.quota_share is not None and found.quota_share > QUOTA:
+        yield f"throttled: a quota stopped the process for {found.quota_share:.0%} of the time"
+    if found.stops:
+        yield f"the process was stopped and continued {found.stops} times"
+    if found.loop_lost_share is not None and found.loop_lost_share > LOOP_LOST:
+        yield f"a fixed loop had no processor for {found.loop_lost_share:.0%} of its time"
+    if found.other_load is not None and found.other_load > OTHER_LOAD:
+        yield f"other work used {found.other_load:.0%} of the processors meanwhile"
+    if found.waiting is not None and found.waiting > WAITING:
+        yield f"{found.waiting:.2f} of its threads waited for a processor on average"
+    if found.steal_share is not None and found.steal_share > STEAL:
+        yield f"the hypervisor gave {found.steal_share:.1%} of the time to others"
+
+
+def _before(found: Circumstances) -> Iterable[str]:
+    if found.other_load_before is not None and found.other_load_before > OTHER_LOAD:
+        yield f"other work used {found.other_load_before:.0%} of the processors before the series"
+
+
+def _swap(found: Circumstances) -> Iterable[str]:
+    if found.swapped_bytes:
+        yield f"{found.swapped_bytes:,} bytes of the process were swapped out"
+    before, after = found.swap_before_bytes, found.swap_after_bytes
+    if before is not None and after is not None and after - before > SWAP_GROWTH_BYTES:
+        yield f"the machine swapped out {after - before:,} bytes meanwhile"
 
 
 def _placement(observed: Observed | None) -> list[Verdict]:
@@ -106,6 +180,10 @@ def _placement(observed: Observed | None) -> list[Verdict]:
             if asked and actual and asked != actual:
                 found.append(_suspect(f"asked for {word} {asked}, and {actual} did the work"))
     return found
+
+
+def _suspicions(reasons: Iterable[str]) -> list[Verdict]:
+    return [_suspect(reason) for reason in reasons]
 
 
 def _suspect(reason: str) -> Verdict:

@@ -12,6 +12,7 @@ from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, SAMPLES_RECO
 from runner.campaign import Campaign
 from runner.facts import failure_data, measurement_data
 from runner.growth import Growth
+from runner.noise import noise
 from runner.parent import Ended
 from runner.plan import Plan
 from runner.resume import CaseKey, case_key
@@ -19,6 +20,9 @@ from runner.run import OnEvent, OnProgress, Row, Run, RunReport
 from runner.tasks import Case
 
 __all__ = ["run_plan"]
+
+NOISE_S = 1.0
+"""How long the machine is listened to before a run, in s."""
 
 
 def run_plan(
@@ -51,7 +55,7 @@ def run_plan(
         word = measured.validity.verdict if measured.validity else "measured"
         return Row(events=[(MEASUREMENT_RECORDED, measured, identity), (SAMPLES_RECORDED, samples, None)], word=word)
 
-    run.start()
+    run.start(noise(NOISE_S))
     outcome = "interrupted"
     growth = Growth()
     try:

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
 
 from domain.configuration import Model
-from domain.errors import AssayError, PartMissing, UsageError
-from runner import timm_models
-from runner.sources import ModelSource, checkpoint_of, hub_problem
+from domain.errors import UnsupportedWorkload, UsageError
+from runner import diffusion_models, timm_models
+from runner.checkpoints import load_checkpoint
+from runner.headroom import NotEnoughMemory, available_bytes
+from runner.heads import Purpose, class_for, transformers_module
+from runner.quiet import quiet
+from runner.sources import ModelSource, hub_problem
+from runner.weights import MEANING_OF_RANDOM, choose_weights
 
-__all__ = ["Built", "NotEnoughMemory", "TimmConfig", "build", "build_meta", "config_of", "count_parameters"]
+__all__ = [
+    "Built",
+    "NotEnoughMemory",
+    "TimmConfig",
+    "build",
+    "build_meta",
+    "config_of",
+    "count_parameters",
+    "text_config",
+]
 
 SEED = 0
 """Random weights are the same every time."""
-
-
-class NotEnoughMemory(AssayError, MemoryError):
-    """The weights alone are larger than the memory that is free."""
-
-    type = "not-enough-memory"
-    status = 507
 
 
 class TimmConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,10 +44,10 @@ class TimmConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """A module in eval mode, and what it is.
+    """A module and what it is: in train mode where its purpose is training, else in eval mode.
 
-    `weights` says which were really used, `pretrained` or `random`; `parameters` counts tied ones once; `notes`
-    are sentences on what a reader of its figures should know.
+    `weights` says which were really used, `pretrained` or `random`, and `weights_reason` why; `parameters` counts
+    tied ones once; `notes` are sentences on what a reader of its figures should know.
     """
 
     module: Any
@@ -53,6 +56,8 @@ class Built:
     parameters: int
     weights: str
     dtype: Any
+    purpose: Purpose = "inference"
+    weights_reason: str | None = None
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -86,6 +91,7 @@ class Built:
             revision=self.source.revision,
             parameters=self.parameters,
             weights=self.weights,
+            weights_reason=self.weights_reason,
         )
 
 
@@ -94,115 +100,153 @@ def count_parameters(module: Any) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def config_of(source: ModelSource) -> Any:
-    """Return the transformers config of a source (a TimmConfig for timm), attention caches off."""
+def text_config(config: Any) -> Any:
+    """Return the part of a transformers config that reads text."""
+    return config.text_encoder if config.model_type == "musicgen" else config.get_text_config()
+
+
+def config_of(source: ModelSource, purpose: Purpose = "inference") -> Any:
+    """Return the config that the model is built from; attention caches are off unless it is to generate.
+
+    A transformers config, a TimmConfig for timm, a UNetConfig for diffusers.
+    """
     if source.kind == "timm":
         return msgspec.convert(source.config, TimmConfig)
-    transformers = _transformers()
-    model_type = source.config["model_type"]
-    if model_type in transformers.CONFIG_MAPPING:
-        # Configs keep references into the dict they are made from, and the catalogue's must stay as it is.
-        config = transformers.CONFIG_MAPPING[model_type].from_dict(copy.deepcopy(source.config))
-    elif source.trust_remote_code:
-        config = transformers.AutoConfig.from_pretrained(source.location or source.id, trust_remote_code=True)
-    elif "auto_map" in source.config:
-        raise UsageError(
-            f"{source.id} brings its own code, which is not run unless it is asked for by name.",
-            field="model",
-            remedy="Read that code, and if you trust it, pass --trust-remote-code.",
-        )
-    else:
-        raise UsageError(
-            f"the installed transformers {transformers.__version__} does not know the model type {model_type!r}.",
-            field="model",
-            remedy="Install a transformers release that has it.",
-        )
-    for part in (config, config.get_text_config()):
-        part.use_cache = False
+    if source.kind == "diffusers":
+        return msgspec.convert(source.config, diffusion_models.UNetConfig)
+    config = _transformers_config(source)
+    if config.model_type == "musicgen":
+        # Its published config leaves the token that starts the decoder to the generation config.
+        config.decoder.decoder_start_token_id = config.decoder.bos_token_id
+    for part in (config, text_config(config), getattr(config, "decoder", None)):
+        if part is not None and hasattr(part, "use_cache"):
+            part.use_cache = purpose == "generation"
     return config
 
 
 def build(
-    source: ModelSource, weights: str | None = None, dtype: Any = None, *, image_size: int | None = None
+    source: ModelSource,
+    weights: str | None = None,
+    dtype: Any = None,
+    *,
+    image_size: int | None = None,
+    purpose: Purpose = "inference",
+    low_memory: bool = False,
 ) -> Built:
     """Build the model on the CPU in `dtype` (float32), with a checkpoint where there is one.
 
-    `weights` overrides what the source was resolved with; `image_size` matters to timm models alone. Raises
-    ServiceUnavailable where `pretrained` is insisted on and nothing is found, NotEnoughMemory before a build that
-    cannot fit, UsageError for a checkpoint that cannot be read.
+    `purpose` picks the class: the model's own, one with a head that computes a loss, or one that generates.
+    `weights` overrides what the source was resolved with; `image_size` matters to timm models alone; `low_memory`
+    makes the weights in bfloat16 from the start where float32 was asked for. No copy in another type is ever made.
+    Raises NotEnoughMemory before anything is built whose weights alone do not fit (`runner.fitting` counts the
+    rest), ServiceUnavailable where `pretrained` is insisted on and nothing is found, UsageError for a checkpoint
+    that cannot be read or does not match its config, UnsupportedWorkload for a purpose the model cannot serve.
     """
     dtype = dtype or torch.float32
+    if low_memory and dtype == torch.float32:
+        dtype = torch.bfloat16
     if weights is not None and weights != source.weights:
         location = None if weights == "random" else source.location
         source = msgspec.structs.replace(source, weights=weights, location=location)
     if source.kind == "timm":
-        return _build_timm(source, dtype, image_size)
-    config = config_of(source)
+        return _build_timm(source, dtype, image_size, purpose)
+    if source.kind == "diffusers":
+        return _build_unet(source, dtype, purpose)
+    config = config_of(source, purpose)
+    cls = class_for(source, config, purpose)
     _require_memory(source, dtype)
-    folder = checkpoint_of(source)
-    if folder is None:
+    chosen = choose_weights(source)
+    if chosen.folder is None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
-            module = _from_config(source, config, dtype)
-        used, notes = "random", _random_notes(source)
-    else:
-        module, notes = _from_checkpoint(source, config, folder, dtype)
-        used = "pretrained"
-    return _built(source, module.eval(), config, used, dtype, notes)
+            module = _with_sane_scores(_from_config(cls, config, dtype), config)
+        return _built(source, module, config, dtype, purpose, "random", chosen.reason)
+    module, notes = load_checkpoint(
+        cls,
+        chosen.folder,
+        config,
+        dtype,
+        trust_remote_code=source.trust_remote_code,
+        allow_pickle=source.allow_pickle,
+    )
+    return _built(source, module, config, dtype, purpose, "pretrained", chosen.reason, notes)
 
 
-def build_meta(source: ModelSource, *, image_size: int | None = None) -> Built:
+def build_meta(source: ModelSource, *, image_size: int | None = None, purpose: Purpose = "inference") -> Built:
     """Build the model on torch's meta device: shapes and no weights, in a second or less for most."""
-    if source.kind == "timm":
-        with torch.device("meta"):
-            module = timm_models.create(source.id.removeprefix(timm_models.PREFIX), image_size)
-        return _built(source, module, config_of(source), "random", torch.float32, ())
-    config = config_of(source)
+    config = config_of(source, purpose)
     with torch.device("meta"):
-        # Some families make a parameter or two on the CPU whatever device is set.
-        module = _from_config(source, config, torch.float32).to("meta")
-    return _built(source, module.eval(), config, "random", torch.float32, ())
+        if source.kind == "timm":
+            module = _timm_module(source, image_size, purpose, pretrained=False)
+        elif source.kind == "diffusers":
+            module = _unet(source, purpose)
+        else:
+            module = _from_config(class_for(source, config, purpose), config, torch.float32)
+    # Some families make a parameter or two on the CPU whatever device is set.
+    return _built(source, module.to("meta"), config, torch.float32, purpose, "random", None)
 
 
-def _built(source: ModelSource, module: Any, config: Any, weights: str, dtype: Any, notes: tuple[str, ...]) -> Built:
+def _built(
+    source: ModelSource,
+    module: Any,
+    config: Any,
+    dtype: Any,
+    purpose: Purpose,
+    weights: str,
+    reason: str | None,
+    notes: tuple[str, ...] = (),
+) -> Built:
+    if weights == "random" and reason is not None:
+        why = "" if source.weights == "random" else f"{reason} "
+        notes = (f"{why}{MEANING_OF_RANDOM}", *notes)
     return Built(
-        module=module,
+        module=module.train(purpose == "training"),
         config=config,
         source=source,
         parameters=count_parameters(module),
         weights=weights,
         dtype=dtype,
+        purpose=purpose,
+        weights_reason=reason,
         notes=notes,
     )
 
 
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise PartMissing(
-            "building models needs the package transformers.", field="model", remedy="pip install 'assay[runner]'"
-        ) from error
-    return transformers
-
-
-def _class_of(source: ModelSource) -> Any:
-    transformers = _transformers()
-    if source.class_name is None or source.trust_remote_code:
-        # Only the automatic class knows the code that a checkpoint brings along.
-        return transformers.AutoModel
-    found = getattr(transformers, source.class_name, None)
-    if found is None:
+def _transformers_config(source: ModelSource) -> Any:
+    transformers = transformers_module()
+    model_type = source.config["model_type"]
+    if model_type in transformers.CONFIG_MAPPING:
+        # Configs keep references into the dict they are made from, and the catalogue's must stay as it is.
+        with quiet():
+            return transformers.CONFIG_MAPPING[model_type].from_dict(copy.deepcopy(source.config))
+    if source.trust_remote_code:
+        return transformers.AutoConfig.from_pretrained(source.location or source.id, trust_remote_code=True)
+    if "auto_map" in source.config:
         raise UsageError(
-            f"the installed transformers {transformers.__version__} has no class {source.class_name}.",
+            f"{source.id} brings its own code, which is not run unless it is asked for by name.",
             field="model",
-            remedy="Install the release that the config names as transformers_version, or a newer one.",
+            remedy="Read that code, and if you trust it, pass --trust-remote-code.",
         )
-    return found
+    raise UsageError(
+        f"the installed transformers {transformers.__version__} does not know the model type {model_type!r}.",
+        field="model",
+        remedy="Install a transformers release that has it.",
+    )
 
 
-def _from_config(source: ModelSource, config: Any, dtype: Any) -> Any:
-    cls = _class_of(source)
+def _require_memory(source: ModelSource, dtype: Any) -> None:
+    """Refuse what cannot fit: the kernel would end the process later, and say nothing."""
+    free, need = available_bytes(), build_meta(source).parameters * dtype.itemsize
+    if need > free:
+        raise NotEnoughMemory(
+            f"the weights of {source.id} take {need / 1e9:.1f} GB in {str(dtype).removeprefix('torch.')} "
+            f"and {free / 1e9:.1f} GB of memory are free.",
+            field="model",
+            remedy="Choose a smaller variant or a narrower precision, or a machine with more memory.",
+        )
+
+
+def _from_config(cls: Any, config: Any, dtype: Any) -> Any:
     make = getattr(cls, "_from_config", None) or cls.from_config
     try:
         return make(config, dtype=dtype, attn_implementation="sdpa")
@@ -213,81 +257,59 @@ def _from_config(source: ModelSource, config: Any, dtype: Any) -> Any:
     return make(config, dtype=dtype, attn_implementation="eager")
 
 
-def _from_checkpoint(source: ModelSource, config: Any, folder: Path, dtype: Any) -> tuple[Any, tuple[str, ...]]:
-    from safetensors import SafetensorError
+def _with_sane_scores(module: Any, config: Any) -> Any:
+    """Scale the random weights that transformers draws far wider than a trained model's.
 
-    cls = _class_of(source)
-    try:
-        with _quiet():
-            module, info = cls.from_pretrained(
-                folder,
-                config=config,
-                dtype=dtype,
-                local_files_only=True,
-                trust_remote_code=source.trust_remote_code,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise UsageError(
-            f"the checkpoint in {folder} cannot be loaded: {str(error).splitlines()[0]}",
-            field="model",
-            remedy="Fetch it again, or measure with --weights random.",
-        ) from error
-    missing, unexpected = len(info["missing_keys"]), len(info["unexpected_keys"])
-    notes = []
-    if missing:
-        notes.append(f"{missing} tensors of the model are not in the checkpoint and have random values.")
-    if unexpected:
-        notes.append(f"{unexpected} tensors of the checkpoint belong to parts that this class does not have.")
-    return module, tuple(notes)
+    X-CLIP's prompt generator gets a standard deviation of 1 where the rest of its class gets fan-in^-0.5: its
+    attention is then saturated, and the rounding of a narrow precision turns whole rows around.
+    """
+    if config.model_type == "xclip" and hasattr(module, "prompts_generator"):
+        with torch.no_grad():
+            for layer in module.prompts_generator.modules():
+                if isinstance(layer, torch.nn.Linear):
+                    layer.weight.mul_(layer.in_features**-0.5)
+    return module
 
 
-def _random_notes(source: ModelSource) -> tuple[str, ...]:
-    if source.weights == "random" or source.id.startswith("assay/"):
-        return ("Weights are random: speed and memory are right, outputs mean nothing.",)
-    why = hub_problem() or "No checkpoint was found."
-    return (f"{why} Weights are random: speed and memory are right, outputs mean nothing.",)
-
-
-def _build_timm(source: ModelSource, dtype: Any, image_size: int | None) -> Built:
-    name = source.id.removeprefix(timm_models.PREFIX)
-    problem = hub_problem() if source.weights != "random" else "Random weights were asked for."
-    if source.weights == "pretrained" and problem:
-        checkpoint_of(source)
+def _build_timm(source: ModelSource, dtype: Any, image_size: int | None, purpose: Purpose) -> Built:
+    if source.weights == "pretrained":
+        problem = hub_problem()
+        if problem:
+            choose_weights(source)
+    else:
+        problem = "Random weights were asked for." if source.weights == "random" else hub_problem()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        module = timm_models.create(name, image_size, pretrained=problem is None)
+        module = _timm_module(source, image_size, purpose, pretrained=problem is None)
     used = "pretrained" if problem is None else "random"
-    notes = () if problem is None else (f"{problem} Outputs mean nothing, speed and memory are right.",)
-    return _built(source, module.to(dtype), config_of(source), used, dtype, notes)
+    reason = problem or "timm fetched its checkpoint."
+    return _built(source, module.to(dtype), config_of(source), dtype, purpose, used, reason)
 
 
-def _require_memory(source: ModelSource, dtype: Any) -> None:
-    """Refuse what cannot fit: the kernel would end the process later, and say nothing."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    need = build_meta(source).parameters * math.ceil(torch.finfo(dtype).bits / 8)
-    if need > free:
-        raise NotEnoughMemory(
-            f"the weights of {source.id} take {need / 1e9:.1f} GB in {str(dtype).removeprefix('torch.')} "
-            f"and {free / 1e9:.1f} GB of memory are free.",
-            field="model",
-            remedy="Choose a smaller variant or a narrower precision, or a machine with more memory.",
+def _timm_module(source: ModelSource, image_size: int | None, purpose: Purpose, *, pretrained: bool) -> Any:
+    if purpose == "generation":
+        raise UnsupportedWorkload(
+            f"{source.id} does not generate token after token.",
+            field="output_tokens",
+            remedy="Leave the output tokens out to measure one forward call.",
         )
+    module = timm_models.create(source.id.removeprefix(timm_models.PREFIX), image_size, pretrained=pretrained)
+    return timm_models.WithLoss(module) if purpose == "training" else module
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep loading bars and load reports off the terminal; what matters in them becomes notes."""
-    from transformers.utils import logging
+def _build_unet(source: ModelSource, dtype: Any, purpose: Purpose) -> Built:
+    chosen = choose_weights(source)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        module = _unet(source, purpose).to(dtype)
+    return _built(source, module, config_of(source), dtype, purpose, "random", chosen.reason)
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+
+def _unet(source: ModelSource, purpose: Purpose) -> Any:
+    if purpose != "inference":
+        raise UnsupportedWorkload(
+            f"{source.id} is measured as one step of its denoiser, which neither writes tokens nor computes a loss.",
+            field="mode",
+            remedy="Measure its inference.",
+        )
+    return diffusion_models.create(str(source.class_name), source.config)

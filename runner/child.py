@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision
+from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UnsupportedWorkload
 from runner import execution, survey
 from runner.parent import CHILD_DESCRIPTOR
 from runner.scrub import scrub
@@ -49,7 +49,7 @@ class Speaker:
 def classify(error: BaseException) -> tuple[str, str | None]:
     """Return the outcome that an exception means, and what to try."""
     if isinstance(error, AssayError):
-        refused = isinstance(error, PlatformUnavailable | UnsupportedPrecision | PartMissing)
+        refused = isinstance(error, PlatformUnavailable | UnsupportedPrecision | UnsupportedWorkload | PartMissing)
         refused = refused or error.type == "not-enough-memory"
         return ("unsupported" if refused else "error"), error.remedy
     if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or _OUT_OF_MEMORY.search(str(error)):

@@ -20,7 +20,7 @@ __all__ = ["LIBRARIES", "environment", "nvidia_driver"]
 
 LIBRARIES = (
     "torch", "torchvision", "transformers", "timm", "diffusers", "openvino", "onnxruntime", "onnxruntime-qnn", "numpy",
-    "nncf", "triton", "intel-extension-for-pytorch",
+    "nncf", "torchao", "triton", "intel-extension-for-pytorch",
 )  # fmt: skip
 """Distributions whose version can change how fast a model runs."""
 

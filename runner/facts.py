@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from domain.canonical import digest
+from domain.conditions import Conditions
 from domain.configuration import Execution, Hardware, Model, Runtime, Workload
 from domain.events import new_event
+from domain.hardware import fill, find, spec_from_event
 from domain.payloads import (
     Environment,
     Failure,
@@ -24,13 +25,17 @@ from domain.payloads import (
     SamplesRecorded,
     SamplesReference,
 )
-from domain.statistics import latency_summary
-from domain.verdicts import Circumstances, judge
+from domain.roofline import limits_of, roofline_share
+from domain.statistics import latency_summary, median
+from domain.verdicts import judge
+from runner.measuring import circumstances_of
 from runner.tasks import Case, Failed
 
 __all__ = ["Machine", "failure_data", "measurement_data", "observed_of", "provenance", "runner_source", "stamped"]
 
 RUNNER_VERSION = "0.1"
+_MOST_PARTS = 12_000
+"""What one samples event can hold beside the samples themselves."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +93,8 @@ def observed_of(case: Case, found: Mapping[str, Any]) -> Observed:
         platform=found["platform"],
         precision=found["precision"],
         fallback_share=found["fallback_share"],
+        precision_share=found.get("precision_share"),
+        details=found.get("details") or None,
         requested=requested,
     )
 
@@ -101,40 +108,81 @@ def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
         precision=observed["precision"],
         compiled=case.compiled,
         threads=result["threads"],
+        options=result.get("options") or None,
     )
 
 
 def measurement_data(
-    case: Case, result: Mapping[str, Any], *, run_id: str, model: Mapping[str, Any], machine: Machine
+    case: Case,
+    result: Mapping[str, Any],
+    *,
+    run_id: str,
+    model: Mapping[str, Any],
+    machine: Machine,
+    operators: Sequence[Mapping[str, Any]] | None = None,
 ) -> tuple[MeasurementRecorded, SamplesRecorded]:
-    """Return the data of a measurement and of its samples (times in ms, to the nanosecond)."""
+    """Return the data of a measurement and of its samples (times in ms, to the nanosecond).
+
+    `operators` are those of the model's trace at this workload and give the share of the roofline.
+    """
     series = result["series"]
     samples = [round(value, 6) for value in series["samples_ms"]]
     warmup = [round(value, 6) for value in series["warmup_ms"]]
     observed = observed_of(case, result["observed"])
+    hardware = machine.hardware_for(observed.platform or case.platform, observed.device)
     metrics = _metrics(case.workload, result, samples)
+    if operators:
+        share = _roofline_share(operators, machine, hardware, observed, case.workload, median(samples))
+        metrics = msgspec.structs.replace(metrics, roofline_share=share)
     named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
-    circumstances = Circumstances(
-        steady=series["steady"],
-        timer_resolution_ms=time.get_clock_info("perf_counter").resolution * 1e3,
-        other_load=series["conditions"]["other_load"],
-        observed=observed,
-    )
     reference = digest(samples)
     measured = MeasurementRecorded(
         run_id=run_id,
         model=_model(model, result["model"]),
         workload=case.workload,
         execution=execution_of(case, result),
-        hardware=machine.hardware_for(observed.platform or case.platform, observed.device),
+        hardware=hardware,
         metrics=metrics,
         provenance=provenance(),
         environment=machine.reference(),
         observed=observed,
         samples=SamplesReference(digest=reference, n=len(samples)),
-        validity=judge(samples, named, circumstances),
+        validity=judge(samples, named, circumstances_of(series, observed)),
+        conditions=msgspec.convert(series["conditions"], Conditions),
     )
-    return measured, SamplesRecorded(run_id=run_id, digest=reference, n=len(samples), values=samples, warmup=warmup)
+    parts = _kept(result.get("parts", {}))
+    return measured, SamplesRecorded(
+        run_id=run_id, digest=reference, n=len(samples), values=samples, warmup=warmup, parts=parts
+    )
+
+
+def _kept(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[float]]:
+    """Return the times of each part in order, the last ones where all are too many for one event."""
+    most = _MOST_PARTS // max(1, len(parts))
+    return {name: [round(value, 6) for value in _flat(calls)][-most:] for name, calls in parts.items()}
+
+
+def _flat(calls: Iterable[Iterable[float]]) -> list[float]:
+    return [value for call in calls for value in call]
+
+
+def _roofline_share(
+    operators: Sequence[Mapping[str, Any]],
+    machine: Machine,
+    hardware: Hardware,
+    observed: Observed,
+    workload: Workload,
+    measured_ms: float,
+) -> float | None:
+    described = next((item for item in machine.hardware if item["hardware"]["id"] == hardware.id), None)
+    if described is None:
+        return None
+    spec, known = spec_from_event(described), find(hardware.id)
+    spec = fill(spec, known) if known else spec
+    limits = limits_of(spec, observed.precision or "fp32", observed.platform or "")
+    return roofline_share(
+        operators, limits, batch_size=workload.batch_size or 1, mode=workload.mode, measured_ms=measured_ms
+    )
 
 
 def _model(prepared: Mapping[str, Any], built: Mapping[str, Any]) -> Model:
@@ -148,19 +196,33 @@ def _metrics(workload: Workload, result: Mapping[str, Any], samples: list[float]
     busy_s = sum(samples) / 1e3
     items = (workload.batch_size or 1) * len(samples)
     audio_s = workload.audio_seconds
+    tokens = workload.output_tokens if workload.mode == "inference" else None
     return Metrics(
         latency_ms=latency_summary(samples),
         throughput_per_s=items / busy_s,
+        tokens_per_s=tokens * items / busy_s if tokens else None,
         realtime_factor=audio_s * items / busy_s if audio_s else None,
         load_ms=times["load_ms"],
         convert_ms=times["convert_ms"],
         compile_ms=times["compile_ms"],
         first_run_ms=times["first_run_ms"],
+        preprocess_ms=times.get("preprocess_ms"),
+        postprocess_ms=times.get("postprocess_ms"),
+        **_part_metrics(result.get("parts", {})),
         peak_memory_bytes=result["peak_memory_bytes"],
         mean_memory_bytes=result["series"]["mean_memory_bytes"],
         device_memory_bytes=result["device_memory_bytes"],
+        kv_cache_bytes=result.get("facts", {}).get("kv_cache_bytes"),
         utilisation=result["series"]["conditions"]["utilisation"],
     )
+
+
+def _part_metrics(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
+    """Return the median over the calls of each part; of tokens, of the mean time of one within its call."""
+    found = {name: median([sum(call) / len(call) for call in calls]) for name, calls in parts.items() if calls}
+    if "token_ms" in found:
+        found["tpot_ms"] = found.pop("token_ms")
+    return found
 
 
 def asked_execution(case: Case, machine: Machine) -> Execution:

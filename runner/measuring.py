@@ -1,36 +1,39 @@
-"""Measuring: warm up until steady, then time call after call until the rule says enough."""
+"""Measuring: warm up until steady, then time call after call until the rule says enough, and watch the machine."""
 
 from __future__ import annotations
 
 import gc
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from time import perf_counter, perf_counter_ns, process_time
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import msgspec
 
+from domain.conditions import Conditions
+from domain.payloads import Observed
+from domain.statistics import median
+from domain.verdicts import Circumstances
 from runner.memory import resident_memory_bytes
 from runner.processor import threads_allowed
-from runner.stopping import MAXIMUM_SAMPLES, Method, StopReason, is_steady, next_look, steady_window, stop_reason
+from runner.spinning import Spin, spin, timer_resolution_ms
+from runner.stopping import (
+    LEAST_WINDOW,
+    MAXIMUM_SAMPLES,
+    Method,
+    StopReason,
+    is_steady,
+    next_look,
+    steady_window,
+    stop_reason,
+)
+from runner.witness import Between, Reading, between, clock_hz, counted_stops, reading
 
-__all__ = ["Conditions", "Series", "measure", "timed_ms"]
+__all__ = ["Series", "circumstances_of", "measure", "timed_ms"]
 
 _MEMORY_EVERY_S = 0.25
 _LEAST_WARMUP = 4
-_SHORTEST_WATCH_S = 0.3
-
-
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the machine was like: shares of its cores (0–1); swap of the whole machine in bytes, before and after."""
-
-    utilisation: float | None = None
-    """CPU time of this process over wall time × the processors that it may use."""
-    other_load: float | None = None
-    """Busy time of everything else over wall time × all processors."""
-    swap_before_bytes: int | None = None
-    swap_after_bytes: int | None = None
+_LOOP_S = 0.05
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +56,34 @@ def timed_ms(call: Callable[[], Any], synchronize: Callable[[], None]) -> float:
     return (perf_counter_ns() - started) / 1e6
 
 
+def circumstances_of(series: Mapping[str, Any], observed: Observed | None) -> Circumstances:
+    """Return what the verdicts on a series (as a child reported it) rest on beside its samples."""
+    conditions = msgspec.convert(series["conditions"], Conditions)
+    return Circumstances(**msgspec.structs.asdict(conditions), observed=observed)
+
+
 def measure(call: Callable[[], Any], synchronize: Callable[[], None], method: Method) -> Series:
     """Measure a call. The caller has run it once already."""
     synchronize()
-    with _no_collection():
+    loop_before, clock_before = spin(_LOOP_S), clock_hz()
+    with _no_collection(), counted_stops() as stops:
+        start = reading()
         warmup, steady = _warm_up(call, synchronize, method)
-        watch = _Watch()
+        middle = reading()
         samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
-        conditions = watch.conditions()
+        end = reading()
+    found = _Found(between(start, middle), between(middle, end), middle, end)
+    conditions = msgspec.structs.replace(
+        found.conditions(spin(_LOOP_S), loop_before),
+        steady=steady,
+        steady_after=len(warmup),
+        steady_after_ms=sum(warmup),
+        stopped_by=stopped_by,
+        stops=len(stops),
+        clock_before_hz=clock_before,
+        clock_after_hz=clock_hz(),
+        timer_resolution_ms=timer_resolution_ms(),
+    )
     return Series(
         samples_ms=samples,
         warmup_ms=warmup,
@@ -74,12 +97,17 @@ def measure(call: Callable[[], Any], synchronize: Callable[[], None], method: Me
 
 def _warm_up(call: Callable[[], Any], synchronize: Callable[[], None], method: Method) -> tuple[list[float], bool]:
     times: list[float] = []
+    look = 1
     started = perf_counter()
     while len(times) < MAXIMUM_SAMPLES // 4:
         times.append(timed_ms(call, synchronize))
-        if is_steady(times, steady_window(times[-1], method)):
+        over = perf_counter() - started >= method.warmup_s and len(times) >= _LEAST_WARMUP
+        if len(times) < look and not over:
+            continue
+        look = next_look(len(times))
+        if is_steady(times, steady_window(median(times[-LEAST_WINDOW:]), method)):
             return times, True
-        if perf_counter() - started >= method.warmup_s and len(times) >= _LEAST_WARMUP:
+        if over:
             return times, False
     return times, False
 
@@ -118,44 +146,28 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Watch:
-    """Sees what else the machine did while a series was taken."""
+class _Found(msgspec.Struct, frozen=True):
+    """What the machine did while the process warmed up, and while the series was taken."""
 
-    def __init__(self) -> None:
-        self._wall = perf_counter()
-        self._own = process_time()
-        self._busy = _machine_busy_s()
-        self._swap = _swap_bytes()
+    before: Between
+    during: Between
+    start: Reading
+    end: Reading
 
-    def conditions(self) -> Conditions:
-        """Return the shares since the watch was made."""
-        wall = max(perf_counter() - self._wall, 1e-9)
-        own = process_time() - self._own
-        busy = _machine_busy_s()
-        other = None
-        # The operating system counts in steps of 10 ms; over less than this the share would be noise.
-        if busy is not None and self._busy is not None and wall >= _SHORTEST_WATCH_S:
-            other = max(0.0, (busy - self._busy - own) / (wall * (os.cpu_count() or 1)))
+    def conditions(self, loop_after: Spin, loop_before: Spin) -> Conditions:
+        wall = sum(sum(loop.times_ms) for loop in (loop_before, loop_after))
+        lost = sum(sum(loop.times_ms) * loop.lost_share for loop in (loop_before, loop_after))
         return Conditions(
-            utilisation=own / (wall * threads_allowed()),
-            other_load=other,
-            swap_before_bytes=self._swap,
-            swap_after_bytes=_swap_bytes(),
+            utilisation=self.during.own_s / (self.during.wall_s * threads_allowed()),
+            other_load_before=self.before.other_load,
+            other_load=self.during.other_load,
+            waiting=self.during.waiting,
+            steal_share=self.during.steal_share,
+            quota_share=self.during.quota_share,
+            speed_ratio=loop_before.fastest_ms / loop_after.fastest_ms,
+            loop_lost_share=lost / wall,
+            thermal_events=self.during.thermal_events,
+            swap_before_bytes=self.start.swap_bytes,
+            swap_after_bytes=self.end.swap_bytes,
+            swapped_bytes=self.end.swapped_bytes,
         )
-
-
-def _machine_busy_s() -> float | None:
-    import psutil
-
-    times = psutil.cpu_times()
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    return float(sum(times) - idle - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0))
-
-
-def _swap_bytes() -> int | None:
-    import psutil
-
-    try:
-        return int(psutil.swap_memory().used)
-    except (OSError, RuntimeError):
-        return None

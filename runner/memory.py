@@ -6,12 +6,13 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak_memory_bytes", "resident_memory_bytes"]
+__all__ = ["peak_memory_bytes", "resident_memory_bytes", "status_bytes"]
 
 _STATUS = Path("/proc/self/status")
 
 
-def _status_bytes(name: str) -> int | None:
+def status_bytes(name: str) -> int | None:
+    """Return an amount in this process's status file (`VmHWM`, `VmSwap`), in bytes; None where Linux does not say."""
     if not _STATUS.exists():
         return None
     for line in _STATUS.read_text().splitlines():
@@ -25,7 +26,7 @@ def peak_memory_bytes() -> int:
 
     Linux's `ru_maxrss` survives exec and so may be the parent's; its status file counts this program alone.
     """
-    peak = _status_bytes("VmHWM")
+    peak = status_bytes("VmHWM")
     if peak is not None:
         return peak
     scale = 1 if sys.platform == "darwin" else 1024

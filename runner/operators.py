@@ -1,4 +1,4 @@
-"""What one forward pass does, operator by operator, seen by running it on torch's meta device."""
+"""What one call does, operator by operator, seen by running it on torch's meta device."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ OPERATOR_CLASSES = (
 _NAMES = {
     "mm": "mm addmm linear mv addmv dot _int_mm",
     "bmm": "bmm baddbmm",
-    "softmax": "_softmax _log_softmax _safe_softmax",
+    "softmax": "_softmax _log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data",
     "norm": (
         "native_layer_norm native_batch_norm native_group_norm cudnn_batch_norm _fused_rms_norm "
-        "_native_batch_norm_legit _native_batch_norm_legit_no_training _batch_norm_with_update"
+        "_native_batch_norm_legit _native_batch_norm_legit_no_training _batch_norm_with_update "
+        "native_layer_norm_backward native_batch_norm_backward native_group_norm_backward "
+        "_fused_rms_norm_backward batch_norm_backward"
     ),
-    "embedding": "embedding _embedding_bag _embedding_bag_forward_only",
+    "embedding": "embedding _embedding_bag _embedding_bag_forward_only embedding_dense_backward",
     "elementwise": (
         "floor_divide floor_divide_ hardswish hardswish_ mish_ prelu _prelu_kernel glu log_sigmoid_forward dropout "
-        "_weight_norm_interface"
+        "_weight_norm_interface _weight_norm_interface_backward native_dropout native_dropout_backward glu_backward "
+        "nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward"
     ),
     "reduce": (
         "mean sum amax amin aminmax max min var var_mean std std_mean prod any all argmax argmin cumsum cumprod "
@@ -107,26 +110,41 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, module: torch.nn.Module) -> None:
         """Take the parameters and buffers of `module` for its weights."""
         super().__init__()
+        self._module = module
         self.counts: dict[Operator, int] = {}
         self.peak_activation_elements = 0
         self._live_elements = 0
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._constants: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._exceptions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._writers: weakref.WeakKeyDictionary[Any, list[Operator]] = weakref.WeakKeyDictionary()
+        self._sizes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._weights = [t.untyped_storage() for t in (*module.parameters(), *module.buffers())]
         self._constants.update(self._weights)
 
     @contextmanager
-    def recording(self) -> Iterator[Recorder]:
-        """Record what runs inside, scaled-dot-product attention as one operator. Not for use from two threads."""
+    def recording(self, *, gradients: bool = False) -> Iterator[Recorder]:
+        """Record what runs inside, scaled-dot-product attention as one operator. Not for use from two threads.
+
+        With `gradients` the backward pass may run inside as well. What it writes into the gradients of parameters
+        counts among the elements that do not grow with the batch, and not among the activations.
+        """
         functional: Any = torch.nn.functional
         original = functional.scaled_dot_product_attention
         functional.scaled_dot_product_attention = self._attend
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(self._settle)
+            for parameter in self._module.parameters()
+            if gradients and parameter.requires_grad
+        ]
         try:
             # In inference mode composite operators would arrive whole: aten.conv2d, aten.linear.
-            with torch.inference_mode(False), torch.no_grad(), self:
+            with torch.inference_mode(False), torch.set_grad_enabled(gradients), self:
                 yield self
         finally:
             functional.scaled_dot_product_attention = original
+            for hook in hooks:
+                hook.remove()
 
     def rows(self) -> list[dict[str, Any]]:
         """Every operator in order of first appearance."""
@@ -137,8 +155,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         if name == "_local_scalar_dense" and args[0].is_meta and args[0].dtype == torch.bool:
-            # Attention masks are all ones here, and code that asks `mask.all()` must hear so.
-            return True
+            # Masks are all ones and values finite here: what asks whether all are hears yes, whether any is not, no.
+            return args[0].untyped_storage() not in self._exceptions
         if name == "_to_copy":
             # Real integers stay real, so that shapes may follow from them; meta tensors have nothing to copy out.
             kwargs = {**kwargs, "device": args[0].device}
@@ -147,6 +165,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         args, kwargs = _on_one_device(args, kwargs)
         result = func(*args, **kwargs)
         outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        if name == "any":
+            self._exceptions.update(t.untyped_storage() for t in outputs)
         if name not in _NO_WORK and not func.is_view:
             inputs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
             self._track([t for t in inputs if not self._is_constant(t)])
@@ -158,7 +178,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         constant = [self._is_constant(t) for t in inputs]
         op_class, flops, inner, shape = _cost(func, name, args, inputs, outputs)
         # Norms also give back their statistics, which inference kernels do not store.
-        write = _distinct(outputs[0]) if op_class == "norm" else sum(_distinct(t) for t in outputs)
+        forward_norm = op_class == "norm" and not name.endswith("_backward")
+        write = _distinct(outputs[0]) if forward_norm else sum(_distinct(t) for t in outputs)
         if name in _TABLE_LOOKUPS and outputs:
             # A lookup reads the rows it takes, not the table.
             table_read = outputs[0].numel()
@@ -175,10 +196,42 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         else:
             for t in outputs:
                 self._constants.discard(t.untyped_storage())
-        self._count(Operator(f"aten.{name}", op_class, flops, read, write, weight, inner, *shape))
+        operator = Operator(f"aten.{name}", op_class, flops, read, write, weight, inner, *shape)
+        self._count(operator)
+        call = [operator]
+        for t in outputs:
+            self._writers[t.untyped_storage()] = call
+
+    def _settle(self, parameter: Any) -> None:
+        """Take a parameter's gradient for a constant: it is as large as the parameter at every batch size."""
+        if parameter.grad is None or (storage := parameter.grad.untyped_storage()) in self._constants:
+            return
+        self._constants.add(storage)
+        if (cell := self._sizes.get(storage)) is not None:
+            self._live_elements -= cell[0]
+            cell[0] = 0
+        call = self._writers.pop(storage, None)
+        if call is None:
+            return
+        operator = call[0]
+        elements = min(operator.write_elements, parameter.grad.numel())
+        self.counts[operator] -= 1
+        if self.counts[operator] == 0:
+            del self.counts[operator]
+        call[0] = operator._replace(
+            write_elements=operator.write_elements - elements,
+            weight_elements=operator.weight_elements + elements,
+        )
+        self._count(call[0])
 
     def _attend(self, query: Any, key: Any, value: Any, attn_mask: Any = None, *_: Any, **__: Any) -> Any:
         """Stand in for scaled-dot-product attention: shapes as the fused kernels give them, noted as one operator."""
+        if torch.is_grad_enabled():
+            return _Attention.apply(self, query, key, value, attn_mask)
+        return self.attend(query, key, value, attn_mask)
+
+    def attend(self, query: Any, key: Any, value: Any, attn_mask: Any) -> Any:
+        """Note one attention and return its empty output."""
         *lead, rows, width = query.shape
         columns, value_width = value.shape[-2:]
         if len(lead) == 2:
@@ -186,14 +239,31 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             out = query.new_empty(lead[0], rows, lead[1], value_width).transpose(1, 2)
         else:
             out = query.new_empty(*lead, rows, value_width)
-        inputs = [t for t in (query, key, value, attn_mask) if isinstance(t, torch.Tensor)]
+        flops = 2.0 * prod(lead) * rows * columns * (width + value_width)
+        self._note_attention("", (query, key, value, attn_mask), out.numel(), flops, width)
+        return out
+
+    def attend_backward(self, gradient: Any, out: Any, query: Any, key: Any, value: Any) -> tuple[Any, ...]:
+        """Note the backward pass of one attention and return the empty gradients of query, key and value.
+
+        As fused kernels do it: the scores again, then the products that give dV, dP, dQ and dK.
+        """
+        *lead, rows, width = query.shape
+        columns, value_width = value.shape[-2:]
+        flops = 2.0 * prod(lead) * rows * columns * (3 * width + 2 * value_width)
+        found = tuple(torch.empty_like(t) for t in (query, key, value))
+        written = sum(t.numel() for t in found)
+        self._note_attention("_backward", (gradient, out, query, key, value), written, flops, width)
+        self._track(list(found))
+        return found
+
+    def _note_attention(self, suffix: str, taken: tuple[Any, ...], written: int, flops: float, width: int) -> None:
+        inputs = [t for t in taken if isinstance(t, torch.Tensor)]
         constant = [self._is_constant(t) for t in inputs]
         read = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if not c)
         weight = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if c)
-        flops = 2.0 * prod(lead) * rows * columns * (width + value_width)
-        name = "aten.scaled_dot_product_attention"
-        self._count(Operator(name, "attention", flops, read, out.numel(), weight, width))
-        return out
+        name = f"aten.scaled_dot_product_attention{suffix}"
+        self._count(Operator(name, "attention", flops, read, written, weight, width))
 
     def _count(self, operator: Operator) -> None:
         self.counts[operator] = self.counts.get(operator, 0) + 1
@@ -210,10 +280,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self._seen.add(storage)
             self._live_elements += elements
             self.peak_activation_elements = max(self.peak_activation_elements, self._live_elements)
-            weakref.finalize(storage, self._release, elements)
+            cell = [elements]
+            self._sizes[storage] = cell
+            weakref.finalize(storage, self._release, cell)
 
-    def _release(self, elements: int) -> None:
-        self._live_elements -= elements
+    def _release(self, cell: list[int]) -> None:
+        self._live_elements -= cell[0]
+
+
+class _Attention(torch.autograd.Function):  # type: ignore[misc]
+    """Attention that can be differentiated: what it and its backward pass do is noted by a recorder."""
+
+    @staticmethod
+    def forward(ctx: Any, recorder: Recorder, query: Any, key: Any, value: Any, attn_mask: Any) -> Any:
+        """Return the output of `Recorder.attend`."""
+        out = recorder.attend(query, key, value, attn_mask)
+        ctx.recorder = recorder
+        ctx.save_for_backward(out, query, key, value)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return the gradients of `Recorder.attend_backward`."""
+        found = ctx.recorder.attend_backward(gradients[0], *ctx.saved_tensors)
+        return None, *found, None
 
 
 def _positions(indices: Any) -> list[Any]:
@@ -255,6 +345,11 @@ def _cost(
     none: _Shape = (None, None, None)
     if name in _CONVOLUTIONS:
         return _convolution_cost(args, outputs[0])
+    if name == "convolution_backward":
+        gradient, source, weight, _, *rest = args
+        cost = _convolution_cost((source, weight, None, *rest), gradient)
+        # One pass for the gradient of the input, one for that of the weights, each as dear as the forward one.
+        return cost[0], cost[1] * sum(args[10][:2]), *cost[2:]
     op_class = _CLASS_OF.get(name)
     if op_class in ("mm", "bmm"):
         left = inputs[1] if name in ("addmm", "baddbmm", "addmv") else inputs[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-__all__ = ["Processor", "cpu_quota", "processor", "quota_of", "threads_allowed"]
+__all__ = ["Processor", "control_groups", "cpu_quota", "processor", "quota_of", "threads_allowed"]
 
 _INSTRUCTIONS = (
     "sse4_2", "avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16",
@@ -71,7 +71,7 @@ def threads_allowed() -> int:
 
 def cpu_quota() -> float | None:
     """Return the CPUs that this process's control group may use, or None without a limit."""
-    limits = [limit for folder in _groups("cpu") if (limit := quota_of(folder)) is not None]
+    limits = [limit for folder in control_groups("cpu") if (limit := quota_of(folder)) is not None]
     return min(limits) if limits else None
 
 
@@ -86,13 +86,13 @@ def quota_of(folder: Path) -> float | None:
 
 
 def _memory_limit() -> int | None:
-    found = (_read(folder / name) for folder in _groups("memory") for name in ("memory.max", "memory.limit_in_bytes"))
+    found = (_read(folder / name) for folder in control_groups("memory") for name in ("memory.max", "memory.limit_in_bytes"))
     limits = [int(text) for text in found if text and text.isdigit()]
     return min(limits) if limits else None
 
 
-def _groups(controller: str) -> list[Path]:
-    """Folders of this process's control group and its parents, of both versions."""
+def control_groups(controller: str) -> list[Path]:
+    """Return the folders of this process's control group and its parents, of both versions, where they are there."""
     folders: list[Path] = []
     for line in (_read(Path("/proc/self/cgroup")) or "").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from domain.conditions import Noise
 from domain.configuration import Hardware, Model
 from domain.events import HARDWARE_DESCRIBED, MODEL_DESCRIBED, MODEL_TRACED, RUN_FINISHED, RUN_STARTED, uuid7
 from domain.payloads import ModelDescribed, RunFinished, RunStarted
@@ -100,8 +101,8 @@ class Run:
             self._broken = True
             raise
 
-    def start(self) -> None:
-        """Tell the run and the machine."""
+    def start(self, noise: Noise | None = None) -> None:
+        """Tell the run and the machine, and how quiet it is."""
         machine = self.campaign.machine
         self.tell(
             RUN_STARTED,
@@ -109,7 +110,7 @@ class Run:
                 run_id=self.run_id,
                 kind=self.kind,
                 hardware=[msgspec.convert(item["hardware"], Hardware) for item in machine.hardware],
-                environment=machine.reference(),
+                environment=msgspec.structs.replace(machine.reference(), noise=noise),
                 plan={"method": msgspec.to_builtins(self.campaign.plan.method)},
                 planned=len(self.campaign.cases),
                 provenance=provenance(),

@@ -1,6 +1,7 @@
 """Where a model comes from: the catalogue, a folder on disk, timm, or the Hugging Face cache and hub.
 
-Finding a model loads nothing heavy: configs are read as JSON, and torch is not imported.
+Finding a model loads nothing heavy: configs are read as JSON, and torch is not imported. Which weights it then gets
+is decided in `runner.weights`.
 """
 
 from __future__ import annotations
@@ -13,20 +14,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from domain.errors import PartMissing, ServiceUnavailable, UnknownModel, UsageError
+from domain.errors import UnknownModel, UsageError
 from domain.models import CatalogueModel, WorkloadDefaults, default_workload, find, nearest, timm_family
 
-__all__ = ["WEIGHT_CHOICES", "ModelSource", "checkpoint_of", "hub_problem", "resolve"]
+__all__ = ["SAFE_FILES", "WEIGHT_CHOICES", "ModelSource", "hub_problem", "resolve", "weight_files"]
 
 WEIGHT_CHOICES = ("auto", "pretrained", "random")
 WeightChoice = Literal["auto", "pretrained", "random"]
 TIMM_PREFIX = "timm/"
-_WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
+SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _HUB_TIMEOUT_S = 5.0
 
 # What a config.json without a catalogue entry is measured as, by the ending of its class name.
@@ -45,14 +42,20 @@ _TASKS = (
     ("ForAudioClassification", "audio", "audio-classification"),
     ("ForSpeechSeq2Seq", "audio", "automatic-speech-recognition"),
     ("ForVideoClassification", "video", "video-classification"),
+    ("ForDepthEstimation", "vision", "depth-estimation"),
 )
+# Beyond those, what the family does where its class is one that generates.
+_TASK_OF_FAMILY = {
+    "musicgen": "text-to-audio", "blip": "image-to-text", "whisper": "automatic-speech-recognition",
+    **dict.fromkeys(("llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"), "image-text-to-text"),
+}  # fmt: skip
 _FAMILIES = {
     "multimodal": "clip siglip blip llava llava_next qwen2_vl qwen2_5_vl qwen3_vl",
-    "audio": "whisper wav2vec2 hubert wavlm clap",
+    "audio": "whisper wav2vec2 hubert wavlm clap musicgen",
     "video": "xclip videomae",
-    "vision": "vit deit beit dinov2 resnet swin swinv2 convnext convnextv2 detr",
-    "text_to_text": "t5 mt5 bart mbart marian",
-    "text_generation": "gpt2 gpt_neox opt llama mistral qwen2 qwen3 phi phi3 gemma",
+    "vision": "vit deit beit dinov2 resnet swin swinv2 convnext convnextv2 detr mobilevit upernet dpt",
+    "text_to_text": "t5 mt5 bart mbart marian pegasus blenderbot blenderbot-small led",
+    "text_generation": "gpt2 gpt_neo gptj codegen bloom gpt_neox opt llama mistral qwen2 qwen3 phi phi3 gemma",
 }
 _CATEGORY_OF_FAMILY = {family: category for category, families in _FAMILIES.items() for family in families.split()}
 
@@ -62,10 +65,11 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind` says where it was found. `config` is its config as JSON; `location` the folder that holds its
     checkpoint, or None. `class_name` names the transformers class, None where its config alone decides.
+    `allow_pickle` says that a checkpoint which can run code when it is opened may be opened.
     """
 
     id: str
-    kind: Literal["catalogue", "directory", "hub", "timm"]
+    kind: Literal["catalogue", "directory", "hub", "timm", "diffusers"]
     category: str
     family: str
     task: str | None = None
@@ -75,6 +79,7 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     weights: WeightChoice = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
+    allow_pickle: bool = False
     entry: CatalogueModel | None = None
 
     @property
@@ -85,12 +90,15 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
         return WorkloadDefaults(**{**base, **{key: value for key, value in own.items() if value is not None}})
 
 
-def resolve(name: str, weights: str = "auto", *, trust_remote_code: bool = False) -> ModelSource:
+def resolve(
+    name: str, weights: str = "auto", *, trust_remote_code: bool = False, allow_pickle: bool = False
+) -> ModelSource:
     """Find a model by catalogue id or alias, folder, `timm/<name>`, or hub id.
 
     `weights`: `pretrained` insists on a checkpoint, `random` uses none, `auto` takes one where there is one.
-    Code that a checkpoint brings along is not run unless `trust_remote_code` asks for it. Raises UnknownModel with
-    the nearest names, UsageError for a folder without a config, PartMissing where timm is asked for and absent.
+    Code that a checkpoint brings along is not run unless `trust_remote_code` asks for it, and weights in Python's
+    pickle format are not opened unless `allow_pickle` does. Raises UnknownModel with the nearest names, UsageError
+    for a folder without a config or with pickled weights alone, PartMissing where timm is asked for and absent.
     """
     if weights not in WEIGHT_CHOICES:
         raise UsageError(
@@ -102,13 +110,18 @@ def resolve(name: str, weights: str = "auto", *, trust_remote_code: bool = False
         return _timm_source(name, choice)
     entry = find(name)
     if folder.exists() and (entry is None or os.sep in name):
-        return _directory_source(folder, choice, trust_remote_code)
+        return _directory_source(folder, choice, trust_remote_code, allow_pickle)
     if entry is not None:
-        return _catalogue_source(entry, choice)
+        return _catalogue_source(entry, choice, allow_pickle)
     if name.count("/") != 1 or folder.is_absolute():
         remedy = "Or give the path of a folder with a config.json, or owner/name for the Hugging Face hub."
         raise UnknownModel(name, nearest(name), remedy=remedy)
-    return _hub_source(name, choice, trust_remote_code)
+    return _hub_source(name, choice, trust_remote_code, allow_pickle)
+
+
+def weight_files(allow_pickle: bool) -> tuple[str, ...]:
+    """Return the names under which weights may lie in a checkpoint's folder, best first."""
+    return SAFE_FILES + (_PICKLES if allow_pickle else ())
 
 
 @cache
@@ -129,17 +142,18 @@ def hub_problem() -> str | None:
     return None
 
 
-def _catalogue_source(entry: CatalogueModel, weights: WeightChoice) -> ModelSource:
+def _catalogue_source(entry: CatalogueModel, weights: WeightChoice, allow_pickle: bool) -> ModelSource:
     return ModelSource(
         id=entry.id,
-        kind="catalogue",
+        kind="diffusers" if entry.requires == "diffusers" else "catalogue",
         category=entry.category,
         family=entry.family,
         task=entry.task,
         class_name=entry.class_name,
         config=entry.config,
-        location=None if weights == "random" else _cached_checkpoint(entry.id),
+        location=None if weights == "random" else _cached_checkpoint(entry.id, allow_pickle),
         weights=weights,
+        allow_pickle=allow_pickle,
         entry=entry,
     )
 
@@ -165,7 +179,7 @@ def _timm_source(name: str, weights: WeightChoice) -> ModelSource:
     )
 
 
-def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bool) -> ModelSource:
+def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bool, allow_pickle: bool) -> ModelSource:
     folder = folder.parent if folder.name == "config.json" else folder
     path = folder / "config.json"
     if not path.is_file():
@@ -175,16 +189,29 @@ def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bo
             remedy="Give a folder that save_pretrained wrote, or one with a config.json alone.",
         )
     config = _read_config(path)
-    has_weights = any((folder / file).is_file() for file in _WEIGHT_FILES)
+    has_weights = any((folder / file).is_file() for file in weight_files(allow_pickle))
+    if weights != "random" and not has_weights:
+        _refuse_pickles(folder)
     if weights == "pretrained" and not has_weights:
         raise UsageError(
             f"the folder {folder} holds a config and no weights.",
             field="weights",
-            remedy=f"Put one of {', '.join(_WEIGHT_FILES[::2])} beside it, or ask for --weights random.",
+            remedy=f"Put {SAFE_FILES[0]} beside it, or ask for --weights random.",
         )
     identity = _identity(folder.resolve().name, config)
     location = folder if has_weights and weights != "random" else None
-    return _described(identity, "directory", config, location, weights, trust_remote_code)
+    found = _described(identity, "directory", config, location, weights)
+    return msgspec.structs.replace(found, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
+
+
+def _refuse_pickles(folder: Path) -> None:
+    pickled = next((file for file in _PICKLES if (folder / file).is_file()), None)
+    if pickled is not None:
+        raise UsageError(
+            f"the weights in {folder} are in Python's pickle format ({pickled}), which can run code when it is opened.",
+            field="weights",
+            remedy="Save them as safetensors, or allow it by name (--allow-pickle), or ask for --weights random.",
+        )
 
 
 def _identity(folder_name: str, config: dict[str, Any]) -> str:
@@ -195,12 +222,13 @@ def _identity(folder_name: str, config: dict[str, Any]) -> str:
     return "local/" + "-".join(folder_name.split())
 
 
-def _hub_source(name: str, weights: WeightChoice, trust_remote_code: bool) -> ModelSource:
+def _hub_source(name: str, weights: WeightChoice, trust_remote_code: bool, allow_pickle: bool) -> ModelSource:
     path = _cached_file(name, "config.json")
     if path is None:
         path = _downloaded_config(name)
-    location = None if weights == "random" else _cached_checkpoint(name)
-    return _described(name, "hub", _read_config(path), location, weights, trust_remote_code)
+    location = None if weights == "random" else _cached_checkpoint(name, allow_pickle)
+    found = _described(name, "hub", _read_config(path), location, weights)
+    return msgspec.structs.replace(found, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
 
 
 def _downloaded_config(name: str) -> Path:
@@ -226,7 +254,6 @@ def _described(
     config: dict[str, Any],
     location: Path | None,
     weights: WeightChoice,
-    trust_remote_code: bool,
 ) -> ModelSource:
     family = str(config.get("model_type") or "unknown")
     class_name = next(iter(config.get("architectures") or ()), None)
@@ -234,8 +261,10 @@ def _described(
     for ending, its_category, its_task in _TASKS:
         if class_name and class_name.endswith(ending):
             category, task = its_category, its_task
-    if config.get("is_encoder_decoder") and category in ("embedding", "text_generation"):
+    if config.get("is_encoder_decoder") and category in ("embedding", "text_generation", "text_to_text"):
         category, task = "text_to_text", "text2text-generation"
+    if task is None and class_name and class_name.endswith("ForConditionalGeneration"):
+        task = _TASK_OF_FAMILY.get(family)
     return ModelSource(
         id=identity,
         kind=kind,
@@ -246,7 +275,6 @@ def _described(
         config=config,
         location=location,
         weights=weights,
-        trust_remote_code=trust_remote_code,
         entry=find(identity),
     )
 
@@ -281,55 +309,10 @@ def _cached_file(name: str, file: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _cached_checkpoint(name: str) -> Path | None:
+def _cached_checkpoint(name: str, allow_pickle: bool) -> Path | None:
     """Return the cache's folder of a checkpoint whose config and weights both lie there."""
-    for file in _WEIGHT_FILES:
+    for file in weight_files(allow_pickle):
         found = _cached_file(name, file)
         if found is not None and (found.parent / "config.json").is_file():
             return found.parent
     return None
-
-
-def checkpoint_of(source: ModelSource) -> Path | None:
-    """Return the folder of the source's checkpoint, fetching it from the hub where that is allowed and possible.
-
-    None means random weights; where `pretrained` was asked for and nothing is found it raises instead.
-    """
-    if source.weights != "random" and source.location is not None:
-        return source.location
-    if source.weights == "random" or source.id.startswith(("assay/", "local/")):
-        reachable = "It has no published checkpoint."
-    else:
-        problem = hub_problem()
-        fetched = None if problem else _fetched(source)
-        if fetched is not None:
-            return fetched
-        reachable = problem or "The hub refused it or lost the connection."
-    if source.weights == "pretrained":
-        raise ServiceUnavailable(
-            f"no checkpoint of {source.id} could be loaded. {reachable}",
-            field="weights",
-            remedy="Give the folder of a downloaded checkpoint as the model, or ask for --weights random.",
-        )
-    return None
-
-
-def _fetched(source: ModelSource) -> Path | None:
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError
-    except ImportError as error:
-        raise PartMissing(
-            "fetching a checkpoint needs the package huggingface_hub.",
-            field="weights",
-            remedy="pip install 'assay[runner]'",
-        ) from error
-    patterns = ["config.json", "*.safetensors", "*.safetensors.index.json"]
-    try:
-        folder = Path(snapshot_download(source.id, revision=source.revision, allow_patterns=patterns))
-        if not any((folder / file).is_file() for file in _WEIGHT_FILES):
-            folder = Path(snapshot_download(source.id, revision=source.revision, allow_patterns=["*.json", "*.bin"]))
-    except (HfHubHTTPError, OSError):
-        # Gated, removed or cut off: the caller says so and builds without a checkpoint.
-        return None
-    return folder if any((folder / file).is_file() for file in _WEIGHT_FILES) else None

@@ -1,23 +1,28 @@
 """When a series is steady, and when it is long enough: pure rules on lists of times.
 
 Steady: the medians of the last two windows differ by no more than 2 %, or by no more than the noise of the series
-(its median absolute deviation), whichever is larger. The window is five samples; three or two where more would not fit in the budget of warm-up.
-Enough: the 95 % interval of the median is within ±1 % of it after a tenth of the budget at least, or the iterations
-asked for are there, or the budget is spent. A percentile that was asked for keeps the series going until the
-samples support it.
+(its median absolute deviation), whichever is larger. After Georges, Buytaert and Eeckhout (2007), who take the first
+window of calls whose coefficient of variation is at most 2 %; medians, because one interrupted call would spoil a
+coefficient of variation for as long as it is in the window. A window has five calls and 50 ms at least; three or two
+calls where more would not fit in the budget of warm-up.
+Enough: the 95 % interval of the median, widened for calls that depend on each other, is within ±1 % of it at two looks
+in a row, after a tenth of the budget at least; or the iterations asked for are there, or the budget is spent. A
+percentile that was asked for keeps the series going until the samples support it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from statistics import median
 from typing import Literal
 
 import msgspec
 
-from domain.statistics import SAMPLES_NEEDED, median_interval
+from domain.statistics import DEPENDENCE_SAMPLES, SAMPLES_NEEDED, series_interval
 
 __all__ = [
+    "LEAST_WINDOW",
     "MAXIMUM_SAMPLES",
     "PERCENTILE_SAMPLES",
     "Method",
@@ -34,6 +39,10 @@ MAXIMUM_SAMPLES = 8000
 """What one samples event can hold."""
 STEADY_TOLERANCE = 0.02
 INTERVAL_TARGET = 0.01
+LEAST_WINDOW = 5
+LONGEST_WINDOW = 500
+WINDOW_MS = 50.0
+"""Clocks and caches settle in tens of milliseconds, whatever one call takes."""
 
 StopReason = Literal["interval", "iterations", "budget", "samples"]
 
@@ -59,11 +68,14 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 
 def steady_window(call_ms: float, method: Method) -> int:
     """Return the window with which a series of calls that long can be found steady in the time for warm-up."""
-    fitting = (window for window in (5, 3) if 3 * window * call_ms <= method.warmup_s * 1e3)
-    return next(fitting, 2)
+    allowed_ms = method.warmup_s * 1e3
+    if 3 * LEAST_WINDOW * call_ms <= allowed_ms:
+        wanted = ceil(min(WINDOW_MS, allowed_ms / 4) / max(call_ms, 1e-6))
+        return min(max(wanted, LEAST_WINDOW), LONGEST_WINDOW)
+    return 3 if 9 * call_ms <= allowed_ms else 2
 
 
-def is_steady(times: Sequence[float], window: int = 5) -> bool:
+def is_steady(times: Sequence[float], window: int = LEAST_WINDOW) -> bool:
     """Return whether the last `window` times have the same level as the `window` before them."""
     if len(times) < 2 * window:
         return False
@@ -83,13 +95,22 @@ def stop_reason(times: Sequence[float], elapsed_s: float, method: Method) -> Sto
         # A call that takes seconds cannot give ten samples in the budget; three are the least that show a spread.
         overrun = elapsed_s >= method.budget_s and method.percentile == "p50" and len(times) >= 3
         return "budget" if overrun else None
-    interval = median_interval(sorted(times))
     # A few lucky milliseconds are no steady state: what disturbs a machine comes and goes more slowly.
-    if interval is not None and elapsed_s >= method.budget_s / 10:
-        low, high = interval
-        if high - low <= 2 * method.interval_target * median(times):
-            return "interval"
+    if elapsed_s >= method.budget_s / 10 and _narrow(times, method):
+        return "interval"
     return "budget" if elapsed_s >= method.budget_s else None
+
+
+def _narrow(times: Sequence[float], method: Method) -> bool:
+    """Return whether the interval is within the target now and was at the last look: one look may be lucky."""
+    return _within(times, method) and _within(times[: len(times) - len(times) // 11], method)
+
+
+def _within(times: Sequence[float], method: Method) -> bool:
+    if len(times) < DEPENDENCE_SAMPLES:
+        return False
+    interval = series_interval(times)
+    return interval is not None and interval[1] - interval[0] <= 2 * method.interval_target * median(times)
 
 
 def next_look(count: int) -> int:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from domain.configuration import Workload
-from domain.errors import AssayError, InvalidInput
+from domain.errors import AssayError, InvalidInput, UnsupportedWorkload
 from runner.platforms.registry import create
 from runner.scrub import scrub
 from runner.tasks import Prepare, Survey, Wanted
 
 __all__ = ["Announcer", "prepare", "survey"]
 
+_FORWARD: Literal["forward"] = "forward"
 _IN_BROWSER = frozenset({"wasm", "webgpu", "webnn"})
 
 
@@ -25,7 +27,7 @@ class Announcer(Protocol):
 
 
 def survey(task: Survey) -> dict[str, Any]:
-    """Return `{"platforms": {name: probe, precisions, runtime, converts}, "environment", "hardware", "placement"}`.
+    """Return `{"platforms": {name: probe, precisions, refusals, runtime, converts}, "environment", "hardware", "placement"}`.
 
     `hardware` is the data of hardware events; `placement` says which platform calls which of it by what address.
     """
@@ -50,6 +52,7 @@ def _probe(name: str) -> dict[str, Any]:
     return {
         "probe": msgspec.to_builtins(probe),
         "precisions": list(platform.precisions()) if probe.available else [],
+        "refusals": platform.refusals() if probe.available else {},
         "runtime": msgspec.to_builtins(platform.runtime()),
         "converts": platform.converts,
     }
@@ -90,10 +93,18 @@ def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
 
 
 def _traces(source: Any, workloads: list[Workload]) -> list[dict[str, Any]]:
-    from runner.tracing import trace
+    """Return the traces of each workload that differs in more than its batch: the forward pass, and its phases."""
+    from runner.tracing import phases_of, trace
 
     single = {msgspec.structs.replace(workload, batch_size=1): None for workload in workloads}
-    return [trace(source, workload) for workload in single]
+    traces = []
+    for workload in single:
+        phases = dict.fromkeys(phases_of(source, workload))
+        for phase in (_FORWARD, *(each for each in phases if each != _FORWARD)):
+            # A model without a phase has the others.
+            with suppress(UnsupportedWorkload):
+                traces.append(trace(source, workload, phase=phase))
+    return traces
 
 
 def _said(error: Exception, *, fatal: bool) -> dict[str, Any]:

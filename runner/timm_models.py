@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from torch import nn
+
 from domain.errors import PartMissing, UnknownModel
 
-__all__ = ["PREFIX", "create", "image_size_of", "require"]
+__all__ = ["PREFIX", "WithLoss", "create", "image_size_of", "require"]
 
 PREFIX = "timm/"
 
@@ -49,3 +51,17 @@ def create(name: str, image_size: int | None = None, *, pretrained: bool = False
 def image_size_of(module: Any) -> int:
     """Return the side in pixels of the square image the module is published for."""
     return int(module.pretrained_cfg["input_size"][-1])
+
+
+class WithLoss(nn.Module):  # type: ignore[misc]
+    """A classifier of timm that answers like those of transformers: with `labels` given, the loss comes first."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Any, labels: Any = None) -> dict[str, Any]:
+        """Return the logits (batch, classes) and, where labels (batch,) are given, their mean cross-entropy."""
+        logits = self.module(x)
+        found = {} if labels is None else {"loss": nn.functional.cross_entropy(logits.float(), labels)}
+        return {**found, "logits": logits}

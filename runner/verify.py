@@ -93,13 +93,9 @@ def _hardware(case: Case, observed: Observed | None, machine: Machine) -> Hardwa
 
 
 def _checks(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "reference": _REFERENCE,
-        "tolerance": result["tolerance"],
-        "deterministic": result["deterministic"],
-        "outputs": result["outputs"],
-        "missing": result["missing"],
-    }
+    """Return what was compared; `values` are what `runner.expectations` records and compares on another day."""
+    named = ("kind", "tolerance", "deterministic", "outputs", "missing", "tokens", "values")
+    return {"reference": _REFERENCE, **{name: result[name] for name in named if result.get(name) is not None}}
 
 
 def _why_failed(case: Case, ended: Ended) -> Failed | None:
@@ -115,8 +111,9 @@ def _why_failed(case: Case, ended: Ended) -> Failed | None:
     if wrong:
         first = wrong[0]
         kind = "ShapeMismatch" if first["shape"] != first["reference_shape"] else "Mismatch"
-        kind = "NotFinite" if first.get("cosine") is None and kind == "Mismatch" else kind
-        message = f"{len(wrong)} of {len(outputs)} outputs are wrong; {first['name']}: {first['why']}."
+        not_finite = first.get("cosine") is None and first["not_finite"]
+        kind = "NotFinite" if not_finite and kind == "Mismatch" else kind
+        message = f"{len(wrong)} of {len(outputs)} checks failed; {first['name']}: {first['why']}."
         return _wrong(kind, message, _NUMBERS)
     if observed["platform"] != case.platform or observed["fallback_share"] > FALLBACK_LIMIT:
         return _wrong(

@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "serve": "serving",
     "demo": "demo",
     "detect": "detecting",
+    "noise": "detecting",
     "bench": "measuring",
     "verify": "measuring",
     "spool": "spooling",
@@ -48,7 +49,7 @@ VERBS: dict[str, str] = {
 
 HELP = {
     "Ask": ["recommend", "predict", "compare", "matrix", "trends", "query"],
-    "Measure": ["detect", "bench", "verify", "spool", "post", "import", "retract"],
+    "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "retract"],
     "Learn": ["train", "evaluate", "hardware", "model"],
     "Serve and operate": ["demo", "up", "serve", "status", "doctor", "rebuild", "db", "token"],
 }

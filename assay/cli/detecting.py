@@ -1,4 +1,4 @@
-"""`assay detect`: what this machine is, and what works on it."""
+"""`assay detect`, `assay noise`: what this machine is, what works on it, and whether it is quiet."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import rich_click as click
 
 from assay import numbers
 from assay.cli.options import as_json
-from assay.cli.output import answers, grid, notes, print_json
+from assay.cli.output import answers, grid, notes, print_json, say
 
-__all__ = ["detect"]
+__all__ = ["detect", "noise"]
 
 
 @click.command(epilog="Example: assay detect --json")
@@ -73,3 +73,39 @@ def _amount(name: str, value: float) -> str:
     if name.endswith("_w"):
         return f"{numbers.significant(value)} W"
     return numbers.count(value)
+
+
+@click.command(epilog="Example: assay noise --seconds 10 --json")
+@click.option("--seconds", type=click.FloatRange(min=1), default=3.0, show_default=True, metavar="S")
+@as_json
+def noise(seconds: float, as_json: bool) -> int:
+    """Score this moment on this machine: is it quiet enough to measure?
+
+    Exit code 1 where measurements would be noisy; the reasons come with what would help.
+    """
+    from runner.noise import LIMITS
+    from runner.noise import noise as listen
+
+    with notes().status("listening"):
+        score = listen(seconds)
+    if as_json:
+        print_json(score)
+        return 0 if score.verdict == "pass" else 1
+    rows = [
+        [name, numbers.significant(value), *(_limits(LIMITS[name]) if name in LIMITS else ("", ""))]
+        for name, value in score.figures.items()
+    ]
+    answers().print(
+        grid(
+            f"Noise: {score.verdict}",
+            ["figure", ("value", "right"), ("noisy above", "right"), ("unusable above", "right")],
+            rows,
+        )
+    )
+    for sentence in (*score.reasons, *score.remedies):
+        say(sentence)
+    return 0 if score.verdict == "pass" else 1
+
+
+def _limits(limit: Any) -> tuple[str, str]:
+    return numbers.significant(limit.noisy), numbers.significant(limit.unusable)

@@ -2,19 +2,21 @@
 
 The order of calls is `probe` → (`convert` →) `load` → `compile` → `place` → `run` … → `observe` → `close`. A platform
 that converts does so in a process of its own, so that the memory of converting is not counted as that of running.
+Work other than one forward pass is asked for in place of `run`: `generator` and `trainer`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from domain.configuration import Runtime
+from domain.configuration import Runtime, Workload
+from domain.errors import UnsupportedPrecision, UnsupportedWorkload
 
-__all__ = ["Converted", "Observation", "Platform", "Probe", "Settings"]
+__all__ = ["Converted", "Generator", "Observation", "Platform", "Probe", "Recipe", "Settings", "Trainer"]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,27 +30,85 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be set on a platform: the device (None: its first), threads, and whether to compile the module."""
+    """What may be set on a platform: the device (None: its first), threads, and whether to compile the module.
+
+    `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
+    can be compared.
+    """
 
     precision: str
     threads: int
     device: str | None = None
     compiled: bool = False
+    purpose: str = "inference"
+    dropout: bool = True
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is converted: for which kind of work and, where weights are quantized, in which precision."""
+
+    purpose: str = "inference"
+    precision: str = "fp32"
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What did the work: `fallback_share` is the share of it (0–1) done on another device or in another precision."""
+    """What did the work.
+
+    `fallback_share` is the share of it (0–1) done on another device, or in another precision where that is no part of
+    what was asked for. `precision_share` is the share whose arithmetic was that of `precision`: mixed and quantized
+    forms leave the rest in a wider type by design. `details` are the runtime's own words.
+    """
 
     device: str
     platform: str
     precision: str
     fallback_share: float
+    precision_share: float | None = None
+    details: dict[str, Any] = {}
 
 
 class Converted(msgspec.Struct, frozen=True, kw_only=True):
     """A model in a platform's own form, and the inputs that it was converted with, in a folder."""
 
     folder: Path
+
+
+class Generator(Protocol):
+    """Greedy generation step by step on one batch; `prefill` begins again from the prompt."""
+
+    def prefill(self) -> None:
+        """Read the prompt into an empty cache and choose the first token of each item."""
+
+    def decode(self) -> None:
+        """Append the token chosen last and choose the next."""
+
+    def tokens(self) -> Any:
+        """Return the tokens chosen last as an int64 array [batch, 1]."""
+
+    def logits(self) -> Any:
+        """Return the logits of the step done last as a float32 array [batch, vocabulary]."""
+
+    def cache_bytes(self) -> int | None:
+        """Return the bytes of keys and values held now; None where the runtime does not show them."""
+
+
+class Trainer(Protocol):
+    """Training step by step on one batch: `forward` (with the loss), `backward`, `update`, in that order."""
+
+    def forward(self) -> float | None:
+        """Compute outputs and loss; return when the outputs were there and the loss began, as perf_counter seconds."""
+
+    def backward(self) -> None:
+        """Compute gradients of the loss."""
+
+    def update(self) -> None:
+        """Let the optimizer step, and forget the gradients."""
+
+    def loss(self) -> float:
+        """Return the loss of the last forward pass."""
+
+    def gradients_finite(self) -> bool:
+        """Return whether every gradient held now is finite; asked between `backward` and `update`."""
 
 
 class Platform(ABC):
@@ -70,7 +130,26 @@ class Platform(ABC):
     def precisions(self) -> tuple[str, ...]:
         """Return the precisions that can be asked for here; only asked where the probe said yes."""
 
-    def convert(self, module: Any, inputs: dict[str, Any], folder: Path) -> None:
+    def refusals(self) -> dict[str, str]:
+        """Return a sentence with what to do for each precision that something missing here keeps from working."""
+        return {}
+
+    def check(self, purpose: str, precision: str) -> None:
+        """Raise UnsupportedWorkload or UnsupportedPrecision for a kind of work that this can never do."""
+        if purpose != "inference":
+            raise UnsupportedWorkload(
+                f"{self.name} does no {purpose}.",
+                field="mode" if purpose == "training" else "output_tokens",
+                remedy="Measure one forward pass, or take the cpu platform.",
+            )
+        if precision not in self.precisions():
+            raise UnsupportedPrecision(
+                f"{self.name} cannot compute in {precision} here.",
+                field="precision",
+                remedy=self.refusals().get(precision) or f"It can in {', '.join(self.precisions())}.",
+            )
+
+    def convert(self, module: Any, inputs: dict[str, Any], folder: Path, recipe: Recipe) -> None:
         """Write the torch module, with those example inputs, into the folder in the platform's own form."""
         raise NotImplementedError(f"{self.name} runs torch modules as they are")
 
@@ -86,6 +165,10 @@ class Platform(ABC):
     def compile(self) -> bool:
         """Prepare for the device; return False where there was nothing to prepare."""
 
+    def compiling(self) -> int | None:
+        """Return how much has been compiled so far where that happens inside the first calls, else None."""
+        return None
+
     @abstractmethod
     def place(self, inputs: dict[str, Any]) -> Any:
         """Return the inputs (name → torch tensor or numpy array) where and as `run` wants them."""
@@ -93,6 +176,14 @@ class Platform(ABC):
     @abstractmethod
     def run(self, inputs: Any) -> Any:
         """Run one call and return its outputs; may return before the device has finished."""
+
+    def generator(self, inputs: Any, output_tokens: int) -> Generator:  # noqa: ARG002
+        """Return the generation of so many tokens from placed inputs; raises UnsupportedWorkload."""
+        raise UnsupportedWorkload(f"{self.name} does not generate.", field="output_tokens")
+
+    def trainer(self, inputs: Any, workload: Workload, learning_rate: float) -> Trainer:  # noqa: ARG002
+        """Return the training on one batch of placed inputs with labels; raises UnsupportedWorkload."""
+        raise UnsupportedWorkload(f"{self.name} does not train.", field="mode")
 
     def synchronize(self) -> None:  # noqa: B027 - nothing to wait for is the common case
         """Wait until the device has finished; a no-op where `run` already did."""
@@ -104,6 +195,10 @@ class Platform(ABC):
     @abstractmethod
     def observe(self, inputs: Any) -> Observation:
         """Return what really did the work; may run the model once more."""
+
+    def options(self) -> dict[str, Any]:
+        """Return what else was set that changes the work: how weights were quantized, which compiler; after load."""
+        return {}
 
     def device_memory_bytes(self) -> int | None:
         """Return the highest memory allocated on a device of its own; None where it has none or cannot tell."""

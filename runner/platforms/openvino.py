@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
-from math import prod
 from pathlib import Path
 from typing import Any
 
 from domain.configuration import Runtime
-from runner.platforms.base import Converted, Observation, Platform, Probe, Settings
+from domain.errors import UnsupportedWorkload
+from runner.platforms import openvino_quantized
+from runner.platforms.base import Converted, Generator, Observation, Platform, Probe, Recipe, Settings
+from runner.platforms.openvino_quantized import QUANTIZED
+from runner.platforms.openvino_work import fill, work_of
+from runner.platforms.shares import observation_of
 
 __all__ = ["OpenVino"]
 
 _HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
-_NAMES = {"f32": "fp32", "bf16": "bf16", "f16": "fp16", "i8": "int8", "u8": "int8", "i4": "int4", "u4": "int4"}
 _CAPABILITIES = {"FP32": "fp32", "BF16": "bf16", "FP16": "fp16"}
-_MULTIPLYING = frozenset({
-    "FullyConnected", "MatMul", "Gemm", "Convolution", "GroupConvolution", "Deconvolution",
-    "ScaledDotProductAttention", "ScaledDotProductAttentionWithKVCache", "PagedAttention", "QKVProjection", "LLMMLP",
-    "RNNSeq", "RNNCell",
-})  # fmt: skip
+_MODEL, _PREFILL = "model.xml", "prefill.xml"
 _STEERING = frozenset({"image_sizes"})
+_CALIBRATION_SETS = 8
 
 
 class OpenVino(Platform):
@@ -35,33 +35,34 @@ class OpenVino(Platform):
     converts = True
 
     def __init__(self) -> None:
-        self._model: Any = None
-        self._compiled: Any = None
+        self._models: dict[str, Any] = {}
+        self._compiled: dict[str, Any] = {}
         self._request: Any = None
+        self._card: Any = None
         self._settings: Settings | None = None
 
     def probe(self) -> Probe:
-        """Return the devices that OpenVINO lists, shown by adding two numbers on the first."""
+        """Return the devices that OpenVINO lists and that added two numbers; the others are told in the evidence."""
         if importlib.util.find_spec("openvino") is None:
             return Probe(
                 available=False,
                 reason="openvino is not installed.",
                 remedy="Install the runner extra: pip install 'assay-bench[runner]'.",
             )
-        import numpy as np
         import openvino as ov
 
-        core = ov.Core()
-        devices = tuple(core.available_devices)
-        if not devices:
-            return Probe(available=False, reason="OpenVINO lists no device.")
-        operand = ov.opset13.parameter([1], np.float32)
-        compiled = core.compile_model(ov.Model([ov.opset13.add(operand, operand)], [operand]), devices[0])
-        total = float(compiled([np.ones(1, np.float32)])[0][0])
-        if total != 2.0:
-            return Probe(available=False, reason=f"1 + 1 gave {total} on {devices[0]}.")
-        evidence = f"OpenVINO {ov.__version__.split('-')[0]}: a small model compiled for and ran on {devices[0]}"
-        return Probe(available=True, devices=devices, evidence=evidence)
+        listed = tuple(ov.Core().available_devices)
+        if not listed:
+            return Probe(available=False, reason="OpenVINO lists no device.", remedy="Install a driver for one.")
+        found = {device: _sum_on(device) for device in listed}
+        working = tuple(device for device, problem in found.items() if problem is None)
+        problems = "; ".join(f"{device}: {problem}" for device, problem in found.items() if problem is not None)
+        if not working:
+            return Probe(available=False, reason=problems, remedy="Update the driver of that device.")
+        evidence = (
+            f"OpenVINO {ov.__version__.split('-')[0]}: a small model compiled for and ran on {', '.join(working)}"
+        )
+        return Probe(available=True, devices=working, evidence="; ".join(filter(None, (evidence, problems))))
 
     def runtime(self) -> Runtime:
         """Return openvino and its version, without the build's number."""
@@ -74,70 +75,86 @@ class OpenVino(Platform):
         return Runtime(name="openvino", version=version)
 
     def precisions(self) -> tuple[str, ...]:
-        """Return those that the device's own list of capabilities names."""
+        """Return those that the device's own list of capabilities names; quantized ones need nncf too."""
         import openvino as ov
 
         capabilities = ov.Core().get_property(self._device(), "OPTIMIZATION_CAPABILITIES")
-        return tuple(ours for theirs, ours in _CAPABILITIES.items() if theirs in capabilities)
+        plain = tuple(ours for theirs, ours in _CAPABILITIES.items() if theirs in capabilities)
+        return (*plain, *(QUANTIZED if "INT8" in capabilities and not self.refusals() else ()))
+
+    def refusals(self) -> dict[str, str]:
+        """Return the quantized precisions where nncf is missing."""
+        return openvino_quantized.refusals()
+
+    def check(self, purpose: str, precision: str) -> None:
+        """Refuse training, which OpenVINO does not do, and precisions that the device does not list."""
+        if purpose == "training":
+            raise UnsupportedWorkload(
+                "OpenVINO runs models and does not train them.",
+                field="mode",
+                remedy="Train on cpu or on a graphics processor; measure inference here.",
+            )
+        super().check("inference", precision)
 
     def _device(self) -> str:
         return (self._settings.device if self._settings else None) or "CPU"
 
-    def convert(self, module: Any, inputs: dict[str, Any], folder: Path) -> None:
-        """Write `model.xml` and `model.bin` in fp32, with the shapes of the inputs made static."""
+    def convert(self, module: Any, inputs: dict[str, Any], folder: Path, recipe: Recipe) -> None:
+        """Write the graphs with fixed shapes, in fp32 or with the quantized weights that the recipe asks for."""
         import openvino as ov
-        import torch
 
-        from runner.platforms.outputs import FlatOutputs, flatten
+        if recipe.purpose == "generation":
+            from runner.platforms.openvino_decoder import convert_decoder, write_card
 
-        # Sizes that decide which operators run have to be plain numbers while the model is recorded.
-        fixed = {name: tensor.tolist() for name, tensor in inputs.items() if name in _STEERING}
-        free = {name: tensor for name, tensor in inputs.items() if name not in _STEERING}
-        with torch.no_grad():
-            names = [name for name, _ in flatten(module(**inputs))]
-            model = _recorded(FlatOutputs(module, list(free), fixed).eval(), tuple(free.values()))
-        ports = list(model.inputs)
-        if len(ports) != len(free):
-            raise ValueError(f"the conversion kept {len(ports)} of {len(free)} inputs")
-        for port, name in zip(ports, free, strict=True):
-            port.get_node().set_friendly_name(name)
-        model.reshape({port: list(tensor.shape) for port, tensor in zip(ports, free.values(), strict=True)})
-        for port, name in zip(model.outputs, names, strict=True):
-            port.get_node().set_friendly_name(name)
-        ov.save_model(model, str(folder / "model.xml"), compress_to_fp16=False)
+            graphs, card = convert_decoder(module, inputs, _STEERING, _recorded)
+            write_card(card, folder)
+        else:
+            graphs = {_MODEL: _forward_graph(module, inputs)}
+        for name, graph in graphs.items():
+            if recipe.precision in QUANTIZED:
+                graph = openvino_quantized.quantized(
+                    graph, recipe.precision, recipe.purpose, _calibration(graph, inputs)
+                )
+            ov.save_model(graph, str(folder / name), compress_to_fp16=False)
 
     def load(self, model: Any, settings: Settings) -> None:
-        """Read the converted model from its folder."""
+        """Read the converted graphs from their folder."""
         import openvino as ov
 
         assert isinstance(model, Converted)
         self._settings = settings
-        self._model = ov.Core().read_model(str(model.folder / "model.xml"))
+        names = [name for name in (_MODEL, _PREFILL) if (model.folder / name).exists()]
+        self._models = {name: ov.Core().read_model(str(model.folder / name)) for name in names}
+        if settings.purpose == "generation":
+            from runner.platforms.openvino_decoder import read_card
+
+            self._card = read_card(model.folder)
 
     def compile(self) -> bool:
         """Compile for lowest latency with the precision and the threads that were asked for, and nothing cached."""
         import openvino as ov
 
         assert self._settings is not None
-        options = {
-            "INFERENCE_PRECISION_HINT": _HINTS[self._settings.precision],
-            "PERFORMANCE_HINT": "LATENCY",
-        }
+        plain = _HINTS.get(self._settings.precision, "f32")
+        options = {"INFERENCE_PRECISION_HINT": plain, "PERFORMANCE_HINT": "LATENCY"}
         if self._device() == "CPU":
             options["INFERENCE_NUM_THREADS"] = str(self._settings.threads)
-        self._compiled = ov.Core().compile_model(self._model, self._device(), options)
-        self._request = self._compiled.create_infer_request()
+            # Left alone, keys and values are kept in eight bits.
+            options["KV_CACHE_PRECISION"] = plain
+        core = ov.Core()
+        self._compiled = {
+            name: core.compile_model(model, self._device(), options) for name, model in self._models.items()
+        }
+        if self._card is None:
+            self._request = self._compiled[_MODEL].create_infer_request()
         return True
 
     def place(self, inputs: dict[str, Any]) -> Any:
-        """Give the request its input tensors; they stay there for every run."""
-        import numpy as np
-        import openvino as ov
-
-        for port in self._compiled.inputs:
-            array = np.ascontiguousarray(np.asarray(inputs[port.get_node().get_friendly_name()]))
-            wanted = port.get_element_type().to_dtype()
-            self._request.set_tensor(port, ov.Tensor(array.astype(wanted, copy=False).copy()))
+        """Give the request its input tensors, which stay there for every run; a generator takes them as they are."""
+        if self._card is not None:
+            return inputs
+        for port in self._compiled[_MODEL].inputs:
+            fill(self._request, port, inputs[port.get_node().get_friendly_name()])
         return self._request
 
     def run(self, inputs: Any) -> Any:
@@ -146,41 +163,106 @@ class OpenVino(Platform):
         inputs.wait()
         return inputs
 
+    def generator(self, inputs: Any, output_tokens: int) -> Generator:  # noqa: ARG002
+        """Return steps against states that the runtime keeps."""
+        from runner.platforms.openvino_decoder import StatefulGeneration
+
+        return StatefulGeneration(self._compiled[_MODEL], self._compiled.get(_PREFILL), self._card, inputs)
+
     def outputs(self, result: Any) -> list[tuple[str, Any]]:
         """Return copies of the request's output tensors."""
         return [
             (port.get_node().get_friendly_name(), result.get_tensor(port).data.astype("float32"))
-            for port in self._compiled.outputs
+            for port in self._compiled[_MODEL].outputs
         ]
 
     def observe(self, inputs: Any) -> Observation:  # noqa: ARG002
-        """Return the executing device and the precision that carries most FLOPs in the runtime's graph."""
+        """Return the executing device and the precision that carries most FLOPs in the runtime's graphs."""
         assert self._settings is not None
-        device = str(next(iter(self._compiled.get_property("EXECUTION_DEVICES"))))
-        work = self._work()
-        precision, _ = work.most_common(1)[0]
-        elsewhere = sum(flops for kind, flops in work.items() if kind != self._settings.precision)
-        return Observation(
-            device=device, platform=self.name, precision=precision, fallback_share=elsewhere / work.total()
+        wanted = {device.split(".")[0] for device in (self._device(),)}
+        work: Counter[tuple[str, str]] = Counter()
+        for compiled in self._compiled.values():
+            device = str(next(iter(compiled.get_property("EXECUTION_DEVICES"))))
+            work.update({(device, precision): flops for precision, flops in work_of(compiled).items()})
+        total = work.total()
+        shares = {precision: 0.0 for _, precision in work}
+        for (_, precision), flops in work.items():
+            shares[precision] += flops / total
+        return observation_of(
+            work,
+            self._settings.precision,
+            at_home=lambda device: device.split(".")[0] in wanted,
+            platform_of=lambda _: self.name,
+            details={"precision_shares": {name: round(share, 4) for name, share in shares.items()}},
         )
 
-    def _work(self) -> Counter[str]:
-        """Return FLOPs by precision over the layers that multiply; elements over all layers where none does."""
-        multiplying: Counter[str] = Counter()
-        others: Counter[str] = Counter()
-        for layer in self._compiled.get_runtime_model().get_ordered_ops():
-            information = layer.get_rt_info()
-            kind, precision = (str(information[key].astype(str)) for key in ("layerType", "runtimePrecision"))
-            name = _NAMES.get(precision, precision)
-            if kind in _MULTIPLYING:
-                multiplying[name] += _flops(kind, layer)
-            elif kind not in {"Const", "Input", "Output"}:
-                others[name] += max(1, prod(_shape(layer.output(0)) if layer.get_output_size() else ()))
-        return multiplying or others
+    def options(self) -> dict[str, Any]:
+        """Return how the weights were quantized."""
+        assert self._settings is not None
+        return openvino_quantized.method_of(self._settings.precision, self._settings.purpose)
 
     def close(self) -> None:
-        """Drop the request, the compiled model and the model."""
-        self._request = self._compiled = self._model = None
+        """Drop the request, the compiled graphs and the models."""
+        self._request, self._compiled, self._models = None, {}, {}
+
+
+def _sum_on(device: str) -> str | None:
+    """Return why a device cannot add two numbers, or None where it can."""
+    import numpy as np
+    import openvino as ov
+
+    operand = ov.opset13.parameter([1], np.float32)
+    try:
+        compiled = ov.Core().compile_model(ov.Model([ov.opset13.add(operand, operand)], [operand]), device)
+        total = float(compiled([np.ones(1, np.float32)])[0][0])
+    except RuntimeError as error:
+        return str(error).strip().splitlines()[-1]
+    return None if total == 2.0 else f"1 + 1 gave {total}"
+
+
+def _forward_graph(module: Any, inputs: dict[str, Any]) -> Any:
+    """Return the graph of one forward pass with the shapes of the inputs made static and the outputs named."""
+    import torch
+
+    from runner.platforms.outputs import FlatOutputs, flatten
+
+    # Sizes that decide which operators run have to be plain numbers while the model is recorded.
+    fixed = {name: tensor.tolist() for name, tensor in inputs.items() if name in _STEERING}
+    free = {name: tensor for name, tensor in inputs.items() if name not in _STEERING}
+    with torch.no_grad():
+        names = [name for name, _ in flatten(module(**inputs))]
+        model = _recorded(FlatOutputs(module, list(free), fixed).eval(), tuple(free.values()))
+    ports = list(model.inputs)
+    if len(ports) != len(free):
+        raise ValueError(f"the conversion kept {len(ports)} of {len(free)} inputs")
+    for port, name in zip(ports, free, strict=True):
+        port.get_node().set_friendly_name(name)
+        port.get_tensor().set_names({name})
+    model.reshape({port: list(tensor.shape) for port, tensor in zip(ports, free.values(), strict=True)})
+    for port, name in zip(model.outputs, names, strict=True):
+        port.get_node().set_friendly_name(name)
+    return model
+
+
+def _calibration(graph: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return inputs of the graph for calibration: the given ones, and others like them with other noise."""
+    import numpy as np
+
+    names = [port.get_any_name() for port in graph.inputs]
+    random = np.random.default_rng(0)
+    sets = []
+    for index in range(_CALIBRATION_SETS):
+        chosen = {}
+        for name in (name for name in names if name in inputs):
+            array = np.asarray(inputs[name])
+            # Noise stands for pixels and sound; the ids of a text are shuffled within it.
+            if index and array.dtype.kind == "f":
+                array = random.standard_normal(array.shape).astype(array.dtype)
+            elif index and name.endswith("input_ids") and array.ndim == 2 and len(inputs) <= 2:
+                array = random.permuted(array, axis=1)
+            chosen[name] = array
+        sets.append(chosen)
+    return sets
 
 
 def _recorded(module: Any, inputs: tuple[Any, ...]) -> Any:
@@ -197,19 +279,3 @@ def _recorded(module: Any, inputs: tuple[Any, ...]) -> Any:
         except Exception:
             # Tracing is the common way, so its reason says more than that of the second attempt.
             raise first from None
-
-
-def _shape(port: Any) -> tuple[int, ...]:
-    shape = port.get_partial_shape()
-    return tuple(shape.to_shape()) if shape.is_static else ()
-
-
-def _flops(kind: str, layer: Any) -> int:
-    """Return 2 × outputs × length of the sum of one layer; at least 1."""
-    produced = _shape(layer.output(0))
-    operands = [_shape(port) for port in layer.inputs()]
-    if "onvolution" in kind and len(operands) > 1 and len(produced) > 1:
-        inner = prod(operands[1]) // max(1, produced[1])
-    else:
-        inner = operands[0][-1] if operands and operands[0] else 1
-    return max(1, 2 * prod(produced) * inner)

@@ -165,7 +165,7 @@ def test_an_absent_platform_and_a_silent_fallback_beside_a_good_one(plugin: Path
     ("options", "error", "field", "exit_code"),
     [
         ({"platforms": ["webnn"]}, PlatformUnavailable, "platform", 3),
-        ({"precisions": ["int4"]}, UnsupportedPrecision, "precision", 2),
+        ({"precisions": ["fp4"]}, UnsupportedPrecision, "precision", 2),
         ({"sequence_lengths": [513], "platforms": ["openvino"]}, UsageError, "sequence_length", 2),
     ],
 )

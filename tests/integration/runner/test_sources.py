@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -14,6 +17,7 @@ from domain.errors import PartMissing, ServiceUnavailable, UnknownModel, UsageEr
 from runner.build import NotEnoughMemory, build, build_meta
 from runner.inputs import make_inputs
 from runner.sources import hub_problem, resolve
+from runner.weights import choose_weights
 
 
 @pytest.fixture(autouse=True)
@@ -75,14 +79,140 @@ def test_a_broken_checkpoint_is_refused_rather_than_replaced_by_random_weights(c
         build(resolve(str(checkpoint)))
 
 
-def test_weights_missing_from_a_checkpoint_are_told(checkpoint) -> None:
+def rewrite(folder, change) -> None:
+    """Save the folder's tensors again after `change` did its work on them."""
     from safetensors.torch import load_file, save_file
 
-    tensors = load_file(checkpoint / "model.safetensors")
-    del tensors["model.norm.weight"]
-    save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
-    built = build(resolve(str(checkpoint)))
-    assert any("not in the checkpoint" in note for note in built.notes)
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_a_checkpoint_that_lacks_a_tensor_is_refused_and_the_tensor_named(checkpoint) -> None:
+    rewrite(checkpoint, lambda tensors: tensors.pop("model.norm.weight"))
+    with pytest.raises(UsageError, match=r"does not match its config; missing: model\.norm\.weight") as caught:
+        build(resolve(str(checkpoint)))
+    assert caught.value.field == "model" and caught.value.remedy
+
+
+def test_a_checkpoint_of_more_layers_than_its_config_is_refused(checkpoint) -> None:
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1}))
+    with pytest.raises(UsageError, match=r"left over: model\.layers\.1\..* and \d+ more"):
+        build(resolve(str(checkpoint)))
+
+
+def test_a_checkpoint_of_another_width_is_refused_and_the_tensors_named(checkpoint) -> None:
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps({**config, "intermediate_size": 64}))
+    with pytest.raises(UsageError, match=r"of another shape: model\.layers\.0\.mlp"):
+        build(resolve(str(checkpoint)))
+
+
+def test_tied_weights_need_not_be_in_a_checkpoint(tmp_path) -> None:
+    built = build(resolve("assay/qwen-small", "random"))
+    built.module.save_pretrained(tmp_path)
+    loaded = build(resolve(str(tmp_path)))
+    assert (loaded.weights, loaded.notes) == ("pretrained", ())
+    assert loaded.module.lm_head.weight is loaded.module.model.embed_tokens.weight
+
+
+def test_heads_may_differ_and_the_notes_say_how(tmp_path) -> None:
+    trained = build(resolve("bert-tiny", "random"), purpose="training")
+    trained.module.save_pretrained(tmp_path / "bert-tiny")
+    body = build(resolve(str(tmp_path / "bert-tiny")))
+    assert type(body.module).__name__ == "BertForSequenceClassification"
+    config = json.loads((tmp_path / "bert-tiny" / "config.json").read_text())
+    (tmp_path / "bert-tiny" / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
+    body = build(resolve(str(tmp_path / "bert-tiny")))
+    assert body.weights == "pretrained"
+    assert any("not in this class: classifier.bias, classifier.weight" in note for note in body.notes)
+    body.module.save_pretrained(tmp_path / "body")
+    headed = build(resolve(str(tmp_path / "body")), purpose="training")
+    assert any("random values: classifier.bias, classifier.weight" in note for note in headed.notes)
+
+
+def test_a_checkpoint_in_shards_is_loaded_from_all_of_them(checkpoint, tmp_path) -> None:
+    whole = build(resolve(str(checkpoint)))
+    whole.module.save_pretrained(tmp_path / "sharded", max_shard_size="1MB")
+    assert len(list((tmp_path / "sharded").glob("model-*.safetensors"))) > 1
+    again = build(resolve(str(tmp_path / "sharded")))
+    assert again.weights == "pretrained"
+    assert all(torch.equal(a, b) for a, b in zip(whole.module.parameters(), again.module.parameters(), strict=True))
+
+
+def test_a_pickled_checkpoint_is_opened_only_when_that_is_asked_for(checkpoint) -> None:
+    module = build(resolve(str(checkpoint))).module
+    (checkpoint / "model.safetensors").unlink()
+    torch.save(module.state_dict(), checkpoint / "pytorch_model.bin")
+    for weights in ("auto", "pretrained"):
+        with pytest.raises(UsageError, match="pickle") as caught:
+            resolve(str(checkpoint), weights)
+        assert "--allow-pickle" in caught.value.remedy
+    assert build(resolve(str(checkpoint), "random")).weights == "random"
+    allowed = build(resolve(str(checkpoint), allow_pickle=True))
+    assert allowed.weights == "pretrained"
+    assert torch.equal(allowed.module.model.norm.weight, torch.full((128,), 0.125))
+
+
+def test_the_low_memory_mode_makes_the_weights_in_half_the_bytes(checkpoint) -> None:
+    built = build(resolve(str(checkpoint)), low_memory=True)
+    assert {p.dtype for p in built.module.parameters()} == {torch.bfloat16}
+    assert built.dtype == torch.bfloat16
+    exact = build(resolve(str(checkpoint)), dtype=torch.float16, low_memory=True)
+    assert {p.dtype for p in exact.module.parameters()} == {torch.float16}
+
+
+def test_the_choice_of_weights_and_its_reason_are_part_of_the_model(checkpoint) -> None:
+    named = build(resolve(str(checkpoint))).model()
+    assert (named.weights, named.weights_reason) == ("pretrained", "The checkpoint lies in the folder that was named.")
+    asked = build(resolve("assay/llama-small", "random")).model()
+    assert (asked.weights, asked.weights_reason) == ("random", "Random weights were asked for.")
+    own = build(resolve("assay/llama-small")).model()
+    assert "no published checkpoint" in own.weights_reason
+    cut_off = choose_weights(resolve("meta-llama/Llama-3.2-1B"))
+    assert cut_off.folder is None
+    assert "HF_HUB_OFFLINE" in cut_off.reason
+    assert "TinyLlama/TinyLlama-1.1B-Chat-v1.0, facebook/opt-125m" in cut_off.reason
+
+
+class Gate(http.server.BaseHTTPRequestHandler):
+    """A hub that knows every model and gives none away."""
+
+    def do_GET(self) -> None:
+        self.send_response(403)
+        self.send_header("X-Error-Code", "GatedRepo")
+        self.send_header("X-Error-Message", "Access to this model is restricted.")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET  # noqa: N815 - the name is the protocol's
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_gate_is_named_and_open_models_are_offered(tmp_path) -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gate)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    code = (
+        "from domain.errors import ServiceUnavailable\n"
+        "from runner.sources import resolve\nfrom runner.weights import choose_weights\n"
+        "print(choose_weights(resolve('llama-3.2-1b')).reason)\n"
+        "try: choose_weights(resolve('llama-3.2-1b', 'pretrained'))\n"
+        "except ServiceUnavailable as error: print(error)\n"
+    )
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    try:
+        said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    finally:
+        server.shutdown()
+        server.server_close()
+    reason, refusal = said.stdout.strip().splitlines()
+    assert "accepted its publisher's terms" in reason
+    assert "Smaller models that anyone may fetch: TinyLlama/TinyLlama-1.1B-Chat-v1.0" in reason
+    assert "no checkpoint of meta-llama/Llama-3.2-1B could be loaded" in refusal and "TinyLlama" in refusal
 
 
 def test_a_folder_named_and_built_like_a_published_model_is_that_model(tmp_path) -> None:
@@ -104,6 +234,13 @@ def test_random_weights_are_the_same_every_time_and_leave_the_callers_seed_alone
     assert torch.equal(torch.rand(3), expected)
     second = build(source)
     assert all(torch.equal(a, b) for a, b in zip(first.module.parameters(), second.module.parameters(), strict=True))
+
+
+def test_random_weights_of_a_prompt_generator_are_no_wider_than_their_fan_in() -> None:
+    generator = build(resolve("assay/xclip-small", "random")).module.prompts_generator
+    for layer in generator.modules():
+        if isinstance(layer, torch.nn.Linear):
+            assert layer.weight.std().item() == pytest.approx(layer.in_features**-0.5, rel=0.15)
 
 
 def test_a_catalogue_model_without_its_checkpoint_is_built_from_its_config() -> None:

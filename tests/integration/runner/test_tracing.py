@@ -8,10 +8,12 @@ import torch
 from torch import nn
 
 from domain.configuration import Workload
+from domain.errors import UnsupportedWorkload
 from domain.models import catalogue
 from domain.payloads import ModelTraced
+from runner.operators import Recorder
 from runner.sources import resolve
-from runner.tracing import architecture, record, trace
+from runner.tracing import architecture, phases_of, record, trace
 
 
 def traced(name: str, **sizes):
@@ -157,7 +159,10 @@ def test_an_architecture_has_one_name_at_every_size_and_another_has_another() ->
     assert len(default["model"]["architecture"]) == 64
 
 
-@pytest.mark.parametrize("model", catalogue(), ids=lambda model: model.id)
+PUBLISHED = [model for model in catalogue() if model.variant != "small" and not model.requires]
+
+
+@pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.id)
 def test_every_model_of_the_catalogue_gives_a_valid_event(model) -> None:
     data = traced(model.id)
     event = msgspec.convert(data, ModelTraced)
@@ -182,3 +187,101 @@ def test_a_seven_billion_parameter_model_is_traced_in_little_memory() -> None:
     data = traced("llava-1.5-7b-hf")
     assert data["model"]["parameters"] == 7_063_427_072
     assert data["totals"]["flops"] > 2 * 6e9 * 704
+
+
+def phase(name: str, which: str, **sizes):
+    return trace(resolve(name, "random"), Workload(mode="inference", **sizes), phase=which)
+
+
+def test_prefill_does_the_work_of_a_forward_pass_and_decoding_that_of_one_token() -> None:
+    forward = phase("gpt2", "forward", sequence_length=128)
+    prefill = phase("gpt2", "prefill", input_tokens=128)
+    decode = phase("gpt2", "decode", input_tokens=128)
+    layers = 12 * 2 * 12 * 768 * 768 + 2 * 768 * 50257
+    assert prefill["totals"]["flops"] == forward["totals"]["flops"]
+    assert total(decode, "mm", "flops") == layers
+    assert total(decode, "attention", "flops") == 12 * 2 * 2 * 129 * 768
+    assert prefill["workload"] == {
+        "mode": "inference",
+        "phase": "prefill",
+        "batch_size": 1,
+        "sequence_length": None,
+        "image_size": None,
+        "input_tokens": 128,
+    }
+    assert decode["model"]["architecture"] == forward["model"]["architecture"]
+
+
+@pytest.mark.parametrize(
+    ("name", "elements"),
+    [
+        ("gpt2", 12 * 2 * 768),
+        ("qwen2-0.5b", 24 * 2 * 2 * 64),
+        ("t5-small", 6 * 2 * 512),
+        ("whisper-tiny", 4 * 2 * 384),
+        ("assay/qwen-vl-small", 2 * 2 * 1 * 32),
+    ],
+)
+def test_the_totals_hold_what_a_cache_keeps_of_a_token(name: str, elements: int) -> None:
+    totals = phase(name, "decode")["totals"]
+    assert totals["kv_elements_per_token"] == elements
+    assert totals["kv_bytes_per_token"] == 4 * elements
+
+
+def test_a_training_step_is_forward_and_backward_and_gradients_do_not_grow_with_the_batch() -> None:
+    network = nn.Sequential(nn.Linear(8, 16, bias=False), nn.ReLU(), nn.Linear(16, 4, bias=False)).to("meta")
+    recorder = Recorder(network)
+    with recorder.recording(gradients=True):
+        network(torch.empty(2, 8, device="meta")).sum().backward()
+    products = [row for row in recorder.rows() if row["class"] == "mm"]
+    forward = 2 * 2 * (8 * 16 + 16 * 4)
+    # The first layer's input needs no gradient.
+    assert sum(row["flops"] * row["count"] for row in products) == 3 * forward - 2 * 2 * 8 * 16
+    gradients = [row for row in products if row["write_elements"] == 0]
+    assert sorted(row["weight_elements"] for row in gradients) == [16 * 4, 8 * 16]
+
+
+def test_a_training_trace_counts_every_pass_and_recomputing_costs_another() -> None:
+    forward = phase("bert-tiny", "forward")["totals"]["flops"]
+    step = phase("bert-tiny", "training")
+    assert msgspec.convert(step, ModelTraced).workload["mode"] == "training"
+    assert step["totals"]["flops"] == pytest.approx(3 * forward, rel=0.1)
+    backward = [row for row in step["operators"] if row["name"] == "aten.scaled_dot_product_attention_backward"]
+    ahead = [row for row in step["operators"] if row["name"] == "aten.scaled_dot_product_attention"]
+    assert backward[0]["flops"] == 2.5 * ahead[0]["flops"]
+    plain, again = (phase("vit-tiny", "training", gradient_checkpointing=each)["totals"] for each in (None, True))
+    assert again["flops"] == pytest.approx(plain["flops"] * 4 / 3, rel=0.1)
+    assert again["peak_activation_elements"] < 0.3 * plain["peak_activation_elements"]
+
+
+def test_convolutions_cost_as_much_again_for_their_input_and_for_their_weights() -> None:
+    forward = phase("resnet-50", "forward")["totals"]["flops"]
+    step = phase("resnet-50", "training")["totals"]["flops"]
+    first = 2 * 112 * 112 * 64 * 3 * 7 * 7
+    assert step == pytest.approx(3 * forward - first, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "which"),
+    [("bert-tiny", "prefill"), ("assay/blip-small", "decode"), ("assay/detr-small", "training"), ("dpt", "training")],
+)
+def test_a_phase_that_a_model_has_not_is_unsupported(name: str, which: str) -> None:
+    with pytest.raises(UnsupportedWorkload) as caught:
+        phase(name, which)
+    assert caught.value.remedy
+
+
+def test_work_consists_of_its_phases() -> None:
+    gpt2, bert = resolve("gpt2", "random"), resolve("bert-tiny", "random")
+    assert phases_of(gpt2, Workload(mode="inference", output_tokens=4)) == ("prefill", "decode")
+    assert phases_of(bert, Workload(mode="inference", output_tokens=4)) == ("forward",)
+    assert phases_of(gpt2, Workload(mode="training")) == ("forward", "training")
+
+
+@pytest.mark.parametrize(
+    "name", ["assay/gptj-small", "assay/led-small", "assay/musicgen-small", "assay/qwen3-vl-small"]
+)
+def test_families_with_caches_of_their_own_kind_decode_one_token(name: str) -> None:
+    prefill, decode = (phase(name, which)["totals"] for which in ("prefill", "decode"))
+    assert decode["kv_elements_per_token"] == prefill["kv_elements_per_token"] > 0
+    assert 0 < decode["flops"] < 0.1 * prefill["flops"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from domain import models
 from domain.errors import UsageError
 from domain.models import (
     KEY_CLASSES,
@@ -14,24 +16,70 @@ from domain.models import (
     models_set,
     nearest,
     resolve_alias,
+    smaller_siblings,
     timm_family,
 )
 from domain.vocabulary import CATEGORIES
 
+OLDER_NAMES = ("assay/qwen-small", "assay/qwen-vl-small")
 
-def test_every_key_class_has_one_full_and_one_small_variant() -> None:
-    for variant in ("full", "small"):
-        classes = [model.key_class for model in catalogue() if model.variant == variant]
-        assert sorted(classes) == sorted(KEY_CLASSES)
+MAPPED = (
+    "bert", "distilbert", "roberta", "gpt_neo", "gptj", "bart", "mt5", "mbart", "electra", "longformer", "deberta-v2",
+    "gpt2", "dpr", "mobilebert", "mpnet", "camembert", "flaubert", "codegen", "xlm-roberta", "albert", "opt", "wav2vec2",
+    "clip", "t5", "blenderbot", "blenderbot-small", "pegasus", "led", "bloom", "vit", "deit", "detr", "swin", "convnext",
+    "hubert", "squeezebert", "layoutlm", "deberta", "whisper", "clap", "qwen2", "llava", "llava_next", "llama", "xclip",
+    "videomae", "qwen2_vl",
+)  # fmt: skip
+FURTHER = ("qwen3", "qwen3_vl", "blip", "musicgen", "upernet", "dpt", "mobilevit", "unet")
+
+
+def test_every_key_class_has_one_full_and_at_least_one_small_variant() -> None:
+    full = [model.key_class for model in catalogue() if model.variant == "full"]
+    assert sorted(full) == sorted(KEY_CLASSES)
+    assert {model.key_class for model in catalogue() if model.variant == "small"} >= set(KEY_CLASSES)
     assert len(KEY_CLASSES) == 13
 
 
-def test_sets_are_one_for_each_key_class_and_all() -> None:
-    assert [model.key_class for model in models_set("small")] == list(KEY_CLASSES)
-    assert {model.variant for model in models_set("key")} == {"full"}
+def test_every_family_has_one_published_size_or_more_and_exactly_one_small_variant() -> None:
+    assert len(MAPPED) == 47
+    small = [model.family for model in catalogue() if model.variant == "small"]
+    assert sorted(small) == sorted({model.family for model in catalogue()})
+    published = {model.family for model in catalogue() if model.variant != "small"}
+    assert published >= {*MAPPED, *FURTHER}
+    assert find("sentence-transformers/all-MiniLM-L6-v2").category == "embedding"
+    assert find("whisper-large-v3").parameters == 1_543_490_560
+
+
+def test_sets_are_one_for_each_family_one_for_each_key_class_and_all() -> None:
+    families = {model.family for model in catalogue()}
+    assert sorted(model.family for model in models_set("small")) == sorted(families)
+    assert [model.key_class for model in models_set("key")] == list(KEY_CLASSES)
     assert models_set("all") == catalogue()
     with pytest.raises(UsageError, match=r"no set of models named 'tiny'.*small, key, all"):
         models_set("tiny")
+
+
+def test_smaller_siblings_are_ungated_kin_largest_first_and_the_small_variant_last() -> None:
+    assert [s.id for s in smaller_siblings("llama-3.2-1b")] == [
+        "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        "facebook/opt-125m",
+        "assay/llama-small",
+    ]
+    published = smaller_siblings("llama-3.2-1b", published=True)
+    assert [s.id for s in published] == [
+        "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+        "facebook/opt-125m",
+        "openai-community/gpt2",
+    ]
+    assert [s.id for s in smaller_siblings("gpt-j-6b")] == ["assay/gptj-small"]
+    assert smaller_siblings("bert-tiny") == ()
+    assert smaller_siblings("nobody/nothing") == ()
+
+
+def test_a_model_behind_a_gate_is_not_offered(monkeypatch) -> None:
+    closed = tuple(msgspec.structs.replace(m, gated=m.gated or m.id == "facebook/opt-125m") for m in catalogue())
+    monkeypatch.setattr(models, "catalogue", lambda: closed)
+    assert "facebook/opt-125m" not in [s.id for s in smaller_siblings("llama-3.2-1b")]
 
 
 @pytest.mark.parametrize("model", catalogue(), ids=lambda model: model.id)
@@ -46,6 +94,8 @@ def test_a_parameter_count_has_its_source_and_a_missing_one_its_reason(model) ->
         assert model.parameters is None
     assert model.category in CATEGORIES
     assert model.config["model_type"] == model.family
+    if model.variant == "small" and model.id.startswith("assay/"):
+        assert model.id in (f"assay/{model.family.replace('_', '-')}-small", *OLDER_NAMES)
 
 
 def test_no_two_models_share_a_name() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from domain.hardware import HardwareSpec
 from domain.payloads import Figure
-from domain.roofline import Limits, limits_of, memory_estimate, roofline
+from domain.roofline import Limits, limits_of, memory_estimate, roofline, roofline_share
 
 LIMITS = Limits(peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=2.0)
 
@@ -73,3 +73,12 @@ def test_a_device_without_its_figures_has_no_limits() -> None:
     assert found is not None
     assert (found.peak_flops, found.bandwidth_bytes_per_s, found.activation_bytes) == (1e12, 2e10, 4.0)
     assert limits_of(probed, "int8", "cpu") is None
+
+
+def test_the_share_of_the_roofline_leaves_launches_out() -> None:
+    # mm: 2 × 8 ms, elementwise: 3 × 0.16 ms.
+    assert roofline_share([MATMUL, GELU], LIMITS, batch_size=4, measured_ms=32.96) == pytest.approx(0.5)
+    assert roofline_share([MATMUL, GELU], None, batch_size=4, measured_ms=32.96) is None
+    assert roofline_share([], LIMITS, batch_size=4, measured_ms=1.0) is None
+    step = roofline_share([MATMUL], LIMITS, batch_size=4, mode="training", measured_ms=48.0)
+    assert step == pytest.approx(1.0)

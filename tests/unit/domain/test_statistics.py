@@ -1,9 +1,21 @@
 """Statistics on literal series with known answers."""
 
+import random
+
 import pytest
 
 from domain.errors import InvalidInput
-from domain.statistics import SAMPLES_NEEDED, latency_summary, median, median_interval, quantile
+from domain.statistics import (
+    SAMPLES_NEEDED,
+    dependence,
+    latency_summary,
+    mean_interval,
+    median,
+    median_interval,
+    quantile,
+    quantile_interval,
+    series_interval,
+)
 
 
 def test_percentiles_need_the_samples_that_bound_them() -> None:
@@ -43,3 +55,48 @@ def test_one_sample_has_no_spread_and_none_is_refused() -> None:
     with pytest.raises(InvalidInput):
         latency_summary([])
     assert median([3, 1, 2]) == 2
+
+
+def test_intervals_of_percentiles_are_order_statistics() -> None:
+    # P(B < 84) = 2.06 %, P(B >= 96) = 2.37 % for B binomial (100, 0.9): ranks 84 and 96 cover 95.6 %.
+    assert quantile_interval(range(1, 101), 0.9) == (84, 96)
+    assert quantile_interval(range(1, 31), 0.9) is None
+    summary = latency_summary(random.Random(5).sample([float(value) for value in range(1, 301)], 300))
+    assert summary.ci95 is not None
+    assert summary.ci95.keys() >= {"p50", "p90", "p95"}
+    low, high = summary.ci95["p95"]
+    assert low < summary.p95 < high <= summary.max
+
+
+def test_the_interval_of_the_mean_is_students() -> None:
+    values = [9.0, 11.0] * 15
+    # t(0.975, 29) = 2.04523, s = 1.017095
+    low, high = mean_interval(values) or (0, 0)
+    assert (low, high) == pytest.approx((10 - 0.379791, 10 + 0.379791), abs=1e-4)
+    assert mean_interval(values[:29]) is None
+    assert mean_interval([0.001] * 29 + [1000.0]) is None
+
+
+def test_samples_that_come_in_spells_are_worth_fewer() -> None:
+    spells = ([10.0, 10.1] * 25 + [11.0, 11.1] * 25) * 4
+    mixed = random.Random(3).sample(spells, len(spells))
+    assert dependence(spells) > 5
+    assert dependence(mixed) < 2.5
+    assert dependence(spells[:19]) == 1.0
+    assert dependence([10.0] * 100) == 1.0
+    narrow, wide = series_interval(mixed), series_interval(spells)
+    assert narrow and (wide is None or wide[1] - wide[0] >= narrow[1] - narrow[0])
+
+
+@pytest.mark.parametrize(("memory", "least"), [(0.0, 0.93), (0.5, 0.90), (0.8, 0.85)])
+def test_the_interval_covers_the_median_of_samples_that_depend_on_each_other(memory: float, least: float) -> None:
+    generator = random.Random(11)
+    covered = 0
+    for _ in range(200):
+        state, samples = generator.gauss(0, 1), []
+        for _ in range(300):
+            state = memory * state + (1 - memory**2) ** 0.5 * generator.gauss(0, 1)
+            samples.append(10 + state)
+        low, high = series_interval(samples) or (0.0, 20.0)
+        covered += low <= 10 <= high
+    assert covered / 200 >= least

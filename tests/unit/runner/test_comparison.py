@@ -7,7 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runner.comparison import TOLERANCES, compare, tolerance_for, worst
+from runner.comparison import (
+    TOLERANCES,
+    Sensitivity,
+    compare,
+    compare_losses,
+    compare_tokens,
+    table,
+    tolerance_for,
+    widened,
+    worst,
+)
 
 REFERENCE = np.linspace(-2.0, 2.0, 200, dtype=np.float32).reshape(2, 100)
 
@@ -71,5 +81,67 @@ def test_the_worst_is_one_that_failed() -> None:
 
 def test_the_documented_table_is_the_one_in_use() -> None:
     page = (Path(__file__).parents[3] / "docs" / "verification.md").read_text()
-    for name, tolerance in TOLERANCES.items():
-        assert f"| {name} | {tolerance.cosine:g} | {tolerance.relative:g} |" in page
+    assert table() in page
+
+
+def reference_tokens(margin: float) -> dict[str, np.ndarray]:
+    """One item, three steps; the runner-up lies `margin` below a likeliest logit of 10."""
+    ids = np.tile(np.arange(4), (3, 1, 1))
+    logits = np.tile(np.array([10.0, 10.0 - margin, 5.0, 1.0]), (3, 1, 1))
+    return {"tokens": np.zeros((1, 3), int), "top_ids": ids, "top_logits": logits}
+
+
+def test_equal_tokens_pass_whatever_the_margin() -> None:
+    found = compare_tokens(np.zeros((1, 3), int), reference_tokens(1e-9), TOLERANCES["fp32"])
+    assert found.passed and found.share == 1.0 and found.first_divergence is None
+
+
+def test_a_near_tie_is_excused_and_a_clear_choice_is_not() -> None:
+    other = np.array([[0, 1, 3]])
+    near = compare_tokens(other, reference_tokens(0.01), TOLERANCES["fp32"])
+    assert near.passed and near.first_divergence == 1 and near.share == pytest.approx(1 / 3)
+    assert near.margin == pytest.approx(0.001)
+    clear = compare_tokens(other, reference_tokens(1.0), TOLERANCES["fp32"])
+    assert not clear.passed and "step 1" in (clear.comparison().why or "")
+    assert compare_tokens(other, reference_tokens(1.0), TOLERANCES["bf16"]).passed
+
+
+def test_a_token_far_from_the_likeliest_fails_in_any_precision() -> None:
+    found = compare_tokens(np.array([[99, 0, 0]]), reference_tokens(0.01), TOLERANCES["int4"])
+    assert not found.passed and found.margin is None
+
+
+def judged(losses: list[float], *, finite: bool = True) -> dict[str, bool]:
+    found = compare_losses(losses, [2.0, 1.9, 1.8], TOLERANCES["bf16"], finite=finite)
+    return {each.name: each.passed for each in found}
+
+
+def test_losses_have_to_be_finite_fall_and_begin_as_the_reference() -> None:
+    assert all(judged([2.01, 1.9, 1.85]).values())
+    assert not judged([2.2, 1.9, 1.8])["first loss"]
+    assert not judged([2.0, 2.0, 2.1])["falling loss"]
+    assert not judged([2.0, float("nan"), float("nan")])["losses"]
+    assert not judged([2.0, 1.9, 1.8], finite=False)["gradients"]
+    assert not judged([float("nan")] * 3)["first loss"]
+
+
+def test_an_ill_conditioned_output_is_judged_by_what_rounding_alone_does() -> None:
+    """A similarity of nearly orthogonal vectors: rounding its inputs to bf16 moves it by 10 %."""
+    similarity, off = np.array([0.29], np.float32), np.array([0.36], np.float32)
+    sensitive = Sensitivity(relative=0.1, cosine_loss=0.0)
+    assert not compare("s", off, similarity, TOLERANCES["bf16"], None, "bf16").passed
+    excused = compare("s", off, similarity, TOLERANCES["bf16"], sensitive, "bf16")
+    assert excused.passed and excused.conditioning == 0.1
+    assert not compare("s", off, similarity, TOLERANCES["fp32"], sensitive, "fp32").passed
+    assert not compare("s", -similarity, similarity, TOLERANCES["bf16"], sensitive, "bf16").passed
+
+
+def test_a_well_conditioned_output_keeps_the_table() -> None:
+    calm = Sensitivity(relative=1e-4, cosine_loss=1e-9)
+    assert widened(TOLERANCES["bf16"], "bf16", calm) == TOLERANCES["bf16"]
+    assert widened(TOLERANCES["int8"], "int8", Sensitivity(relative=0.3, cosine_loss=0.1)) == TOLERANCES["int8"]
+
+
+def test_however_sensitive_half_of_an_output_has_to_be_there() -> None:
+    wild = widened(TOLERANCES["bf16"], "bf16", Sensitivity(relative=9.0, cosine_loss=0.9))
+    assert (wild.relative, wild.cosine) == (0.5, 0.9)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import time
 
-from runner.measuring import measure
+import msgspec
+
+from domain.verdicts import judge
+from runner.measuring import circumstances_of, measure
 from runner.stopping import Method
 
 
@@ -63,3 +68,34 @@ def test_a_busy_call_uses_its_core_and_memory_is_seen() -> None:
     assert series.conditions.utilisation is not None and series.conditions.utilisation > 0.05
     assert series.conditions.other_load is not None and 0 <= series.conditions.other_load <= 1.01
     assert series.mean_memory_bytes is not None and series.mean_memory_bytes > 5_000_000
+
+
+def test_the_steady_state_has_an_index_and_the_end_a_reason() -> None:
+    series = measure(lambda: spin(0.002), lambda: None, Method(budget_s=0.4, iterations=15))
+    assert series.conditions.steady_after == len(series.warmup_ms) >= 10
+    assert series.conditions.steady_after_ms == sum(series.warmup_ms)
+    assert (series.conditions.steady, series.conditions.stopped_by) == (series.steady, "iterations")
+
+
+def test_a_process_that_was_stopped_and_continued_says_so() -> None:
+    before = signal.getsignal(signal.SIGCONT)
+    continued = iter([False, True, False, False, True] + [False] * 10_000)
+
+    def call() -> None:
+        spin(0.002)
+        if next(continued):
+            os.kill(os.getpid(), signal.SIGCONT)
+
+    series = measure(call, lambda: None, Method(budget_s=0.4, iterations=15))
+    assert series.conditions.stops == 2
+    assert signal.getsignal(signal.SIGCONT) == before
+    validity = judge(series.samples_ms, ["latency_ms"], circumstances_of(msgspec.to_builtins(series), None))
+    assert "the process was stopped and continued 2 times" in validity.reasons
+
+
+def test_a_loop_says_how_fast_the_processor_was_before_and_after() -> None:
+    series = measure(lambda: spin(0.001), lambda: None, Method(budget_s=0.2, iterations=10))
+    assert series.conditions.speed_ratio is not None and 0.3 < series.conditions.speed_ratio < 3
+    assert series.conditions.loop_lost_share is not None and 0 <= series.conditions.loop_lost_share <= 1
+    resolution = series.conditions.timer_resolution_ms
+    assert resolution is not None and 0 < resolution < 0.05

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import random
+from statistics import median
+
 import pytest
 
+from domain.statistics import series_interval
 from runner.stopping import PERCENTILE_SAMPLES, Method, is_steady, next_look, steady_window, stop_reason
 
 STILL = [10.0, 10.1, 9.9, 10.0, 10.05, 9.95, 10.0, 10.1, 9.9, 10.0]
@@ -27,7 +32,9 @@ def test_too_few_samples_are_never_steady() -> None:
     assert is_steady(STILL[:6], window=3)
 
 
-@pytest.mark.parametrize(("call_ms", "window"), [(1.0, 5), (160.0, 5), (170.0, 3), (270.0, 3), (300.0, 2), (9e3, 2)])
+@pytest.mark.parametrize(
+    ("call_ms", "window"), [(0.01, 500), (1.0, 50), (10.0, 5), (160.0, 5), (170.0, 3), (270.0, 3), (300.0, 2), (9e3, 2)]
+)
 def test_the_window_fits_in_the_time_for_warm_up(call_ms: float, window: int) -> None:
     assert steady_window(call_ms, Method(budget_s=5.0)) == window
 
@@ -73,3 +80,33 @@ def test_a_series_never_outgrows_one_event() -> None:
 
 def test_looks_thin_out() -> None:
     assert [next_look(n) for n in (1, 10, 100)] == [2, 11, 110]
+
+
+def test_a_window_has_the_time_in_which_clocks_settle_but_leaves_room_in_a_short_warm_up() -> None:
+    assert steady_window(1.0, Method(budget_s=0.2)) == 25
+
+
+def narrow(times: list[float]) -> bool:
+    low, high = series_interval(times) or (0.0, 99.0)
+    return high - low <= 0.02 * median(times)
+
+
+def test_two_looks_have_to_agree() -> None:
+    generator = random.Random(4)
+    series = [generator.gauss(10, 0.4) for _ in range(400)]
+    single = next(n for n in range(20, 400) if narrow(series[:n]))
+    ended = next(n for n in range(20, 400) if stop_reason(series[:n], 1.0, Method()) == "interval")
+    assert narrow(series[:ended]) and narrow(series[: ended - ended // 11])
+    assert ended > single and stop_reason(series[:single], 1.0, Method()) is None
+
+
+def test_samples_that_come_in_spells_need_more_of_them() -> None:
+    wave = [10 * (1 + 0.03 * math.sin(2 * math.pi * at / 100)) for at in range(400)]
+    mixed = random.Random(2).sample(wave, len(wave))
+    assert stop_reason(mixed, 1.0, Method()) == "interval"
+    assert stop_reason(wave, 1.0, Method()) is None
+
+
+def test_too_few_samples_to_see_their_dependence_never_end_a_series() -> None:
+    assert stop_reason([10.0] * 19, 2.0, Method()) is None
+    assert stop_reason([10.0] * 22, 2.0, Method()) == "interval"

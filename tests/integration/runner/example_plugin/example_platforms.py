@@ -73,6 +73,9 @@ class Saboteur(Doubling):
             held = [np.ones(2_000_000) for _ in range(40)]
             time.sleep(3600)
             del held
+        elif self._way == "slow-start":
+            # The first run and the four calls after it, as where caches and kernels are made on the way.
+            time.sleep(0.05 if self._runs <= 5 else 0.002)
         elif self._way == "exhausted":
             raise MemoryError("not enough memory: 1 TB")
         elif self._way == "missing":

@@ -1,0 +1,92 @@
+"""Loading a checkpoint into its class, and refusing one that is not that of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from domain.errors import UsageError
+from runner.quiet import quiet
+
+__all__ = ["load_checkpoint"]
+
+_NAMED = 5
+"""Tensors that an error names before it counts the rest."""
+_OPTIONAL = ("pooler",)
+"""Parts of a base model that checkpoints of its heads leave out."""
+
+
+def load_checkpoint(
+    cls: Any, folder: Path, config: Any, dtype: Any, *, trust_remote_code: bool, allow_pickle: bool
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the module with the folder's weights in `dtype`, loaded shard by shard, and notes for its reader.
+
+    Heads may differ: one that the checkpoint lacks gets random values, one that the class lacks is left out, and the
+    notes say so. Raises UsageError that names the tensors where anything else is missing, left over or of another
+    shape, and where the files cannot be read.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        with quiet():
+            module, info = cls.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                local_files_only=True,
+                trust_remote_code=trust_remote_code,
+                use_safetensors=None if allow_pickle else True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise UsageError(
+            f"the checkpoint in {folder} cannot be loaded: {str(error).splitlines()[0]}",
+            field="model",
+            remedy="Fetch it again, or measure with --weights random.",
+        ) from error
+    return module, _judged(module, info, folder)
+
+
+def _judged(module: Any, info: dict[str, Any], folder: Path) -> tuple[str, ...]:
+    missing, unexpected = set(info["missing_keys"]), set(info["unexpected_keys"])
+    wrong = []
+    if shapes := sorted(name for name, *_ in info["mismatched_keys"]):
+        wrong.append(f"of another shape: {_listed(shapes)}")
+    if lost := sorted(name for name in missing if _in_body(module, name)):
+        wrong.append(f"missing: {_listed(lost)}")
+    if extra := sorted(name for name in unexpected if _in_body(module, name)):
+        wrong.append(f"left over: {_listed(extra)}")
+    if wrong:
+        raise UsageError(
+            f"the checkpoint in {folder} does not match its config; {'; '.join(wrong)}.",
+            field="model",
+            remedy="Put the config.json beside it that it was saved with, or measure with --weights random.",
+        )
+    notes = []
+    if missing:
+        notes.append(f"Not in the checkpoint, and so with random values: {_listed(sorted(missing))}.")
+    if unexpected:
+        notes.append(f"In the checkpoint, and not in this class: {_listed(sorted(unexpected))}.")
+    return tuple(notes)
+
+
+def _in_body(module: Any, name: str) -> bool:
+    """Return whether a tensor of this name belongs to the part that every class of the family has."""
+    prefix = module.base_model_prefix
+    body = getattr(module, prefix, module) if prefix else module
+    if body is not module and not name.startswith(f"{prefix}."):
+        return False
+    name = name.removeprefix(f"{prefix}.")
+    parts = {child for child, _ in body.named_children()} | {own for own, _ in body.named_parameters(recurse=False)}
+    first = name.split(".", 1)[0]
+    # Older releases saved masks and position tables, which are computed today.
+    saved_buffer = name.rsplit(".", 1)[-1] in ("position_ids", "inv_freq", "masked_bias", "relative_position_index")
+    return first in parts and first not in _OPTIONAL and not saved_buffer
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
