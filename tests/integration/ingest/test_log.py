@@ -131,8 +131,9 @@ def test_a_subject_that_has_moved_on_refuses_the_whole_batch(database, build):
         async with EventLog(database.url) as log:
             (first,) = await log.append([of("s")], expected=Expected(subject="s", version=0))
             (second,) = await log.append([of("s")], expected=Expected(subject="s", version=first.position))
-            with pytest.raises(VersionConflict, match=str(second.position)):
+            with pytest.raises(VersionConflict, match=str(second.position)) as moved:
                 await log.append([of("s"), of("t")], expected=Expected(subject="s", version=first.position))
+            assert moved.value.version == second.position
             with pytest.raises(VersionConflict):
                 await log.append([of("s")], expected=Expected(subject="s", version=0))
             assert [event.position for event in await log.read()] == [first.position, second.position]
@@ -296,16 +297,17 @@ def test_a_full_coalescer_refuses_and_a_failing_log_fails_every_waiting_caller(b
     release = asyncio.Event
 
     async def run():
-        gate = release()
+        gate, writing = release(), release()
 
         async def away(events):
+            writing.set()
             await gate.wait()
             raise ServiceUnavailable("gone")
 
         coalescer = Coalescer(away, bound=2, largest=1)
         coalescer.start()
         first = asyncio.create_task(coalescer.append(decoded(build.measurement())))
-        while coalescer._queue.qsize() or not first.get_coro().cr_await:  # until the first is being written
+        while not writing.is_set():
             await asyncio.sleep(0)
         others = [asyncio.create_task(coalescer.append(decoded(build.measurement()))) for _ in range(3)]
         await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
