@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -82,6 +82,9 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
 """The types we know and the structure of their data."""
 
 EVENT_LIMIT_BYTES = 256 * 1024
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(2262, 1, 1, tzinfo=UTC)
+"""Bounds of `time`: what every store and every frame of data can hold, nanoseconds included."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
@@ -213,6 +216,12 @@ def _envelope(event: dict[str, Any]) -> Event:
             "not a UUID in its lower-case form with hyphens.",
             field="id",
             remedy="Use a UUID, version 7 for new events.",
+        )
+    if envelope.time is not None and not EARLIEST <= envelope.time < LATEST:
+        raise InvalidEvent(
+            f"{envelope.time.isoformat()} is not between 1970 and 2261.",
+            field="time",
+            remedy="Send the moment at which it happened, or leave it out where that is not known.",
         )
     if envelope.datacontenttype not in (None, "application/json"):
         raise InvalidEvent(

@@ -44,15 +44,15 @@ def _members_of(value: Any) -> int:
 
 def _require_single_members(text: bytes) -> None:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidEvent(
-                "an object names this member twice, and readers differ in which one counts.",
-                field=twice[:60] or "$",
-                remedy="Send each member once.",
-            )
+        found: dict[str, Any] = {}
+        for name, item in pairs:
+            if name in found:
+                raise InvalidEvent(
+                    "an object names this member twice, and readers differ in which one counts.",
+                    field=name[:60] or "$",
+                    remedy="Send each member once.",
+                )
+            found[name] = item
         return found
 
     json.loads(text, object_pairs_hook=once)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
+from domain.canonical import digest as canonical_digest
 from domain.errors import ServiceUnavailable
 from ingest import migrate
 from ingest.postgres import EmbeddedServer, open_database
@@ -115,6 +117,32 @@ def test_a_downgrade_takes_the_log_away_and_an_upgrade_brings_it_back(database):
     assert migrate.downgrade(database.url, "base") == "base"
     assert migrate.revision(database.url) is None
     assert migrate.upgrade(database.url) == migrate.head()
+
+
+def test_each_version_of_the_schema_has_the_digests_that_it_compares_by(database, append, build):
+    event = build.measurement()
+    append([event])
+
+    def stored():
+        with psycopg.connect(database.url) as connection:
+            ((text, kept),) = connection.execute("SELECT body, digest FROM event").fetchall()
+        return text.encode(), kept.hex()
+
+    text, kept = stored()
+    assert kept == hashlib.sha256(text).hexdigest()
+    assert migrate.downgrade(database.url, "0001") == "0001"
+    assert stored() == (text, canonical_digest(event).removeprefix("sha256:"))
+    assert migrate.upgrade(database.url) == migrate.head()
+    assert stored() == (text, kept)
+
+
+def test_a_downgrade_keeps_what_it_would_lose(database, append, build):
+    append([build.measurement()])
+    with psycopg.connect(database.url) as connection:
+        connection.execute("UPDATE event SET body = NULL")
+    with pytest.raises(sa.exc.IntegrityError):
+        migrate.downgrade(database.url, "0001")
+    assert migrate.revision(database.url) == migrate.head()
 
 
 def test_a_server_that_is_away_is_service_unavailable():

@@ -48,6 +48,10 @@ def test_golden_events_pass_without_warnings(name: str) -> None:
         ("source", ..., "source"),
         ("type", "", "type"),
         ("time", "2026-11-20T14:05:00", "time"),
+        ("time", "0001-01-01T00:00:00+14:00", "time"),
+        ("time", "9999-12-31T23:59:59-14:00", "time"),
+        ("time", "1969-12-31T23:59:59+00:00", "time"),
+        ("time", "2262-01-01T00:00:00+00:00", "time"),
         ("datacontenttype", "text/plain", "datacontenttype"),
         ("data_base64", "AAAA", "data_base64"),
         ("Upper", 1, "Upper"),
@@ -146,6 +150,14 @@ def test_what_two_readers_would_read_in_two_ways_is_refused(raw: str, field: str
         decode_event(text)
     assert caught.value.field == field
     assert caught.value.remedy
+
+
+def test_a_member_that_is_there_twice_among_thousands_is_found_in_one_pass() -> None:
+    members = ",".join(f'"{number:x}":0' for number in range(20_000))
+    event = f'{{"specversion":"1.0","id":"{uuid7()}","source":"x","type":"y","data":{{{members},"4e1f":1}}}}'
+    with pytest.raises(InvalidEvent) as caught:
+        decode_event(event)
+    assert caught.value.field == "4e1f"
 
 
 def test_quotes_colons_and_backslashes_in_strings_are_no_members() -> None:
