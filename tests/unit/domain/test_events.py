@@ -152,6 +152,17 @@ def test_what_two_readers_would_read_in_two_ways_is_refused(raw: str, field: str
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize(("levels", "passes"), [(61, True), (62, False), (900, False)])
+def test_an_event_is_sixty_four_levels_deep_at_the_most(levels: int, passes: bool) -> None:
+    deep = "[" * levels + "1" + "]" * levels
+    event = f'{{"specversion":"1.0","id":"{uuid7()}","source":"x","type":"y","data":{{"deep":{deep}}}}}'
+    if passes:
+        assert decode_event(event).type == "y"
+        return
+    with pytest.raises(InvalidEvent, match="64 deep"):
+        decode_event(event)
+
+
 def test_a_member_that_is_there_twice_among_thousands_is_found_in_one_pass() -> None:
     members = ",".join(f'"{number:x}":0' for number in range(20_000))
     event = f'{{"specversion":"1.0","id":"{uuid7()}","source":"x","type":"y","data":{{{members},"4e1f":1}}}}'
