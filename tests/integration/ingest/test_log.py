@@ -342,6 +342,23 @@ def test_the_coalescer_is_bounded_in_bytes(build):
     asyncio.run(run())
 
 
+def test_a_postgres_that_stands_still_is_given_up_in_time_and_taken_again_when_it_goes_on(database, build):
+    """Another session holds the table: every statement waits, as with a server that is halted."""
+
+    async def run():
+        async with EventLog(database.url, deadline_s=0.5, connections=2) as log:
+            with psycopg.connect(database.url) as holder:
+                holder.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+                with pytest.raises(ServiceUnavailable, match="does not answer"):
+                    await log.append([decoded(build.measurement())])
+                with pytest.raises(ServiceUnavailable, match="does not answer"):
+                    await log.read()
+            (answer,) = await log.append([decoded(build.measurement())])
+            assert [event.position for event in await log.read()] == [answer.position]
+
+    asyncio.run(run())
+
+
 def test_artifacts_are_kept_once_and_refused_when_their_bytes_changed(database):
     store = ArtifactStore(database.url)
     digest = store.put(b"trees", {"rows": 3}, "predictor")
