@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from domain.errors import InvalidEvent, MalformedBody, PayloadTooLarge
+from domain import events
+from domain.canonical import drop_nulls
+from domain.errors import AssayError, InvalidEvent, MalformedBody, PayloadTooLarge
 from domain.events import DATA_TYPES, MEASUREMENT_RECORDED, decode_event, encode_event, new_event, uuid7
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -176,6 +178,53 @@ def test_quotes_colons_and_backslashes_in_strings_are_no_members() -> None:
     event = {"specversion": "1.0", "id": uuid7(), "source": "x", "type": "com.example.thing", "data": data}
     assert decode_event(json.dumps(event)).event == event
     assert decode_event(json.dumps(event, indent=1, separators=(" , ", " : "))).event == event
+
+
+def as_written(event: dict[str, object]) -> bytes:
+    """Return the text as a runner writes it: the shortest spelling, without nulls."""
+    return encode_event(drop_nulls(event))
+
+
+QUICK = as_written(MEASUREMENT)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"batch_size":8', b'"batch_size":0'),
+        (b'"batch_size":8', b'"batch_size":"8"'),
+        (b'"p50":1.2,', b'"p50":9.2,'),
+        (b'"specversion":"1.0"', b'"specversion":"1.1"'),
+        (b'"origin":"measured"', b'"origin":"MEASURED"'),
+        (b"T14:05:00", b"T14:75:00"),
+        (b'"2026-11-20', b'"1926-11-20'),
+        (b'"mode":"inference"', b'"mode":"inference","mode":"training"'),
+        (b'"n":61', b'"m":61'),
+        (b'"threads":2', b'"threads":9007199254740993'),
+        (b'"id":"0198c0de-', b'"id":"0198C0DE-'),
+        (b'"google-bert/bert-base-uncased"', b'"google-bert bert-base-uncased"'),
+    ],
+)
+def test_the_quick_way_judges_as_the_long_way(old: bytes, new: bytes) -> None:
+    assert old in QUICK
+    text = QUICK.replace(old, new, 1)
+    judged = []
+    for spelling in (text, text + b" "):
+        try:
+            decoded = decode_event(spelling)
+        except AssayError as error:
+            judged.append((type(error), error.field, error.detail))
+        else:
+            judged.append((decoded.data, decoded.time, decoded.warnings))
+    assert judged[0] == judged[1]
+
+
+def test_both_ways_give_the_same_event() -> None:
+    assert events._as_written(QUICK) is not None
+    assert events._as_written(QUICK + b"\n") is None
+    quick, long = decode_event(QUICK), decode_event(QUICK + b"\n")
+    for name in ("id", "type", "source", "subject", "time", "data", "warnings", "event"):
+        assert getattr(quick, name) == getattr(long, name)
 
 
 def test_a_new_event_is_version_7_and_passes() -> None:
