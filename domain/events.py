@@ -141,11 +141,12 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject: Text | None = None
     time: str | None = None
     datacontenttype: str | None = None
+    data: Any = None
 
 
 _TYPE = msgspec.json.Decoder(_Typed)
 _MOMENT = Annotated[datetime, msgspec.Meta(tz=True)]
-_PLAIN = {
+_PLAIN: dict[str, msgspec.json.Decoder[_Written]] = {
     name: msgspec.json.Decoder(
         msgspec.defstruct("Plain", [("data", DATA_TYPES[name], None)], bases=(_Written,), frozen=True, kw_only=True)
     )
