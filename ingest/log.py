@@ -16,7 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from domain.errors import Expired, ServiceUnavailable, TooBusy
+from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
 from domain.events import Decoded
 from ingest.append import Appended, Expected, append_batch
 from ingest.artifacts import Artifact, ArtifactStore
@@ -204,8 +204,15 @@ class EventLog:
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
         try:
             async with self._pool.connection() as connection:
-                with _deadline(connection, self._deadline_s):
-                    yield connection
+                try:
+                    with _deadline(connection, self._deadline_s):
+                        yield connection
+                except AssayError:
+                    raise
+                except BaseException:
+                    # Cancelled or cut off in the middle of a pipeline it may stay in that mode; no other may get it.
+                    await connection.close()
+                    raise
         except TooManyRequests as error:
             raise TooBusy("too many requests wait for Postgres.", remedy="Retry after a second.") from error
         except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -359,6 +359,23 @@ def test_a_postgres_that_stands_still_is_given_up_in_time_and_taken_again_when_i
     asyncio.run(run())
 
 
+def test_a_connection_that_was_cancelled_in_its_work_is_not_used_again(database, build):
+    """One connection; each append is cancelled at another moment, and the next one must still work."""
+
+    async def run():
+        async with EventLog(database.url, connections=1) as log:
+            for turns in range(60):
+                task = asyncio.create_task(log.append([decoded(build.measurement())]))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                (answer,) = await log.append([decoded(build.measurement())])
+                assert answer.status == "accepted"
+
+    asyncio.run(run())
+
+
 def test_artifacts_are_kept_once_and_refused_when_their_bytes_changed(database):
     store = ArtifactStore(database.url)
     digest = store.put(b"trees", {"rows": 3}, "predictor")
