@@ -38,9 +38,12 @@ VERBS: dict[str, str] = {
     "retract": "sending",
     "status": "operating",
     "rebuild": "operating",
-    "doctor": "operating",
-    "db": "operating",
-    "token": "operating",
+    "doctor": "doctor",
+    "db": "database",
+    "token": "tokens",
+    "archive": "archive",
+    "samples": "archive",
+    "export": "exporting",
 }
 """Verb → the module of this package that holds it."""
 
@@ -48,7 +51,8 @@ HELP = {
     "Ask": ["recommend", "predict", "compare", "matrix", "trends", "query"],
     "Measure": ["detect", "bench", "verify", "post", "import", "retract"],
     "Learn": ["train", "evaluate", "hardware", "model"],
-    "Serve and operate": ["demo", "up", "serve", "status", "doctor", "rebuild", "db", "token"],
+    "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token"],
+    "Keep": ["db", "archive", "samples", "export"],
 }
 
 

@@ -78,10 +78,25 @@ def test_a_killed_server_recovers_and_a_pid_file_of_another_process_is_not_belie
             connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
         os.kill(database.server.pid, signal.SIGKILL)
     pid_file = home / "postgres" / "postmaster.pid"
-    lines = pid_file.read_text().splitlines()
-    pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
-    with open_database(home) as database, psycopg.connect(database.url) as connection:
-        assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+    (socket_lock,) = Path(pid_file.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")
+    # Of the same user, and no ancestor: such a process Postgres takes for the one that holds the lock.
+    with open_database(home / "another") as another:
+        for file in (pid_file, socket_lock):
+            lines = file.read_text().splitlines()
+            file.write_text("\n".join([str(another.server.pid), *lines[1:]]) + "\n")
+        with open_database(home) as database, psycopg.connect(database.url) as connection:
+            assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+
+
+def test_a_server_that_died_is_started_again_by_who_used_it_and_stopped_by_the_last(home):
+    server = EmbeddedServer(home / "postgres")
+    server.start()
+    os.kill(server.pid, signal.SIGKILL)
+    with psycopg.connect(server.start()) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    pid = server.pid
+    assert server.stop()
+    assert not alive(pid)
 
 
 def test_a_home_with_a_long_path_works(home):
