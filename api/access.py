@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from api.settings import Settings
+from api.logs import CURRENT
+from api.rates import limits
+from api.settings import DEFAULT_RATE, Settings
 from api.tokens import Token, TokenStore, sha256
-from domain.errors import Forbidden, Unauthenticated, UsageError
+from domain.errors import Forbidden, ServiceUnavailable, Unauthenticated, UsageError
 
-__all__ = ["OPEN", "Access", "guard", "require_tokens"]
+__all__ = ["OPEN", "Access", "address_of", "guard", "require_tokens"]
 
+_LOG = logging.getLogger(__name__)
 REFRESH_S = 5.0
-"""A revocation is effective within this time, on every worker."""
+"""A revocation is effective within this time, on every worker that reaches Postgres."""
+STALE_S = 30.0
+"""And within this time on every other."""
+UNKNOWN_REFRESH_S = 0.5
+"""Unknown secrets make a worker read the table at most so often."""
 OPEN = "open"
 """Scope of the routes that need no token."""
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -39,32 +50,53 @@ def require_tokens(settings: Settings, store: TokenStore) -> None:
 
 
 class Access:
-    """Recognises tokens; the table is read again every few seconds, so no request waits for Postgres."""
+    """Recognises tokens by what was last read of the table; no request waits for Postgres to be let in.
+
+    An async context manager, which reads the table every REFRESH_S. A secret that is not known yet makes it read at
+    once, so that a new token works at once. What is older than STALE_S lets nobody in: a revocation may be in it.
+    """
 
     def __init__(self, settings: Settings, store: TokenStore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
+        self._loopback = settings.loopback
         self._store = store
         self._clock = clock
         self._known: dict[bytes, Token] = {}
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._buckets = limits(settings.rate) if settings.rate is not None else None
+        self._buckets_with_tokens = self._buckets if settings.rate is not None else limits(DEFAULT_RATE)
 
-    async def check(self, connection: Connection, scope: str) -> Token | None:
+    async def __aenter__(self) -> Access:
+        await self.refresh()
+        self._task = asyncio.create_task(self._follow(), name="tokens")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def check(self, headers: Mapping[bytes, bytes], scope: str) -> Token | None:
         """Return the token that allows the scope, or None where the door is open; else raise an AccessError."""
         if scope == OPEN:
             return None
-        known = await self._tokens()
-        if not known and self.settings.loopback:
-            self._require_local(connection)
+        if self._read_at is None:
+            await self.refresh()
+        if not self._known and self._loopback:
+            self._require_local(headers)
             return None
-        scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
-        token = known.get(sha256(secret.strip())) if scheme.lower() == "bearer" else None
-        if token is None or not token.valid(datetime.now(UTC)):
-            raise Unauthenticated(
-                "a token is needed." if not secret else "the token is unknown, expired or revoked.",
+        if self._age_s() > STALE_S:
+            raise ServiceUnavailable(
+                f"the tokens were last read {self._age_s():.0f} s ago: a revocation may have been missed.",
                 field="Authorization",
-                remedy="Send Authorization: Bearer …, or set ASSAY_TOKEN; `assay token create` makes one.",
+                remedy="Retry when Postgres answers again; /health/ready says so.",
             )
+        token = await self._token(headers.get(b"authorization", b""))
         if not token.allows(scope):
             raise Forbidden(
                 f"the token {token.prefix}… has not the scope {scope}.",
@@ -73,29 +105,72 @@ class Access:
             )
         return token
 
-    async def _tokens(self) -> dict[bytes, Token]:
-        if self._read_at is None or self._clock() - self._read_at > REFRESH_S:
-            async with self._reading:
-                if self._read_at is None or self._clock() - self._read_at > REFRESH_S:
-                    self._known = await asyncio.to_thread(self._store.known)
-                    self._read_at = self._clock()
-        return self._known
+    def admit(self, token: Token | None, address: str) -> list[tuple[bytes, bytes]]:
+        """Count a request against its asker's rate and return the headers that say what is left; or RateLimited."""
+        buckets = self._buckets_with_tokens if self._known else self._buckets
+        if buckets is None:
+            return []
+        requests = buckets[0]
+        return requests.headers(requests.take(token.id if token is not None else address))
 
-    def _require_local(self, connection: Connection) -> None:
+    def admit_events(self, token: Token | None, address: str, events: int) -> None:
+        """Count the events of a body against its sender's rate; RateLimited where that is used up."""
+        buckets = self._buckets_with_tokens if self._known else self._buckets
+        if buckets is not None:
+            buckets[1].take(token.id if token is not None else address, events)
+
+    async def refresh(self) -> None:
+        """Read the table now."""
+        async with self._reading:
+            self._known = await asyncio.to_thread(self._store.known)
+            self._read_at = self._clock()
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            try:
+                await self.refresh()
+            except ServiceUnavailable as error:
+                _LOG.warning("the tokens cannot be read: %s", error.detail)
+
+    def _age_s(self) -> float:
+        return math.inf if self._read_at is None else self._clock() - self._read_at
+
+    async def _token(self, authorization: bytes) -> Token:
+        scheme, _, secret = authorization.partition(b" ")
+        secret = secret.strip()
+        token = None
+        if scheme.lower() == b"bearer" and secret:
+            digest = sha256(secret)
+            token = self._known.get(digest)
+            if token is None and self._age_s() > UNKNOWN_REFRESH_S:
+                await self.refresh()
+                token = self._known.get(digest)
+        if token is None or not token.valid(datetime.now(UTC)):
+            raise Unauthenticated(
+                "a token is needed." if not secret else "the token is unknown, expired or revoked.",
+                field="Authorization",
+                remedy="Send Authorization: Bearer …, or set ASSAY_TOKEN; `assay token create` makes one.",
+            )
+        return token
+
+    def _require_local(self, headers: Mapping[bytes, bytes]) -> None:
         """Refuse what a web page in a browser on this machine could send under another name (DNS rebinding)."""
-        allowed = _LOCAL | {self.settings.host}
-        for header in ("host", "origin"):
-            value = connection.headers.get(header)
-            if value is None or (header == "origin" and value == "null"):
+        for name in (b"host", b"origin"):
+            value = headers.get(name)
+            if value is None or (name == b"origin" and value == b"null"):
                 continue
-            if _hostname(value if header == "origin" else f"//{value}") not in allowed:
+            text = value.decode("latin-1")
+            host = _hostname(text if name == b"origin" else f"//{text}")
+            if host not in _LOCAL and host != self.settings.host:
                 raise Forbidden(
-                    f"{value[:80]!r} is not a name of this machine.",
-                    field=header.capitalize(),
+                    f"{text[:80]!r} is not a name of this machine.",
+                    field=name.decode().capitalize(),
                     remedy="Use http://127.0.0.1 or localhost, or make a token and send it.",
                 )
 
 
+@functools.lru_cache(1024)
 def _hostname(address: str) -> str | None:
     try:
         return urlsplit(address).hostname
@@ -103,7 +178,21 @@ def _hostname(address: str) -> str | None:
         return None
 
 
+def address_of(client: Any) -> str:
+    """Return the address that a connection comes from."""
+    return str(client[0]) if client else "?"
+
+
 async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Litestar guard: check the scope in the route's `opt`, `read` where it says none."""
+    """Litestar guard: check the scope in the route's `opt`, `read` where it says none, and the asker's rate."""
     access: Access = connection.app.state.parts.access
-    connection.state.token = await access.check(connection, handler.opt.get("scope", "read"))
+    scope = handler.opt.get("scope", "read")
+    token = await access.check(dict(connection.scope["headers"]), scope)
+    connection.state.token = token
+    asked = CURRENT.get()
+    if asked is not None:
+        asked.token = token
+    if scope != OPEN:
+        left = access.admit(token, address_of(connection.scope.get("client")))
+        if asked is not None:
+            asked.extra += left

@@ -13,9 +13,11 @@ from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, JSONBody
 
 from api import child
+from api.audit import SOURCE, operation
 from api.formats import JSON, etag, fresh
+from api.operations import actor
+from api.paging import AsOf, MinPosition
 from api.parts import Parts
-from api.rows import AsOf, MinPosition
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound, PartMissing, TooBusy
 from domain.events import PREDICTOR_TRAINED, RECOMMENDATION_ISSUED, decode_event, encode_event, new_event
@@ -24,8 +26,6 @@ from predictor.question import PredictQuestion, Question
 
 __all__ = ["Evaluation", "router"]
 
-SOURCE = "urn:assay:service"
-"""Source of the events that the service itself appends."""
 TRAINING_S = 3000.0
 Json = dict[str, Any]
 
@@ -84,8 +84,7 @@ async def _record(parts: Parts, answer: Json) -> None:
         # A digest in the clothes of a UUID: version 8 is for just that.
         id=f"{identity[:8]}-{identity[8:12]}-8{identity[13:16]}-8{identity[17:20]}-{identity[20:32]}",
     )
-    await parts.log.append([decode_event(encode_event(event))])
-    parts.appended()
+    await parts.append([decode_event(encode_event(event))])
 
 
 @get("/v1/recommendations/{recommendation_id:str}", summary="An answer that was recorded")
@@ -136,7 +135,7 @@ async def predictor(
     return _document(told, {"ETag": tag})
 
 
-@post("/v1/predictor/train", opt={"scope": "admin"}, status_code=200, summary="Train on what the log holds")
+@post("/v1/predictor/train", opt={"scope": "jobs"}, status_code=200, summary="Train on what the log holds")
 async def train(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Train in a child process, keep the artifact, record it as an event, and return digest, position and card."""
     parts = _parts(request)
@@ -148,13 +147,13 @@ async def train(request: Request[Any, Any, Any]) -> Response[bytes]:
     digest = await asyncio.to_thread(parts.artifacts.put, content, data["card"], ARTIFACT_KIND)
     recorded_at = await parts.log.recorded_at(data["position"])
     event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SOURCE, time=recorded_at)
-    (answer,) = await parts.log.append([decode_event(encode_event(event))])
-    parts.appended()
+    told = operation("predictor.trained", actor(request), digest, {"position": data["position"]})
+    answer, _ = await parts.append([decode_event(encode_event(event)), told])
     await parts.reach(answer.position)
     return _document({**data, "digest": digest, "event_id": event["id"], "event_position": answer.position})
 
 
-@post("/v1/predictor/evaluate", status_code=200, summary="Scores on held-out rows")
+@post("/v1/predictor/evaluate", opt={"scope": "jobs"}, status_code=200, summary="Scores on held-out rows")
 async def evaluate(request: Request[Any, Any, Any], data: JSONBody[Evaluation]) -> Response[bytes]:
     """Score the method on held-out groups of the log, in a child process."""
     parts = _parts(request)

@@ -2,46 +2,133 @@
 
 from __future__ import annotations
 
-import logging
+import time
 
-from litestar import Litestar
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
+from litestar import Litestar, Router
+from litestar.enums import ScopeType
+from litestar.routes import HTTPRoute
+from litestar.types import (
+    HTTPScope,
+    LifeSpanReceive,
+    LifeSpanScope,
+    LifeSpanSend,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 
-from api import answers, comparisons, events, health, query, rows
-from api.access import guard
-from api.parts import opened
+from api import events, health, operations
+from api.access import address_of, guard
+from api.append import append_events
+from api.body import timely
+from api.contract import openapi
+from api.logs import CURRENT, Asked, request_id
+from api.parts import Parts, opened
 from api.problems import EXCEPTION_HANDLERS
 from api.settings import Settings
 
-__all__ = ["create_app", "end_streams"]
+__all__ = ["Service", "create_app", "end_streams"]
 
-VERSION = "0.1.0"
 QUESTION_LIMIT_BYTES = 256 * 1024
 """Of every body but that of `POST /v1/events`, which has limits of its own."""
+APPEND = "/v1/events"
 
 
-def create_app(settings: Settings | None = None) -> Litestar:
+class Service(Litestar):
+    """Litestar, with an id, a line in the log and a place in the metrics for every request."""
+
+    async def __call__(
+        self, scope: Scope | LifeSpanScope, receive: Receive | LifeSpanReceive, send: Send | LifeSpanSend
+    ) -> None:
+        """Answer one request, or live through the application's life."""
+        if scope["type"] != ScopeType.HTTP:
+            await super().__call__(scope, receive, send)
+            return
+        await self._answered(scope, receive, send)  # type: ignore[arg-type]
+
+    async def _answered(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        method, path = scope["method"], scope["path"]
+        sent = dict(scope["headers"])
+        asked = Asked(request_id(sent.get(b"x-request-id")), method, path)
+        current = CURRENT.set(asked)
+        parts: Parts = self.state.parts
+        try:
+            if path == APPEND and method == "POST":
+                asked.route = APPEND
+                await _append(scope, sent, receive, send, parts, asked)
+            else:
+
+                async def marked(message: Message) -> None:
+                    if message["type"] == "http.response.start":
+                        asked.status = message["status"]
+                        added = [(b"x-request-id", asked.id.encode()), *asked.extra]
+                        if asked.status == 405 or method == "OPTIONS":
+                            added.append((b"allow", self._allowed(path)))
+                        message["headers"] = [
+                            *((name, value) for name, value in message["headers"] if name.lower() != b"allow"), *added,
+                        ]  # fmt: skip
+                    await send(message)
+
+                await super().__call__(scope, timely(receive, parts.settings.body_deadline_s), marked)
+                asked.route = scope.get("path_template")
+        finally:
+            duration_s = time.perf_counter() - asked.begun
+            parts.metrics.answered(asked, duration_s)
+            if parts.access_log.enabled:
+                parts.access_log.add(asked, address_of(scope.get("client")), duration_s)
+            CURRENT.reset(current)
+
+    def _allowed(self, path: str) -> bytes:
+        """Return the methods of a path; Litestar names only those of the handler that it met last."""
+        trimmed = path.rstrip("/") or "/"
+        found = {
+            method
+            for route in self.routes
+            if isinstance(route, HTTPRoute) and _fits(route.path_format, trimmed)
+            for method in route.methods
+        }
+        return ", ".join(sorted(found)).encode()
+
+
+def _fits(template: str, path: str) -> bool:
+    """Whether a path has the form of a template; only the last part of ours may be a name, of any depth."""
+    head, brace, _ = template.partition("{")
+    return path.startswith(head) and len(path) > len(head) if brace else path == template
+
+
+async def _append(
+    scope: HTTPScope, sent: dict[bytes, bytes], receive: Receive, send: Send, parts: Parts, asked: Asked
+) -> None:
+    answer = await append_events(scope, sent, receive, parts)
+    asked.status = answer.status
+    headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
+    headers += [
+        (b"content-length", str(len(answer.content)).encode()), (b"x-request-id", asked.id.encode()), *asked.extra,
+    ]  # fmt: skip
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.content, "more_body": False})
+
+
+def create_app(settings: Settings | None = None) -> Service:
     """Return the service set up by `settings`, or by the environment; its parts open when the server starts it."""
     chosen = settings or Settings.from_environment()
-    tables = [rows.router, comparisons.router, query.router, answers.router] if chosen.projects else []
-    logging.getLogger("litestar").setLevel(logging.WARNING)
-    return Litestar(
-        [events.router, health.router, *tables],
+    return Service(
+        [events.router, health.router, operations.router, *(_of_tables() if chosen.projects else [])],
         lifespan=[lambda app: opened(app, chosen)],
         guards=[guard],
         exception_handlers=EXCEPTION_HANDLERS,
         request_max_body_size=QUESTION_LIMIT_BYTES,
         logging_config=None,
-        openapi_config=OpenAPIConfig(
-            title="Assay",
-            version=VERSION,
-            description="Which hardware should run this model? Measured where we measured, predicted where we did not.",
-            path="/schema",
-            render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"])],
-            use_handler_docstrings=True,
-        ),
+        openapi_config=openapi(),
     )
+
+
+def _of_tables() -> list[Router]:
+    """Return the routes that need tables; a process that only takes events never loads what they rest on."""
+    from api import answers, comparisons, projected, query, rows
+
+    return [rows.router, comparisons.router, projected.router, query.router, answers.router]
 
 
 async def end_streams(app: Litestar) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import zlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import msgspec
 import zstandard
-from litestar import Request
+from litestar.types import Receive
 
-from api.problems import UnsupportedMedia
+from api.logs import header
+from api.problems import BodyTooSlow, UnsupportedMedia
+from api.room import Held
 from domain.errors import MalformedBody, PayloadTooLarge
 
-__all__ = ["BODY_LIMIT_BYTES", "EVENTS_LIMIT", "Body", "read_body", "split", "unpacked"]
+__all__ = ["BODY_LIMIT_BYTES", "EVENTS_LIMIT", "Body", "announced_bytes", "read_body", "split", "timely", "unpacked"]
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
 EVENTS_LIMIT = 5000
@@ -35,31 +38,81 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     single: bool
 
 
-async def read_body(request: Request[Any, Any, Any]) -> bytes:
-    """Return the unpacked body; raise PayloadTooLarge, UnsupportedMedia or MalformedBody.
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes], held: Held, deadline_s: float) -> bytes:
+    """Return the unpacked body; raise PayloadTooLarge, UnsupportedMedia, MalformedBody, BodyTooSlow or TooBusy.
 
     What comes after the limit is thrown away as it arrives, so that the sender gets to read the answer.
     """
-    announced = request.headers.get("content-length", "")
-    taken = bytearray()
+    try:
+        async with asyncio.timeout(deadline_s):
+            taken = await _received(receive, headers, held)
+    except TimeoutError as error:
+        raise _too_slow(deadline_s) from error
+    encoding = header(headers, b"content-encoding").strip().lower()
+    if encoding in ("", "identity"):
+        return taken
+    # In a thread: unpacking 16 MB would hold up everybody else.
+    plain = await asyncio.to_thread(unpacked, taken, encoding)
+    held.reach(len(plain))
+    return plain
+
+
+async def _received(receive: Receive, headers: Mapping[bytes, bytes], held: Held) -> bytes:
+    announced = announced_bytes(headers)
+    chunks: list[bytes] = []
     size = 0
-    refused = announced.isdecimal() and int(announced) > BODY_LIMIT_BYTES
-    async for chunk in request.stream():
+    refused = announced > BODY_LIMIT_BYTES
+    more = True
+    while more:
+        message: dict[str, Any] = cast("dict[str, Any]", await receive())
+        if message["type"] == "http.disconnect":
+            raise MalformedBody("the sender left.", field="$", remedy="Send it again.")
+        chunk = message.get("body", b"")
+        more = message.get("more_body", False)
         size += len(chunk)
         if size > BODY_LIMIT_BYTES:
             refused = True
-            taken.clear()
+            chunks.clear()
         if size > _DRAINED_BYTES:
             break
         if not refused:
-            taken += chunk
+            held.reach(size)
+            chunks.append(chunk)
     if refused:
         raise PayloadTooLarge(f"the body is over {BODY_LIMIT_BYTES:,} bytes.", field="$", remedy=_TOO_LARGE)
-    encoding = request.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        return bytes(taken)
-    # In a thread: unpacking 16 MB would hold up everybody else.
-    return await asyncio.to_thread(unpacked, bytes(taken), encoding)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def timely(receive: Receive, deadline_s: float) -> Receive:
+    """Return a `receive` that raises BodyTooSlow where the body is not there in time; what comes after it may take long."""
+    until = asyncio.get_running_loop().time() + deadline_s
+    whole = False
+
+    async def received() -> Any:
+        nonlocal whole
+        if whole:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(until):
+                message = cast("dict[str, Any]", await receive())
+        except TimeoutError as error:
+            raise _too_slow(deadline_s) from error
+        whole = not message.get("more_body", False)
+        return message
+
+    return received
+
+
+def _too_slow(deadline_s: float) -> BodyTooSlow:
+    return BodyTooSlow(
+        f"the body was not there after {deadline_s:g} s.", field="$", remedy="Send it in one go, or in parts."
+    )
+
+
+def announced_bytes(headers: Mapping[bytes, bytes]) -> int:
+    """Return how long the body says it is; 0 where it does not say."""
+    announced = headers.get(b"content-length", b"")
+    return int(announced) if announced.isdigit() else 0
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from litestar import Request, Response, Router, get
-from litestar.params import FromQuery, QueryParameter
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
 
-from api.catalogued import hardware_rows, model_rows
-from api.rows import AsOf, MinPosition, Text, at_position
+from api.paging import DEPENDENCIES, At, Row, Text, told
 from domain import hardware as hardware_catalogue
 from domain import models as model_catalogue
 from domain.errors import UnknownHardware, UnknownModel, UsageError
@@ -28,8 +28,17 @@ _PARTS = (
     "mode", "scenario", "batch_size", "sequence_length", "image_size", "runtime", "runtime_version", "compiled",
     "layout", "threads", "weights", "environment",
 )  # fmt: skip
-Batch = Annotated[int | None, QueryParameter(ge=1)]
-Row = dict[str, Any]
+_COLUMNS = (
+    "batch_size", "compiled", "configuration", "energy_j", "environment_fingerprint", "event_id", "fallback_share",
+    "hardware_count", "hardware_id", "hardware_kind", "image_size", "latency_mean_ci95_high_ms",
+    "latency_mean_ci95_low_ms", "latency_mean_ms", "latency_n", "latency_p50_ci95_high_ms", "latency_p50_ci95_low_ms",
+    "latency_p50_ms", "layout", "mode", "model_id", "origin", "peak_memory_bytes", "platform", "platform_asked",
+    "position", "precision", "precision_asked", "run_id", "runtime_name", "runtime_version", "scenario",
+    "sequence_length", "threads", "throughput_per_s", "time", "verdict", "weights",
+)  # fmt: skip
+"""What `compared_row` reads: reading the other sixty columns would be most of the time."""
+Batch = Annotated[int | None, QueryParameter(ge=1, le=2**31 - 1)]
+Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
 
 
 def compared_row(row: Mapping[str, Any]) -> Row:
@@ -114,14 +123,14 @@ def _differences(rows: Iterable[Row]) -> dict[str, Any]:
 
 def _require_model(tables: Tables, name: str) -> str:
     resolved = tables.resolve_model(name)
-    if model_catalogue.find(resolved) is None and not any(row["id"] == resolved for row in model_rows(tables)):
+    if model_catalogue.find(resolved) is None and not tables.knows("model", resolved):
         raise UnknownModel(name, model_catalogue.nearest(name), field="model")
     return resolved
 
 
 def _require_hardware(tables: Tables, name: str) -> str:
     resolved = tables.resolve_hardware(name)
-    if not any(row["id"] == resolved for row in hardware_rows(tables)):
+    if resolved not in hardware_catalogue.catalogue() and not tables.knows("hardware", resolved):
         raise UnknownHardware(name, hardware_catalogue.nearest(name), field="hardware")
     return resolved
 
@@ -129,14 +138,13 @@ def _require_hardware(tables: Tables, name: str) -> str:
 @get("/v1/comparisons/hardware", summary="One model on different hardware")
 async def on_hardware(
     request: Request[Any, Any, Any],
-    model: FromQuery[str],
+    at: NamedDependency[At],
+    model: Name,
     mode: Text = None,
     hardware: Text = None,
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
-    as_of: AsOf = None,
-    min_position: MinPosition = None,
 ) -> Response[bytes]:
     """Return the best measurement of each configuration of a model, fastest an item first.
 
@@ -152,19 +160,18 @@ async def on_hardware(
         )  # fmt: skip
         return _marked(rows, ("hardware", "platform", "precision")), {"model": name, **_differences(rows)}
 
-    return await at_position(request, as_of, min_position, answer, key="rows")
+    return await told(request, at, answer, key="rows")
 
 
 @get("/v1/comparisons/models", summary="Different models on one hardware")
 async def of_models(
     request: Request[Any, Any, Any],
-    hardware: FromQuery[str],
+    at: NamedDependency[At],
+    hardware: Name,
     mode: Text = None,
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
-    as_of: AsOf = None,
-    min_position: MinPosition = None,
 ) -> Response[bytes]:
     """Return the best measurement of each configuration on a hardware, fastest an item first; `best` as above."""
 
@@ -173,18 +180,17 @@ async def of_models(
         rows = _best(tables, hardware=name, mode=mode, platform=platform, precision=precision, batch_size=batch_size)
         return _marked(rows, ("model", "platform", "precision")), {"hardware": name, **_differences(rows)}
 
-    return await at_position(request, as_of, min_position, answer, key="rows")
+    return await told(request, at, answer, key="rows")
 
 
 @get("/v1/comparisons/modes", summary="Inference beside training")
 async def of_modes(
     request: Request[Any, Any, Any],
-    model: FromQuery[str],
+    at: NamedDependency[At],
+    model: Name,
     hardware: Text = None,
     platform: Text = None,
     precision: Text = None,
-    as_of: AsOf = None,
-    min_position: MinPosition = None,
 ) -> Response[bytes]:
     """Return the rows of both modes, and `pairs` of an inference and a training row that are alike in all else.
 
@@ -200,12 +206,12 @@ async def of_modes(
             **_differences(rows),
         }
 
-    return await at_position(request, as_of, min_position, answer, key="rows")
+    return await told(request, at, answer, key="rows")
 
 
-def _best(tables: Tables, *, batch_size: int | None = None, **filters: Any) -> list[Row]:
-    found = [compared_row(row) for row in tables.measurements(best=True, **filters).to_pylist()]
-    return [row for row in found if batch_size is None or row["batch_size"] == batch_size]
+def _best(tables: Tables, **filters: Any) -> list[Row]:
+    found = tables.view("best_measurements", filters, columns=_COLUMNS)
+    return [compared_row(row) for row in found.to_pylist()]
 
 
 def _pairs(rows: Sequence[Row]) -> list[Row]:
@@ -232,14 +238,13 @@ def _pairs(rows: Sequence[Row]) -> list[Row]:
 @get("/v1/trends", summary="A metric over time")
 async def trends(
     request: Request[Any, Any, Any],
-    model: FromQuery[str],
-    metric: FromQuery[str] = "latency_ms",
+    at: NamedDependency[At],
+    model: Name,
+    metric: Annotated[str, QueryParameter(max_length=100)] = "latency_ms",
     hardware: Text = None,
     platform: Text = None,
     precision: Text = None,
     mode: Text = None,
-    as_of: AsOf = None,
-    min_position: MinPosition = None,
 ) -> Response[bytes]:
     """Return each configuration's values of a metric in the order of time (of the log where no time was said)."""
     if metric not in METRICS:
@@ -247,13 +252,13 @@ async def trends(
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = _require_model(tables, model)
-        found = tables.measurements(
-            model=name, hardware=hardware, platform=platform, precision=precision, mode=mode
-        ).to_pylist()
+        filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode}
+        columns = dict.fromkeys((*_COLUMNS, "recorded_at", *((metric,) if metric != "latency_ms" else ())))
+        found = tables.view("measurements", filters, columns=list(columns)).to_pylist()
         beside = {"model": name, "metric": metric, "better": METRICS[metric]}
         return _series(found, _value_of(metric)), beside
 
-    return await at_position(request, as_of, min_position, answer, key="lines")
+    return await told(request, at, answer, key="lines")
 
 
 def _value_of(metric: str) -> Callable[[Row], Any]:
@@ -289,4 +294,6 @@ def _series(rows: Sequence[Row], value_of: Callable[[Row], Any]) -> list[Row]:
     return list(series.values())
 
 
-router = Router("/", route_handlers=[on_hardware, of_models, of_modes, trends], tags=["comparisons"])
+router = Router(
+    "/", route_handlers=[on_hardware, of_models, of_modes, trends], dependencies=DEPENDENCIES, tags=["comparisons"]
+)

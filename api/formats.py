@@ -12,16 +12,12 @@ import pyarrow.csv
 import pyarrow.parquet
 from litestar import Request, Response
 
+from api.media import ARROW, CSV, FORMATS, JSON, PARQUET
 from api.problems import NotAcceptable
 from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = ["ARROW", "CSV", "JSON", "JSON_COLUMNS", "PARQUET", "chosen_format", "etag", "fresh", "plain", "respond"]
 
-JSON = "application/json"
-CSV = "text/csv"
-PARQUET = "application/vnd.apache.parquet"
-ARROW = "application/vnd.apache.arrow.stream"
-FORMATS = (JSON, CSV, PARQUET, ARROW)
 JSON_COLUMNS = frozenset({
     "aliases", "answer", "card", "checks", "config", "execution", "hardware", "latency_ci95", "libraries",
     "metric_verdicts", "operators", "options", "parallelism", "plan", "platforms", "question", "spec", "totals",

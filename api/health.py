@@ -3,125 +3,172 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import os
 from typing import Any
 
 import msgspec
-import pyarrow.compute as pc
-from litestar import MediaType, Request, Response, Router, get, post
+import psycopg
+from litestar import MediaType, Request, Response, Router, get
 
 from api.access import OPEN
+from api.metrics import CONTENT_TYPE
 from api.parts import Parts
 from api.problems import problem, problem_response
-from api.rows import AsOf, MinPosition
-from domain.errors import AssayError, ServiceUnavailable
-from ingest.projection.store import SCHEMA_VERSION
+from domain.errors import ProjectionBehind, ServiceUnavailable
 
 __all__ = ["router"]
 
 Json = dict[str, Any]
+_LOG = logging.getLogger(__name__)
+ASKED_S = 3.0
+CAUGHT_UP_S = 2.0
+"""Under steady writing a node is never quite at the end of the log."""
+_ARCHIVE = """
+SELECT count(*), max(last_position), sum(bytes)::bigint, max(last_position) FILTER (WHERE trimmed_at IS NOT NULL)
+FROM archive_segment
+"""
 
 
 @get("/health/live", opt={"scope": OPEN}, summary="The process lives", media_type=MediaType.JSON)
 async def live(request: Request[Any, Any, Any]) -> Json:
     """Answer at all, without asking any part."""
-    return {"status": "live", "role": request.app.state.parts.settings.role}
+    return {"status": "live", "role": request.app.state.parts.settings.role, "worker": os.getpid()}
 
 
 @get("/health/ready", opt={"scope": OPEN}, summary="Position and lag", media_type=MediaType.JSON)
 async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Return position, lag in events and seconds and dead letters; 503 where the log or the projector stands still."""
+    """Return position, lag in events and seconds, dead letters, unknown types, archive and parts.
+
+    503 with the same members while Postgres is away, while the projector stands still, while the tables are made anew,
+    and on a query node until its tables have caught up with the log for the first time.
+    """
     parts: Parts = request.app.state.parts
-    try:
-        told = await _state(parts)
-    except AssayError as away:
-        return problem_response(problem(away))
-    if told["error"] or (parts.projects and not told["running"]):
+    told = await _state(parts)
+    if told["error"]:
         error = ServiceUnavailable(
-            f"the tables are not kept up: {told['error'] or 'the projector has stopped'}.",
-            field="projection",
-            remedy="`assay doctor` says what to do; a restart begins where it stopped.",
+            f"not ready: {told['error']}", field=told["stands"], remedy="`assay doctor` says what to do."
         )
-        return problem_response(problem(error, **told))
-    return Response(msgspec.json.encode({"status": "ready", **told}), media_type=MediaType.JSON)
+        return problem_response(told | problem(error))
+    if told["building"] or (told["status"] == "behind" and parts.settings.role == "query"):
+        behind = ProjectionBehind(
+            f"the tables are at position {told['position']} of {told['log_position']}"
+            f"{': ' + told['building'] if told['building'] else ''}.",
+            field="position",
+            remedy="It catches up by itself; ask again.",
+        )
+        return problem_response(told | problem(behind))
+    return Response(msgspec.json.encode(told), media_type=MediaType.JSON)
 
 
 async def _state(parts: Parts) -> Json:
-    role = {"role": parts.settings.role, "schema": SCHEMA_VERSION, "embedded_postgres": parts.database.embedded}
-    if not parts.projects:
-        last = await parts.log.last_position()
-        return {
-            **role, "position": last, "log_position": last, "lag_events": None, "lag_seconds": None,
-            "dead_letters": None, "error": None, "running": False,
-        }  # fmt: skip
-    told = await asyncio.to_thread(parts.projection.health)
-    return {**role, **msgspec.to_builtins(told)}
+    """Return everything there is to know of this process at this moment; waits ASKED_S at most for Postgres."""
+    state: Json = {
+        "status": "ready",
+        "role": parts.settings.role,
+        "worker": os.getpid(),
+        "schema": None,
+        "embedded_postgres": parts.database.embedded,
+        "position": None,
+        "log_position": None,
+        "lag_events": None,
+        "lag_seconds": None,
+        "dead_letters": None,
+        "unknown_events": None,
+        "unknown_types": [],
+        "running": False,
+        "building": None,
+        "error": None,
+        "stands": None,
+        "archive": None,
+        "duckdb": None,
+    }
+    if parts.projects:
+        state |= await asyncio.to_thread(_of_tables, parts)
+    if parts.circuit.away is None:
+        asking = asyncio.create_task(_asked(parts))
+        try:
+            # Shielded: a thread that waits for a halted Postgres cannot be ended, and there must not be two of them.
+            state |= await asyncio.wait_for(asyncio.shield(asking), ASKED_S)
+        except TimeoutError:
+            parts.circuit.trip(f"no answer within {ASKED_S:g} s")
+            asking.add_done_callback(_forgotten)
+        except ServiceUnavailable as error:
+            parts.circuit.trip(error.detail)
+    away = parts.circuit.away
+    if away is not None:
+        state |= {"error": f"Postgres is away: {away}.", "stands": "postgres"}
+    return state | {"postgres": away or "answers"}
 
 
-_GAUGES = (
-    ("assay_log_position", "log_position", "Highest position of the event log."),
-    ("assay_projection_position", "position", "Position that the tables tell of."),
-    ("assay_projection_lag_events", "lag_events", "Events that the tables have not yet: the main alert."),
-    ("assay_projection_lag_seconds", "lag_seconds", "Age of the oldest event that the tables have not yet."),
-    ("assay_dead_letters", "dead_letters", "Events that could not be projected."),
-)
+def _forgotten(asking: asyncio.Task[Json]) -> None:
+    if not asking.cancelled() and asking.exception() is not None:
+        _LOG.warning("what the health asked has failed: %s", asking.exception())
+
+
+async def _asked(parts: Parts) -> Json:
+    """Return what Postgres knows; one question at a time."""
+    async with parts.asking:
+        found = await asyncio.to_thread(_of_archive, parts.database.url)
+        if not parts.projects:
+            last = await parts.log.last_position()
+            return found | {"position": last, "log_position": last}
+        return found | await asyncio.to_thread(_of_projection, parts)
+
+
+def _of_tables(parts: Parts) -> Json:
+    with parts.tables(None) as tables:
+        unknown = _unknown_types(tables)
+    return {
+        "position": parts.projection.position,
+        "duckdb": "open",
+        "unknown_types": unknown,
+        "unknown_events": sum(one["events"] for one in unknown),
+    }
+
+
+def _of_projection(parts: Parts) -> Json:
+    health: Json = msgspec.to_builtins(parts.projection.health())
+    if health["lag_events"] == 0 or (health["lag_seconds"] or math.inf) < CAUGHT_UP_S:
+        parts.caught_up = True
+    if health["error"] or not health["running"]:
+        error = health["error"] or "the projector has stopped."
+        return health | {"error": f"the tables are not kept up: {error}", "stands": "projection"}
+    return health if parts.caught_up and not health["building"] else health | {"status": "behind"}
+
+
+def _unknown_types(tables: Any) -> list[Json]:
+    """Return the types of the log that this version does not project, with how often they came."""
+    counts = tables.event_type_counts().to_pylist()
+    return [{"type": row["type"], "events": row["events"]} for row in counts if not row["known"]]
+
+
+def _of_archive(url: str) -> Json:
+    try:
+        with psycopg.connect(url, connect_timeout=2) as connection:
+            row = connection.execute(_ARCHIVE).fetchone() or (0, None, None, None)
+    except psycopg.Error as error:
+        raise ServiceUnavailable(f"Postgres does not answer: {error}.", remedy="Retry.") from error
+    names = ("segments", "last_position", "bytes", "trimmed_position")
+    return {"archive": dict(zip(names, row, strict=True))}
 
 
 @get("/metrics", summary="Prometheus", media_type="text/plain")
-async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
-    """Return positions, lag and counts in Prometheus' text format; what is not known is left out."""
+async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Return positions, lag, counts and durations in Prometheus' text format; what is not known is left out.
+
+    The counts are those of the worker that was met; the positions are the same on all.
+    """
     parts: Parts = request.app.state.parts
-    told = await _state(parts)
-    lines: list[str] = []
-    for name, key, words in _GAUGES:
-        if told[key] is not None:
-            lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", f"{name} {told[key]}"]
-    lines += ["# HELP assay_up Whether the tables are kept up.", "# TYPE assay_up gauge"]
-    lines.append(f"assay_up {int(not told['error'])}")
-    lines += ["# HELP assay_events_total Events of request bodies by what became of them, since the start."]
-    lines += ["# TYPE assay_events_total counter"]
-    lines += [
-        f'assay_events_total{{status="{name}"}} {parts.counted[name]}' for name in ("accepted", "duplicate", "rejected")
-    ]
-    return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+    state = await _state(parts)
+    counted = parts.metrics
+    counted.queued.set(parts.coalescer.depth)
+    counted.bodies.set(parts.room.bodies)
+    counted.body_bytes.set(parts.room.bytes)
+    archive = state["archive"] or {}
+    told = state | {"archived_position": archive.get("last_position"), "archive_bytes": archive.get("bytes")}
+    return Response(counted.rendered(told, up=not state["error"]), media_type=CONTENT_TYPE)
 
 
-@get("/v1/summary", summary="How much is known", media_type=MediaType.JSON)
-async def summary(request: Request[Any, Any, Any], as_of: AsOf = None, min_position: MinPosition = None) -> Json:
-    """Return counts of what the tables hold, the newest measurement's time, event types and the predictor's digest."""
-    parts: Parts = request.app.state.parts
-    await parts.reach(min_position)
-    await parts.reach(as_of, "as_of")
-
-    def read() -> Json:
-        info = parts.answerer.predictor_info(as_of)
-        with parts.tables(as_of) as tables:
-            measurements = tables.measurements(columns=["time", "recorded_at"])
-            moments = pc.coalesce(measurements.column("time"), measurements.column("recorded_at"))
-            return {
-                "position": tables.position,
-                "models": tables.models().num_rows,
-                "hardware": tables.hardware().num_rows,
-                "runs": tables.runs().num_rows,
-                "measurements": measurements.num_rows,
-                "tests": tables.tests().num_rows,
-                "failures": tables.failures().num_rows,
-                "retractions": tables.retractions().num_rows,
-                "dead_letters": tables.dead_letters().num_rows,
-                "newest": pc.max(moments).as_py(),
-                "event_types": tables.event_type_counts().to_pylist(),
-                "predictor": info["digest"],
-                "shipped": info["shipped"],
-            }
-
-    return await asyncio.to_thread(read)
-
-
-@post("/v1/projection/rebuild", opt={"scope": "admin"}, status_code=200, summary="Make the tables anew")
-async def rebuild(request: Request[Any, Any, Any]) -> Json:
-    """Project the whole log into a new file beside the old one, and swap; answers go on meanwhile."""
-    parts: Parts = request.app.state.parts
-    async with parts.training:
-        return {"position": await asyncio.to_thread(parts.projection.rebuild)}
-
-
-router = Router("/", route_handlers=[live, ready, metrics, summary, rebuild], tags=["health"])
+router = Router("/", route_handlers=[live, ready, metrics], tags=["health"])

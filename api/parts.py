@@ -3,35 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from litestar import Litestar
 
+from api import logs
 from api.access import Access, require_tokens
+from api.circuit import Circuit
+from api.metrics import Metrics
 from api.positions import Positions
+from api.room import Room
 from api.settings import Settings
-from api.snapshot import Snapshots
 from api.tokens import TokenStore
 from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError
+from domain.events import Decoded
 from ingest import migrate
+from ingest.append import Appended, Expected
 from ingest.artifacts import ArtifactStore
 from ingest.coalescer import Coalescer
-from ingest.log import EventLog
+from ingest.log import Archived, EventLog
 from ingest.postgres import Database, open_database
-from ingest.projection import Projection, Tables
-from predictor.service import Answerer
 
-__all__ = ["BODIES", "QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
+if TYPE_CHECKING:
+    from api.snapshot import Snapshots
+    from ingest.projection import Projection, Tables
+    from predictor.service import Answerer
 
-BODIES = 16
-"""Large bodies that are read and appended at a time; the next gets TooBusy before it takes memory."""
+__all__ = ["QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
+
 QUERIES = 4
 """Child processes of free queries at a time; the next gets TooBusy."""
+_LOG = logging.getLogger(__name__)
+COMMIT_S = 15.0
+"""A Postgres that has not committed by then counts as away."""
+SUPERVISION_S = 0.3
+DRAIN_S = 5.0
 WAIT_S = 2.0
 """How long a read waits for the tables to reach its `min_position`."""
+
+
+class _Archived:
+    """The archive, opened when the first event that has moved there is read; most processes never do."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self._home = home
+        self._url = url
+
+    @functools.cached_property
+    def _archive(self) -> Archived:
+        from ingest.archive import Archive, archive_folder
+
+        return Archive(archive_folder(self._home), self._url)
+
+    def bodies(self, positions: Sequence[int]) -> dict[int, str]:
+        """Return the bodies at these positions; what has expired is left out."""
+        return self._archive.bodies(positions)
 
 
 class Parts:
@@ -40,23 +75,31 @@ class Parts:
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings = settings
         self.database = database
-        self.log = EventLog(database.url)
-        self.coalescer = Coalescer(self._append)
+        self.log = EventLog(database.url, archive=_Archived(settings.home, database.url))
+        self.coalescer = Coalescer(self.append)
         self.positions = Positions(self.log)
+        self.circuit = Circuit(database.url, revive=database.server.start if database.server is not None else None)
+        self.room = Room()
+        self.metrics = Metrics(settings.role)
+        self.access_log = logs.AccessLog(settings.log_level)
         self.tokens = TokenStore(database.url)
         self.access = Access(settings, self.tokens)
         self.artifacts = ArtifactStore(database.url)
-        self.counted: Counter[str] = Counter()
-        self.bodies = 0
         self.queries = 0
+        self.caught_up = False
         self.training = asyncio.Lock()
-        self._projection = Projection(settings.home, database) if settings.projects else None
-        self._snapshots = Snapshots(settings.home / "snapshots")
-        self._answerer = (
-            Answerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
-            if self._projection
-            else None
-        )
+        self.asking = asyncio.Lock()
+        self._snapshots: Snapshots | None = None
+        self._projection: Projection | None = None
+        self._answerer: Answerer | None = None
+        if settings.projects:
+            from api.snapshot import Snapshots
+            from ingest.projection import Projection
+            from predictor.service import Answerer
+
+            self._snapshots = Snapshots(settings.home / "snapshots")
+            self._projection = Projection(settings.home, database)
+            self._answerer = Answerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
 
     @property
     def projection(self) -> Projection:
@@ -74,7 +117,9 @@ class Parts:
 
     @property
     def snapshots(self) -> Snapshots:
-        """Copies of the tables that child processes read."""
+        """Copies of the tables that child processes read; PartMissing in a process that has none."""
+        if self._snapshots is None:
+            raise _no_tables()
         return self._snapshots
 
     @property
@@ -82,14 +127,22 @@ class Parts:
         """Whether this process has tables."""
         return self._projection is not None
 
-    async def _append(self, events: Any) -> Any:
-        return await self.log.append(events)
-
-    def appended(self) -> None:
-        """Say that the log has grown."""
+    async def append(self, events: Sequence[Decoded], expected: Expected | None = None) -> list[Appended]:
+        """Append a batch, count it, and tell those who follow the log; see EventLog.append."""
+        begun = time.perf_counter()
+        try:
+            async with asyncio.timeout(COMMIT_S):
+                appended = await self.log.append(events, expected=expected)
+        except TimeoutError as error:
+            raise ServiceUnavailable(
+                f"Postgres has not committed within {COMMIT_S:.0f} s.", remedy="Retry; it may be sent again."
+            ) from error
+        self.metrics.append_duration.observe(time.perf_counter() - begun)
+        self.metrics.batch_events.observe(len(events))
         if self._projection is not None:
             self._projection.kick()
         self.positions.kick()
+        return appended
 
     async def reach(self, position: int | None, field: str = "min_position") -> None:
         """Return once the tables hold `position`; ProjectionBehind where that takes too long or it does not exist."""
@@ -101,6 +154,7 @@ class Parts:
         projection.kick()
         if projection.position >= position:
             return
+        self.circuit.require()
         last = await self.log.last_position()
         if position > last:
             raise UsageError(
@@ -116,11 +170,11 @@ class Parts:
                 )
             await asyncio.sleep(0.005)
 
-    def snapshot(self) -> Any:
-        """Return the path of a copy of the tables at their position, and the position; for a child process."""
+    def snapshot(self, needed: int | None = None) -> Any:
+        """Return the path of a copy of the tables that holds at least `needed`, and its position; for a child process."""
         with self.projection.tables() as tables:
             position = tables.position
-        return self.snapshots.at(self.projection, position)
+        return self.snapshots.at(self.projection, position, needed)
 
     def tables(self, as_of: int | None) -> Any:
         """Return the context manager of Tables over one unmoving state."""
@@ -174,16 +228,60 @@ def _remembered(app: Litestar) -> Iterator[None]:
 @asynccontextmanager
 async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
     """Open all parts for as long as the application lives; they are at `app.state.parts`."""
+    logs.configure(settings.log_level)
     async with AsyncExitStack() as stack:
         stack.enter_context(_remembered(app))
-        database = await asyncio.to_thread(checked_database, settings)
+        if settings.supervisor is not None:
+            threading.Thread(target=_end_with, args=(settings.supervisor,), name="supervisor", daemon=True).start()
+        database = await asyncio.to_thread(_patiently, settings)
         stack.push_async_callback(asyncio.to_thread, database.close)
         parts = Parts(settings, database)
+        stack.callback(parts.access_log.flush)
         await stack.enter_async_context(parts.log)
+        await stack.enter_async_context(parts.circuit)
+        await stack.enter_async_context(parts.access)
         await stack.enter_async_context(parts.coalescer)
         await stack.enter_async_context(parts.positions)
         if parts.projects:
             await asyncio.to_thread(parts.projection.start)
             stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
         app.state.parts = parts
+        if settings.supervisor is not None:
+            _end_streams_at_the_end(parts)
         yield
+    if settings.supervisor is not None:
+        # Everything is closed; taking the modules apart would hold up a restart by seconds.
+        os._exit(0)
+
+
+def _end_streams_at_the_end(parts: Parts) -> None:
+    """Make SIGTERM end the answers that would go on for ever too: the server, which hears it as well, waits for them."""
+    loop = asyncio.get_running_loop()
+
+    def ending(*_: object) -> None:
+        asyncio.run_coroutine_threadsafe(parts.positions.close(), loop)
+
+    # The loop's own handlers are woken through a file descriptor, whatever Python's handler is.
+    signal.signal(signal.SIGTERM, ending)
+
+
+def _end_with(supervisor: int) -> None:
+    """End this worker when the process that started it is gone: nobody else would, and the port would stay taken."""
+    while os.getppid() == supervisor:
+        time.sleep(SUPERVISION_S)
+    _LOG.error("the process that started this worker is gone; it ends too")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(DRAIN_S)
+    os._exit(1)
+
+
+def _patiently(settings: Settings) -> Database:
+    """Return the checked database; a worker waits for a Postgres that is away, as its siblings that are up do."""
+    while True:
+        try:
+            return checked_database(settings)
+        except ServiceUnavailable as error:
+            if settings.supervisor is None:
+                raise
+            _LOG.warning("waiting for Postgres: %s", error)
+            time.sleep(1.0)

@@ -41,7 +41,7 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
     await parts.reach(data.min_position)
     with ExitStack() as stack:
         stack.enter_context(_counted(parts))
-        path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot())
+        path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot(data.min_position))
         asked = {"path": str(path), "sql": data.sql, "limit": data.limit, "timeout_s": data.timeout_s}
         found = await child.run("query", asked, timeout_s=data.timeout_s)
     tag = etag(position, "", media)

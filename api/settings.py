@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,37 +12,59 @@ import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["ROLES", "Settings"]
+__all__ = ["DEFAULT_RATE", "LEVELS", "ROLES", "Rate", "Settings"]
 
 ROLES = ("all", "ingest", "query")
+LEVELS = ("debug", "info", "warning", "error")
+BODY_DEADLINE_S = 30.0
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one token, or one address where the door is open, may ask of one worker in the long run."""
+
+    requests_per_s: float
+    events_per_s: float
+
+
+DEFAULT_RATE = Rate(requests_per_s=500.0, events_per_s=50_000.0)
+"""Where tokens are configured and nothing else is said: ten busy runners' worth, a tenth of what a worker can do."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`role` says which routes and parts there are: `ingest` has no tables, `query` takes no events, `all` has both.
 
     `host` is the address that the server binds to; it decides whether the service may be open (see api.access).
+    `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
+    the process that started this worker: it waits for a Postgres that is away, and ends with its supervisor.
     """
 
     home: Path
     database_url: str | None = None
     role: str = "all"
     host: str = "127.0.0.1"
+    rate: Rate | None = None
+    log_level: str = "info"
+    body_deadline_s: float = BODY_DEADLINE_S
+    supervisor: int | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE and ASSAY_HOST; raise UsageError naming what is wrong."""
+        """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL and
+        ASSAY_BODY_DEADLINE_S; raise UsageError naming the one that is wrong.
+        """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
         if not home:
             raise UsageError("no data directory is named.", field="ASSAY_HOME", remedy="Start it with `assay serve`.")
-        role = values.get("ASSAY_ROLE") or "all"
-        if role not in ROLES:
-            raise UsageError(f"{role!r} is not a role.", field="ASSAY_ROLE", remedy=f"One of {', '.join(ROLES)}.")
         return cls(
             home=Path(home).expanduser().absolute(),
             database_url=values.get("ASSAY_DATABASE_URL") or None,
-            role=role,
+            role=_among(values.get("ASSAY_ROLE") or "all", ROLES, "ASSAY_ROLE", "role"),
             host=values.get("ASSAY_HOST") or "127.0.0.1",
+            rate=_rate(values.get("ASSAY_RATE_LIMIT") or ""),
+            log_level=_among((values.get("ASSAY_LOG_LEVEL") or "info").lower(), LEVELS, "ASSAY_LOG_LEVEL", "level"),
+            body_deadline_s=_seconds(values.get("ASSAY_BODY_DEADLINE_S") or ""),
+            supervisor=int(values["ASSAY_SUPERVISOR"]) if values.get("ASSAY_SUPERVISOR") else None,
         )
 
     @property
@@ -63,3 +86,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def _among(value: str, choice: tuple[str, ...], field: str, noun: str) -> str:
+    if value not in choice:
+        raise UsageError(f"{value!r} is not a {noun}.", field=field, remedy=f"One of {', '.join(choice)}.")
+    return value
+
+
+def _rate(text: str) -> Rate | None:
+    """Read `off`, `requests` or `requests,events`, each a second."""
+    if not text:
+        return None
+    if text == "off":
+        return Rate(requests_per_s=math.inf, events_per_s=math.inf)
+    parts = text.split(",")
+    try:
+        requests, events = (float(parts[0]), float(parts[1])) if len(parts) == 2 else (float(text), math.inf)
+    except ValueError:
+        requests = events = 0.0
+    if not requests > 0 or not events > 0:
+        raise UsageError(
+            f"{text!r} is not a limit.",
+            field="ASSAY_RATE_LIMIT",
+            remedy="Give requests a second, or requests,events a second (500,50000), or off.",
+        )
+    return Rate(requests_per_s=requests, events_per_s=events)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text or BODY_DEADLINE_S)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"{text!r} is not a time.", field="ASSAY_BODY_DEADLINE_S", remedy="Give seconds above 0.")
+    return seconds

@@ -2,63 +2,82 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from ingest.projection import Projection
 
 __all__ = ["Snapshots"]
 
+_CHEAP_S = 0.25
+"""A copy that costs less is made for every position that is asked for."""
+_PATIENCE = 10.0
+"""A dearer one serves for so many times its cost: at most a tenth of the time goes into copies."""
+
+
+class _Copy(NamedTuple):
+    position: int
+    path: Path
+    made_at: float
+    cost_s: float
+
 
 class Snapshots:
-    """The folder of copies. A copy is shared by all who ask at its position and removed after the last of them."""
+    """The folder of copies. A copy is shared by all who ask while it serves, and removed after the last of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._making = threading.Lock()
         self._users: dict[Path, int] = {}
-        self._newest: tuple[int, Path] | None = None
+        self._newest: _Copy | None = None
 
     @contextmanager
-    def at(self, projection: Projection, position: int) -> Iterator[tuple[Path, int]]:
-        """Give the path and position of a copy that holds at least `position`, for as long as the block lasts."""
+    def at(self, projection: Projection, position: int, needed: int | None = None) -> Iterator[tuple[Path, int]]:
+        """Give the path and position of a copy, for as long as the block lasts.
+
+        It holds `position`, the newest, or where copies are dear, at least `needed` and what was there a little while
+        ago: ten times as long as a copy takes.
+        """
         with self._making:
-            if self._newest is None or self._newest[0] < position or not self._newest[1].exists():
+            if self._newest is None or not self._serves(self._newest, position, needed):
                 self._newest = self._make(projection)
-            reached, path = self._newest
-            self._users[path] = self._users.get(path, 0) + 1
+            copy = self._newest
+            self._users[copy.path] = self._users.get(copy.path, 0) + 1
         try:
-            yield path, reached
+            yield copy.path, copy.position
         finally:
             with self._making:
-                self._users[path] -= 1
-                if not self._users[path] and (self._newest is None or self._newest[1] != path):
-                    self._forget(path)
+                self._users[copy.path] -= 1
+                if not self._users[copy.path] and (self._newest is None or self._newest.path != copy.path):
+                    self._forget(copy.path)
 
-    def _make(self, projection: Projection) -> tuple[int, Path]:
+    @staticmethod
+    def _serves(copy: _Copy, position: int, needed: int | None) -> bool:
+        if not copy.path.exists() or copy.position < (needed or 0):
+            return False
+        age_s = time.monotonic() - copy.made_at
+        return copy.position >= position or (copy.cost_s > _CHEAP_S and age_s < _PATIENCE * copy.cost_s)
+
+    def _make(self, projection: Projection) -> _Copy:
         if not self._users:
             self.folder.mkdir(parents=True, exist_ok=True)
             for left_behind in self.folder.glob("tables-*.duckdb*"):
                 left_behind.unlink(missing_ok=True)
         path = self.folder / f"tables-{uuid.uuid4().hex}.duckdb"
-        name = f"copy_{uuid.uuid4().hex}"
-        with contextlib.closing(projection.cursor()) as cursor:
-            ((source,),) = cursor.execute("SELECT current_database()").fetchall()
-            cursor.execute(f"ATTACH '{str(path).replace(chr(39), chr(39) * 2)}' AS {name}")
-            try:
-                cursor.execute(f'COPY FROM DATABASE "{source}" TO {name}')
-                ((reached,),) = cursor.execute(f"SELECT position FROM {name}.projection").fetchall()
-            finally:
-                cursor.execute(f"DETACH {name}")
+        begun = time.monotonic()
+        position = projection.publish(path)
+        made_at = time.monotonic()
         old = self._newest
-        if old is not None and not self._users.get(old[1]):
-            self._forget(old[1])
-        return int(reached), path
+        if old is not None and not self._users.get(old.path):
+            self._forget(old.path)
+        return _Copy(position, path, made_at, made_at - begun)
 
     def _forget(self, path: Path) -> None:
         self._users.pop(path, None)
         path.unlink(missing_ok=True)
+        path.with_name(path.name + ".wal").unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import psycopg
@@ -17,10 +17,11 @@ from psycopg.rows import dict_row
 
 from domain.errors import NotFound, ServiceUnavailable, UsageError
 
-__all__ = ["PREFIX", "SCOPES", "Token", "TokenStore", "create_token", "list_tokens", "revoke_token"]
+__all__ = ["PREFIX", "SCOPES", "Scope", "Token", "TokenStore", "grant"]
 
 PREFIX = "assay_"
-SCOPES = ("append", "read", "jobs", "admin")
+Scope = Literal["append", "read", "jobs", "admin"]
+SCOPES: tuple[str, ...] = get_args(Scope)
 RANDOM_BYTES = 32
 SHOWN = len(PREFIX) + 6
 
@@ -80,7 +81,7 @@ class TokenStore:
         if expires_at is not None and (expires_at.tzinfo is None or expires_at <= datetime.now(UTC)):
             raise UsageError("not a time to come.", field="expires_at", remedy="Give a later time with its offset.")
         secret = PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
-        values = [secret[:SHOWN], sha256(secret), name.strip(), source, chosen, expires_at]
+        values = [secret[:SHOWN], sha256(secret.encode()), name.strip(), source, chosen, expires_at]
         return secret, _token(self._run(_CREATE, values)[0])
 
     def listed(self) -> list[Token]:
@@ -106,26 +107,14 @@ class TokenStore:
             raise ServiceUnavailable("the database has no tokens.", remedy="Run `assay db upgrade` once.") from error
 
 
-def sha256(secret: str) -> bytes:
+def sha256(secret: bytes) -> bytes:
     """Return what is kept of a secret."""
-    return hashlib.sha256(secret.encode()).digest()
+    return hashlib.sha256(secret).digest()
 
 
-def create_token(
-    url: str, name: str, scopes: Sequence[str], *, source: str | None = None, expires_at: datetime | None = None
-) -> tuple[str, Token]:
-    """Make a token in the database at `url`; see TokenStore.create."""
-    return TokenStore(url).create(name, scopes, source=source, expires_at=expires_at)
-
-
-def list_tokens(url: str) -> list[Token]:
-    """Return all tokens in the database at `url`."""
-    return TokenStore(url).listed()
-
-
-def revoke_token(url: str, name: str) -> Token:
-    """Revoke a token in the database at `url`; see TokenStore.revoke."""
-    return TokenStore(url).revoke(name)
+def grant(token: Token) -> dict[str, Any]:
+    """Return what the audit trail keeps of a token: whose it is and what it allows."""
+    return {"name": token.name, "prefix": token.prefix, "scopes": token.scopes, "source": token.source}
 
 
 def _token(row: dict[str, Any]) -> Token:

@@ -1,8 +1,8 @@
 """The typed HTTP client: `from assay import Client`.
 
-Retries, as the service documents them: a 429 or 503 and a connection that could not be made are tried again after the
-time in Retry-After, or else after a random time under a bound that doubles; no other answer is. Events carry their own
-ids, so sending them again is harmless.
+Retries, as docs/api.md documents them: 429, 502, 503 and 504 and a connection that could not be made or broke are tried
+again after the time in Retry-After, or else after a random time under a bound that doubles; no other answer is. Events
+carry their own ids, so sending them again is harmless; what would be done twice is not sent again once it was sent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import os
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, cast
+from urllib.parse import quote
 
 import httpx
 import msgspec
 
 from domain import errors
-from domain.errors import AssayError, ServiceUnavailable, UsageError
+from domain.errors import AssayError, ServiceUnavailable, TooBusy, UsageError, VersionConflict
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
@@ -27,6 +29,7 @@ BATCH_EVENTS = 1000
 BATCH_BYTES = 8_000_000
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 5.0
+TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
 def _errors_by_type(root: type[AssayError] = AssayError) -> dict[str, type[AssayError]]:
@@ -37,6 +40,8 @@ def _errors_by_type(root: type[AssayError] = AssayError) -> dict[str, type[Assay
 
 
 _ERRORS = _errors_by_type()
+_BY_STATUS: dict[int, type[AssayError]] = {429: TooBusy, **dict.fromkeys((500, 502, 503, 504), ServiceUnavailable)}
+"""For problems of a newer service than this client."""
 
 
 class Client:
@@ -97,16 +102,53 @@ class Client:
             return body
         return cast(Json, _checked(response, body))
 
+    def decide(self, subject: str, version: int, events: Iterable[Mapping[str, Any] | bytes]) -> Json:
+        """Append all events of a subject, or none where its newest event is not at position `version` any more.
+
+        0 means that it has none. Raises VersionConflict, whose `version` is the actual one.
+        """
+        lines = [event if isinstance(event, bytes) else msgspec.json.encode(event) for event in events]
+        response = self._send(
+            "POST",
+            "/v1/events",
+            params={"subject": subject, "expected_version": version},
+            content=b"[" + b",".join(lines) + b"]",
+            headers={"Content-Type": "application/cloudevents-batch+json"},
+        )
+        return cast(Json, _checked(response, _decoded(response)))
+
     # Reading
 
-    def events(self, *, after: int = 0, types: Sequence[str] = ()) -> Iterator[Json]:
-        """Yield the stored events after a position, each with its position."""
+    def events(
+        self,
+        *,
+        after: int = 0,
+        upto: int | None = None,
+        types: Sequence[str] = (),
+        subject: str | None = None,
+        source: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[Json]:
+        """Yield the stored events with `after` < position ≤ `upto`, recorded from `since` and before `until`."""
+        asked = {
+            "upto": upto,
+            "type": list(types) or None,
+            "subject": subject,
+            "source": source,
+            "since": since.isoformat() if since else None,
+            "until": until.isoformat() if until else None,
+        }
         while True:
-            page = self._get("/v1/events", after=after, limit=1000, type=list(types) or None)
+            page = self._get("/v1/events", after=after, limit=1000, **asked)
             yield from page["events"]
-            if not page["events"]:
+            if page["next"] is None:
                 return
             after = page["events"][-1]["position"]
+
+    def event(self, identifier: str) -> Json:
+        """Return one event; NotFound, or Expired where it held raw samples whose time has ended."""
+        return self._get(f"/v1/events/{identifier}")
 
     def _rows(self, noun: str, *, limit: int | None = None, **filters: Any) -> list[Json]:
         rows: list[Json] = []
@@ -186,7 +228,7 @@ class Client:
 
     def train(self) -> Json:
         """Train on what the tables hold and return the new predictor's card; takes minutes on large logs."""
-        return self._post("/v1/predictor/train", {}, timeout_s=3600)
+        return self._post("/v1/predictor/train", {}, timeout_s=3600, again=False)
 
     def evaluate(self, **question: Any) -> Json:
         """Return grouped scores of the predictor's method on the tables."""
@@ -215,7 +257,28 @@ class Client:
 
     def rebuild(self) -> Json:
         """Project the whole log anew beside the old tables and swap."""
-        return self._post("/v1/projection/rebuild", {}, timeout_s=3600)
+        return self._post("/v1/projection/rebuild", {}, timeout_s=3600, again=False)
+
+    def create_token(
+        self, name: str, scopes: Sequence[str], *, source: str | None = None, expires_at: datetime | None = None
+    ) -> Json:
+        """Make a token and return it beside its `secret`, which nobody can read again."""
+        asked = {
+            "name": name,
+            "scopes": list(scopes),
+            "source": source,
+            "expires_at": expires_at.isoformat() if expires_at else None,
+        }
+        return self._post("/v1/tokens", asked, again=False)
+
+    def tokens(self) -> list[Json]:
+        """Return all tokens ever made, without secrets."""
+        return cast("list[Json]", self._get("/v1/tokens")["items"])
+
+    def revoke_token(self, token: str) -> Json:
+        """Revoke the token of this id, prefix or name."""
+        response = self._send("DELETE", f"/v1/tokens/{quote(token, safe='')}")
+        return cast(Json, _checked(response, _decoded(response)))
 
     # The wire
 
@@ -224,15 +287,21 @@ class Client:
         response = self._send("GET", path, params=asked)
         return cast(Json, _checked(response, _decoded(response)))
 
-    def _post(self, path: str, body: Mapping[str, Any], timeout_s: float | None = None) -> Json:
+    def _post(self, path: str, body: Mapping[str, Any], *, timeout_s: float | None = None, again: bool = True) -> Json:
         asked = {name: value for name, value in body.items() if value is not None}
         options: dict[str, Any] = {"timeout": timeout_s} if timeout_s else {}
         response = self._send(
-            "POST", path, content=msgspec.json.encode(asked), headers={"Content-Type": "application/json"}, **options
+            "POST",
+            path,
+            again=again,
+            content=msgspec.json.encode(asked),
+            headers={"Content-Type": "application/json"},
+            **options,
         )
         return cast(Json, _checked(response, _decoded(response)))
 
-    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, *, again: bool = True, **options: Any) -> httpx.Response:
+        """Send a request by the rules for trying again; without `again` not once it may have been done."""
         deadline = time.monotonic() + self._patience_s
         bound = FIRST_WAIT_S
         while True:
@@ -246,10 +315,13 @@ class Client:
                 ) from error
             except httpx.TransportError as error:
                 failure = error
-            if response is not None and response.status_code not in (429, 503):
+            if response is not None and response.status_code not in TRY_AGAIN:
                 return response
-            wait = _retry_after(response) or random.uniform(0, bound)
-            if time.monotonic() + wait > deadline:
+            said = _retry_after(response)
+            # Everybody who was told the same time would come back at the same moment.
+            wait = random.uniform(0, bound) if said is None else said + random.uniform(0, FIRST_WAIT_S)
+            unsent = response is not None or isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
+            if time.monotonic() + wait > deadline or not (again or unsent):
                 if response is not None:
                     return response
                 raise ServiceUnavailable(
@@ -305,7 +377,7 @@ def _checked(response: httpx.Response, body: Any) -> Any:
         return body
     problem = body if isinstance(body, dict) else {}
     kind = str(problem.get("type", "")).rpartition(":")[2].rpartition("/")[2]
-    shape = _ERRORS.get(kind, ServiceUnavailable if response.status_code >= 500 else AssayError)
+    shape = _ERRORS.get(kind, _BY_STATUS.get(response.status_code, AssayError))
     error = shape.__new__(shape)
     AssayError.__init__(
         error,
@@ -315,4 +387,6 @@ def _checked(response: httpx.Response, body: Any) -> Any:
     )
     error.retry_after_s = _retry_after(response)
     error.rejected = problem.get("rejected") or []
+    if isinstance(error, VersionConflict):
+        error.version = problem.get("version", 0)
     raise error

@@ -191,10 +191,11 @@ class ConflictingEvent(AssayError):
 
 
 class VersionConflict(AssayError):
-    """A writer expected another state of a subject than the log holds."""
+    """A writer expected another state of a subject than the log holds; `version` is the one that it has."""
 
     type = "version-conflict"
     status = 409
+    version: int | None = None
 
 
 class Expired(AssayError):

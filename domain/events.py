@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -82,6 +82,9 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
 """The types we know and the structure of their data."""
 
 EVENT_LIMIT_BYTES = 256 * 1024
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST = datetime(2262, 1, 1, tzinfo=UTC)
+"""Bounds of `time`: what every store and every frame of data can hold, nanoseconds included."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
@@ -124,6 +127,32 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
         return value
 
 
+class _Typed(msgspec.Struct):
+    type: str
+
+
+class _Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An event as runners write it; the time as text, because a moment has several spellings."""
+
+    specversion: str
+    id: str
+    source: Text
+    type: Text
+    subject: Text | None = None
+    time: str | None = None
+    datacontenttype: str | None = None
+    data: Any = None
+
+
+_TYPE = msgspec.json.Decoder(_Typed)
+_MOMENT = Annotated[datetime, msgspec.Meta(tz=True)]
+_PLAIN: dict[str, msgspec.json.Decoder[_Written]] = {
+    name: msgspec.json.Decoder(
+        msgspec.defstruct("Plain", [("data", DATA_TYPES[name], None)], bases=(_Written,), frozen=True, kw_only=True)
+    )
+    for name in (MEASUREMENT_RECORDED, MEASUREMENT_FAILED, SAMPLES_RECORDED)
+}
+"""Decoders of the types that come by the million, and whose members all have types."""
 _STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
 _EXTENSION = re.compile(r"^[a-z0-9]{1,40}$")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
@@ -168,6 +197,59 @@ def decode_event(raw: bytes | str) -> Decoded:
             f"the event has {len(text):,} bytes; {EVENT_LIMIT_BYTES:,} is the limit.",
             remedy="Put raw samples into assay.samples.recorded events of their own, or split them.",
         )
+    envelope, data, warnings = _as_written(text) or _whatever(text)
+    return Decoded(
+        id=envelope.id,
+        type=envelope.type,
+        source=envelope.source,
+        subject=envelope.subject,
+        time=envelope.time,
+        digest=hashlib.sha256(text).digest(),
+        raw=text,
+        data=data,
+        warnings=warnings,
+    )
+
+
+def _as_written(text: bytes) -> tuple[Event, msgspec.Struct, tuple[str, ...]] | None:
+    """Return what a text holds that is as our own runners write it; None where that is not certain, for whatever reason.
+
+    Written again from its structures, such a text has the same length and as many members: there is none that they do
+    not know, none twice and no other spelling of a number. This is four fifths of the cost of the long way round.
+    """
+    if b"\\" in text:
+        return None
+    try:
+        shape = _PLAIN.get(_TYPE.decode(text).type)
+        whole = shape.decode(text) if shape is not None else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if whole is None or whole.data is None or not _closed(whole.data):
+        return None
+    again = msgspec.json.encode(whole)
+    if len(again) != len(text) or again.count(b'":') != text.count(b'":'):
+        return None
+    try:
+        envelope = Event(
+            specversion=whole.specversion, id=whole.id, source=whole.source, type=whole.type, subject=whole.subject,
+            time=None if whole.time is None else msgspec.convert(whole.time, _MOMENT),
+            datacontenttype=whole.datacontenttype,
+        )  # fmt: skip
+    except msgspec.ValidationError:
+        return None
+    _check_envelope(envelope)
+    _check_data(whole.data)
+    return envelope, whole.data, ()
+
+
+def _closed(data: Any) -> bool:
+    """Return whether every member's type is known; what a runtime's options hold is anybody's."""
+    execution = getattr(data, "execution", None)
+    return execution is None or execution.options is None
+
+
+def _whatever(text: bytes) -> tuple[Event, msgspec.Struct | None, tuple[str, ...]]:
+    """Return what any text holds, or raise what is wrong with it."""
     try:
         event = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -181,17 +263,7 @@ def decode_event(raw: bytes | str) -> Decoded:
     envelope = _envelope(event)
     data, warnings = _data(envelope)
     require_interoperable(text, event)
-    return Decoded(
-        id=envelope.id,
-        type=envelope.type,
-        source=envelope.source,
-        subject=envelope.subject,
-        time=envelope.time,
-        digest=hashlib.sha256(text).digest(),
-        raw=text,
-        data=data,
-        warnings=warnings,
-    )
+    return envelope, data, warnings
 
 
 def _envelope(event: dict[str, Any]) -> Event:
@@ -206,6 +278,11 @@ def _envelope(event: dict[str, Any]) -> Event:
     if "data_base64" in event:
         raise InvalidEvent("binary data is not taken.", field="data_base64", remedy="Send JSON in data.")
     envelope = _convert(event, Event, "")
+    _check_envelope(envelope)
+    return envelope
+
+
+def _check_envelope(envelope: Event) -> None:
     if envelope.specversion != "1.0":
         raise InvalidEvent(f"{envelope.specversion!r} is not supported.", field="specversion", remedy='Send "1.0".')
     if not _UUID.fullmatch(envelope.id):
@@ -214,13 +291,18 @@ def _envelope(event: dict[str, Any]) -> Event:
             field="id",
             remedy="Use a UUID, version 7 for new events.",
         )
+    if envelope.time is not None and not EARLIEST <= envelope.time < LATEST:
+        raise InvalidEvent(
+            f"{envelope.time.isoformat()} is not between 1970 and 2261.",
+            field="time",
+            remedy="Send the moment at which it happened, or leave it out where that is not known.",
+        )
     if envelope.datacontenttype not in (None, "application/json"):
         raise InvalidEvent(
             f"{envelope.datacontenttype!r} is not taken.",
             field="datacontenttype",
             remedy="Send application/json or leave it out.",
         )
-    return envelope
 
 
 def _data(envelope: Event) -> tuple[msgspec.Struct | None, tuple[str, ...]]:
@@ -232,13 +314,17 @@ def _data(envelope: Event) -> tuple[msgspec.Struct | None, tuple[str, ...]]:
             "missing, or not an object.", field="data", remedy=f"{envelope.type} needs the members in docs/events.md."
         )
     data = _convert(envelope.data, shape, "data")
+    _check_data(data)
+    return data, tuple(unknown_members(envelope.data, shape, "data"))
+
+
+def _check_data(data: msgspec.Struct) -> None:
     try:
         check(data)
     except InvalidInput as error:
         raise InvalidEvent(
             error.detail, field=f"data.{error.field}" if error.field else "data", remedy=error.remedy
         ) from error
-    return data, tuple(unknown_members(envelope.data, shape, "data"))
 
 
 def _convert(value: dict[str, Any], shape: type[Shape], prefix: str) -> Shape:

@@ -1,4 +1,4 @@
-"""What every reader of JSON understands alike (I-JSON, RFC 7493): no member twice, integers that are exact."""
+"""What every reader of JSON understands alike (I-JSON, RFC 7493): no member twice, exact integers, no abyss."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from domain.errors import InvalidEvent
 
 __all__ = ["require_interoperable"]
 
+DEEPEST = 64
+"""Levels of objects and lists in an event. A limit of our own, far below those of the programs that read it."""
 _EXACT = 2**53 - 1
 _SPACED_MEMBER = re.compile(rb'"\s+:')
 
@@ -23,36 +25,43 @@ def require_interoperable(text: bytes, value: Any) -> None:
 
 
 def _members_of(value: Any) -> int:
-    """Return how many members the objects of a value have, at every depth; raise where an integer is not exact."""
+    """Return how many members the objects of a value have; raise where it is too deep or an integer not exact."""
     members = 0
-    rest = [value]
-    for item in rest:
-        kind = type(item)
-        if kind is dict:
-            members += len(item)
-            rest.extend(item.values())
-        elif kind is list:
-            rest.extend(item)
-        elif kind is int and not -_EXACT <= item <= _EXACT:
-            raise InvalidEvent(
-                f"the integer {str(item)[:24]} is beyond ±(2^53 - 1), where readers of JSON round.",
-                field="data",
-                remedy="Send it as a string, or in a larger unit.",
-            )
-    return members
+    level = [value]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                members += len(item)
+                inner.extend(item.values())
+            elif kind is list:
+                inner.extend(item)
+            elif kind is int and not -_EXACT <= item <= _EXACT:
+                raise InvalidEvent(
+                    f"the integer {str(item)[:24]} is beyond ±(2^53 - 1), where readers of JSON round.",
+                    field="data",
+                    remedy="Send it as a string, or in a larger unit.",
+                )
+        if not inner:
+            return members
+        level = inner
+    raise InvalidEvent(
+        f"objects and lists lie in each other more than {DEEPEST} deep.", field="data", remedy="Send a flatter value."
+    )
 
 
 def _require_single_members(text: bytes) -> None:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidEvent(
-                "an object names this member twice, and readers differ in which one counts.",
-                field=twice[:60] or "$",
-                remedy="Send each member once.",
-            )
+        found: dict[str, Any] = {}
+        for name, item in pairs:
+            if name in found:
+                raise InvalidEvent(
+                    "an object names this member twice, and readers differ in which one counts.",
+                    field=name[:60] or "$",
+                    remedy="Send each member once.",
+                )
+            found[name] = item
         return found
 
     json.loads(text, object_pairs_hook=once)

@@ -172,12 +172,14 @@ def _again(event: Decoded, position: int, digest: bytes, stored: bytes | str | N
 
 
 def _moved(expected: Expected, version: int) -> VersionConflict:
-    return VersionConflict(
+    error = VersionConflict(
         f"the newest event of {expected.subject[:80]!r} is at position {version}, not {expected.version}; "
         "nothing was appended.",
         field="expected_version",
         remedy="Read the subject's events anew, decide again, and send with the version they give.",
     )
+    error.version = version
+    return error
 
 
 def _row(event: Decoded) -> bytes:

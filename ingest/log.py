@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol
@@ -14,7 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from domain.errors import Expired, ServiceUnavailable, TooBusy
+from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
 from domain.events import Decoded
 from ingest.append import Appended, Expected, append_batch
 from ingest.artifacts import Artifact, ArtifactStore
@@ -35,6 +37,10 @@ _CONDITIONS = {
 _GET = f"SELECT {_COLUMNS} FROM event WHERE id = ANY(%s::uuid[]) ORDER BY position"
 _LAST = "SELECT coalesce(max(position), 0) FROM event"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY position DESC LIMIT 1"
+
+
+CHECK_S = 2.0
+"""A pooled connection that does not answer within this time is not used."""
 
 
 class Archived(Protocol):
@@ -73,14 +79,21 @@ class EventLog:
     """The log in one Postgres database, for one event loop; an async context manager.
 
     `url` is a libpq URL; `archive` gives the bodies that have left the database. At most `connections` are used; who finds none free within `patience_s` gets TooBusy.
-    A Postgres that does not answer is ServiceUnavailable, and the next call tries anew.
+    A Postgres that does not answer within `deadline_s` is ServiceUnavailable, and the next call tries anew.
     """
 
     def __init__(
-        self, url: str, *, archive: Archived | None = None, connections: int = 8, patience_s: float = 5.0
+        self,
+        url: str,
+        *,
+        archive: Archived | None = None,
+        connections: int = 8,
+        patience_s: float = 5.0,
+        deadline_s: float = 15.0,
     ) -> None:
         self.url = url
         self._archive = archive
+        self._deadline_s = deadline_s
         self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -88,7 +101,7 @@ class EventLog:
             max_waiting=connections * 64,
             timeout=patience_s,
             open=False,
-            check=AsyncConnectionPool.check_connection,
+            check=_check,
             kwargs={"connect_timeout": 5},
         )
 
@@ -191,7 +204,15 @@ class EventLog:
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
         try:
             async with self._pool.connection() as connection:
-                yield connection
+                try:
+                    with _deadline(connection, self._deadline_s):
+                        yield connection
+                except AssayError:
+                    raise
+                except BaseException:
+                    # Cancelled or cut off in the middle of a pipeline it may stay in that mode; no other may get it.
+                    await connection.close()
+                    raise
         except TooManyRequests as error:
             raise TooBusy("too many requests wait for Postgres.", remedy="Retry after a second.") from error
         except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -200,6 +221,30 @@ class EventLog:
             ) from error
         except psycopg.errors.UndefinedTable as error:
             raise ServiceUnavailable("the database has no event log.", remedy="Run `assay db upgrade` once.") from error
+
+
+@contextmanager
+def _deadline(connection: AsyncConnection[Any], seconds: float) -> Iterator[None]:
+    """Hang up on a server that has not answered by then: what waits for it fails, and the pool takes another.
+
+    Cancelling would not do: psycopg then asks the server to cancel, and waits for that.
+    """
+    hanging_up = asyncio.get_running_loop().call_later(seconds, _hang_up, connection)
+    try:
+        yield
+    finally:
+        hanging_up.cancel()
+
+
+def _hang_up(connection: AsyncConnection[Any]) -> None:
+    if not connection.closed:
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+
+async def _check(connection: AsyncConnection[Any]) -> None:
+    with _deadline(connection, CHECK_S):
+        await AsyncConnectionPool.check_connection(connection)
 
 
 def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:

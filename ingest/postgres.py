@@ -54,9 +54,14 @@ class EmbeddedServer:
         return int(self._server.get_pid())
 
     def start(self) -> str:
-        """Start the server, or find the one that runs, and return the URL of its maintenance database."""
+        """Start the server, or find the one that runs, and return the URL of its maintenance database.
+
+        To be called again where the server has died meanwhile.
+        """
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with self._alone():
+            if self._users is not None:
+                self._users.close()
             self._users = self._lock_file(".users").open("ab")
             fcntl.flock(self._users, fcntl.LOCK_SH)
             self._forget_dead_postmaster()
@@ -113,15 +118,22 @@ class EmbeddedServer:
                 time.sleep(0.2)
 
     def _forget_dead_postmaster(self) -> None:
-        """Remove a pid file whose process is not this Postgres: after a reboot its number belongs to another."""
+        """Remove a pid file whose process is not this Postgres: after a reboot its number belongs to another.
+
+        The socket has a lock file of its own that names the same process, and would keep the next one from starting.
+        """
         pid_file = self.folder / "postmaster.pid"
-        try:
-            lines = pid_file.read_text().splitlines()
-        except FileNotFoundError:
+        lines = _lines(pid_file)
+        if _is_postmaster(lines, self.folder):
             return
-        if not lines or not _is_postmaster(int(lines[0])):
+        places = {self.folder, *(Path(line) for line in lines[4:5] if line)}
+        for lock in [found for place in places for found in place.glob(".s.PGSQL.*.lock")]:
+            if not _is_postmaster(_lines(lock), self.folder):
+                lock.with_suffix("").unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
+        if lines:
             _LOG.warning("removing the pid file of a Postgres that is gone: %s", pid_file)
-            pid_file.unlink(missing_ok=True)
+        pid_file.unlink(missing_ok=True)
 
     def _last_words(self) -> str:
         log = self.folder / "log"
@@ -139,13 +151,27 @@ class EmbeddedServer:
             yield
 
 
-def _is_postmaster(pid: int) -> bool:
+def _lines(path: Path) -> list[str]:
     try:
-        process = psutil.Process(pid)
+        return path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _is_postmaster(pid_file: list[str], folder: Path) -> bool:
+    """Say whether the process on the first line of a pid file, or of a socket's lock file, is the folder's own Postgres."""
+    if not pid_file or not pid_file[0].strip().isdigit():
+        return False
+    try:
+        process = psutil.Process(int(pid_file[0]))
         # A zombie is dead; where process 1 does not reap, as in many containers, it stays in the table.
-        return "postgres" in process.name() and process.status() != psutil.STATUS_ZOMBIE
+        if "postgres" not in process.name() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return Path(process.cwd()).resolve() == folder
     except psutil.NoSuchProcess:
         return False
+    except psutil.AccessDenied:
+        return True
 
 
 def _server_of(folder: Path) -> Any:
@@ -217,18 +243,33 @@ def open_database(home: Path | str, url: str | None = None) -> Database:
     if named:
         return Database(named)
     server = EmbeddedServer(Path(home) / "postgres")
-    maintenance = server.start()
-    try:
-        with psycopg.connect(maintenance, autocommit=True) as connection:
-            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME]).fetchone()
-            if known is None:
-                # Two processes may both have found it missing.
-                with contextlib.suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                    connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))
-    except psycopg.Error:
-        server.stop()
-        raise
-    return Database(_with_name(maintenance, DATABASE_NAME), server)
+    for attempts_left in (2, 1, 0):
+        maintenance = server.start()
+        try:
+            _require_database(maintenance)
+            return Database(_with_name(maintenance, DATABASE_NAME), server)
+        except psycopg.OperationalError as error:
+            # It was killed between the question whether it runs and this one.
+            server.stop()
+            if not attempts_left:
+                raise ServiceUnavailable(
+                    f"the embedded Postgres does not answer: {error}.",
+                    field="ASSAY_HOME",
+                    remedy=f"Look into {server.folder / 'log'}, or set {URL_VARIABLE} to a server of your own.",
+                ) from error
+        except psycopg.Error:
+            server.stop()
+            raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _require_database(maintenance: str) -> None:
+    with psycopg.connect(maintenance, autocommit=True) as connection:
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME]).fetchone()
+        if known is None:
+            # Two processes may both have found it missing.
+            with contextlib.suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))
 
 
 def _with_name(url: str, name: str) -> str:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -38,7 +39,7 @@ def _container_url() -> tuple[Any, str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The server that tests make their databases on; an `ingest.postgres.Database`."""
     from ingest.postgres import Database, open_database
 
@@ -51,7 +52,8 @@ def postgres_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
         container.stop()
     elif choice == "embedded":
         named = os.environ.pop("ASSAY_DATABASE_URL", None)
-        with open_database(tmp_path_factory.mktemp("server")) as server:
+        # Not below pytest's own folder: another session of the same user takes its rights away from the server.
+        with tempfile.TemporaryDirectory(prefix="assay-") as folder, open_database(folder) as server:
             yield server
         if named is not None:
             os.environ["ASSAY_DATABASE_URL"] = named

@@ -9,6 +9,10 @@ Revises: 0001
 
 from __future__ import annotations
 
+import hashlib
+import json
+
+import rfc8785
 import sqlalchemy as sa
 
 from alembic import op
@@ -62,3 +66,21 @@ def downgrade() -> None:
     op.drop_index("event_subject_position_idx", "event")
     op.alter_column("event", "body", nullable=False, comment="the event exactly as it was sent")
     op.alter_column("event", "digest", comment=_CANONICAL, existing_nullable=False)
+    _canonical_digests()
+
+
+def _canonical_digests() -> None:
+    """Give every event the digest that the version before compares by."""
+    connection = op.get_bind()
+    reach = sa.text("SELECT position, body FROM event WHERE position > :after ORDER BY position LIMIT 5000")
+    change = sa.text("UPDATE event SET digest = :digest WHERE position = :position")
+    after = 0
+    while rows := connection.execute(reach, {"after": after}).fetchall():
+        connection.execute(
+            change,
+            [
+                {"position": position, "digest": hashlib.sha256(rfc8785.dumps(json.loads(body))).digest()}
+                for position, body in rows
+            ],
+        )
+        after = rows[-1][0]

@@ -41,9 +41,12 @@ VERBS: dict[str, str] = {
     "retract": "sending",
     "status": "operating",
     "rebuild": "operating",
-    "doctor": "operating",
-    "db": "operating",
-    "token": "operating",
+    "doctor": "doctor",
+    "db": "database",
+    "token": "tokens",
+    "archive": "archive",
+    "samples": "archive",
+    "export": "exporting",
 }
 """Verb → the module of this package that holds it."""
 
@@ -51,7 +54,8 @@ HELP = {
     "Ask": ["recommend", "predict", "compare", "matrix", "trends", "query"],
     "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "retract"],
     "Learn": ["train", "evaluate", "hardware", "model"],
-    "Serve and operate": ["demo", "up", "serve", "status", "doctor", "rebuild", "db", "token"],
+    "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token"],
+    "Keep": ["db", "archive", "samples", "export"],
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+from typing import NoReturn
 
 import rich_click as click
 
@@ -26,7 +29,7 @@ __all__ = ["serve", "up"]
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the ingest role."
 )
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
-def serve(role: str, host: str, port: int, workers: int, until_stdin_closes: bool) -> int:
+def serve(role: str, host: str, port: int, workers: int, until_stdin_closes: bool) -> NoReturn:
     """Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL."""
     from assay.home import find_home
     from assay.service import Settings
@@ -35,7 +38,10 @@ def serve(role: str, host: str, port: int, workers: int, until_stdin_closes: boo
     settings = Settings(home=find_home(), role=role, host=host, port=port, workers=workers)
     say(f"serving {settings.url} from {settings.home.path} (role {role}); Ctrl-C ends it")
     run(settings, until_stdin_closes=until_stdin_closes)
-    return 0
+    # Everything is closed; taking DuckDB, Arrow and LightGBM apart module by module would hold up a restart by seconds.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 @click.command(epilog="Example: assay up --port 8000 --dashboard-port 8501")

@@ -86,9 +86,19 @@ def _health(health: Mapping[str, Any], position: int) -> None:
     st.subheader("Health", anchor=False)
     lag, dead = health.get("lag_events"), health.get("dead_letters")
     lines = [f"**Log** position {numbers.count(health.get('log_position', position))}"]
-    behind = "up to date" if lag == 0 else f"{numbers.count(lag)} events behind"
+    seconds = health.get("lag_seconds")
+    since = f" ({numbers.significant(seconds)} s)" if seconds else ""
+    behind = "up to date" if lag == 0 else f"{numbers.count(lag)} events behind{since}"
     lines.append(f"**Projection** position {numbers.count(position)}, {behind}")
     lines.append(f"**Dead letters** {numbers.count(dead)}")
+    unknown = health.get("unknown_events")
+    if unknown:
+        lines.append(f"**Of unknown types** {numbers.count(unknown)} events, kept for a later version")
+    archive = health.get("archive") or {}
+    if archive.get("segments"):
+        lines.append(
+            f"**Archive** up to position {numbers.count(archive['last_position'])}, {numbers.memory(archive['bytes'])}"
+        )
     if health.get("error"):
         lines.append(f"⚠ **Projector stopped** {health['error']}")
     with guarded("The predictor"):

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+import time
+from collections.abc import Mapping
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
-from ingest.projection.names import Names, catalogue_digest, names_of
-from ingest.projection.parts import Poison, part_table
-from ingest.projection.statements import FOLD, TABLES, VIEWS
+from domain.events import DATA_TYPES
+from domain.upcasting import UPCASTERS, Upcasters, upcast
+from ingest.projection.facts import MEASURED, TESTED, Facts
+from ingest.projection.names import Names, names_of
+from ingest.projection.parts import Poison
+from ingest.projection.standing import Standing
+from ingest.projection.statements import FOLD, INSERTS, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "DATA_ERRORS", "Folder", "create"]
+__all__ = ["BATCH_SCHEMA", "DATA_ERRORS", "Folder", "Undone", "create"]
 
 BATCH_SCHEMA = pa.schema(
     [
@@ -25,123 +33,219 @@ BATCH_SCHEMA = pa.schema(
     ]
 )
 DATA_ERRORS = (
-    Poison, duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException, duckdb.OutOfRangeException,
+    duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException, duckdb.OutOfRangeException,
 )  # fmt: skip
 """What an event can cause. Anything else (no memory, no disk, a bug of ours) is not the event's fault."""
 
-_INSERTS = (
-    "keyed", "measurements", "tests", "runs", "run_ends", "models", "traces", "hardware", "environments", "prices",
-    "retractions", "predictors", "recommendations",
+_FACTS = TESTED | {MEASURED}
+_RETRACTED = "assay.measurement.retracted.v1"
+_NAMING = (
+    "assay.model.described.v1", "assay.model.traced.v1", "assay.hardware.described.v1", "assay.price.published.v1",
 )  # fmt: skip
-_FACTS = frozenset(("assay.measurement.recorded.v1", "assay.measurement.failed.v1", "assay.test.reported.v1"))
-_NEEDS = {
-    "keyed": _FACTS,
-    "measurements": {"assay.measurement.recorded.v1"},
-    "tests": {"assay.measurement.failed.v1", "assay.test.reported.v1"},
-    "runs": {"assay.run.started.v1"},
-    "run_ends": {"assay.run.finished.v1"},
-    "models": {"assay.model.described.v1"},
-    "traces": {"assay.model.traced.v1"},
-    "hardware": {"assay.hardware.described.v1"},
-    "environments": {"assay.run.started.v1", "assay.hardware.described.v1", *_FACTS},
-    "prices": {"assay.price.published.v1"},
-    "retractions": {"assay.measurement.retracted.v1"},
-    "predictors": {"assay.predictor.trained.v1"},
-    "recommendations": {"assay.recommendation.issued.v1"},
+_RENAMED = {
+    "model": ("model_part", "subject", "model", "model_trace"),
+    "hardware": ("hardware_part", "subject", "hardware_description", "price"),
 }
-_NAMED = {
-    "model": {"measurement": True, "test": True, "model": False, "model_trace": False},
-    "hardware": {"measurement": True, "test": True, "hardware_description": False, "price": False},
-}
-"""Tables that hold an id of each kind, and whether they hold a configuration too."""
+"""Tables that hold an id of each kind."""
 
+_CHECKPOINT_AT = "64MB"
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _NAME_SCHEMA = pa.schema([("posted", pa.string()), ("canonical", pa.string())])
+_LETTER_SCHEMA = pa.schema([("position", pa.int64()), ("reason", pa.string())])
 
 
-def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables and views of an empty projection."""
+def create(connection: duckdb.DuckDBPyConnection, definitions: str = "") -> None:
+    """Make the tables and views of an empty projection; `definitions` names what they were made by."""
     connection.begin()
     connection.execute(TABLES)
     for name, query in VIEWS.items():
         connection.execute(f"CREATE VIEW {name} AS {query}")
-    connection.execute("INSERT INTO projection VALUES (0, NULL, ?)", [catalogue_digest()])
+    connection.execute("INSERT INTO projection VALUES (0, NULL, ?)", [definitions])
     connection.commit()
+
+
+class Undone(Exception):
+    """A held batch failed: nothing since the last commit is there."""
 
 
 class Folder:
     """Applies batches of events, each in one transaction with the checkpoint, over one connection."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, upcasters: Upcasters = UPCASTERS) -> None:
         self._connection = connection
-        self._names = self._declared()
+        self._upcasters = upcasters
+        self._names = self._kept_names = self._declared()
+        self._open = False
+        self.failed = 0
+        self._facts = Facts(connection)
+        self._standing = Standing(connection)
         self.position: int = connection.execute("SELECT position FROM projection").fetchall()[0][0]
+        self.reached = self.position
+        known = pa.table(
+            {"type": pa.array(sorted({*DATA_TYPES, *upcasters, *_FACTS, *itertools.chain(*INSERTS.values())}))}
+        )
+        connection.register("known_type", known)
 
     def close(self) -> None:
         """Close the connection that it writes over."""
         self._connection.close()
 
-    def apply(self, batch: pa.Table) -> None:
-        """Apply events in the order of the log; those at or below the checkpoint must not be among them.
+    def apply(self, batch: pa.Table, *, hold: bool = False) -> None:
+        """Apply events in the order of the log; those at or below `reached` must not be among them.
 
-        An event that cannot be projected is found by halving, and recorded as a dead letter in the transaction that
-        moves the checkpoint over it. An error that no event causes is raised, and nothing of the batch is kept.
+        With `hold` the transaction is left open for the next batch, until `commit`: rows then go to the file once, not
+        through the write-ahead log. Where a held batch fails for any reason, everything since the last commit is undone
+        and Undone raised: begin again after `position`, without `hold`.
+
+        An event that cannot be projected is recorded as a dead letter in the transaction that moves the checkpoint over
+        it; where it does not say which it is, it is found by halving. An error that no event causes is raised, and
+        nothing of the batch is kept.
         """
-        if batch.num_rows == 0:
-            return
-        try:
-            self._transact(batch, self._fold)
-            return
-        except DATA_ERRORS as error:
-            reason = str(error).split("\n", 1)[0][:500]
-        if batch.num_rows > 1:
-            middle = batch.num_rows // 2
-            self.apply(batch.slice(0, middle))
-            self.apply(batch.slice(middle))
-        else:
-            self._transact(batch, lambda _: self._bury(reason))
+        letters: dict[int, str] = {}
+        while batch.num_rows:
+            try:
+                self._transact(batch, letters)
+                if not hold:
+                    self.commit()
+                return
+            except Undone:
+                raise
+            except Poison as poison:
+                letters |= poison.letters
+            except DATA_ERRORS as error:
+                if len(letters) == batch.num_rows:
+                    raise
+                found = self._malformed(batch, letters)
+                if found:
+                    letters |= dict.fromkeys(found, "the body is not JSON")
+                elif batch.num_rows > 1:
+                    middle = batch.num_rows // 2
+                    self.apply(batch.slice(0, middle))
+                    batch, letters = batch.slice(middle), {}
+                else:
+                    letters = {batch.column("position")[0].as_py(): str(error).split("\n", 1)[0][:500]}
 
-    def _transact(self, batch: pa.Table, work: Callable[[frozenset[str]], object]) -> None:
-        connection, names = self._connection, self._names
-        connection.register("batch", batch)
-        connection.begin()
+    def checkpoint(self) -> bool:
+        """Commit, and bring the file up to date; False where readers of older states do not let it for half a second."""
+        self.commit()
+        until = time.monotonic() + 0.5
+        while True:
+            try:
+                self._connection.execute("CHECKPOINT")
+                return True
+            except duckdb.TransactionException:
+                if time.monotonic() > until:
+                    return False
+                time.sleep(0.02)
+
+    def checkpoint_by_hand(self, alone: bool) -> None:
+        """Leave the file as it is until told otherwise: what is committed stays in the write-ahead log."""
+        self._connection.execute(f"SET GLOBAL wal_autocheckpoint = '{'1TB' if alone else _CHECKPOINT_AT}'")
+
+    def commit(self) -> None:
+        """Make what was applied last; the checkpoint moves with it."""
+        if self._open:
+            self._open = False
+            try:
+                self._connection.commit()
+            except BaseException:
+                self._undo()
+                raise
+            self._facts.settle()
+            self.position, self._kept_names = self.reached, self._names
+
+    def _undo(self) -> None:
+        self._open = False
+        with contextlib.suppress(duckdb.TransactionException):
+            self._connection.rollback()
+        self._facts.undo()
+        self.reached, self._names = self.position, self._kept_names
+
+    def _transact(self, batch: pa.Table, letters: Mapping[int, str]) -> None:
+        connection, held = self._connection, self._open
         try:
-            for always in ("counts", "moments"):
-                connection.execute(FOLD[always])
-            work(frozenset(batch.column("type").unique().to_pylist()))
-            last = batch.slice(batch.num_rows - 1)
-            position = last.column("position")[0].as_py()
-            connection.execute(
-                "UPDATE projection SET position = ?, event_id = ?", [position, last.column("event_id")[0].as_py()]
-            )
-            connection.commit()
-        except BaseException:
-            connection.rollback()
-            self._names = names
+            sound = self._sound(batch, letters)
+        except Poison as poison:
+            if held:
+                self._undo()
+                self.failed = batch.column("position")[-1].as_py()
+                raise Undone(str(poison)) from poison
             raise
-        finally:
-            connection.unregister("batch")
-        self.position = position
+        rows = [{"position": position, "reason": reason[:500]} for position, reason in letters.items()]
+        connection.register("letter", pa.Table.from_pylist(rows, schema=_LETTER_SCHEMA))
+        connection.register("arrived", batch)
+        connection.register("batch", sound)
+        last = batch.slice(batch.num_rows - 1).select(["position", "event_id"]).to_pylist()[0]
+        if not held:
+            connection.begin()
+            self._open = True
+        try:
+            connection.execute(FOLD["counts"])
+            if letters:
+                connection.execute(FOLD["dead_letters"])
+            types = frozenset(sound.column("type").unique().to_pylist())
+            if types - _FACTS:
+                connection.execute(FOLD["moments"])
+            self._fold(types, sound.num_rows, batch.column("position")[0].as_py())
+            connection.execute("UPDATE projection SET position = ?, event_id = ?", [last["position"], last["event_id"]])
+        except BaseException as error:
+            self._undo()
+            if held:
+                self.failed = last["position"]
+                raise Undone(str(error)) from error
+            raise
+        self.reached = last["position"]
 
-    def _fold(self, types: frozenset[str]) -> None:
+    def _sound(self, batch: pa.Table, letters: Mapping[int, str]) -> pa.Table:
+        """Return the batch without the dead letters, in the newest versions."""
+        if letters:
+            batch = batch.filter(
+                pa.array([position not in letters for position in batch.column("position").to_pylist()])
+            )
+        if not self._upcasters.keys() & set(batch.column("type").unique().to_pylist()):
+            return batch
+        types, bodies = batch.column("type").to_pylist(), batch.column("body").to_pylist()
+        wrong: dict[int, str] = {}
+        for index, type_ in enumerate(types):
+            if type_ in self._upcasters:
+                try:
+                    event = msgspec.json.decode(bodies[index])
+                    types[index], data = upcast(type_, event["data"], self._upcasters)
+                    bodies[index] = msgspec.json.encode({**event, "type": types[index], "data": data}).decode()
+                except Exception as error:  # An upcaster is pure: what it raises, the event caused.
+                    wrong[batch.column("position")[index].as_py()] = f"{type_}: {type(error).__name__}: {error}"
+        if wrong:
+            raise Poison(wrong)
+        batch = batch.set_column(batch.schema.get_field_index("type"), "type", pa.array(types, pa.string()))
+        return batch.set_column(batch.schema.get_field_index("body"), "body", pa.array(bodies, pa.string()))
+
+    def _malformed(self, batch: pa.Table, letters: Mapping[int, str]) -> list[int]:
+        self._connection.register("arrived", batch)
+        found = self._connection.execute(FOLD["malformed"]).fetchall()
+        return [position for (position,) in found if position not in letters]
+
+    def _fold(self, types: frozenset[str], rows: int, first: int) -> None:
         connection = self._connection
         if "assay.alias.declared.v1" in types:
             connection.execute(FOLD["aliases"])
             self._names = self._declared()
             self._rename()
-        if types & _FACTS:
-            connection.execute(FOLD["facts"])
-            parts = connection.execute(FOLD["distinct_parts"]).fetchall()
-            connection.register("part", part_table(parts))
-        for kind, block in (("model", "distinct_models"), ("hardware", "distinct_hardware")):
-            posted = [name for (name,) in connection.execute(FOLD[block]).fetchall() if name is not None]
-            connection.register(f"{kind}_name", _name_table(self._names[kind], posted))
-        for name in _INSERTS:
-            if types & _NEEDS[name]:
+        new_context = bool(types & _FACTS) and self._facts.project(rows, types, self._names)
+        if types & {"assay.run.started.v1", "assay.hardware.described.v1"} or new_context:
+            connection.execute(FOLD["environments"])
+        if types.intersection(_NAMING):
+            posted = connection.execute(FOLD["posted"]).fetchall()
+            for index, kind in enumerate(("model", "hardware")):
+                named = sorted({row[index] for row in posted if row[index] is not None})
+                connection.register(f"{kind}_name", _name_table(self._names[kind], named))
+        for name, needed in INSERTS.items():
+            if types & needed:
                 connection.execute(FOLD[name])
-
-    def _bury(self, reason: str) -> None:
-        self._connection.execute(FOLD["dead_letter"], {"reason": reason})
+        if _RETRACTED in types:
+            connection.execute(FOLD["retractions"])
+        self._standing.follow(
+            first, measured=MEASURED in types, facts=bool(types & _FACTS), retracted=_RETRACTED in types
+        )
 
     def _declared(self) -> dict[str, Names]:
         return names_of(
@@ -151,19 +255,20 @@ class Folder:
     def _rename(self) -> None:
         """Give the rows that are there the canonical ids that the aliases now say, as a rebuild would."""
         connection = self._connection
-        for kind, tables in _NAMED.items():
-            for table, keyed in tables.items():
+        for kind, tables in _RENAMED.items():
+            for table in tables:
                 rows = connection.execute(f"SELECT DISTINCT {kind}_id_posted FROM {table}").fetchall()
                 connection.register("renamed", _name_table(self._names[kind], [name for (name,) in rows]))
-                changed = connection.execute(
-                    f"UPDATE {table} SET {kind}_id = renamed.canonical FROM renamed "
-                    f"WHERE {kind}_id_posted = renamed.posted AND {kind}_id <> renamed.canonical RETURNING position"
+                ((changes,),) = connection.execute(
+                    f"SELECT count(*) FROM {table} JOIN renamed ON {kind}_id_posted = posted AND {kind}_id <> canonical"
                 ).fetchall()
-                if changed and keyed:
-                    connection.register("changed", pa.table({"position": [position for (position,) in changed]}))
+                if changes:
                     connection.execute(
-                        f"UPDATE {table} SET configuration = {_KEY} WHERE position IN (SELECT position FROM changed)"
+                        f"UPDATE {table} SET {kind}_id = renamed.canonical FROM renamed "
+                        f"WHERE {kind}_id_posted = renamed.posted AND {kind}_id <> renamed.canonical"
                     )
+                if changes and table == "subject":
+                    connection.execute(f"UPDATE subject SET configuration = {_KEY} WHERE configuration <> {_KEY}")
 
 
 def _name_table(names: Names, posted: list[str]) -> pa.Table:

@@ -1,14 +1,18 @@
--- How one batch of events becomes rows. `batch` is the batch as it came from the log; each block is one statement.
--- A value of the wrong type fails its cast, a missing one that is needed fails NOT NULL: both make the event a dead letter.
+-- How one batch of events becomes rows. `batch` is the batch as it came from the log, old versions brought to the newest;
+-- each block is one statement; one with `of:` is run where the batch has an event of those types. A missing member that is
+-- needed fails NOT NULL and makes the event a dead letter.
 
 -- name: counts
 INSERT INTO event_type_count
-SELECT type, count(*), min(position), max(position) FROM batch GROUP BY type ORDER BY type
+SELECT type, count(*), min(position), max(position), type IN (SELECT type FROM known_type) FROM arrived GROUP BY type ORDER BY type
 ON CONFLICT (type) DO UPDATE SET
     events = events + excluded.events, last_position = excluded.last_position;
 
 -- name: moments
-INSERT INTO moment SELECT position, recorded_at FROM batch ORDER BY position;
+INSERT INTO moment SELECT position, recorded_at FROM arrived
+WHERE position NOT IN (SELECT position FROM letter)
+  AND type NOT IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1')
+ORDER BY position;
 
 -- name: aliases
 INSERT INTO alias
@@ -17,119 +21,133 @@ SELECT position, event_id, source, time, recorded_at, d.kind, d.alias, d.canonic
     FROM batch WHERE type = 'assay.alias.declared.v1'
 ) ORDER BY position;
 
--- name: facts
-CREATE OR REPLACE TEMPORARY TABLE fact AS
-SELECT position, event_id, type, source, time, recorded_at, d.* FROM (
-    SELECT * EXCLUDE (body), from_json(body, '{"data": {
-        "run_id": "VARCHAR",
-        "model": {"id": "VARCHAR", "category": "VARCHAR", "family": "VARCHAR", "architecture": "VARCHAR", "task": "VARCHAR",
-                  "revision": "VARCHAR", "parameters": "VARCHAR", "weights": "VARCHAR"},
-        "workload": "JSON",
-        "execution": "JSON",
-        "hardware": {"id": "VARCHAR", "kind": "VARCHAR", "count": "VARCHAR"},
-        "environment": {"fingerprint": "VARCHAR"},
-        "observed": {"device": "VARCHAR", "platform": "VARCHAR", "precision": "VARCHAR", "fallback_share": "VARCHAR",
-                     "requested": {"device": "VARCHAR", "platform": "VARCHAR", "precision": "VARCHAR"}},
-        "metrics": {
-            "latency_ms": {"mean": "VARCHAR", "min": "VARCHAR", "max": "VARCHAR", "stddev": "VARCHAR", "p50": "VARCHAR",
-                           "p90": "VARCHAR", "p95": "VARCHAR", "p99": "VARCHAR", "n": "VARCHAR", "ci95": "JSON"},
-            "throughput_per_s": "VARCHAR", "tokens_per_s": "VARCHAR", "ttft_ms": "VARCHAR", "tpot_ms": "VARCHAR",
-            "realtime_factor": "VARCHAR", "load_ms": "VARCHAR", "convert_ms": "VARCHAR", "compile_ms": "VARCHAR",
-            "first_run_ms": "VARCHAR", "preprocess_ms": "VARCHAR", "forward_ms": "VARCHAR", "loss_ms": "VARCHAR",
-            "backward_ms": "VARCHAR", "optimizer_ms": "VARCHAR", "peak_memory_bytes": "VARCHAR",
-            "mean_memory_bytes": "VARCHAR", "device_memory_bytes": "VARCHAR", "energy_j": "VARCHAR", "power_w": "VARCHAR",
-            "utilisation": "VARCHAR", "goodput_per_s": "VARCHAR", "roofline_share": "VARCHAR"},
-        "samples": {"digest": "VARCHAR", "n": "VARCHAR"},
-        "validity": {"verdict": "VARCHAR", "reasons": "JSON", "metrics": "JSON"},
-        "provenance": {"origin": "VARCHAR", "source": "VARCHAR", "reference": "VARCHAR", "licence": "VARCHAR"},
-        "test": "VARCHAR", "outcome": "VARCHAR", "stage": "VARCHAR",
-        "failure": {"error": "VARCHAR", "message": "VARCHAR"}, "remedy": "VARCHAR", "checks": "JSON"
-    }}').data AS d
-    FROM batch
-    WHERE type IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1')
+-- name: seen
+-- The facts of the batch: parts as text, figures typed. A text that is not there is empty.
+-- `figures`: how many numbers the metrics hold, going by the colons of their members. Where as many were read, so was the
+-- whole text; where not, or where it is `odd`, something is not a number where one belongs, or a member that nobody knows.
+SELECT position, event_id, type, time, recorded_at, source,
+    model_sent, hardware_sent, workload_sent, execution_sent, observed_sent, run_sent, environment_sent, provenance_sent,
+    validity_sent,
+    metrics, samples, odd, figures,
+    l.mean, l.min, l.max, l.stddev, l.p50, l.p90, l.p95, l.p99, l.n,
+    ci.p50[1] AS p50_low, ci.p50[2] AS p50_high, ci.mean[1] AS mean_low, ci.mean[2] AS mean_high, other_ci95,
+    m.* EXCLUDE (latency_ms),
+    samples_digest, samples_n
+FROM (
+    SELECT *,
+        CASE WHEN coalesce(ci.p90, ci.p95, ci.p99, ci.min, ci.max, ci.stddev) IS NOT NULL
+            THEN json_extract_string(metrics, '$.latency_ms.ci95') END AS other_ci95,
+        CASE WHEN starts_with(s.digest, 'sha256:') THEN unhex(s.digest[8:]) END AS samples_digest, s.n AS samples_n,
+        contains(metrics, '",') OR contains(metrics, '"}') OR contains(metrics, 'true') OR contains(metrics, 'false')
+            OR (l IS NOT NULL AND NOT contains(metrics, '"latency_ms":{'))
+            OR (ci IS NOT NULL AND NOT contains(metrics, '"ci95":{')) OR len(ci.p50) <> 2 OR len(ci.mean) <> 2
+            OR (samples IS NOT NULL AND (samples_digest IS NULL OR samples_n IS NULL)) AS odd,
+        (strlen(metrics) - strlen(replace(metrics, '":', ''))) // 2 - (l IS NOT NULL)::INT - (ci IS NOT NULL)::INT
+            - CASE WHEN contains(metrics, 'null')
+                THEN (strlen(metrics) - strlen(replace(metrics, 'null', ''))) // 4 ELSE 0 END AS figures
+    FROM (SELECT *, m.latency_ms AS l, m.latency_ms.ci95 AS ci FROM (
+        SELECT position, event_id, type, source, time, recorded_at,
+            coalesce(j[1]::VARCHAR, '') AS model_sent, coalesce(j[2]::VARCHAR, '') AS hardware_sent,
+            coalesce(j[3]::VARCHAR, '') AS workload_sent, coalesce(j[4]::VARCHAR, '') AS execution_sent,
+            coalesce(j[5]::VARCHAR, '') AS observed_sent, coalesce(j[6]::VARCHAR, '') AS run_sent,
+            coalesce(j[7]::VARCHAR, '') AS environment_sent, coalesce(j[8]::VARCHAR, '') AS provenance_sent,
+            coalesce(j[9]::VARCHAR, '') AS validity_sent, j[10]::VARCHAR AS metrics, j[11]::VARCHAR AS samples,
+            from_json(j[11], '{"digest": "VARCHAR", "n": "BIGINT"}') AS s,
+            from_json(j[10], '{
+                "latency_ms": {"mean": "DOUBLE", "min": "DOUBLE", "max": "DOUBLE", "stddev": "DOUBLE", "p50": "DOUBLE",
+                    "p90": "DOUBLE", "p95": "DOUBLE", "p99": "DOUBLE", "n": "BIGINT",
+                    "ci95": {"p50": ["DOUBLE"], "mean": ["DOUBLE"], "p90": ["DOUBLE"], "p95": ["DOUBLE"], "p99": ["DOUBLE"],
+                        "min": ["DOUBLE"], "max": ["DOUBLE"], "stddev": ["DOUBLE"]}},
+                "throughput_per_s": "DOUBLE", "tokens_per_s": "DOUBLE", "ttft_ms": "DOUBLE", "tpot_ms": "DOUBLE",
+                "realtime_factor": "DOUBLE", "load_ms": "DOUBLE", "convert_ms": "DOUBLE", "compile_ms": "DOUBLE",
+                "first_run_ms": "DOUBLE", "preprocess_ms": "DOUBLE", "forward_ms": "DOUBLE", "loss_ms": "DOUBLE",
+                "backward_ms": "DOUBLE", "optimizer_ms": "DOUBLE", "peak_memory_bytes": "BIGINT",
+                "mean_memory_bytes": "BIGINT", "device_memory_bytes": "BIGINT", "energy_j": "DOUBLE", "power_w": "DOUBLE",
+                "utilisation": "DOUBLE", "goodput_per_s": "DOUBLE", "roofline_share": "DOUBLE"}') AS m
+        FROM (
+            SELECT * EXCLUDE (body), json_extract(body, [
+                '$.data.model', '$.data.hardware', '$.data.workload', '$.data.execution', '$.data.observed', '$.data.run_id',
+                '$.data.environment', '$.data.provenance', '$.data.validity', '$.data.metrics', '$.data.samples']) AS j
+            FROM batch
+            WHERE type IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1')
+        )
+    ))
 );
 
--- name: distinct_parts
-SELECT DISTINCT workload, execution, observed.platform, observed.precision FROM fact;
+-- name: known_subjects
+SELECT met.key, subject.id FROM met JOIN subject USING (model, hardware, workload_id, execution_id);
 
--- name: distinct_models
-SELECT DISTINCT from_json(body, '{"data": {"model": {"id": "VARCHAR"}}}').data.model.id FROM batch
-WHERE type IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1',
-               'assay.model.described.v1', 'assay.model.traced.v1');
-
--- name: distinct_hardware
-SELECT DISTINCT from_json(body, '{"data": {"hardware": {"id": "VARCHAR"}}}').data.hardware.id FROM batch
-WHERE type IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1',
-               'assay.hardware.described.v1', 'assay.price.published.v1');
-
--- name: keyed
-CREATE OR REPLACE TEMPORARY TABLE keyed AS
-SELECT
-    fact.position, fact.type, event_id, source, time, recorded_at, run_id,
-    configuration_key(
-        part.execution_key, hardware_name.canonical, coalesce(fact.hardware.count::BIGINT, 1), model_name.canonical,
-        part.workload_key
-    ) AS configuration,
-    model_name.canonical AS model_id, fact.model.id AS model_id_posted, fact.model.category, fact.model.family,
-    fact.model.architecture, fact.model.task, fact.model.revision, fact.model.parameters::BIGINT AS parameters,
-    fact.model.weights,
-    hardware_name.canonical AS hardware_id, fact.hardware.id AS hardware_id_posted, fact.hardware.kind AS hardware_kind,
-    coalesce(fact.hardware.count::BIGINT, 1) AS hardware_count,
-    part.mode, part.scenario, part.batch_size, part.sequence_length, part.image_size, part.images, part.audio_seconds,
-    part.frames, part.input_tokens, part.output_tokens, part.concurrency, part.arrival_rate_per_s, part.optimizer,
-    part.gradient_checkpointing,
-    part.platform, part.precision,
-    coalesce(observed.requested.platform, part.platform_asked) AS platform_asked,
-    coalesce(observed.requested.precision, part.precision_asked) AS precision_asked,
-    observed.device AS device, observed.requested.device AS device_asked,
-    observed.fallback_share::DOUBLE AS fallback_share,
-    part.runtime_name, part.runtime_version, part.compiled, part.layout, part.threads, part.streams,
-    part.parallelism::JSON AS parallelism, part.power_limit_w, part.options::JSON AS options,
-    part.workload_key::JSON AS workload, part.execution_key::JSON AS execution,
-    environment.fingerprint AS environment_fingerprint
-FROM fact
-LEFT JOIN part ON fact.workload = part.workload_sent AND fact.execution = part.execution_sent
-    AND coalesce(fact.observed.platform, '') = part.observed_platform
-    AND coalesce(fact.observed.precision, '') = part.observed_precision
-LEFT JOIN model_name ON fact.model.id = model_name.posted
-LEFT JOIN hardware_name ON fact.hardware.id = hardware_name.posted;
+-- name: subjects
+INSERT INTO subject
+SELECT met.position, met.model, met.hardware, met.workload_id, met.execution_id,
+    configuration_key(x.execution::VARCHAR, h.hardware_id, h.hardware_count, m.model_id, w.workload::VARCHAR),
+    m.* EXCLUDE (id, model_sent), h.* EXCLUDE (id, hardware_sent), w.* EXCLUDE (id, workload_sent, workload),
+    x.* EXCLUDE (id, execution_sent, observed_sent, execution), w.workload, x.execution
+FROM met
+JOIN model_part AS m ON met.model = m.id
+JOIN hardware_part AS h ON met.hardware = h.id
+JOIN workload_part AS w ON met.workload_id = w.id
+JOIN execution_part AS x ON met.execution_id = x.id
+ORDER BY met.position;
 
 -- name: measurements
 INSERT INTO measurement
-SELECT
-    keyed.* EXCLUDE (type),
-    l.mean::DOUBLE, l.min::DOUBLE, l.max::DOUBLE, l.stddev::DOUBLE, l.p50::DOUBLE, l.p90::DOUBLE, l.p95::DOUBLE,
-    l.p99::DOUBLE, l.n::BIGINT, ci.p50[1], ci.p50[2], ci.mean[1], ci.mean[2], l.ci95,
-    m.throughput_per_s::DOUBLE, m.tokens_per_s::DOUBLE, m.ttft_ms::DOUBLE, m.tpot_ms::DOUBLE, m.realtime_factor::DOUBLE,
-    m.load_ms::DOUBLE, m.convert_ms::DOUBLE, m.compile_ms::DOUBLE, m.first_run_ms::DOUBLE, m.preprocess_ms::DOUBLE,
-    m.forward_ms::DOUBLE, m.loss_ms::DOUBLE, m.backward_ms::DOUBLE, m.optimizer_ms::DOUBLE,
-    m.peak_memory_bytes::BIGINT, m.mean_memory_bytes::BIGINT, m.device_memory_bytes::BIGINT,
-    m.energy_j::DOUBLE, m.power_w::DOUBLE, m.utilisation::DOUBLE, m.goodput_per_s::DOUBLE, m.roofline_share::DOUBLE,
-    samples.digest, samples.n::BIGINT,
-    validity.verdict, validity.reasons, validity.metrics,
-    provenance.origin, provenance.source, provenance.reference, provenance.licence
-FROM keyed JOIN (
-    SELECT position, metrics AS m, metrics.latency_ms AS l,
-        from_json(metrics.latency_ms.ci95, '{"p50": ["DOUBLE"], "mean": ["DOUBLE"]}') AS ci,
-        samples, validity, provenance
-    FROM fact
-) AS seen USING (position)
-WHERE keyed.type = 'assay.measurement.recorded.v1' ORDER BY position;
+SELECT position, event_id::UUID, time, recorded_at, subject, context, judgement, * EXCLUDE (position, event_id, time, recorded_at,
+    subject, context, judgement)
+FROM measured;
 
 -- name: tests
 INSERT INTO test
-SELECT
-    keyed.* EXCLUDE (type),
-    CASE keyed.type WHEN 'assay.test.reported.v1' THEN 'test' ELSE 'failure' END,
-    CASE keyed.type WHEN 'assay.test.reported.v1' THEN coalesce(test, 'verify') END,
-    outcome, stage, failure.error, failure.message, remedy, checks,
-    provenance.origin, provenance.source, provenance.reference, provenance.licence
-FROM keyed JOIN (
-    SELECT position, test, outcome, stage, failure, remedy, checks, provenance FROM fact
-) AS seen USING (position)
-WHERE keyed.type IN ('assay.test.reported.v1', 'assay.measurement.failed.v1') ORDER BY position;
+SELECT tested.position, event_id::UUID, time, recorded_at, subject, context,
+    CASE type WHEN 'assay.test.reported.v1' THEN 'test' ELSE 'failure' END,
+    CASE type WHEN 'assay.test.reported.v1' THEN coalesce(d.test, 'verify') END,
+    d.outcome, d.stage, d.failure.error, d.failure.message, d.remedy, d.checks
+FROM (
+    SELECT position, event_id, type, time, recorded_at, from_json(body, '{"data": {
+        "test": "VARCHAR", "outcome": "VARCHAR", "stage": "VARCHAR", "failure": {"error": "VARCHAR", "message": "VARCHAR"},
+        "remedy": "VARCHAR", "checks": "JSON"}}').data AS d
+    FROM batch WHERE type IN ('assay.test.reported.v1', 'assay.measurement.failed.v1')
+) JOIN tested USING (position) ORDER BY tested.position;
+
+-- name: voids
+-- Rows above `low` that a retraction names; what came first says since when. Plain joins on numbers: DuckDB 2.0 ends with an
+-- internal error where text is carried through a join over a union.
+CREATE OR REPLACE TEMPORARY TABLE voided AS
+WITH named AS (
+    SELECT try_cast(target_event_id AS UUID) AS event_id, min(position) AS since FROM retraction
+    WHERE target_event_id IS NOT NULL GROUP BY 1
+), ended AS (
+    SELECT context.id, min(retraction.position) AS since
+    FROM context JOIN retraction ON context.run_id = retraction.target_run_id GROUP BY context.id
+), found AS (
+    SELECT one.position, one.subject, true AS measured, named.since
+    FROM measurement AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
+    UNION ALL
+    SELECT one.position, one.subject, true, ended.since
+    FROM measurement AS one JOIN ended ON one.context = ended.id WHERE one.position > $low
+    UNION ALL
+    SELECT one.position, one.subject, false, named.since
+    FROM test AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
+    UNION ALL
+    SELECT one.position, one.subject, false, ended.since
+    FROM test AS one JOIN ended ON one.context = ended.id WHERE one.position > $low
+)
+SELECT position, subject, measured, min(since) AS since FROM found
+WHERE position NOT IN (SELECT position FROM void) GROUP BY ALL;
+
+-- name: void
+INSERT INTO void SELECT position, since FROM voided ORDER BY position;
+
+-- name: posted
+-- Ids in events other than facts; those of facts are read with their parts.
+SELECT DISTINCT d.model.id, d.hardware.id FROM (
+    SELECT from_json(body, '{"data": {"model": {"id": "VARCHAR"}, "hardware": {"id": "VARCHAR"}}}').data AS d FROM batch
+    WHERE type IN ('assay.model.described.v1', 'assay.model.traced.v1', 'assay.hardware.described.v1',
+                   'assay.price.published.v1')
+);
 
 -- name: runs
+-- of: assay.run.started.v1
 INSERT INTO run
 SELECT position, event_id, source, time, recorded_at, d.run_id, d.kind, d.hardware, d.environment.fingerprint, d.plan,
     d.planned::BIGINT, d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence
@@ -141,6 +159,7 @@ FROM (
 ) ORDER BY position;
 
 -- name: run_ends
+-- of: assay.run.finished.v1
 INSERT INTO run_end
 SELECT position, event_id, source, time, recorded_at, d.run_id, d.outcome, d.measured::BIGINT, d.failed::BIGINT,
     d.tests::BIGINT, d.reason
@@ -151,6 +170,7 @@ FROM (
 ) ORDER BY position;
 
 -- name: models
+-- of: assay.model.described.v1
 INSERT INTO model
 SELECT position, event_id, source, time, recorded_at, model_name.canonical, d.model.id, d.model.category, d.model.family,
     d.model.architecture, d.model.task, d.model.revision, d.model.parameters::BIGINT, d.aliases, d.config
@@ -162,6 +182,7 @@ FROM (
 ) LEFT JOIN model_name ON d.model.id = model_name.posted ORDER BY position;
 
 -- name: traces
+-- of: assay.model.traced.v1
 INSERT INTO model_trace
 SELECT position, event_id, source, time, recorded_at, model_name.canonical, d.model.id, d.model.category, d.model.family,
     d.model.architecture, d.model.task, d.model.parameters::BIGINT, d.workload->>'mode', d.workload->>'phase',
@@ -175,6 +196,7 @@ FROM (
 ) LEFT JOIN model_name ON d.model.id = model_name.posted ORDER BY position;
 
 -- name: hardware
+-- of: assay.hardware.described.v1
 INSERT INTO hardware_description
 SELECT position, event_id, source, time, recorded_at, hardware_name.canonical, d.hardware.id, d.hardware.kind,
     coalesce(d.hardware.count::BIGINT, 1), d.name, d.vendor, d.aliases, d.platforms, d.spec, d.environment.fingerprint
@@ -190,18 +212,23 @@ INSERT INTO environment
 SELECT position, event_id, source, time, recorded_at, e.fingerprint, e.driver, e.os, e.kernel, e.python, e.cpu, e.machine,
     e.hypervisor, e.memory_bytes::BIGINT, e.libraries
 FROM (
-    SELECT * EXCLUDE (body), from_json(body, '{"data": {"environment": {"fingerprint": "VARCHAR", "driver": "VARCHAR",
-        "os": "VARCHAR", "kernel": "VARCHAR", "python": "VARCHAR", "cpu": "VARCHAR", "machine": "VARCHAR",
-        "hypervisor": "VARCHAR", "memory_bytes": "VARCHAR", "libraries": "JSON"}}}').data.environment AS e
-    FROM batch
-    WHERE type IN ('assay.run.started.v1', 'assay.hardware.described.v1', 'assay.measurement.recorded.v1',
-                   'assay.measurement.failed.v1', 'assay.test.reported.v1')
+    SELECT batch.* EXCLUDE (body), from_json(environment, '{"fingerprint": "VARCHAR", "driver": "VARCHAR", "os": "VARCHAR",
+        "kernel": "VARCHAR", "python": "VARCHAR", "cpu": "VARCHAR", "machine": "VARCHAR", "hypervisor": "VARCHAR",
+        "memory_bytes": "VARCHAR", "libraries": "JSON"}') AS e
+    FROM batch JOIN (
+        SELECT id AS position, environment_sent AS environment FROM context
+        WHERE environment_sent <> '' AND id >= (SELECT min(position) FROM batch)
+        UNION ALL
+        SELECT position, json_extract(body, '$.data.environment')::VARCHAR FROM batch
+        WHERE type IN ('assay.run.started.v1', 'assay.hardware.described.v1')
+    ) USING (position)
 )
 WHERE e.fingerprint IS NOT NULL AND e.fingerprint NOT IN (SELECT fingerprint FROM environment)
 QUALIFY row_number() OVER (PARTITION BY e.fingerprint ORDER BY position) = 1
 ORDER BY position;
 
 -- name: prices
+-- of: assay.price.published.v1
 INSERT INTO price
 SELECT position, event_id, source, time, recorded_at, hardware_name.canonical, d.hardware.id,
     coalesce(d.hardware.count::BIGINT, 1), d.provider, d.usd_per_hour::DOUBLE, d.date, d.instance, d.region,
@@ -221,6 +248,7 @@ SELECT position, event_id, source, time, recorded_at, d.event_id, d.run_id, d.re
 ) ORDER BY position;
 
 -- name: predictors
+-- of: assay.predictor.trained.v1
 INSERT INTO predictor
 SELECT position, event_id, source, time, recorded_at, d.digest, d.position::BIGINT, d.card FROM (
     SELECT *, from_json(body, '{"data": {"digest": "VARCHAR", "position": "VARCHAR", "card": "JSON"}}').data AS d
@@ -228,11 +256,24 @@ SELECT position, event_id, source, time, recorded_at, d.digest, d.position::BIGI
 ) ORDER BY position;
 
 -- name: recommendations
+-- of: assay.recommendation.issued.v1
 INSERT INTO recommendation
 SELECT position, event_id, source, time, recorded_at, d.recommendation, d.position::BIGINT, d.question, d.answer FROM (
     SELECT *, from_json(body, '{"data": {"recommendation": "VARCHAR", "position": "VARCHAR", "question": "JSON", "answer": "JSON"}}').data AS d
     FROM batch WHERE type = 'assay.recommendation.issued.v1'
 ) ORDER BY position;
 
--- name: dead_letter
-INSERT INTO dead_letter SELECT position, event_id, type, recorded_at, $reason FROM batch;
+-- name: operations
+-- of: assay.operation.performed.v1
+INSERT INTO operation
+SELECT position, event_id, source, time, recorded_at, d.action, d.actor, d.object, d.details FROM (
+    SELECT *, from_json(body, '{"data": {"action": "VARCHAR", "actor": "VARCHAR", "object": "VARCHAR", "details": "JSON"}}').data AS d
+    FROM batch WHERE type = 'assay.operation.performed.v1'
+) ORDER BY position;
+
+-- name: dead_letters
+INSERT INTO dead_letter
+SELECT position, event_id, type, recorded_at, reason FROM arrived JOIN letter USING (position) ORDER BY position;
+
+-- name: malformed
+SELECT position FROM arrived WHERE NOT json_valid(body);

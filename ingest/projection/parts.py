@@ -1,79 +1,158 @@
-"""Workload and execution of a batch: each distinct pair is canonicalised once, in Python, by the domain's own rule."""
+"""Parts: what events say again and again. Each distinct text is read once, by the gate's own types, into one row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from domain.canonical import canonical
-from domain.configuration import Execution, Workload, canonical_part
+from domain.configuration import Execution, Hardware, Identifier, Model, Workload, canonical_part
 from domain.errors import InvalidInput
+from domain.payloads import Environment, Metrics, Observed, Provenance, SamplesReference, Validity
+from ingest.projection.names import Names
 
-__all__ = ["Part", "Poison", "part_table"]
+__all__ = ["PARTS", "Part", "Poison", "check_metrics", "part_row"]
 
-Part = tuple[str | None, str | None, str | None, str | None]
-"""Workload and execution as sent, platform and precision as observed."""
-
-_STRING, _INTEGER, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-_SCHEMA = pa.schema(
-    [
-        ("workload_sent", _STRING), ("execution_sent", _STRING),
-        ("observed_platform", _STRING), ("observed_precision", _STRING),
-        ("workload_key", _STRING), ("execution_key", _STRING),
-        ("mode", _STRING), ("scenario", _STRING), ("batch_size", _INTEGER), ("sequence_length", _INTEGER),
-        ("image_size", _INTEGER), ("images", _INTEGER), ("audio_seconds", _NUMBER), ("frames", _INTEGER),
-        ("input_tokens", _INTEGER), ("output_tokens", _INTEGER), ("concurrency", _INTEGER),
-        ("arrival_rate_per_s", _NUMBER), ("optimizer", _STRING), ("gradient_checkpointing", _FLAG),
-        ("platform", _STRING), ("precision", _STRING), ("platform_asked", _STRING), ("precision_asked", _STRING),
-        ("runtime_name", _STRING), ("runtime_version", _STRING), ("compiled", _FLAG), ("layout", _STRING),
-        ("threads", _INTEGER), ("streams", _INTEGER), ("parallelism", _STRING), ("power_limit_w", _NUMBER),
-        ("options", _STRING),
-    ]
-)  # fmt: skip
+Shape = TypeVar("Shape")
+Row = Sequence[Any]
+Read = Callable[[Mapping[str, Names], Sequence[str]], Row]
 
 
 class Poison(Exception):
-    """An event of the batch cannot be projected, whatever is tried."""
+    """Events that cannot be projected, whatever is tried: the reason by position."""
+
+    def __init__(self, letters: dict[int, str]) -> None:
+        super().__init__(f"{len(letters)} events cannot be projected")
+        self.letters = letters
 
 
-def part_table(parts: Iterable[Part]) -> pa.Table:
-    """Return one row a distinct part: its canonical texts and its columns; Poison where one cannot be read."""
-    return pa.Table.from_pylist([_row(*part) for part in parts], schema=_SCHEMA)
+def _decoded(text: str, shape: type[Shape]) -> Shape:
+    return msgspec.json.decode(text, type=shape)
 
 
-@lru_cache(maxsize=65_536)
-def _row(
-    workload_sent: str | None, execution_sent: str | None, platform: str | None, precision: str | None
-) -> dict[str, Any]:
+def _said(text: str, shape: type[Shape]) -> Shape | None:
+    return _decoded(text, shape) if text else None
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else canonical(msgspec.to_builtins(value)).decode()
+
+
+def _model(names: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    model = _decoded(texts[0], Model)
+    return (
+        names["model"].resolve(model.id), model.id, model.category, model.family, model.architecture, model.task,
+        model.revision, model.parameters, model.weights,
+    )  # fmt: skip
+
+
+def _hardware(names: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    hardware = _decoded(texts[0], Hardware)
+    return names["hardware"].resolve(hardware.id), hardware.id, hardware.kind, hardware.count
+
+
+def _workload(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    workload = _decoded(texts[0], Workload)
+    return *msgspec.structs.astuple(workload), canonical_part(msgspec.to_builtins(workload))
+
+
+def _execution(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    asked = _decoded(texts[0], Execution)
+    observed = _said(texts[1], Observed) or Observed()
+    wanted = observed.requested
+    actual = msgspec.structs.replace(
+        asked, platform=observed.platform or asked.platform, precision=observed.precision or asked.precision
+    )
+    return (
+        actual.platform, actual.precision,
+        (wanted and wanted.platform) or asked.platform, (wanted and wanted.precision) or asked.precision,
+        observed.device, wanted and wanted.device, observed.fallback_share,
+        asked.runtime and asked.runtime.name, asked.runtime and asked.runtime.version, asked.compiled, asked.layout,
+        asked.threads, asked.streams, _json(asked.parallelism), asked.power_limit_w, _json(asked.options),
+        canonical_part(msgspec.to_builtins(actual)),
+    )  # fmt: skip
+
+
+def _context(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    environment = _said(texts[2], Environment)
+    return _decoded(texts[1], Identifier), environment and environment.fingerprint, *_provenance(texts[3])
+
+
+def _provenance(text: str) -> Row:
+    return msgspec.structs.astuple(_decoded(text, Provenance))
+
+
+def _judgement(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    validity = _said(texts[0], Validity)
+    if validity is None:
+        return None, None, None
+    raw = msgspec.json.decode(texts[0])
+    return validity.verdict, _json(raw.get("reasons")), _json(raw.get("metrics"))
+
+
+class Part(NamedTuple):
+    """A kind of part: its table, the columns with its texts, the types of all its columns, and what reads the texts."""
+
+    table: str
+    sent: tuple[str, ...]
+    columns: Mapping[str, pa.DataType]
+    read: Read
+
+
+_TEXT, _INTEGER, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+
+
+def _part(table: str, sent: tuple[str, ...], read: Read, **columns: pa.DataType) -> Part:
+    return Part(table, sent, {"id": _INTEGER, **dict.fromkeys(sent, _TEXT), **columns}, read)
+
+
+PARTS: Mapping[str, Part] = {
+    "model": _part(
+        "model_part", ("model_sent",), _model, model_id=_TEXT, model_id_posted=_TEXT, category=_TEXT, family=_TEXT,
+        architecture=_TEXT, task=_TEXT, revision=_TEXT, parameters=_INTEGER, weights=_TEXT,
+    ),
+    "hardware": _part(
+        "hardware_part", ("hardware_sent",), _hardware, hardware_id=_TEXT, hardware_id_posted=_TEXT, hardware_kind=_TEXT,
+        hardware_count=_INTEGER,
+    ),
+    "workload_id": _part(
+        "workload_part", ("workload_sent",), _workload, mode=_TEXT, scenario=_TEXT, batch_size=_INTEGER,
+        sequence_length=_INTEGER, image_size=_INTEGER, images=_INTEGER, audio_seconds=_NUMBER, frames=_INTEGER,
+        input_tokens=_INTEGER, output_tokens=_INTEGER, concurrency=_INTEGER, arrival_rate_per_s=_NUMBER, optimizer=_TEXT,
+        gradient_checkpointing=_FLAG, workload=_TEXT,
+    ),
+    "execution_id": _part(
+        "execution_part", ("execution_sent", "observed_sent"), _execution, platform=_TEXT, precision=_TEXT,
+        platform_asked=_TEXT, precision_asked=_TEXT, device=_TEXT, device_asked=_TEXT, fallback_share=_NUMBER,
+        runtime_name=_TEXT, runtime_version=_TEXT, compiled=_FLAG, layout=_TEXT, threads=_INTEGER, streams=_INTEGER,
+        parallelism=_TEXT, power_limit_w=_NUMBER, options=_TEXT, execution=_TEXT,
+    ),
+    "context": _part(
+        "context", ("source", "run_sent", "environment_sent", "provenance_sent"), _context, run_id=_TEXT,
+        environment_fingerprint=_TEXT, origin=_TEXT, provenance_source=_TEXT, reference=_TEXT, licence=_TEXT,
+    ),
+    "judgement": _part(
+        "judgement", ("validity_sent",), _judgement, verdict=_TEXT, verdict_reasons=_TEXT, metric_verdicts=_TEXT
+    ),
+}  # fmt: skip
+
+
+def part_row(kind: str, names: Mapping[str, Names], texts: Sequence[str]) -> Row:
+    """Return the columns of a part after its texts; ValueError with the reason where they cannot be read."""
     try:
-        workload = msgspec.json.decode(workload_sent or "null", type=Workload)
-        asked = msgspec.json.decode(execution_sent or "null", type=Execution)
-        actual = msgspec.structs.replace(
-            asked, platform=platform or asked.platform, precision=precision or asked.precision
-        )
-        workload_key = canonical_part(msgspec.to_builtins(workload))
-        execution_key = canonical_part(msgspec.to_builtins(actual))
-        parallelism = _text(msgspec.to_builtins(asked.parallelism))
-        options = _text(asked.options)
-    except (msgspec.MsgspecError, InvalidInput) as error:
-        raise Poison(f"workload or execution: {error}") from error
-    return {
-        **{name: getattr(workload, name) for name in Workload.__struct_fields__},
-        "workload_sent": workload_sent, "execution_sent": execution_sent,
-        "observed_platform": platform or "", "observed_precision": precision or "",
-        "workload_key": workload_key, "execution_key": execution_key,
-        "platform": actual.platform, "precision": actual.precision,
-        "platform_asked": asked.platform, "precision_asked": asked.precision,
-        "runtime_name": asked.runtime.name if asked.runtime else None,
-        "runtime_version": asked.runtime.version if asked.runtime else None,
-        "compiled": asked.compiled, "layout": asked.layout, "threads": asked.threads, "streams": asked.streams,
-        "parallelism": parallelism, "power_limit_w": asked.power_limit_w, "options": options,
-    }  # fmt: skip
+        return PARTS[kind].read(names, texts)
+    except (msgspec.MsgspecError, InvalidInput, UnicodeError, RecursionError) as error:
+        raise ValueError(f"{kind.removesuffix('_id')}: {error}") from error
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else canonical(value).decode()
+def check_metrics(metrics: str | None, samples: str | None) -> str | None:
+    """Return why metrics or the reference to samples are not what the gate takes, None where they are."""
+    try:
+        _decoded(metrics or "null", Metrics)
+        _said(samples or "", SamplesReference)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return f"metrics: {error}"
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -13,19 +14,32 @@ import duckdb
 import msgspec
 
 from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable
+from domain.upcasting import UPCASTERS, Upcasters
+from ingest.archive import archive_folder
 from ingest.postgres import Database
+from ingest.projection.advance import advance
+from ingest.projection.copying import copy_file
+from ingest.projection.definitions import definitions_digest
 from ingest.projection.fold import Folder
+from ingest.projection.lag import LagAsker
+from ingest.projection.pace import Pace
 from ingest.projection.source import LogSource
-from ingest.projection.store import SCHEMA_VERSION, Store
+from ingest.projection.store import SCHEMA_VERSION, Store, out_of_order
 from ingest.projection.tables import Tables
 
 __all__ = ["Health", "Projection"]
 
 _LOG = logging.getLogger(__name__)
+_BATCH_BYTES = 64 * 2**20
+_AGAIN_S = 0.5
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the projection stands to the log. `error` is set while it cannot go on; `running` says whether it follows."""
+    """How the projection stands to the log. `error` is set while it cannot go on; `running` says whether it follows.
+
+    `building` says why the tables are being made anew, until they have caught up: what they answer before that is true
+    of their position, and much of the log is not in it yet.
+    """
 
     position: int
     log_position: int | None
@@ -34,19 +48,25 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int
     error: str | None
     running: bool
+    building: str | None = None
     schema: int = SCHEMA_VERSION
 
 
 class Projection:
     """The projection of one log under `home`/projection. One process owns it; any number of its threads read it.
 
-    `start()` follows the log, at most `poll_s` behind a `kick()`-less append. An unreachable Postgres is asked again; an
-    error of another kind that no event causes stops the projector, and stays visible in `health().error`.
+    `start()` follows the log, at most `poll_s` behind a `kick()`-less append. An unreachable Postgres and a full disk are
+    tried again, a damaged file is made again; an error of another kind that no event causes stops the projector. All of
+    them are in `health().error` as long as they last.
     """
 
-    def __init__(self, home: Path | str, database: Database | str, *, poll_s: float = 0.05) -> None:
+    def __init__(
+        self, home: Path | str, database: Database | str, *, poll_s: float = 0.05, upcasters: Upcasters = UPCASTERS
+    ) -> None:
         self._uri = database if isinstance(database, str) else database.adbc_uri
-        self._store = Store(Path(home) / "projection")
+        self._archive = archive_folder(home)
+        self._upcasters = upcasters
+        self._store = Store(Path(home) / "projection", definitions_digest(upcasters))
         self._poll_s = poll_s
         self._writing = threading.RLock()
         self._moved = threading.Condition()
@@ -54,12 +74,17 @@ class Projection:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: str | None = None
+        self._building: str | None = None
         # Keeps the file open and does nothing else: a DuckDB connection that is at work refuses other calls.
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._path = self._store.current
         self._handing = threading.Lock()
+        self._publishing = threading.Lock()
         self._folder: Folder | None = None
-        self._source = LogSource(self._uri)
+        self._source = self._new_source()
+        self._lag = LagAsker(self._new_source)
+        self._letters = 0
+        self._pace = Pace()
 
     def open(self) -> None:
         """Take and open the file without following the log; `start` does it by itself."""
@@ -69,12 +94,11 @@ class Projection:
             self._stopping.clear()
             self._store.own()
             try:
-                self._connection = self._store.open()
-                self._path = self._store.current
-                self._folder = Folder(self._store.connect(self._path))
+                self._open_file()
                 self._start_over_if_foreign()
                 self._store.sweep()
             except BaseException:
+                self._close_file()
                 self._store.disown()
                 raise
 
@@ -94,13 +118,8 @@ class Projection:
             thread.join()
         with self._writing:
             self._source.close()
-            with self._handing:
-                connection, folder = self._connection, self._folder
-                self._connection = self._folder = None
-            if connection is not None and folder is not None:
-                folder.close()
-                connection.close()
-                self._store.disown()
+            self._close_file()
+            self._store.disown()
 
     def __enter__(self) -> Projection:
         self.open()
@@ -119,7 +138,8 @@ class Projection:
     @property
     def position(self) -> int:
         """The position up to which the tables tell; 0 before anything."""
-        return self._folder.position if self._folder is not None else 0
+        folder = self._folder
+        return folder.position if folder is not None else 0
 
     def kick(self) -> None:
         """Say that something was appended, so that it is not waited for."""
@@ -130,7 +150,8 @@ class Projection:
         with self._handing:
             if self._connection is None:
                 raise ServiceUnavailable(
-                    "the projection is not open.", remedy="Start the service with --role query or all."
+                    f"the tables are not open{f': {self._error}' if self._error else ''}.",
+                    remedy="Look at /health/ready; a process of role ingest has none.",
                 )
             return self._store.connect(self._path)
 
@@ -144,13 +165,44 @@ class Projection:
         finally:
             cursor.close()
 
+    def publish(self, path: Path) -> int:
+        """Write a copy of the tables to `path`, for a process that reads them by itself; return its position.
+
+        The projector waits for the checkpoint, not for the copy; where readers of older states do not let the file be
+        brought up to date, it waits for the copy of the file and of its write-ahead log, which goes beside the path.
+        """
+        with self._publishing:
+            with self._writing:
+                folder = self._require_folder()
+                folder.checkpoint_by_hand(True)
+                whole = False
+                try:
+                    whole = folder.checkpoint()
+                    position, current = folder.position, self._path.open("rb")
+                    if not whole:
+                        log = self._path.with_name(self._path.name + ".wal")
+                        with current, log.open("rb") as written:
+                            copy_file(current, path)
+                            copy_file(written, path.with_name(path.name + ".wal"))
+                        return position
+                finally:
+                    if not whole:
+                        folder.checkpoint_by_hand(False)
+            # What is written until the next checkpoint goes to the write-ahead log and to blocks that nothing refers to.
+            try:
+                with current:
+                    copy_file(current, path)
+            finally:
+                with self._writing:
+                    if self._folder is folder:
+                        folder.checkpoint_by_hand(False)
+        return position
+
     def catch_up(self, to: int | None = None, *, batch_rows: int | None = None) -> int:
         """Apply what the log holds (up to `to`), and return the position reached. For callers without the thread."""
-        with self._writing:
-            if self._folder is None:
-                raise ServiceUnavailable("the projection is not open.", remedy="Open or start it first.")
-            self._catch_up(self._folder, to, batch_rows)
-            return self._folder.position
+        folder = self._require_folder()
+        self._catch_up(folder, to, batch_rows)
+        return folder.position
 
     def wait_for(self, position: int, timeout_s: float = 5.0) -> None:
         """Return once the tables have reached `position`; ProjectionBehind after `timeout_s`."""
@@ -165,16 +217,13 @@ class Projection:
             raise ProjectionBehind(f"the projector has stopped: {self._error}", remedy="Look at /health/ready.")
 
     def health(self) -> Health:
-        """Return how the projection stands to the log; never raises for a Postgres that is away."""
+        """Return how the projection stands to the log, within 2 s; never raises for a Postgres that is away."""
         log_position = lag_events = lag_seconds = None
         error = self._error
-        source = LogSource(self._uri)
         try:
-            log_position, lag_events, lag_seconds = source.lag(self.position)
+            log_position, lag_events, lag_seconds = self._lag.ask(self.position)
         except AssayError as away:
             error = error or str(away)
-        finally:
-            source.close()
         return Health(
             position=self.position,
             log_position=log_position,
@@ -183,6 +232,7 @@ class Projection:
             dead_letters=self._dead_letters(),
             error=error,
             running=self._thread is not None and self._thread.is_alive(),
+            building=self._building,
         )
 
     def rebuild(self) -> int:
@@ -193,19 +243,17 @@ class Projection:
         self.open()
         path = self._store.next()
         connection = self._store.create(path)
-        folder = Folder(self._store.connect(path))
-        source = LogSource(self._uri)
+        folder = Folder(self._store.connect(path), self._upcasters)
+        source = self._new_source()
         try:
-            for batch in source.batches(0):
-                folder.apply(batch)
-            with self._writing:
-                for batch in source.batches(folder.position):
-                    folder.apply(batch)
+            advance(folder, source)
+            with self._publishing, self._writing:
+                advance(folder, source)
                 old_path, old_folder = self._path, self._folder
                 self._store.swap(path)
                 with self._handing:
                     old, self._connection = self._connection, connection
-                    self._path, self._folder, self._error = path, folder, None
+                    self._path, self._folder, self._error, self._building = path, folder, None, None
         except BaseException:
             folder.close()
             connection.close()
@@ -223,6 +271,30 @@ class Projection:
         self._go_on()
         return folder.position
 
+    def _new_source(self) -> LogSource:
+        return LogSource(self._uri, _BATCH_BYTES, archive=self._archive)
+
+    def _require_folder(self) -> Folder:
+        if self._folder is None:
+            raise ServiceUnavailable("the projection is not open.", remedy="Open or start it first.")
+        return self._folder
+
+    def _open_file(self) -> None:
+        connection, reason = self._store.open()
+        with self._handing:
+            self._connection, self._path = connection, self._store.current
+            self._building = reason or self._building
+        self._folder = Folder(self._store.connect(self._path), self._upcasters)
+
+    def _close_file(self) -> None:
+        with self._handing:
+            connection, folder = self._connection, self._folder
+            self._connection = self._folder = None
+        if folder is not None:
+            folder.close()
+        if connection is not None:
+            connection.close()
+
     def _go_on(self) -> None:
         """Follow again where an error had stopped it: the tables are new, and so is the chance."""
         if self._thread is not None and not self._thread.is_alive() and not self._stopping.is_set():
@@ -233,30 +305,56 @@ class Projection:
         while not self._stopping.is_set():
             self._wake.wait(self._poll_s)
             self._wake.clear()
+            begun, before = time.monotonic(), self.position
             try:
                 with self._writing:
-                    if self._folder is not None:
-                        self._catch_up(self._folder, None, None)
-                self._error = None
+                    if self._folder is None:
+                        self._open_file()
+                self._catch_up(self._require_folder(), None, None)
+                self._error = self._building = None
+                if self.position > before:
+                    self._stopping.wait(self._pace.rest_s(begun, time.monotonic()))
             except ServiceUnavailable as error:
                 self._error = str(error)
-                self._stopping.wait(0.5)
+                self._stopping.wait(_AGAIN_S)
+            except (
+                duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException, duckdb.TransactionException, OSError,
+            ) as error:  # fmt: skip
+                self._start_again(error)
+                self._stopping.wait(_AGAIN_S)
             except Exception as error:
+                if out_of_order(error):
+                    self._start_again(error)
+                    continue
                 self._error = f"{type(error).__name__}: {error}"
                 _LOG.exception("the projector has stopped at position %s", self.position)
                 self._announce()
                 return
 
+    def _start_again(self, error: BaseException) -> None:
+        """Close the file and let the next turn open it: after a failed write DuckDB refuses everything else.
+
+        A damaged file is thrown away: the log makes it again.
+        """
+        said = str(error).splitlines()[0][:300]
+        damaged = out_of_order(error)
+        self._error = f"the tables cannot be written: {said}. It goes on by itself when that is mended."
+        _LOG.warning("%s: %s", "a damaged file is made again" if damaged else self._error, said)
+        with self._writing:
+            self._close_file()
+            if damaged:
+                self._building = f"the file was damaged: {said}"
+                # Another name: readers may still hold the old one open, and DuckDB would give it to us again.
+                path = self._store.next()
+                self._store.create(path).close()
+                self._store.swap(path)
+                self._store.sweep()
+
     def _catch_up(self, folder: Folder, to: int | None, batch_rows: int | None) -> None:
-        more = True
-        while more:
-            more = False
-            for batch in self._source.batches(folder.position, to, batch_rows):
-                folder.apply(batch)
-                self._announce()
-                more = batch_rows is not None
-                if self._stopping.is_set():
-                    return
+        def go_on() -> bool:
+            return self._folder is folder and not self._stopping.is_set()
+
+        advance(folder, self._source, to, batch_rows, writing=self._writing, go_on=go_on, moved=self._announce)
 
     def _announce(self) -> None:
         with self._moved:
@@ -275,15 +373,13 @@ class Projection:
             return
         if not same:
             _LOG.warning("the log has not the event that the projection ends with: the tables are made again")
-            self._folder.close()
-            self._connection.close()
+            self._close_file()
             self._store.remove(self._path)
-            self._connection = self._store.open()
-            self._folder = Folder(self._store.connect(self._path))
+            self._building = "the log has not the event that the tables ended with: another log, or one restored"
+            self._open_file()
 
     def _dead_letters(self) -> int:
-        if self._connection is None:
-            return 0
-        with contextlib.closing(self.cursor()) as cursor:
-            ((letters,),) = cursor.execute("SELECT count(*) FROM dead_letter").fetchall()
-        return int(letters)
+        """Return how many there are, or were when the file could last be read."""
+        with contextlib.suppress(duckdb.Error, ServiceUnavailable), contextlib.closing(self.cursor()) as cursor:
+            ((self._letters,),) = cursor.execute("SELECT count(*) FROM dead_letter").fetchall()
+        return self._letters

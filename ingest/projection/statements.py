@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-__all__ = ["FOLD", "TABLES", "VIEWS"]
+__all__ = ["FOLD", "INSERTS", "STANDING", "TABLES", "VIEWS"]
 
+_OF = re.compile(r"^-- of: (.+)$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -24,5 +25,9 @@ TABLES = _text("tables.sql")
 """Statements that make an empty projection."""
 FOLD = _blocks("fold.sql")
 """Statements that turn a batch into rows, by name."""
+INSERTS = {name: frozenset(found[1].split(", ")) for name, block in FOLD.items() if (found := _OF.search(block))}
+"""Types of events of those statements that need no more than that such an event came: a new table is one more."""
+STANDING = _blocks("standing.sql")
+"""Statements that keep count of each subject, by name."""
 VIEWS = _blocks("views.sql")
 """Stable views by name; each reads only tables and views above it, so that it can be asked as of a position."""

@@ -7,18 +7,17 @@ import fcntl
 import logging
 import re
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import duckdb
 
 from domain.errors import ServiceUnavailable
 from ingest.projection.fold import create
-from ingest.projection.names import catalogue_digest
 
-__all__ = ["SCHEMA_VERSION", "Store"]
+__all__ = ["SCHEMA_VERSION", "Store", "out_of_order"]
 
-SCHEMA_VERSION = 1
-"""Raise it with every change of the tables or of how events become rows: the file is then made anew."""
+SCHEMA_VERSION = 2
+"""The contract of the views, for ETags and file names. What the tables are made by is compared by digest, not by this."""
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building)?\.duckdb(\.wal)?")
@@ -27,17 +26,24 @@ _SETTINGS: dict[str, str | bool] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-_UNREADABLE = (
-    duckdb.IOException, duckdb.SerializationException, duckdb.CatalogException, duckdb.InternalException,
-    duckdb.FatalException, duckdb.InvalidInputException, duckdb.BinderException,
-)  # fmt: skip
+
+
+def out_of_order(error: BaseException) -> bool:
+    """Whether an error says that the file itself is damaged, so that only making it again helps."""
+    return isinstance(error, duckdb.Error) and any(
+        words in str(error) for words in ("Corrupt database file", "checksum", "SerializationException")
+    )
 
 
 class Store:
-    """The folder of the projection's files. The first file is `assay-v<schema>.duckdb`; a rebuild makes the next one."""
+    """The folder of the projection's files. The first file is `assay-v<schema>.duckdb`; a rebuild makes the next one.
 
-    def __init__(self, folder: Path) -> None:
+    `definitions` names what tables are made by (`definitions_digest`): a file made by others is replaced.
+    """
+
+    def __init__(self, folder: Path, definitions: str = "") -> None:
         self.folder = folder
+        self.definitions = definitions
         self._owner: IO[bytes] | None = None
 
     def own(self) -> None:
@@ -70,29 +76,42 @@ class Store:
                 return self.folder / name
         return self.folder / f"assay-v{SCHEMA_VERSION}.duckdb"
 
-    def open(self) -> duckdb.DuckDBPyConnection:
-        """Open the current file; one that is missing, broken or made with other names is replaced by an empty one."""
+    def open(self) -> tuple[duckdb.DuckDBPyConnection, str | None]:
+        """Open the current file, and return the connection and why it was made anew, None where it was not.
+
+        One that is missing, broken or made by other definitions is replaced by an empty one.
+        """
         path = self.current
+        reason: str | None = None
         if path.exists():
             connection = None
             try:
                 connection = _connect(path)
-                if connection.execute("SELECT catalogue FROM projection").fetchall() == [(catalogue_digest(),)]:
-                    return connection
-                _LOG.warning("the catalogues know other names than %s was made with: it is made again", path)
-            except _UNREADABLE as error:
-                _LOG.warning("%s cannot be read and is made again from the log: %s", path, error)
+                if connection.execute("SELECT definitions FROM projection").fetchall() == [(self.definitions,)]:
+                    return connection, None
+                reason = "this version makes the tables by other definitions than the file was made by"
+            except duckdb.Error as error:
+                if "lock on file" in str(error):
+                    raise ServiceUnavailable(
+                        f"another process has {path.name} open: {str(error).splitlines()[0][:200]}",
+                        field="ASSAY_HOME",
+                        remedy="End it; query through the service or on a copy.",
+                    ) from error
+                reason = f"the file could not be read: {str(error).splitlines()[0][:200]}"
+            _LOG.warning("%s is made again from the log: %s", path.name, reason)
             if connection is not None:
                 # DuckDB gives an open file again to whoever opens its path, even when another lies there by then.
                 connection.close()
+        elif any(_FILE.fullmatch(other.name) for other in self.folder.iterdir()):
+            reason = "the file of another version lies there"
         self.remove(path)
-        return self.create(path)
+        return self.create(path), reason
 
     def create(self, path: Path) -> duckdb.DuckDBPyConnection:
         """Make an empty projection at `path`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         connection = _connect(path)
-        create(connection)
+        create(connection, self.definitions)
         return connection
 
     @staticmethod
@@ -130,7 +149,7 @@ class Store:
         path.with_name(path.name + ".wal").unlink(missing_ok=True)
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+def _connect(path: Path) -> Any:
     connection = Store.connect(path)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection

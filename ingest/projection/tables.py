@@ -4,34 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 
 from ingest.projection.names import Names, names_of
-from ingest.projection.statements import VIEWS
+from ingest.projection.past import POSTED, state_at
 
 __all__ = ["Tables"]
 
-_NAMED = {
-    "measurement": ("model", "hardware"),
-    "test": ("model", "hardware"),
-    "model": ("model",),
-    "model_trace": ("model",),
-    "hardware_description": ("hardware",),
-    "price": ("hardware",),
-}
-_PLAIN = ("run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "dead_letter")
-_KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
+_BY_POSITION = frozenset(("measurements", "outcomes", "tests", "failures"))
+"""Views that are ordered by position and too long to be sorted for a page."""
+_OF_BEST = frozenset((
+    "configuration", "model_id", "hardware_id", "platform", "precision", "mode", "scenario", "batch_size",
+    "sequence_length", "image_size",
+))  # fmt: skip
+"""Columns by which the best row of a configuration can be found before its figures are read."""
 _ORDER = {
     "runs": "position", "measurements": "position", "best_measurements": "position", "tests": "position",
-    "failures": "position", "traces": "position", "prices": "position", "environments": "position",
+    "failures": "position", "outcomes": "position", "traces": "position", "prices": "position",
+    "environments": "position", "operations": "position",
     "models": "model_id", "hardware": "hardware_id",
     "compatibility": "model_id, platform, precision",
     "compatibility_by_hardware": "model_id, hardware_id, platform, precision",
-    **dict.fromkeys(_PLAIN, "position"),
+    **dict.fromkeys((
+        "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
+    ), "position"),
 }  # fmt: skip
+_PAGING = ("columns", "after", "limit", "offset", "descending")
+_NEAR = 200_000
+"""Positions among which the newest event at or below one is looked for first."""
+_NEWEST = " UNION ALL ".join(
+    f"SELECT position, recorded_at FROM main.{table} WHERE position <= $upto AND position > $above"
+    for table in ("measurement", "test", "moment", "dead_letter")
+)
+
+
+class _Page(NamedTuple):
+    after: int | None
+    upto: int | None
+    limit: int | None
+    offset: int | None
+    descending: bool
+
 
 Filter = str | int | bool | Sequence[str] | None
 
@@ -57,9 +73,13 @@ class Tables:
     def recorded_at(self, position: int | None = None) -> datetime | None:
         """Return when the newest event at or below `position` was recorded: the "now" of answers there."""
         wanted = self.position if position is None else position
-        newest = "SELECT epoch_us(max_by(recorded_at, position)) FROM moment WHERE position <= ?"
-        ((found,),) = self.cursor.execute(newest, [wanted]).fetchall()
-        return None if found is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
+        for above in (max(0, wanted - _NEAR), 0):
+            ((found,),) = self.cursor.execute(
+                f"SELECT epoch_us(max_by(recorded_at, position)) FROM ({_NEWEST})", {"upto": wanted, "above": above}
+            ).fetchall()
+            if found is not None:
+                return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
+        return None
 
     def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
         """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""
@@ -156,9 +176,37 @@ class Tables:
         """Return the events that could not be projected, with the reason."""
         return self.view("dead_letter", as_of=as_of)
 
+    def operations(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return what was done to the service, by position: action, actor, object, and `details` as JSON text."""
+        return self._filtered("operations", as_of, filters)
+
     def event_type_counts(self) -> pa.Table:
-        """Return how many events of each type the projection has seen, unknown types included."""
+        """Return how many events of each type the projection has seen; `known` says whether this version knows the type."""
         return self._arrow("SELECT * FROM event_type_count ORDER BY type", [])
+
+    def knows(self, kind: str, name: str, as_of: int | None = None) -> bool:
+        """Whether any row tells of this `model` or `hardware` (an id or an alias)."""
+        view = {"model": "models", "hardware": "hardware"}[kind]
+        return self.count(view, {kind: name}, as_of=as_of) > 0
+
+    def count(self, name: str, filters: Mapping[str, Filter] | None = None, *, as_of: int | None = None) -> int:
+        """Return how many rows a view or table has, without reading them."""
+        at = self._at(as_of)
+        conditions, values = self._conditions(filters or {}, at)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        relation, what = name, f'SELECT count(*) FROM "{name}"'
+        if name == "measurements" and _OF_BEST.issuperset(_column(one) for one in filters or {}):
+            relation = "best"  # It reads standing and subject.
+            what = "SELECT coalesce(sum(measurements), 0) FROM standing JOIN subject ON standing.subject = subject.id"
+        ((count,),) = self.cursor.execute(f"{self._as_of(at, values, relation)}{what}{where}", values).fetchall()
+        return int(count)
+
+    def newest(self, as_of: int | None = None) -> datetime | None:
+        """Return when the newest measurement was made (taken into the log where it does not say), None without any."""
+        values: list[Any] = []
+        query = f"{self._as_of(self._at(as_of), values, 'standing')}SELECT epoch_us(max(newest)) FROM standing"
+        ((found,),) = self.cursor.execute(query, values).fetchall()
+        return None if found is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
 
     def view(
         self,
@@ -168,32 +216,70 @@ class Tables:
         columns: Sequence[str] | None = None,
         after: int | None = None,
         limit: int | None = None,
+        offset: int | None = None,
+        descending: bool = False,
         as_of: int | None = None,
     ) -> pa.Table:
-        """Return a view or table of docs/tables.md, filtered, in its order.
+        """Return a view or table of docs/tables.md, filtered, in its order (the other way round with `descending`).
 
         `after` is a position, for paging through what is ordered by it. Unknown names and columns are duckdb errors: the
         caller offers a choice, not free text.
         """
         at = self._at(as_of)
-        conditions, values = self._conditions(filters or {}, at)
-        if after is not None:
-            conditions.append("position > ?")
-            values.append(after)
+        page = _Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
+        if limit is None or offset or descending or name not in _BY_POSITION:
+            return self._read(name, filters or {}, columns, page, at)
+        # Rows lie in the order of their positions: a page is looked for in a growing stretch of them.
+        pieces: list[pa.Table] = []
+        low, span, end = after or 0, max(10_000, 20 * limit), self.position if at is None else at
+        while True:
+            page = _Page(after=low, upto=low + span, limit=limit, offset=None, descending=False)
+            pieces.append(self._read(name, filters or {}, columns, page, at))
+            limit -= pieces[-1].num_rows
+            low, span = low + span, 8 * span
+            if limit <= 0 or low >= end:
+                return pa.concat_tables(pieces)
+
+    def _read(
+        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: _Page, at: int | None
+    ) -> pa.Table:
+        best = {
+            key: value for key, value in filters.items() if name == "best_measurements" and _column(key) in _OF_BEST
+        }
+        inner, values = self._conditions(best, at)
+        conditions, more = self._conditions({key: value for key, value in filters.items() if key not in best}, at)
+        values += more
+        if page.after is not None:
+            conditions.append(f"position > {int(page.after)}")
+        if page.upto is not None:
+            conditions.append(f"position <= {int(page.upto)}")
+        with_ = self._as_of(at, values, name)
         chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
-        statement = f'{self._as_of(at, values)}SELECT {chosen} FROM "{name}"'
+        if name == "best_measurements":
+            # Which rows they are is known by the subjects; their figures are read for those alone.
+            where = f" WHERE {' AND '.join(inner)}" if inner else ""
+            with_ = f"{with_.rstrip()},\n" if with_ else "WITH "
+            with_ += f"chosen AS MATERIALIZED (SELECT position FROM best{where})\n"
+            name = "measurements"
+            conditions.append("position IN (FROM chosen)")
+            order = _ORDER["best_measurements"]
+        else:
+            order = _ORDER[name]
+        statement = f'{with_}SELECT {chosen} FROM "{name}"'
         if conditions:
             statement += " WHERE " + " AND ".join(conditions)
-        statement += f" ORDER BY {_ORDER[name]}"
-        if limit is not None:
-            statement += f" LIMIT {int(limit)}"
+        statement += " ORDER BY " + ", ".join(f"{one} DESC" if page.descending else one for one in order.split(", "))
+        if page.limit is not None:
+            statement += f" LIMIT {int(page.limit)}"
+        if page.offset:
+            statement += f" OFFSET {int(page.offset)}"
         return self._arrow(statement, values)
 
     def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
         return self.cursor.sql(statement, params=values).to_arrow_table()
 
     def _filtered(self, name: str, as_of: int | None, filters: dict[str, Any]) -> pa.Table:
-        paging = {key: filters.pop(key) for key in ("columns", "after", "limit") if key in filters}
+        paging = {key: filters.pop(key) for key in _PAGING if key in filters}
         return self.view(name, filters, as_of=as_of, **paging)
 
     def _at(self, as_of: int | None) -> int | None:
@@ -214,8 +300,7 @@ class Tables:
             among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
             if column in names:
                 among = [names[column].resolve(name) for name in among]
-            field = f"{column}_id" if column in ("model", "hardware") else column
-            conditions.append(f'"{field}" IN ({", ".join("?" * len(among))})' if among else "false")
+            conditions.append(f'"{_column(column)}" IN ({", ".join("?" * len(among))})' if among else "false")
             values.extend(among)
         return conditions, values
 
@@ -225,37 +310,13 @@ class Tables:
             self.cursor.execute(f"SELECT kind, alias, canonical FROM main.alias {upto} ORDER BY position").fetchall()
         )
 
-    def _as_of(self, at: int | None, values: list[Any]) -> str:
-        """Return the WITH clause that puts the state at a position in the place of every table and view."""
+    def _as_of(self, at: int | None, values: list[Any], wanted: str) -> str:
+        """Return the WITH clause that puts the state at a position in the place of what `wanted` reads."""
         if at is None:
             return ""
-        renamed = self._renamed(at)
-        parts = [f"{table} AS (SELECT * FROM main.{table} WHERE position <= {at})" for table in _PLAIN]
-        front: list[Any] = []
-        for table, kinds in _NAMED.items():
-            changed = [kind for kind in kinds if renamed[kind]]
-            if not changed:
-                parts.append(f"{table} AS (SELECT * FROM main.{table} WHERE position <= {at})")
-                continue
-            inner = f"SELECT * FROM main.{table} WHERE position <= {at}"
-            for kind in changed:
-                inner = (
-                    f"SELECT rows.* REPLACE (coalesce(name.canonical, {kind}_id) AS {kind}_id) FROM ({inner}) AS rows "
-                    f"LEFT JOIN {kind}_then AS name ON {kind}_id_posted = name.posted"
-                )
-            if table in ("measurement", "test"):
-                inner = f"SELECT * REPLACE ({_KEY} AS configuration) FROM ({inner})"
-            parts.append(f"{table} AS ({inner})")
-        names = []
-        for kind, pairs in renamed.items():
-            if pairs:
-                names.append(
-                    f"{kind}_then AS (SELECT unnest(?::VARCHAR[]) AS posted, unnest(?::VARCHAR[]) AS canonical)"
-                )
-                front += [list(pairs), list(pairs.values())]
+        clause, front = state_at(at, self._renamed(at), wanted)
         values[:0] = front
-        parts = names + parts + [f"{name} AS ({query})" for name, query in VIEWS.items()]
-        return "WITH " + ",\n".join(parts) + "\n"
+        return clause
 
     def _renamed(self, at: int) -> dict[str, dict[str, str]]:
         """Return, by kind, the posted names that stood for another id at that position than they do now."""
@@ -271,6 +332,9 @@ class Tables:
         }
 
     def _posted(self, kind: str) -> list[str]:
-        tables = [table for table, kinds in _NAMED.items() if kind in kinds]
-        query = " UNION ".join(f"SELECT {kind}_id_posted FROM main.{table}" for table in tables)
+        query = " UNION ".join(f"SELECT {kind}_id_posted FROM main.{table}" for table in POSTED[kind])
         return sorted(name for (name,) in self.cursor.execute(query).fetchall())
+
+
+def _column(name: str) -> str:
+    return f"{name}_id" if name in ("model", "hardware") else name

@@ -1,13 +1,17 @@
 -- The tables of a projection. Each row keeps the position, id and times of its event. A column that is null was not said.
 -- `<noun>_id` is the canonical id by the aliases declared so far, `<noun>_id_posted` the id as it came.
+-- What repeats is kept once: an id is the position of the first event that said it, so that it is the same however the log
+-- is cut into batches. The views put the columns together again.
 
 CREATE TABLE projection (
-    position BIGINT NOT NULL, event_id VARCHAR, catalogue VARCHAR NOT NULL
+    position BIGINT NOT NULL, event_id VARCHAR, definitions VARCHAR NOT NULL
 );
 
 CREATE TABLE event_type_count (
-    type VARCHAR PRIMARY KEY, events BIGINT NOT NULL, first_position BIGINT NOT NULL, last_position BIGINT NOT NULL
+    type VARCHAR PRIMARY KEY, events BIGINT NOT NULL, first_position BIGINT NOT NULL, last_position BIGINT NOT NULL,
+    known BOOLEAN NOT NULL
 );
+COMMENT ON COLUMN event_type_count.known IS 'this version projects the type, or knows that nothing is to be projected of it';
 
 CREATE TABLE dead_letter (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, type VARCHAR NOT NULL, recorded_at TIMESTAMPTZ NOT NULL,
@@ -17,6 +21,7 @@ CREATE TABLE dead_letter (
 CREATE TABLE moment (
     position BIGINT NOT NULL, recorded_at TIMESTAMPTZ NOT NULL
 );
+COMMENT ON TABLE moment IS 'when the log took those events that are neither in measurement nor in test';
 
 CREATE TABLE run (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
@@ -31,10 +36,39 @@ CREATE TABLE run_end (
     run_id VARCHAR NOT NULL, outcome VARCHAR, measured BIGINT, failed BIGINT, tests BIGINT, reason VARCHAR
 );
 
-CREATE TABLE measurement (
-    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
-    recorded_at TIMESTAMPTZ NOT NULL,
-    run_id VARCHAR NOT NULL, configuration VARCHAR NOT NULL,
+-- Parts: what events say again and again, by the text in which they said it (minified; empty where they said nothing).
+
+CREATE TABLE model_part (
+    id BIGINT NOT NULL, model_sent VARCHAR NOT NULL,
+    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
+    task VARCHAR, revision VARCHAR, parameters BIGINT, weights VARCHAR
+);
+
+CREATE TABLE hardware_part (
+    id BIGINT NOT NULL, hardware_sent VARCHAR NOT NULL,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL
+);
+
+CREATE TABLE workload_part (
+    id BIGINT NOT NULL, workload_sent VARCHAR NOT NULL,
+    mode VARCHAR NOT NULL, scenario VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, images BIGINT,
+    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, concurrency BIGINT,
+    arrival_rate_per_s DOUBLE, optimizer VARCHAR, gradient_checkpointing BOOLEAN,
+    workload JSON NOT NULL
+);
+
+CREATE TABLE execution_part (
+    id BIGINT NOT NULL, execution_sent VARCHAR NOT NULL, observed_sent VARCHAR NOT NULL,
+    platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
+    device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
+    runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
+    parallelism JSON, power_limit_w DOUBLE, options JSON,
+    execution JSON NOT NULL
+);
+
+CREATE TABLE subject (
+    id BIGINT NOT NULL, model BIGINT NOT NULL, hardware BIGINT NOT NULL, workload_id BIGINT NOT NULL, execution_id BIGINT NOT NULL,
+    configuration VARCHAR NOT NULL,
     model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
     task VARCHAR, revision VARCHAR, parameters BIGINT, weights VARCHAR,
     hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
@@ -45,43 +79,61 @@ CREATE TABLE measurement (
     device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
     runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
     parallelism JSON, power_limit_w DOUBLE, options JSON,
-    workload JSON NOT NULL, execution JSON NOT NULL,
-    environment_fingerprint VARCHAR,
+    workload JSON NOT NULL, execution JSON NOT NULL
+);
+COMMENT ON TABLE subject IS 'what was measured or tested: one row for each model, hardware, workload and execution that came together';
+
+CREATE TABLE context (
+    id BIGINT NOT NULL, source VARCHAR NOT NULL, run_sent VARCHAR NOT NULL, environment_sent VARCHAR NOT NULL,
+    provenance_sent VARCHAR NOT NULL,
+    run_id VARCHAR NOT NULL, environment_fingerprint VARCHAR,
+    origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+COMMENT ON TABLE context IS 'who said it, in which run and environment, and where it comes from';
+
+CREATE TABLE judgement (
+    id BIGINT NOT NULL, validity_sent VARCHAR NOT NULL,
+    verdict VARCHAR, verdict_reasons JSON, metric_verdicts JSON
+);
+
+CREATE TABLE measurement (
+    position BIGINT NOT NULL, event_id UUID NOT NULL, time TIMESTAMPTZ, recorded_at TIMESTAMPTZ NOT NULL,
+    subject BIGINT NOT NULL, context BIGINT NOT NULL, judgement BIGINT NOT NULL,
     latency_mean_ms DOUBLE, latency_min_ms DOUBLE, latency_max_ms DOUBLE, latency_stddev_ms DOUBLE,
     latency_p50_ms DOUBLE, latency_p90_ms DOUBLE, latency_p95_ms DOUBLE, latency_p99_ms DOUBLE, latency_n BIGINT,
     latency_p50_ci95_low_ms DOUBLE, latency_p50_ci95_high_ms DOUBLE,
-    latency_mean_ci95_low_ms DOUBLE, latency_mean_ci95_high_ms DOUBLE, latency_ci95 JSON,
+    latency_mean_ci95_low_ms DOUBLE, latency_mean_ci95_high_ms DOUBLE, other_ci95 VARCHAR,
     throughput_per_s DOUBLE, tokens_per_s DOUBLE, ttft_ms DOUBLE, tpot_ms DOUBLE, realtime_factor DOUBLE,
     load_ms DOUBLE, convert_ms DOUBLE, compile_ms DOUBLE, first_run_ms DOUBLE, preprocess_ms DOUBLE,
     forward_ms DOUBLE, loss_ms DOUBLE, backward_ms DOUBLE, optimizer_ms DOUBLE,
     peak_memory_bytes BIGINT, mean_memory_bytes BIGINT, device_memory_bytes BIGINT,
     energy_j DOUBLE, power_w DOUBLE, utilisation DOUBLE, goodput_per_s DOUBLE, roofline_share DOUBLE,
-    samples_digest VARCHAR, samples_n BIGINT,
-    verdict VARCHAR, verdict_reasons JSON, metric_verdicts JSON,
-    origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+    samples_digest BLOB, samples_n BIGINT
 );
+COMMENT ON COLUMN measurement.other_ci95 IS 'all intervals as JSON, where there are others than those of p50 and mean';
+
+CREATE TABLE standing (
+    subject BIGINT NOT NULL, measurements BIGINT NOT NULL, measured BIGINT NOT NULL,
+    first_position BIGINT NOT NULL, last_position BIGINT NOT NULL, newest TIMESTAMPTZ NOT NULL,
+    environment_position BIGINT, environment_fingerprint VARCHAR,
+    genuine BIGINT NOT NULL, genuine_position BIGINT, genuine_event UUID, best BIGINT
+);
+COMMENT ON TABLE standing IS 'what the measurements of a subject come to, without those that are void; kept as they arrive';
+COMMENT ON COLUMN standing.genuine IS 'those that are not simulated';
+COMMENT ON COLUMN standing.best IS 'rank * 2^60 + position of the best row: measured is worth 2, valid 1; simulated and invalid rows have no rank';
 
 CREATE TABLE test (
-    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
-    recorded_at TIMESTAMPTZ NOT NULL,
-    run_id VARCHAR NOT NULL, configuration VARCHAR NOT NULL,
-    model_id VARCHAR NOT NULL, model_id_posted VARCHAR NOT NULL, category VARCHAR, family VARCHAR, architecture VARCHAR,
-    task VARCHAR, revision VARCHAR, parameters BIGINT, weights VARCHAR,
-    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
-    mode VARCHAR NOT NULL, scenario VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, images BIGINT,
-    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, concurrency BIGINT,
-    arrival_rate_per_s DOUBLE, optimizer VARCHAR, gradient_checkpointing BOOLEAN,
-    platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
-    device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
-    runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
-    parallelism JSON, power_limit_w DOUBLE, options JSON,
-    workload JSON NOT NULL, execution JSON NOT NULL,
-    environment_fingerprint VARCHAR,
+    position BIGINT NOT NULL, event_id UUID NOT NULL, time TIMESTAMPTZ, recorded_at TIMESTAMPTZ NOT NULL,
+    subject BIGINT NOT NULL, context BIGINT NOT NULL,
     kind VARCHAR NOT NULL, test VARCHAR, outcome VARCHAR NOT NULL, stage VARCHAR NOT NULL,
-    error VARCHAR, message VARCHAR, remedy VARCHAR, checks JSON,
-    origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+    error VARCHAR, message VARCHAR, remedy VARCHAR, checks JSON
 );
 COMMENT ON COLUMN test.kind IS 'test: a test was reported; failure: a measurement failed';
+
+CREATE TABLE void (
+    position BIGINT NOT NULL, since BIGINT NOT NULL
+);
+COMMENT ON TABLE void IS 'positions in measurement and test that were retracted, and the position of the first event that said so';
 
 CREATE TABLE model (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
@@ -143,6 +195,12 @@ CREATE TABLE recommendation (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
     recommendation VARCHAR NOT NULL, answered_at_position BIGINT NOT NULL, question JSON, answer JSON
+);
+
+CREATE TABLE operation (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    action VARCHAR NOT NULL, actor VARCHAR NOT NULL, object VARCHAR, details JSON
 );
 
 -- The name of a configuration from its parts; domain.configuration.configuration_key says the same in Python.

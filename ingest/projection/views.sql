@@ -1,14 +1,46 @@
 -- The stable views: what people and programs query. docs/tables.md describes each. Retracted rows are not in them.
 
 -- name: measurements
-SELECT * FROM measurement
-WHERE event_id NOT IN (SELECT target_event_id FROM retraction WHERE target_event_id IS NOT NULL)
-  AND run_id NOT IN (SELECT target_run_id FROM retraction WHERE target_run_id IS NOT NULL);
+SELECT
+    m.position, m.event_id::VARCHAR AS event_id, c.source, m.time, m.recorded_at, c.run_id, s.configuration,
+    s.model_id, s.model_id_posted, s.category, s.family, s.architecture, s.task, s.revision, s.parameters, s.weights,
+    s.hardware_id, s.hardware_id_posted, s.hardware_kind, s.hardware_count,
+    s.mode, s.scenario, s.batch_size, s.sequence_length, s.image_size, s.images, s.audio_seconds, s.frames, s.input_tokens,
+    s.output_tokens, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
+    s.platform, s.precision, s.platform_asked, s.precision_asked, s.device, s.device_asked, s.fallback_share,
+    s.runtime_name, s.runtime_version, s.compiled, s.layout, s.threads, s.streams, s.parallelism, s.power_limit_w, s.options,
+    s.workload, s.execution, c.environment_fingerprint,
+    m.latency_mean_ms, m.latency_min_ms, m.latency_max_ms, m.latency_stddev_ms, m.latency_p50_ms, m.latency_p90_ms,
+    m.latency_p95_ms, m.latency_p99_ms, m.latency_n,
+    m.latency_p50_ci95_low_ms, m.latency_p50_ci95_high_ms, m.latency_mean_ci95_low_ms, m.latency_mean_ci95_high_ms,
+    CASE WHEN m.other_ci95 IS NOT NULL THEN m.other_ci95
+        WHEN coalesce(m.latency_p50_ci95_low_ms, m.latency_mean_ci95_low_ms) IS NOT NULL THEN '{' || concat_ws(',',
+            '"p50":[' || m.latency_p50_ci95_low_ms || ',' || m.latency_p50_ci95_high_ms || ']',
+            '"mean":[' || m.latency_mean_ci95_low_ms || ',' || m.latency_mean_ci95_high_ms || ']') || '}'
+    END::JSON AS latency_ci95,
+    m.throughput_per_s, m.tokens_per_s, m.ttft_ms, m.tpot_ms, m.realtime_factor, m.load_ms, m.convert_ms, m.compile_ms,
+    m.first_run_ms, m.preprocess_ms, m.forward_ms, m.loss_ms, m.backward_ms, m.optimizer_ms, m.peak_memory_bytes,
+    m.mean_memory_bytes, m.device_memory_bytes, m.energy_j, m.power_w, m.utilisation, m.goodput_per_s, m.roofline_share,
+    'sha256:' || lower(hex(m.samples_digest)) AS samples_digest, m.samples_n,
+    j.verdict, j.verdict_reasons, j.metric_verdicts,
+    c.origin, c.provenance_source, c.reference, c.licence
+FROM measurement AS m ANTI JOIN void USING (position)
+JOIN subject AS s ON m.subject = s.id JOIN context AS c ON m.context = c.id JOIN judgement AS j ON m.judgement = j.id;
 
 -- name: outcomes
-SELECT * FROM test
-WHERE event_id NOT IN (SELECT target_event_id FROM retraction WHERE target_event_id IS NOT NULL)
-  AND run_id NOT IN (SELECT target_run_id FROM retraction WHERE target_run_id IS NOT NULL);
+SELECT
+    t.position, t.event_id::VARCHAR AS event_id, c.source, t.time, t.recorded_at, c.run_id, s.configuration,
+    s.model_id, s.model_id_posted, s.category, s.family, s.architecture, s.task, s.revision, s.parameters, s.weights,
+    s.hardware_id, s.hardware_id_posted, s.hardware_kind, s.hardware_count,
+    s.mode, s.scenario, s.batch_size, s.sequence_length, s.image_size, s.images, s.audio_seconds, s.frames, s.input_tokens,
+    s.output_tokens, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
+    s.platform, s.precision, s.platform_asked, s.precision_asked, s.device, s.device_asked, s.fallback_share,
+    s.runtime_name, s.runtime_version, s.compiled, s.layout, s.threads, s.streams, s.parallelism, s.power_limit_w, s.options,
+    s.workload, s.execution, c.environment_fingerprint,
+    t.kind, t.test, t.outcome, t.stage, t.error, t.message, t.remedy, t.checks,
+    c.origin, c.provenance_source, c.reference, c.licence
+FROM test AS t ANTI JOIN void USING (position)
+JOIN subject AS s ON t.subject = s.id JOIN context AS c ON t.context = c.id;
 
 -- name: tests
 SELECT * EXCLUDE (kind) FROM outcomes WHERE kind = 'test';
@@ -16,14 +48,21 @@ SELECT * EXCLUDE (kind) FROM outcomes WHERE kind = 'test';
 -- name: failures
 SELECT * EXCLUDE (kind, test, checks) FROM outcomes WHERE kind = 'failure';
 
--- name: best_measurements
-SELECT * FROM measurements
-WHERE origin <> 'simulated' AND coalesce(verdict, 'suspect') <> 'invalid'
+-- name: best
+SELECT
+    best & 1152921504606846975 AS position,
+    configuration, model_id, hardware_id, platform, precision, mode, scenario, batch_size, sequence_length, image_size
+FROM standing JOIN subject ON standing.subject = subject.id
+WHERE best IS NOT NULL
 -- The configuration says all of the others: they stand here so that a filter on them is applied before the window.
 QUALIFY row_number() OVER (
-    PARTITION BY configuration, model_id, hardware_id, platform, precision, mode
-    ORDER BY origin = 'measured' DESC, coalesce(verdict, 'suspect') = 'valid' DESC, position DESC
+    PARTITION BY configuration, model_id, hardware_id, platform, precision, mode, scenario, batch_size, sequence_length,
+        image_size
+    ORDER BY best DESC
 ) = 1;
+
+-- name: best_measurements
+SELECT * FROM measurements SEMI JOIN best USING (position, model_id, hardware_id, platform, mode);
 
 -- name: runs
 SELECT
@@ -54,23 +93,24 @@ SELECT
     arg_max(architecture, rank) FILTER (WHERE architecture IS NOT NULL) AS architecture,
     arg_max(config, rank) FILTER (WHERE config IS NOT NULL) AS config,
     list_sort(list(DISTINCT model_id_posted) FILTER (WHERE model_id_posted <> model_id)) AS other_names,
-    count(*) FILTER (WHERE kind = 'measurement') AS measurements,
+    coalesce(sum(measurements), 0)::BIGINT AS measurements,
     count(*) FILTER (WHERE kind = 'trace') AS traces,
     count(*) FILTER (WHERE kind = 'test') AS tests,
-    min(position) AS first_position, max(position) AS last_position
+    min(first_position) AS first_position, max(position) AS last_position
 FROM (
     -- What a description says beats what came along with a trace, and that what came along with a measurement.
-    SELECT 'described' AS kind, {'b': 3, 'p': position} AS rank, position, model_id, model_id_posted, category, family,
-        task, parameters, architecture, config FROM model
+    SELECT 'described' AS kind, {'b': 3, 'p': position} AS rank, position AS first_position, position, model_id,
+        model_id_posted, category, family, task, parameters, architecture, config, 0 AS measurements FROM model
     UNION ALL
-    SELECT 'trace', {'b': 2, 'p': position}, position, model_id, model_id_posted, category, family, task, parameters,
-        architecture, NULL FROM model_trace
+    SELECT 'trace', {'b': 2, 'p': position}, position, position, model_id, model_id_posted, category, family, task,
+        parameters, architecture, NULL, 0 FROM model_trace
     UNION ALL
-    SELECT 'measurement', {'b': 1, 'p': position}, position, model_id, model_id_posted, category, family, task,
-        parameters, architecture, NULL FROM measurements
+    SELECT 'measurement', {'b': 1, 'p': last_position}, first_position, last_position, model_id, model_id_posted, category,
+        family, task, parameters, architecture, NULL, measurements
+    FROM standing JOIN subject ON standing.subject = subject.id
     UNION ALL
-    SELECT 'test', {'b': 0, 'p': position}, position, model_id, model_id_posted, category, family, task, parameters,
-        architecture, NULL FROM outcomes
+    SELECT 'test', {'b': 0, 'p': position}, position, position, model_id, model_id_posted, category, family, task,
+        parameters, architecture, NULL, 0 FROM outcomes
 )
 GROUP BY model_id;
 
@@ -83,22 +123,27 @@ SELECT
     arg_max(vendor, rank) FILTER (WHERE vendor IS NOT NULL) AS vendor,
     arg_max(platforms, rank) FILTER (WHERE platforms IS NOT NULL) AS platforms,
     arg_max(spec, rank) FILTER (WHERE spec IS NOT NULL) AS spec,
-    arg_max(environment_fingerprint, rank) FILTER (WHERE environment_fingerprint IS NOT NULL) AS environment_fingerprint,
+    arg_max(environment_fingerprint, {'b': rank.b, 'p': environment_position})
+        FILTER (WHERE environment_fingerprint IS NOT NULL) AS environment_fingerprint,
     list_sort(list(DISTINCT hardware_id_posted) FILTER (WHERE hardware_id_posted <> hardware_id)) AS other_names,
     bool_or(kind = 'described') AS described,
-    count(*) FILTER (WHERE kind = 'measurement') AS measurements,
-    count(*) FILTER (WHERE kind = 'measurement' AND origin = 'measured') AS measured,
+    coalesce(sum(measurements), 0)::BIGINT AS measurements,
+    coalesce(sum(measured), 0)::BIGINT AS measured,
     count(*) FILTER (WHERE kind = 'test') AS tests,
-    min(position) AS first_position, max(position) AS last_position
+    min(first_position) AS first_position, max(position) AS last_position
 FROM (
-    SELECT 'described' AS kind, {'b': 1, 'p': position} AS rank, position, hardware_id, hardware_id_posted,
-        hardware_kind, hardware_count, name, vendor, platforms, spec, environment_fingerprint, NULL AS origin FROM hardware_description
+    SELECT 'described' AS kind, {'b': 1, 'p': position} AS rank, position AS first_position, position, hardware_id,
+        hardware_id_posted, hardware_kind, hardware_count, name, vendor, platforms, spec,
+        position AS environment_position, environment_fingerprint, 0 AS measurements, 0 AS measured
+    FROM hardware_description
     UNION ALL
-    SELECT 'measurement', {'b': 0, 'p': position}, position, hardware_id, hardware_id_posted, hardware_kind,
-        hardware_count, NULL, NULL, NULL, NULL, environment_fingerprint, origin FROM measurements
+    SELECT 'measurement', {'b': 0, 'p': last_position}, first_position, last_position, hardware_id, hardware_id_posted,
+        hardware_kind, hardware_count, NULL, NULL, NULL, NULL, environment_position, environment_fingerprint, measurements,
+        measured
+    FROM standing JOIN subject ON standing.subject = subject.id
     UNION ALL
-    SELECT 'test', {'b': 0, 'p': position}, position, hardware_id, hardware_id_posted, hardware_kind,
-        hardware_count, NULL, NULL, NULL, NULL, environment_fingerprint, origin FROM outcomes
+    SELECT 'test', {'b': 0, 'p': position}, position, position, hardware_id, hardware_id_posted, hardware_kind,
+        hardware_count, NULL, NULL, NULL, NULL, position, environment_fingerprint, 0, 0 FROM outcomes
 )
 GROUP BY hardware_id;
 
@@ -112,7 +157,7 @@ SELECT
     arg_max(family, position) FILTER (WHERE family IS NOT NULL) AS family,
     bool_or(outcome = 'passed') AS ran,
     bool_or(outcome = 'passed' AND kind = 'test') AS verified,
-    count(*) FILTER (WHERE kind = 'measurement') AS measurements,
+    coalesce(sum(measurements), 0)::BIGINT AS measurements,
     count(*) FILTER (WHERE kind = 'test') AS tests,
     count(*) FILTER (WHERE kind = 'failure') AS failures,
     arg_max(outcome, position) AS outcome,
@@ -123,12 +168,13 @@ SELECT
     arg_max(event_id, position) AS evidence,
     max(position) AS position
 FROM (
-    SELECT 'measurement' AS kind, position, event_id, model_id, hardware_id, platform, precision, category, family,
-        'passed' AS outcome, 'run' AS stage, NULL AS error, NULL AS message, NULL AS remedy
-    FROM measurements WHERE origin <> 'simulated'
+    SELECT 'measurement' AS kind, genuine_position AS position, genuine_event::VARCHAR AS event_id, model_id, hardware_id,
+        platform, precision, category, family, 'passed' AS outcome, 'run' AS stage, NULL AS error, NULL AS message,
+        NULL AS remedy, genuine AS measurements
+    FROM standing JOIN subject ON standing.subject = subject.id WHERE genuine > 0
     UNION ALL
     SELECT kind, position, event_id, model_id, hardware_id, platform, precision, category, family,
-        outcome, stage, error, message, remedy
+        outcome, stage, error, message, remedy, 0
     FROM outcomes WHERE origin <> 'simulated'
 )
 GROUP BY model_id, hardware_id, platform, precision;
@@ -154,3 +200,6 @@ SELECT * FROM price
 QUALIFY row_number() OVER (
     PARTITION BY hardware_id, hardware_count, provider, instance, region, spot ORDER BY date DESC, position DESC
 ) = 1;
+
+-- name: operations
+SELECT * FROM operation;

@@ -32,6 +32,7 @@ class RunningService:
         self.log = home / "served.log"
         self.process: subprocess.Popen[bytes] | None = None
         self.token: str | None = None
+        self.environment: dict[str, str] = {}
         home.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> RunningService:
@@ -40,7 +41,7 @@ class RunningService:
 
         command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(self.port), *self.arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-        environment |= {"ASSAY_HOME": str(self.home), "ASSAY_DATABASE_URL": self.database_url}
+        environment |= {"ASSAY_HOME": str(self.home), "ASSAY_DATABASE_URL": self.database_url, **self.environment}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment

@@ -15,23 +15,20 @@ import httpx
 import psycopg
 import pytest
 
-from api.access import REFRESH_S, Access
+from api.access import REFRESH_S, STALE_S, UNKNOWN_REFRESH_S, Access
 from api.settings import Settings
-from api.tokens import PREFIX, TokenStore, create_token, list_tokens, revoke_token
-from domain.errors import AssayError, Forbidden, NotFound, Unauthenticated, UsageError
+from api.tokens import PREFIX, TokenStore
+from domain.errors import AssayError, Forbidden, NotFound, ServiceUnavailable, Unauthenticated, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Asked:
-    """What a connection tells of who asks."""
-
-    def __init__(self, **headers: str) -> None:
-        self.headers = headers
+def sent(**headers: str) -> dict[bytes, bytes]:
+    return {name.encode(): value.encode() for name, value in headers.items()}
 
 
-def bearer(secret: str) -> Any:
-    return Asked(authorization=f"Bearer {secret}", host="assay.example")
+def bearer(secret: str) -> dict[bytes, bytes]:
+    return sent(authorization=f"Bearer {secret}", host="assay.example")
 
 
 def check(access: Access, connection: Any, scope: str) -> Any:
@@ -39,14 +36,14 @@ def check(access: Access, connection: Any, scope: str) -> Any:
 
 
 def test_a_secret_is_shown_once_and_only_its_hash_is_kept(database):
-    secret, token = create_token(database.url, "runner", ["append"], source="urn:acme:one")
+    secret, token = TokenStore(database.url).create("runner", ["append"], source="urn:acme:one")
     assert secret.startswith(PREFIX)
     assert len(secret) - len(PREFIX) >= 27  # 160 bits in base64
     assert (token.scopes, token.source) == (["append"], "urn:acme:one")
     with psycopg.connect(database.url) as connection:
         (row,) = connection.execute("SELECT token::text FROM token").fetchall()
     assert secret not in row[0]
-    assert [one.id for one in list_tokens(database.url)] == [token.id]
+    assert [one.id for one in TokenStore(database.url).listed()] == [token.id]
 
 
 @pytest.mark.parametrize(
@@ -65,47 +62,53 @@ def test_a_token_that_makes_no_sense_is_not_made(database, arguments, field):
 def test_scopes_expiry_and_revocation(database):
     clock = [0.0]
     access = Access(Settings(home=Path("unused"), host="0.0.0.0"), TokenStore(database.url), clock=lambda: clock[0])
-    reader, _ = create_token(database.url, "reader", ["read"])
-    admin, _ = create_token(database.url, "admin", ["admin"])
-    short, _ = create_token(database.url, "short", ["read"], expires_at=datetime.now(UTC) + timedelta(seconds=0.3))
+    reader, _ = TokenStore(database.url).create("reader", ["read"])
+    admin, _ = TokenStore(database.url).create("admin", ["admin"])
+    short, _ = TokenStore(database.url).create("short", ["read"], expires_at=datetime.now(UTC) + timedelta(seconds=0.3))
 
     async def story() -> None:
         assert (await access.check(bearer(reader), "read")).name == "reader"
         assert (await access.check(bearer(admin), "append")).name == "admin"
         with pytest.raises(Forbidden):
             await access.check(bearer(reader), "append")
-        for wrong in (bearer(reader + "x"), Asked(), Asked(authorization="Basic abc")):
+        for wrong in (bearer(reader + "x"), sent(), sent(authorization="Basic abc")):
             with pytest.raises(Unauthenticated):
                 await access.check(wrong, "read")
-        while (list_tokens(database.url)[2].expires_at or datetime.now(UTC)) > datetime.now(UTC):
+        while (TokenStore(database.url).listed()[2].expires_at or datetime.now(UTC)) > datetime.now(UTC):
             await asyncio.sleep(0.05)
         with pytest.raises(Unauthenticated):
             await access.check(bearer(short), "read")
-        assert revoke_token(database.url, "reader").revoked_at is not None
-        clock[0] += REFRESH_S + 0.1
+        assert TokenStore(database.url).revoke("reader").revoked_at is not None
+        await access.refresh()
         with pytest.raises(Unauthenticated):
             await access.check(bearer(reader), "read")
+        later, _ = TokenStore(database.url).create("later", ["read"])
+        clock[0] += UNKNOWN_REFRESH_S + 0.1
+        assert (await access.check(bearer(later), "read")).name == "later"
+        clock[0] += STALE_S + 0.1
+        with pytest.raises(ServiceUnavailable):
+            await access.check(bearer(later), "read")
 
     asyncio.run(story())
-    assert REFRESH_S <= 30
+    assert REFRESH_S < STALE_S <= 30
     with pytest.raises(NotFound):
-        revoke_token(database.url, "nobody")
+        TokenStore(database.url).revoke("nobody")
 
 
 def test_without_tokens_only_this_machine_gets_in(database):
     access = Access(Settings(home=Path("unused")), TokenStore(database.url))
     for host in ("127.0.0.1:8000", "localhost", "[::1]:8000"):
-        assert check(access, Asked(host=host), "admin") is None
+        assert check(access, sent(host=host), "admin") is None
     for headers in ({"host": "evil.example"}, {"host": "localhost", "origin": "http://evil.example"}):
         with pytest.raises(Forbidden):
-            asyncio.run(Access(access.settings, TokenStore(database.url)).check(Asked(**headers), "read"))
+            asyncio.run(Access(access.settings, TokenStore(database.url)).check(sent(**headers), "read"))
 
 
 def test_the_last_token_revoked_does_not_open_the_door(database):
-    create_token(database.url, "only", ["read"])
-    revoke_token(database.url, "only")
+    TokenStore(database.url).create("only", ["read"])
+    TokenStore(database.url).revoke("only")
     with pytest.raises(Unauthenticated):
-        check(Access(Settings(home=Path("unused")), TokenStore(database.url)), Asked(host="localhost"), "read")
+        check(Access(Settings(home=Path("unused")), TokenStore(database.url)), sent(host="localhost"), "read")
 
 
 @pytest.mark.parametrize("role", ["all", "ingest"])
@@ -124,7 +127,7 @@ def test_binding_beyond_this_machine_needs_a_token(database, tmp_path, role):
 
 
 def test_a_served_token_appends_as_its_source_only(fresh_service, database, build):
-    secret, _ = create_token(database.url, "runner", ["append", "read"], source=build.SOURCE)
+    secret, _ = TokenStore(database.url).create("runner", ["append", "read"], source=build.SOURCE)
     service = fresh_service().start_with(secret)
     bare = httpx.get(f"{service.url}/v1/events")
     assert (bare.status_code, bare.json()["type"]) == (401, "urn:assay:problem:unauthenticated")

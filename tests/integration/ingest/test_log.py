@@ -131,8 +131,9 @@ def test_a_subject_that_has_moved_on_refuses_the_whole_batch(database, build):
         async with EventLog(database.url) as log:
             (first,) = await log.append([of("s")], expected=Expected(subject="s", version=0))
             (second,) = await log.append([of("s")], expected=Expected(subject="s", version=first.position))
-            with pytest.raises(VersionConflict, match=str(second.position)):
+            with pytest.raises(VersionConflict, match=str(second.position)) as moved:
                 await log.append([of("s"), of("t")], expected=Expected(subject="s", version=first.position))
+            assert moved.value.version == second.position
             with pytest.raises(VersionConflict):
                 await log.append([of("s")], expected=Expected(subject="s", version=0))
             assert [event.position for event in await log.read()] == [first.position, second.position]
@@ -296,16 +297,17 @@ def test_a_full_coalescer_refuses_and_a_failing_log_fails_every_waiting_caller(b
     release = asyncio.Event
 
     async def run():
-        gate = release()
+        gate, writing = release(), release()
 
         async def away(events):
+            writing.set()
             await gate.wait()
             raise ServiceUnavailable("gone")
 
         coalescer = Coalescer(away, bound=2, largest=1)
         coalescer.start()
         first = asyncio.create_task(coalescer.append(decoded(build.measurement())))
-        while coalescer._queue.qsize() or not first.get_coro().cr_await:  # until the first is being written
+        while not writing.is_set():
             await asyncio.sleep(0)
         others = [asyncio.create_task(coalescer.append(decoded(build.measurement()))) for _ in range(3)]
         await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
@@ -336,6 +338,43 @@ def test_the_coalescer_is_bounded_in_bytes(build):
             release.set()
             await asyncio.gather(*waiting)
             assert (await coalescer.append(events[2])).status == "accepted"
+
+    asyncio.run(run())
+
+
+def test_a_postgres_that_stands_still_is_given_up_in_time_and_taken_again_when_it_goes_on(database, build):
+    """Another session holds the table: every statement waits, as with a server that is halted."""
+
+    async def run():
+        async with EventLog(database.url, deadline_s=0.5, connections=2) as log:
+            with psycopg.connect(database.url) as holder:
+                holder.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+                with pytest.raises(ServiceUnavailable, match="does not answer"):
+                    await log.append([decoded(build.measurement())])
+                with pytest.raises(ServiceUnavailable, match="does not answer"):
+                    await log.read()
+            (answer,) = await log.append([decoded(build.measurement())])
+            assert [event.position for event in await log.read()] == [answer.position]
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_was_cancelled_in_its_work_is_not_used_again(database, build):
+    """An append waits for the lock, in the middle of its pipeline, and is cancelled there."""
+
+    async def run():
+        async with EventLog(database.url, connections=1) as log:
+            with psycopg.connect(database.url) as holder, psycopg.connect(database.url, autocommit=True) as watcher:
+                holder.execute("SELECT pg_advisory_xact_lock(%s)", [ORDERING_LOCK])
+                task = asyncio.create_task(log.append([decoded(build.measurement())]))
+                waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                while not watcher.execute(waits).fetchall():
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            (answer,) = await log.append([decoded(build.measurement())])
+            assert answer.status == "accepted"
+            assert len(await log.read()) == 1
 
     asyncio.run(run())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
+from domain.canonical import digest as canonical_digest
 from domain.errors import ServiceUnavailable
 from ingest import migrate
 from ingest.postgres import EmbeddedServer, open_database
@@ -76,10 +78,25 @@ def test_a_killed_server_recovers_and_a_pid_file_of_another_process_is_not_belie
             connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
         os.kill(database.server.pid, signal.SIGKILL)
     pid_file = home / "postgres" / "postmaster.pid"
-    lines = pid_file.read_text().splitlines()
-    pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
-    with open_database(home) as database, psycopg.connect(database.url) as connection:
-        assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+    (socket_lock,) = Path(pid_file.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")
+    # Of the same user, and no ancestor: such a process Postgres takes for the one that holds the lock.
+    with open_database(home / "another") as another:
+        for file in (pid_file, socket_lock):
+            lines = file.read_text().splitlines()
+            file.write_text("\n".join([str(another.server.pid), *lines[1:]]) + "\n")
+        with open_database(home) as database, psycopg.connect(database.url) as connection:
+            assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+
+
+def test_a_server_that_died_is_started_again_by_who_used_it_and_stopped_by_the_last(home):
+    server = EmbeddedServer(home / "postgres")
+    server.start()
+    os.kill(server.pid, signal.SIGKILL)
+    with psycopg.connect(server.start()) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    pid = server.pid
+    assert server.stop()
+    assert not alive(pid)
 
 
 def test_a_home_with_a_long_path_works(home):
@@ -115,6 +132,32 @@ def test_a_downgrade_takes_the_log_away_and_an_upgrade_brings_it_back(database):
     assert migrate.downgrade(database.url, "base") == "base"
     assert migrate.revision(database.url) is None
     assert migrate.upgrade(database.url) == migrate.head()
+
+
+def test_each_version_of_the_schema_has_the_digests_that_it_compares_by(database, append, build):
+    event = build.measurement()
+    append([event])
+
+    def stored():
+        with psycopg.connect(database.url) as connection:
+            ((text, kept),) = connection.execute("SELECT body, digest FROM event").fetchall()
+        return text.encode(), kept.hex()
+
+    text, kept = stored()
+    assert kept == hashlib.sha256(text).hexdigest()
+    assert migrate.downgrade(database.url, "0001") == "0001"
+    assert stored() == (text, canonical_digest(event).removeprefix("sha256:"))
+    assert migrate.upgrade(database.url) == migrate.head()
+    assert stored() == (text, kept)
+
+
+def test_a_downgrade_keeps_what_it_would_lose(database, append, build):
+    append([build.measurement()])
+    with psycopg.connect(database.url) as connection:
+        connection.execute("UPDATE event SET body = NULL")
+    with pytest.raises(sa.exc.IntegrityError):
+        migrate.downgrade(database.url, "0001")
+    assert migrate.revision(database.url) == migrate.head()
 
 
 def test_a_server_that_is_away_is_service_unavailable():

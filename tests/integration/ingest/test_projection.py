@@ -113,7 +113,7 @@ def test_incremental_in_any_steps_equals_a_rebuild(tmp_path, database, append, b
         assert_same_projection(at_once, by_one)
         by_one.rebuild()
         assert_same_projection(at_once, by_one)
-        assert by_one.path.name == "assay-v1.2.duckdb"
+        assert by_one.path.name == "assay-v2.2.duckdb"
         append([build.measurement()])
         by_one.catch_up()
         with by_one.tables() as tables:
@@ -251,12 +251,12 @@ def test_an_error_that_no_event_causes_stops_the_projector_and_stays_visible(tmp
     projection = Projection(tmp_path, database)
     projection.start()
     cursor = projection.cursor()
-    cursor.execute("DROP TABLE moment")
+    cursor.execute("DROP TABLE judgement")
     (answer,) = append([build.measurement()])
-    with pytest.raises(ProjectionBehind, match="moment"):
+    with pytest.raises(ProjectionBehind, match="judgement"):
         projection.wait_for(answer.position, 20)
     health = projection.health()
-    assert "moment" in health.error
+    assert "judgement" in health.error
     assert health.dead_letters == 0
     assert not health.running
     cursor.close()

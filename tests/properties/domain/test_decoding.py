@@ -11,6 +11,7 @@ from domain.canonical import canonical, drop_nulls, first_difference
 from domain.errors import AssayError
 from domain.events import decode_event
 from domain.identity import follow
+from tests.torture.fuzzing import SLOW_S, examine, fuzz
 
 MEASUREMENT = json.loads((Path(__file__).parents[2] / "golden/assay.measurement.recorded.v1.json").read_text())
 
@@ -63,6 +64,42 @@ def test_any_value_anywhere(path: str, value: object) -> None:
         return
     assert decoded.raw == raw
     assert json.loads(decoded.raw) == decoded.event
+
+
+def test_changed_events_are_refused_or_read_as_every_other_reader_reads_them() -> None:
+    told = fuzz(seconds=3.0, seed=11)
+    assert told.taken > 100
+    assert told.answers > 100
+
+
+MEMBERS = ",".join(f'"{number:x}":1' for number in range(28_000))
+HEAD = '{"specversion":"1.0","id":"0198c0de-0000-7000-8000-000000000000","source":"a","type":"x","data":'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        f'{{{MEMBERS},"6d5f":1}}',
+        f'{{{MEMBERS},"\\u0036d5f":1}}',
+        f"{{{MEMBERS}}}",
+        "[" * 300 + "]" * 300,
+        '{"a":' * 300 + "1" + "}" * 300,
+        "[" + "[]," * 80_000 + "[]]",
+        "[" + '"\\u0041",' * 25_000 + '""]',
+        '"' + "\\" * 100_000 + '"',
+        "9" * 4_000,
+        "[" + "1e308," * 40_000 + "1]",
+        '"' + " :" * 100_000 + '"',
+        '"' + '\\" :' * 50_000 + '"',
+    ],
+    ids=lambda data: f"{data[:12]}…{data[-8:]}",
+)
+def test_no_event_under_the_limit_takes_long(data: str) -> None:
+    """What is sent costs its sender more than the gate, whatever it is: nothing in it is looked at more than linearly."""
+    raw = (HEAD + data + "}").encode()
+    assert len(raw) < 256 * 1024
+    assert SLOW_S <= 1
+    examine(raw)
 
 
 @given(values)

@@ -124,7 +124,7 @@ def test_sql_names_a_configuration_as_the_domain_does(build, workload, execution
         "execution": msgspec.to_builtins(execution),
     }
     with projected(table([event]), []) as connection:
-        rows = connection.execute("SELECT configuration, model_id, hardware_id FROM measurement").fetchall()
+        rows = connection.execute("SELECT configuration, model_id, hardware_id FROM measurements").fetchall()
         assert not connection.execute("SELECT reason FROM dead_letter").fetchall()
     ((key, model_id, hardware_id),) = rows
     if actual:

@@ -11,6 +11,7 @@ from api.app import create_app
 from api.problems import INTERNAL, TYPE_PREFIX, problem
 from api.settings import Settings
 from domain.errors import AssayError, UnknownModel, UsageError
+from ingest.archive import ArchiveDamaged  # noqa: F401 - so that it is among the errors
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 FROM_HTTP = {"method-not-allowed"}
@@ -18,7 +19,7 @@ FROM_HTTP = {"method-not-allowed"}
 
 
 def raised(root: type[AssayError] = AssayError) -> dict[str, int]:
-    found = {root.type: root.status} if root.__module__.split(".")[0] in ("domain", "api") else {}
+    found = {root.type: root.status} if root.__module__.split(".")[0] in ("domain", "ingest", "api") else {}
     for child in root.__subclasses__():
         found |= raised(child)
     return found

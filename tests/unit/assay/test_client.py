@@ -15,9 +15,19 @@ import pytest
 
 from assay import Client
 from assay.service import free_port
-from domain.errors import AssayError, ConflictingEvent, InvalidEvent, ServiceUnavailable, TooBusy, UsageError
+from domain.errors import (
+    AssayError,
+    ConflictingEvent,
+    InvalidEvent,
+    ServiceUnavailable,
+    TooBusy,
+    UsageError,
+    VersionConflict,
+)
 
 Answer = tuple[int, dict[str, str], Any]
+BROKEN: Answer = (0, {}, None)
+"""The connection is closed without an answer."""
 
 
 class Scripted:
@@ -37,6 +47,9 @@ class Scripted:
                 script.times.append(time.monotonic())
                 script.asked.append((self.command, self.path, dict(self.headers), body))
                 status, headers, content = script.answers[min(len(script.asked), len(script.answers)) - 1]
+                if status == 0:
+                    self.close_connection = True
+                    return
                 sent = json.dumps(content).encode()
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(sent))}.items():
@@ -103,6 +116,59 @@ def test_without_a_time_the_wait_is_short_and_random(scripted):
     with Client(server.url) as client:
         client.post_events([event(1)])
     assert server.times[1] - server.times[0] < 1.0
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_what_may_pass_is_tried_again(scripted, status):
+    server = scripted((status, {}, {}), receipt(1))
+    with Client(server.url) as client:
+        assert client.post_events([event(1)])["accepted"] == 1
+    assert len(server.asked) == 2
+
+
+def test_a_connection_that_breaks_is_made_again_with_the_same_events(scripted):
+    server = scripted(BROKEN, BROKEN, receipt(1))
+    with Client(server.url) as client:
+        assert client.post_events([event(1)])["accepted"] == 1
+    assert [body for *_, body in server.asked] == [server.asked[0][3]] * 3
+
+
+def test_what_would_be_done_twice_is_not_sent_twice(scripted):
+    server = scripted(BROKEN, (201, {}, {}))
+    with Client(server.url) as client, pytest.raises(ServiceUnavailable):
+        client.create_token("one", ["read"])
+    assert len(server.asked) == 1
+    busy = scripted((429, {}, {}), (201, {}, {"secret": "s", "token": {}}))
+    with Client(busy.url) as client:
+        assert client.create_token("one", ["read"])["secret"] == "s"
+    assert json.loads(busy.asked[1][3]) == {"name": "one", "scopes": ["read"]}
+
+
+def test_a_decision_says_what_it_rests_on_and_the_conflict_says_what_there_is(scripted):
+    server = scripted(receipt(1), problem("version-conflict", 409, version=7))
+    with Client(server.url) as client:
+        client.decide("acme/one", 3, [event(1), b'{"id": "2"}'])
+        with pytest.raises(VersionConflict) as late:
+            client.decide("acme/one", 3, [event(1)])
+    assert late.value.version == 7
+    assert server.asked[0][1] == "/v1/events?subject=acme%2Fone&expected_version=3"
+    assert [one["id"] for one in json.loads(server.asked[0][3])] == ["1", "2"]
+
+
+def test_the_log_is_read_page_by_page_under_its_filters(scripted):
+    first = {"events": [{"position": 4}], "next": "/v1/events?after=4"}
+    server = scripted((200, {}, first), (200, {}, {"events": [], "next": None}))
+    with Client(server.url) as client:
+        assert list(client.events(after=2, upto=9, types=["a", "b"], subject="s")) == [{"position": 4}]
+    assert [path for _, path, *_ in server.asked] == [
+        f"/v1/events?after={after}&limit=1000&upto=9&type=a&type=b&subject=s" for after in (2, 4)
+    ]
+
+
+def test_a_problem_of_a_newer_service_is_judged_by_its_status(scripted):
+    server = scripted(problem("brand-new", 429))
+    with Client(server.url, patience_s=0) as client, pytest.raises(TooBusy):
+        client.ready()
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 500])

@@ -5,9 +5,11 @@ import hashlib
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from domain.errors import InvalidEvent, MalformedBody, PayloadTooLarge
+from domain import events
+from domain.errors import AssayError, InvalidEvent, MalformedBody, PayloadTooLarge
 from domain.events import DATA_TYPES, MEASUREMENT_RECORDED, decode_event, encode_event, new_event, uuid7
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -48,6 +50,10 @@ def test_golden_events_pass_without_warnings(name: str) -> None:
         ("source", ..., "source"),
         ("type", "", "type"),
         ("time", "2026-11-20T14:05:00", "time"),
+        ("time", "0001-01-01T00:00:00+14:00", "time"),
+        ("time", "9999-12-31T23:59:59-14:00", "time"),
+        ("time", "1969-12-31T23:59:59+00:00", "time"),
+        ("time", "2262-01-01T00:00:00+00:00", "time"),
         ("datacontenttype", "text/plain", "datacontenttype"),
         ("data_base64", "AAAA", "data_base64"),
         ("Upper", 1, "Upper"),
@@ -148,11 +154,77 @@ def test_what_two_readers_would_read_in_two_ways_is_refused(raw: str, field: str
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize(("levels", "passes"), [(61, True), (62, False), (900, False)])
+def test_an_event_is_sixty_four_levels_deep_at_the_most(levels: int, passes: bool) -> None:
+    deep = "[" * levels + "1" + "]" * levels
+    event = f'{{"specversion":"1.0","id":"{uuid7()}","source":"x","type":"y","data":{{"deep":{deep}}}}}'
+    if passes:
+        assert decode_event(event).type == "y"
+        return
+    with pytest.raises(InvalidEvent, match="64 deep"):
+        decode_event(event)
+
+
+def test_a_member_that_is_there_twice_among_thousands_is_found_in_one_pass() -> None:
+    members = ",".join(f'"{number:x}":0' for number in range(20_000))
+    event = f'{{"specversion":"1.0","id":"{uuid7()}","source":"x","type":"y","data":{{{members},"4e1f":1}}}}'
+    with pytest.raises(InvalidEvent) as caught:
+        decode_event(event)
+    assert caught.value.field == "4e1f"
+
+
 def test_quotes_colons_and_backslashes_in_strings_are_no_members() -> None:
     data = {'says ": twice': 'a ": b', "back\\slash\\": '\\":', "nested": [{"a": 1}, {"a": 2}], "largest": 2**53 - 1}
     event = {"specversion": "1.0", "id": uuid7(), "source": "x", "type": "com.example.thing", "data": data}
     assert decode_event(json.dumps(event)).event == event
     assert decode_event(json.dumps(event, indent=1, separators=(" , ", " : "))).event == event
+
+
+def as_written(event: dict[str, object]) -> bytes:
+    """Return the text as a runner writes it: the shortest spelling, without nulls and defaults."""
+    return encode_event({**event, "data": msgspec.to_builtins(decode_event(json.dumps(event)).data)})
+
+
+QUICK = as_written(MEASUREMENT)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"batch_size":8', b'"batch_size":0'),
+        (b'"batch_size":8', b'"batch_size":"8"'),
+        (b'"p50":1.2,', b'"p50":9.2,'),
+        (b'"specversion":"1.0"', b'"specversion":"1.1"'),
+        (b'"origin":"measured"', b'"origin":"MEASURED"'),
+        (b"T14:05:00", b"T14:75:00"),
+        (b'"2026-11-20', b'"1926-11-20'),
+        (b'"mode":"inference"', b'"mode":"inference","mode":"training"'),
+        (b'"n":61', b'"m":61'),
+        (b'"threads":2', b'"threads":9007199254740993'),
+        (b'"id":"0198c0de-', b'"id":"0198C0DE-'),
+        (b'"google-bert/bert-base-uncased"', b'"google-bert bert-base-uncased"'),
+    ],
+)
+def test_the_quick_way_judges_as_the_long_way(old: bytes, new: bytes) -> None:
+    assert old in QUICK
+    text = QUICK.replace(old, new, 1)
+    judged = []
+    for spelling in (text, text + b" "):
+        try:
+            decoded = decode_event(spelling)
+        except AssayError as error:
+            judged.append((type(error), error.field, error.detail))
+        else:
+            judged.append((decoded.data, decoded.time, decoded.warnings))
+    assert judged[0] == judged[1]
+
+
+def test_both_ways_give_the_same_event() -> None:
+    assert events._as_written(QUICK) is not None
+    assert events._as_written(QUICK + b"\n") is None
+    quick, long = decode_event(QUICK), decode_event(QUICK + b"\n")
+    for name in ("id", "type", "source", "subject", "time", "data", "warnings", "event"):
+        assert getattr(quick, name) == getattr(long, name)
 
 
 def test_a_new_event_is_version_7_and_passes() -> None:

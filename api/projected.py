@@ -1,0 +1,68 @@
+"""The tables as a whole: how much they hold, and making them anew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import MediaType, Request, Response, Router, get, post
+from litestar.di import NamedDependency
+
+from api.media import JSON
+from api.operations import ADMIN, performed
+from api.paging import DEPENDENCIES, At
+from api.parts import Parts
+from domain.errors import TooBusy
+
+__all__ = ["router"]
+
+Json = dict[str, Any]
+_COUNTED = {
+    "models": "models", "hardware": "hardware", "runs": "runs", "measurements": "measurements", "tests": "tests",
+    "failures": "failures", "retractions": "retraction", "dead_letters": "dead_letter",
+}  # fmt: skip
+
+
+@get("/v1/summary", summary="How much is known", media_type=MediaType.JSON)
+async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Json:
+    """Return counts of what the tables hold, the newest measurement's time, event types and the predictor's digest."""
+    parts: Parts = request.app.state.parts
+    await parts.reach(at.min_position)
+    await parts.reach(at.as_of, "as_of")
+
+    def read() -> Json:
+        info = parts.answerer.predictor_info(at.as_of)
+        with parts.tables(at.as_of) as tables:
+            return {
+                "position": tables.position,
+                **{noun: tables.count(view) for noun, view in _COUNTED.items()},
+                "newest": tables.newest(),
+                "event_types": tables.event_type_counts().to_pylist(),
+                "predictor": info["digest"],
+                "shipped": info["shipped"],
+            }
+
+    return await asyncio.to_thread(read)
+
+
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """The position that the new tables tell of."""
+
+    position: int
+
+
+@post("/v1/projection/rebuild", opt=ADMIN, status_code=200, summary="Make the tables anew")
+async def rebuild(request: Request[Any, Any, Any]) -> Response[Rebuilt]:
+    """Project the whole log into a new file beside the old one, and swap; answers go on meanwhile."""
+    parts: Parts = request.app.state.parts
+    if parts.training.locked():
+        raise TooBusy("a training, evaluation or rebuild is under way.", remedy="Ask again when it is done.")
+    parts.circuit.require()
+    async with parts.training:
+        position = await asyncio.to_thread(parts.projection.rebuild)
+        await performed(request, "projection.rebuilt", None, {"position": position})
+    return Response(Rebuilt(position=position), media_type=JSON)
+
+
+router = Router("/", route_handlers=[summary, rebuild], dependencies=DEPENDENCIES, tags=["operations"])

@@ -1,0 +1,130 @@
+"""The log in Postgres: its schema, its growth, its clock, its tokens, and the archive that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from assay import numbers
+from assay.diagnosis.finding import Finding, fine, note, problem
+from domain.errors import AssayError
+from ingest import migrate
+from ingest.archive import Archive, ArchiveDamaged, Segment
+
+__all__ = ["archived", "clock", "growth", "schema", "server", "tokens"]
+
+OLDEST_SERVER = 15
+LOOKED_AT = 100_000
+EXPIRES_WITHIN_DAYS = 14
+
+_GROWTH = """
+SELECT coalesce(max(position), 0), pg_total_relation_size('event'),
+       (SELECT count(*) FROM event WHERE recorded_at >= clock_timestamp() - interval '7 days')
+FROM event
+"""
+_BACK = """
+SELECT count(*) FILTER (WHERE recorded_at < before), min(position) FILTER (WHERE recorded_at < before), count(*),
+       count(*) FILTER (WHERE recorded_at > clock_timestamp() + interval '1 minute')
+FROM (SELECT position, recorded_at, lag(recorded_at) OVER (ORDER BY position) AS before
+      FROM event WHERE position > (SELECT coalesce(max(position), 0) FROM event) - %s) AS newest
+"""
+_TOKENS = """
+SELECT name, expires_at, expires_at <= clock_timestamp() FROM token
+WHERE revoked_at IS NULL AND expires_at <= clock_timestamp() + make_interval(days => %s) ORDER BY expires_at
+"""
+
+
+def schema(url: str) -> Finding:
+    """Return whether the log's schema is the one that this version needs."""
+    found, needed = migrate.revision(url), migrate.head()
+    if found == needed:
+        return fine("schema", f"at {found}")
+    return problem(
+        "schema",
+        f"at {found or 'nothing yet'}; this version needs {needed}",
+        "`assay db upgrade`; if the schema is newer than this version, install the newer Assay or `assay db downgrade` with it.",
+    )
+
+
+def server(connection: psycopg.Connection[Any]) -> Finding:
+    """Return the server's version."""
+    number = connection.info.server_version
+    found = f"PostgreSQL {number // 10_000}.{number % 10_000}"
+    if number // 10_000 < OLDEST_SERVER:
+        return problem("postgres", found, f"PostgreSQL {OLDEST_SERVER} or newer is needed.")
+    return fine("postgres", found)
+
+
+def growth(connection: psycopg.Connection[Any]) -> tuple[Finding, float | None]:
+    """Return the log's size, and how many bytes it grew a day last week; None for an empty log."""
+    ((events, size, week),) = connection.execute(_GROWTH).fetchall()
+    if not events:
+        return fine("log", "empty"), None
+    each = size / events
+    found = f"{numbers.count(events)} events, {numbers.memory(size)} ({each:,.0f} bytes each with indexes), {numbers.count(week)} in 7 days"
+    return fine("log", found), each * week / 7
+
+
+def clock(connection: psycopg.Connection[Any]) -> Finding:
+    """Return how often the server's clock went back among the newest events; nothing in Assay depends on it."""
+    ((back, first, looked_at, ahead),) = connection.execute(_BACK, [LOOKED_AT]).fetchall()
+    if ahead:
+        return problem(
+            "clock",
+            f"{numbers.count(ahead)} of the newest {numbers.count(looked_at)} events were recorded in what is the future now",
+            "Correct the database server's clock (NTP). Order and tables are by position and stay right; ages and retention wait.",
+        )
+    if back:
+        return note(
+            "clock",
+            f"recorded_at went back {numbers.count(back)} times in the newest {numbers.count(looked_at)} events, first at position {first}",
+            "Check the database server's clock (NTP). Order and tables are by position and stay right.",
+        )
+    return fine("clock", f"recorded_at never went back in the newest {numbers.count(looked_at)} events")
+
+
+def tokens(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Yield the tokens that expire soon, and those that have."""
+    found = connection.execute(_TOKENS, [EXPIRES_WITHIN_DAYS]).fetchall()
+    for name, expires_at, gone in found:
+        if gone:
+            yield note("tokens", f"{name!r} expired on {numbers.date(expires_at)}", "Revoke it, or create another.")
+        else:
+            yield problem(
+                "tokens",
+                f"{name!r} expires on {numbers.date(expires_at)}",
+                "`assay token create` another and hand it out before.",
+            )
+    if not found:
+        yield fine("tokens", f"none expires within {EXPIRES_WITHIN_DAYS} days")
+
+
+def archived(archive: Archive, segments: list[Segment], *, deep: bool) -> Iterator[Finding]:
+    """Yield whether the archive's files are there; with `deep` also whether they hold what the log has digests of."""
+    damaged = 0
+    for segment in segments:
+        try:
+            if deep:
+                archive.verify(segment)
+            else:
+                archive.require(segment)
+        except ArchiveDamaged as error:
+            damaged += 1
+            yield problem("archive", error.detail, error.remedy or "")
+        except AssayError as error:
+            yield problem("archive", error.detail, error.remedy or "")
+            return
+    if damaged:
+        return
+    if not segments:
+        yield fine("archive", "nothing archived yet")
+        return
+    trimmed = max((one.last_position for one in segments if one.trimmed_at), default=0)
+    size = numbers.memory(sum(one.size_bytes for one in segments))
+    whole = "whole" if deep else "there (`--deep` reads them)"
+    yield fine(
+        "archive",
+        f"{len(segments)} segments up to position {segments[-1].last_position}, trimmed up to {trimmed}, {size}, all files {whole}",
+    )

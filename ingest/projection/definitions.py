@@ -1,0 +1,40 @@
+"""What a projection is made by: its statements, the code that reads parts, the names, the upcasters, the known types."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from importlib.resources import files
+
+from domain.events import DATA_TYPES
+from domain.upcasting import Upcasters
+from ingest.projection.names import catalogue_digest
+from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
+
+__all__ = ["definitions_digest"]
+
+_CODE = ("fold.py", "facts.py", "standing.py", "parts.py", "names.py")
+
+
+def definitions_digest(upcasters: Upcasters) -> str:
+    """Return the digest of everything that tables depend on beside the log.
+
+    Tables made by other definitions are made again, without anybody having to raise a number.
+    """
+    told = hashlib.sha256()
+    told.update(repr((TABLES, FOLD, STANDING, VIEWS, sorted(INSERTS))).encode())
+    for name in _CODE:
+        told.update(files("ingest.projection").joinpath(name).read_bytes())
+    told.update(catalogue_digest().encode())
+    told.update(repr(sorted(DATA_TYPES)).encode())
+    for type_, (following, step) in sorted(upcasters.items(), key=lambda item: item[0]):
+        told.update(repr((type_, following, _text(step))).encode())
+    return told.hexdigest()
+
+
+def _text(step: Callable[..., object]) -> str:
+    try:
+        return inspect.getsource(step)
+    except (OSError, TypeError):
+        return f"{step.__module__}.{step.__qualname__}"

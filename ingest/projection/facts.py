@@ -1,0 +1,256 @@
+"""Measurements, failures and tests of a batch: their parts become ids, their figures rows.
+
+DuckDB reads the JSON; what an event says again and again is looked up once for each distinct text of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.projection.names import Names
+from ingest.projection.parts import PARTS, Poison, check_metrics, part_row
+from ingest.projection.statements import FOLD
+
+__all__ = ["MEASURED", "TESTED", "Facts"]
+
+MEASURED = "assay.measurement.recorded.v1"
+TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
+
+_SUBJECT = ("model", "hardware", "workload_id", "execution_id")
+_FEW = 2_000
+_FIRST_FIGURE = "mean"
+_BESIDE = frozenset(("p50_high", "mean_high", "other_ci95", "samples_digest", "samples_n"))
+"""Columns among the figures that are no member of the metrics of their own."""
+_REMEMBERED = 500_000
+"""Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""
+
+Key = tuple[Any, ...]
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Facts:
+    """Reads the facts of the registered `batch`, within the transaction of the Folder. Call `settle` or `undo` after it."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._known = {kind: _Memory() for kind in (*PARTS, "subject")}
+
+    def settle(self) -> None:
+        """Remember what was learnt: it is in the file now."""
+        for memory in self._known.values():
+            memory.settle()
+
+    def undo(self) -> None:
+        """Forget what was learnt since the last `settle`."""
+        for memory in self._known.values():
+            memory.undo()
+
+    def project(self, rows: int, types: frozenset[str], names: Mapping[str, Names]) -> bool:
+        """Write the rows, and register `measured`; return whether there is a context that was not seen before.
+
+        Raises Poison, which names the events and why they cannot be read.
+        """
+        connection = self._connection
+        seen = self._read(rows)
+        positions = seen.column("position").to_numpy()
+        self._check(seen)
+        ids: dict[str, Codes] = {}
+        codes: dict[str, tuple[Codes, int]] = {}
+        learnt = False
+        for kind, part in PARTS.items():
+            inverse, distinct = _distinct([seen.column(name) for name in part.sent])
+            found, new = self._ids(kind, inverse, distinct, positions, names)
+            ids[kind] = found[inverse]
+            codes[kind] = inverse, len(distinct)
+            learnt |= new and kind == "context"
+        subject = self._subjects(ids, codes, positions)
+        keys = {
+            "subject": pa.array(subject),
+            "context": pa.array(ids["context"]),
+            "judgement": pa.array(ids["judgement"]),
+        }
+        if MEASURED in types:
+            measured = _with(seen, keys)
+            if types & TESTED:
+                measured = measured.filter(pc.equal(measured.column("type"), MEASURED))
+            columns = ["position", "event_id", "time", "recorded_at", *keys, *_figures(seen)]
+            connection.register("measured", measured.select(columns))
+            connection.execute(FOLD["measurements"])
+        if types & TESTED:
+            connection.register("tested", pa.table({"position": seen.column("position"), **keys}))
+            connection.execute(FOLD["tests"])
+        return learnt
+
+    def _read(self, rows: int) -> pa.Table:
+        """Return the facts of `rows` events, parts as text and figures typed."""
+        connection = self._connection
+        if rows > _FEW:
+            return connection.sql(FOLD["seen"]).to_arrow_table()
+        # A relation is planned twice, which costs more than the copy of a few rows.
+        connection.execute(f"CREATE OR REPLACE TEMPORARY TABLE seen AS {FOLD['seen']}")
+        return connection.sql("FROM seen").to_arrow_table()
+
+    def _check(self, seen: pa.Table) -> None:
+        """Raise Poison for measurements whose metrics the gate would not take; most are known to be whole."""
+        read = np.zeros(seen.num_rows, np.int64)
+        for name in _figures(seen):
+            if name not in _BESIDE:
+                read += seen.column(name).is_valid().to_numpy()
+        whole = pc.and_kleene(pc.equal(seen.column("figures"), pa.array(read)), pc.invert(seen.column("odd")))
+        doubtful = pc.and_(pc.equal(seen.column("type"), MEASURED), pc.invert(pc.fill_null(whole, False)))
+        wrong = {
+            row["position"]: reason
+            for row in seen.select(["position", "metrics", "samples"]).filter(doubtful).to_pylist()
+            if (reason := check_metrics(row["metrics"], row["samples"])) is not None
+        }
+        if wrong:
+            raise Poison(wrong)
+
+    def _ids(
+        self, kind: str, inverse: Codes, distinct: list[Key], positions: Codes, names: Mapping[str, Names]
+    ) -> tuple[Codes, bool]:
+        """Return the id of each distinct text, and whether any is new; new parts are written."""
+        memory, part = self._known[kind], PARTS[kind]
+        missing = memory.missing(distinct)
+        if missing and not memory.complete(self._connection, part.table):
+            asked = {name: [distinct[index][place] for index in missing] for place, name in enumerate(part.sent)}
+            self._connection.register(
+                "asked", pa.table({name: pa.array(texts, pa.string()) for name, texts in asked.items()})
+            )
+            for found, *texts in self._connection.execute(
+                f"SELECT id, {', '.join(part.sent)} FROM asked JOIN {part.table} USING ({', '.join(part.sent)})"
+            ).fetchall():
+                memory.learn(tuple(texts), found)
+            missing = memory.missing(distinct)
+        if missing:
+            self._learn(kind, missing, inverse, distinct, positions, names)
+        return memory.ids(distinct), bool(missing)
+
+    def _learn(
+        self, kind: str, missing: Sequence[int], inverse: Codes, distinct: list[Key], positions: Codes,
+        names: Mapping[str, Names],
+    ) -> None:  # fmt: skip
+        part = PARTS[kind]
+        firsts = positions[_firsts(inverse, len(distinct))]
+        rows: list[Key] = []
+        wrong: dict[int, str] = {}
+        for index in missing:
+            try:
+                rows.append((int(firsts[index]), *distinct[index], *part_row(kind, names, distinct[index])))
+            except ValueError as error:
+                wrong |= dict.fromkeys(positions[inverse == index].tolist(), str(error))
+        if wrong:
+            raise Poison(wrong)
+        columns = zip(part.columns.items(), zip(*rows, strict=True), strict=True)
+        self._connection.register(
+            "learnt", pa.table({name: pa.array(column, type_) for (name, type_), column in columns})
+        )
+        self._connection.execute(f"INSERT INTO {part.table} SELECT * FROM learnt ORDER BY id")
+        for index in missing:
+            self._known[kind].learn(distinct[index], int(firsts[index]))
+
+    def _subjects(self, ids: Mapping[str, Codes], codes: Mapping[str, tuple[Codes, int]], positions: Codes) -> Codes:
+        """Return the subject of each row; new ones are written."""
+        memory = self._known["subject"]
+        combined, _ = codes[_SUBJECT[0]]
+        for kind in _SUBJECT[1:]:
+            inverse, count = codes[kind]
+            combined = combined * count + inverse
+        _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+        distinct: list[Key] = list(zip(*(ids[kind][first].tolist() for kind in _SUBJECT), strict=True))
+        missing = memory.missing(distinct)
+        if missing:
+            firsts = positions[first]
+            met = {kind: pa.array([distinct[index][place] for index in missing]) for place, kind in enumerate(_SUBJECT)}
+            table = pa.table({"key": pa.array(missing), "position": pa.array(firsts[missing]), **met})
+            if not memory.complete(self._connection, "subject"):
+                self._connection.register("met", table)
+                for key, found in self._connection.execute(FOLD["known_subjects"]).fetchall():
+                    memory.learn(distinct[key], found)
+                missing = memory.missing(distinct)
+                table = table.filter(pc.is_in(table.column("key"), pa.array(missing, pa.int64())))
+            if missing:
+                self._connection.register("met", table)
+                self._connection.execute(FOLD["subjects"])
+                for index in missing:
+                    memory.learn(distinct[index], int(firsts[index]))
+        return memory.ids(distinct)[inverse]
+
+
+class _Memory:
+    """Ids by key: those of the file, and those of the transaction that is under way."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, int] = {}
+        self._fresh: dict[Key, int] = {}
+        self._complete: bool | None = None
+
+    def complete(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
+        """Whether what is not here is not in the table either: so it is as long as nothing was forgotten."""
+        if self._complete is None:
+            ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+            self._complete = rows == 0
+        return self._complete
+
+    def missing(self, keys: Sequence[Key]) -> list[int]:
+        return [index for index, key in enumerate(keys) if key not in self._kept and key not in self._fresh]
+
+    def ids(self, keys: Sequence[Key]) -> Codes:
+        kept, fresh = self._kept, self._fresh
+        return np.fromiter((kept[key] if key in kept else fresh[key] for key in keys), np.int64, len(keys))
+
+    def learn(self, key: Key, found: int) -> None:
+        self._fresh[key] = found
+
+    def settle(self) -> None:
+        if len(self._kept) + len(self._fresh) > _REMEMBERED:
+            self._kept, self._complete = {}, False
+        self._kept |= self._fresh
+        self._fresh = {}
+
+    def undo(self) -> None:
+        self._fresh = {}
+        self._complete = self._complete and bool(self._kept)
+
+
+def _distinct(columns: Sequence[pa.ChunkedArray]) -> tuple[Codes, list[Key]]:
+    """Return for each row the number of its distinct texts, and these."""
+    combined: Codes | None = None
+    texts: list[pa.Array] = []
+    codes: list[Codes] = []
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode()
+        texts.append(encoded.dictionary)
+        codes.append(encoded.indices.to_numpy().astype(np.int64))
+        combined = codes[-1] if combined is None else combined * len(encoded.dictionary) + codes[-1]
+    if combined is None:
+        raise ValueError("no column")
+    if len(columns) == 1:
+        return combined, [(text,) for text in texts[0].to_pylist()]
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    chosen = (text.take(pa.array(code[first])).to_pylist() for text, code in zip(texts, codes, strict=True))
+    return inverse, list(zip(*chosen, strict=True))
+
+
+def _firsts(inverse: Codes, count: int) -> Codes:
+    """Return the first row of each number."""
+    first = np.empty(count, np.int64)
+    first[inverse[::-1]] = np.arange(len(inverse) - 1, -1, -1)
+    return first
+
+
+def _figures(seen: pa.Table) -> list[str]:
+    names: list[str] = seen.column_names
+    return names[names.index(_FIRST_FIGURE) :]
+
+
+def _with(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table

@@ -1,0 +1,77 @@
+"""The state at a position: every table and view that a question needs, as it was then."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ingest.projection.statements import STANDING, VIEWS
+
+__all__ = ["POSTED", "state_at"]
+
+_NAMED = {
+    "subject": ("model", "hardware"),
+    "model": ("model",),
+    "model_trace": ("model",),
+    "hardware_description": ("hardware",),
+    "price": ("hardware",),
+}
+"""Tables whose rows hold canonical ids, which other aliases then made others."""
+POSTED = {
+    "model": ("model_part", "model", "model_trace"),
+    "hardware": ("hardware_part", "hardware_description", "price"),
+}
+"""Tables that hold every id of a kind as it was posted."""
+_PLAIN = (
+    "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
+    "measurement", "test",
+)  # fmt: skip
+_KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
+_WORD = re.compile(r"\w+")
+
+
+def state_at(at: int, renamed: Mapping[str, Mapping[str, str]], wanted: str) -> tuple[str, list[Any]]:
+    """Return the WITH clause for the relation `wanted` as of position `at`, and the values of its parameters.
+
+    `renamed` gives, by kind, the posted names that stood for another id then than they do now.
+    """
+    values: list[Any] = []
+    relations: dict[str, str] = {}
+    for kind, pairs in renamed.items():
+        if pairs:
+            relations[f"{kind}_then"] = "SELECT unnest(?::VARCHAR[]) AS posted, unnest(?::VARCHAR[]) AS canonical"
+    relations |= {table: f"SELECT * FROM main.{table} WHERE position <= {at}" for table in _PLAIN}
+    relations |= {table: _named(table, at, renamed) for table in _NAMED}
+    relations["void"] = f"SELECT * FROM main.void WHERE since <= {at}"
+    relations |= {"live": STANDING["live"], "standing": STANDING["standing"], **VIEWS}
+    needed = _needed(wanted, relations)
+    for kind, pairs in renamed.items():
+        if f"{kind}_then" in needed:
+            values += [list(pairs), list(pairs.values())]
+    chosen = [f"{name} AS ({query})" for name, query in relations.items() if name in needed]
+    return "WITH " + ",\n".join(chosen) + "\n" if chosen else "", values
+
+
+def _named(table: str, at: int, renamed: Mapping[str, Mapping[str, str]]) -> str:
+    key = "id" if table == "subject" else "position"
+    query = f"SELECT * FROM main.{table} WHERE {key} <= {at}"
+    changed = [kind for kind in _NAMED[table] if renamed[kind]]
+    for kind in changed:
+        query = (
+            f"SELECT rows.* REPLACE (coalesce(name.canonical, {kind}_id) AS {kind}_id) FROM ({query}) AS rows "
+            f"LEFT JOIN {kind}_then AS name ON {kind}_id_posted = name.posted"
+        )
+    return f"SELECT * REPLACE ({_KEY} AS configuration) FROM ({query})" if changed and table == "subject" else query
+
+
+def _needed(wanted: str, relations: Mapping[str, str]) -> set[str]:
+    """Return the relations that `wanted` reads, itself included; a column of the same name makes it one more, not one less."""
+    needed: set[str] = set()
+    waiting = [wanted]
+    while waiting:
+        name = waiting.pop()
+        if name in relations and name not in needed:
+            needed.add(name)
+            waiting += _WORD.findall(relations[name])
+    return needed
