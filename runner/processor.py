@@ -86,7 +86,9 @@ def quota_of(folder: Path) -> float | None:
 
 
 def _memory_limit() -> int | None:
-    found = (_read(folder / name) for folder in control_groups("memory") for name in ("memory.max", "memory.limit_in_bytes"))
+    found = (
+        _read(folder / name) for folder in control_groups("memory") for name in ("memory.max", "memory.limit_in_bytes")
+    )
     limits = [int(text) for text in found if text and text.isdigit()]
     return min(limits) if limits else None
 

@@ -29,25 +29,18 @@ def spool() -> None:
 def list_(as_json: bool) -> int:
     """Show how many events wait, and each that a service refused, with its reason. Exit code 1 where some were."""
     with _opened() as spooled:
-        told = {
-            "path": str(spooled.path),
-            "waiting": spooled.waiting(),
-            "bytes": spooled.size_bytes(),
-            "limit_bytes": spooled.limit_bytes,
-            "refused": spooled.refused(),
-        }
+        path, limit = str(spooled.path), spooled.limit_bytes
+        waiting, size, refused = spooled.waiting(), spooled.size_bytes(), spooled.refused()
+    code = 1 if refused else 0
     if as_json:
-        print_json(told)
-        return 1 if told["refused"] else 0
-    say(
-        f"{numbers.count(told['waiting'])} events wait; {numbers.memory(told['bytes'])} "
-        f"of {numbers.memory(told['limit_bytes'])} used"
-    )
-    if told["refused"]:
-        rows = [[one.id, one.type, one.field or "", one.detail] for one in told["refused"]]
+        print_json({"path": path, "waiting": waiting, "bytes": size, "limit_bytes": limit, "refused": refused})
+        return code
+    say(f"{numbers.count(waiting)} events wait; {numbers.memory(size)} of {numbers.memory(limit)} used")
+    if refused:
+        rows = [[one.id, one.type, one.field or "", one.detail] for one in refused]
         answers().print(grid("Refused", ["event", "type", "field", "why"], rows))
         say("write them to a file with `assay spool save FILE`, mend them, and `assay post FILE`")
-    return 1 if told["refused"] else 0
+    return code
 
 
 @spool.command()
