@@ -19,7 +19,7 @@ from ingest.projection.parts import Poison
 from ingest.projection.standing import Standing
 from ingest.projection.statements import FOLD, INSERTS, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "DATA_ERRORS", "Folder", "Undone", "create"]
+__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "Undone", "create"]
 
 BATCH_SCHEMA = pa.schema(
     [
@@ -48,7 +48,8 @@ _RENAMED = {
 }
 """Tables that hold an id of each kind."""
 
-_CHECKPOINT_AT = "64MB"
+CHECKPOINT_AT = "256MB"
+"""Each checkpoint writes the last row group of every table again: seldom is cheaper, and replaying so much takes a second."""
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _NAME_SCHEMA = pa.schema([("posted", pa.string()), ("canonical", pa.string())])
 _LETTER_SCHEMA = pa.schema([("position", pa.int64()), ("reason", pa.string())])
@@ -140,7 +141,7 @@ class Folder:
 
     def checkpoint_by_hand(self, alone: bool) -> None:
         """Leave the file as it is until told otherwise: what is committed stays in the write-ahead log."""
-        self._connection.execute(f"SET GLOBAL wal_autocheckpoint = '{'1TB' if alone else _CHECKPOINT_AT}'")
+        self._connection.execute(f"SET GLOBAL wal_autocheckpoint = '{'1TB' if alone else CHECKPOINT_AT}'")
 
     def commit(self) -> None:
         """Make what was applied last; the checkpoint moves with it."""
