@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import logging
 import time
 from collections.abc import Mapping
 
@@ -32,6 +32,7 @@ BATCH_SCHEMA = pa.schema(
         ("body", pa.string()),
     ]
 )
+_LOG = logging.getLogger(__name__)
 DATA_ERRORS = (
     duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException, duckdb.OutOfRangeException,
 )  # fmt: skip
@@ -157,8 +158,10 @@ class Folder:
 
     def _undo(self) -> None:
         self._open = False
-        with contextlib.suppress(duckdb.TransactionException):
+        try:
             self._connection.rollback()
+        except duckdb.Error as error:  # Not instead of the error that made it necessary.
+            _LOG.info("nothing to undo: %s", str(error).splitlines()[0][:200])
         self._facts.undo()
         self.reached, self._names = self.position, self._kept_names
 
@@ -191,7 +194,7 @@ class Folder:
             connection.execute("UPDATE projection SET position = ?, event_id = ?", [last["position"], last["event_id"]])
         except BaseException as error:
             self._undo()
-            if held:
+            if held and isinstance(error, (Poison, *DATA_ERRORS)):
                 self.failed = last["position"]
                 raise Undone(str(error)) from error
             raise
