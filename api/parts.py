@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import logging
 import os
 import signal
@@ -246,6 +247,9 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
             await asyncio.to_thread(parts.projection.start)
             stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
         app.state.parts = parts
+        # What is loaded now stays; a body of a thousand events makes no garbage that needs a search for cycles.
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
         if settings.supervisor is not None:
             _end_streams_at_the_end(parts)
         yield

@@ -24,6 +24,7 @@ __all__ = ["Settings", "ephemeral", "free_port", "serve", "started", "up"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
+RELEASE_SECONDS = 2.0
 BACKLOG = 2048
 """Connections that may wait to be accepted, and requests that a process works on at a time."""
 RESPAWN_S = 4.0
@@ -67,18 +68,28 @@ def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
 
 
 def require_free(host: str, port: int) -> None:
-    """Raise ServiceUnavailable where something listens on the port already."""
+    """Raise ServiceUnavailable where something listens on the port already, and goes on to."""
+    # Workers of a service that was killed end by themselves, and hold the port for that moment.
+    until = time.monotonic() + RELEASE_SECONDS
+    while (problem := _taken(host, port)) is not None:
+        if time.monotonic() > until:
+            raise ServiceUnavailable(
+                f"{host}:{port} cannot be listened on: {problem.strerror}.",
+                field="port",
+                remedy="Stop what listens there, or give --port.",
+            ) from problem
+        time.sleep(0.1)
+
+
+def _taken(host: str, port: int) -> OSError | None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise ServiceUnavailable(
-                f"{host}:{port} cannot be listened on: {error.strerror}.",
-                field="port",
-                remedy="Stop what listens there, or give --port.",
-            ) from error
+            return error
+    return None
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -105,8 +105,8 @@ _BODY = (
     '"data":{"run_id":"%s","model":%s,"workload":{"mode":"inference",'
     '"scenario":"single_stream","batch_size":%d,"sequence_length":128},"execution":{"platform":"%s","runtime":'
     '{"name":"%s","version":"%s"},"precision":"%s","compiled":false,"threads":2},"hardware":%s,"metrics":{"latency_ms":'
-    '{"mean":%r,"min":%.6f,"max":%.6f,"stddev":%r,"p50":%.6f,"p90":%.6f,"ci95":{"p50":[%.6f,%.6f]},"n":%d},'
-    '"throughput_per_s":%r,"load_ms":%.6f,"first_run_ms":%.6f,"peak_memory_bytes":%d},"provenance":'
+    '{"mean":%r,"min":%r,"max":%r,"stddev":%r,"p50":%r,"p90":%r,"ci95":{"p50":[%r,%r]},"n":%d},'
+    '"throughput_per_s":%r,"load_ms":%r,"first_run_ms":%r,"peak_memory_bytes":%d},"provenance":'
     '{"origin":"measured","source":"assay-runner 0.1"},"environment":%s,"observed":{"device":"%s","platform":"%s",'
     '"precision":"%s","fallback_share":0.0},"samples":{"digest":"sha256:%s","n":%d},"validity":%s}}'
 )
@@ -154,8 +154,10 @@ def _chunk(
         body = _BODY % (
             identifiers[row], machine.source, name, time.isoformat(), runs[row // _RUN], model, batch, machine.platform,
             runtime, version, precision, machine.hardware,
-            middle * (1 + min(0.3, abs(b - 1))), middle * 0.93 * min(1.0, c), middle * 1.4 * (1 + abs(d - 1)), middle * 0.04 * e, middle, middle * (1.02 + min(0.3, abs(f - 1))),
-            middle * 0.995, middle * 1.004, n, 1000 * batch / middle, 900 * g, 80 * h,
+            middle * (1 + min(0.3, abs(b - 1))), round(middle * 0.93 * min(1.0, c), 6),
+            round(middle * 1.4 * (1 + abs(d - 1)), 6), middle * 0.04 * e, round(middle, 6),
+            round(middle * (1.02 + min(0.3, abs(f - 1))), 6), round(middle * 0.995, 6), round(middle * 1.004, 6), n,
+            1000 * batch / middle, round(900 * g, 6), round(80 * h, 6),
             int(4.1e8 * g * (1 + chosen[row] % 97)) // 4096 * 4096,
             machine.environment[whole], machine.device, machine.platform, precision, digests[64 * row : 64 * row + 64], n,
             _validity(doubtful[row], a, b, whole),

@@ -109,6 +109,9 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def as_question(self) -> Question:
         """Return the question that has this configuration as its only candidate, checked."""
+        for field in ("hardware", "platform", "precision"):
+            if not getattr(self, field).strip():
+                raise UsageError("a prediction is of one configuration.", field=field, remedy="Name one.")
         return Question(
             model=self.model,
             mode=self.mode,

@@ -14,7 +14,7 @@ from ingest.projection.source import LogSource
 __all__ = ["advance"]
 
 _HELD_EVENTS = 200_000
-_HELD_S = 1.0
+_HELD_S = 5.0
 """So many events, or so long, are one transaction at the most."""
 
 

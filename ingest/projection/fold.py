@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import logging
 import time
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from ingest.projection.parts import Poison
 from ingest.projection.standing import Standing
 from ingest.projection.statements import FOLD, INSERTS, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "DATA_ERRORS", "Folder", "Undone", "create"]
+__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "Undone", "create"]
 
 BATCH_SCHEMA = pa.schema(
     [
@@ -32,6 +32,7 @@ BATCH_SCHEMA = pa.schema(
         ("body", pa.string()),
     ]
 )
+_LOG = logging.getLogger(__name__)
 DATA_ERRORS = (
     duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException, duckdb.OutOfRangeException,
 )  # fmt: skip
@@ -48,7 +49,8 @@ _RENAMED = {
 }
 """Tables that hold an id of each kind."""
 
-_CHECKPOINT_AT = "64MB"
+CHECKPOINT_AT = "256MB"
+"""Each checkpoint writes the last row group of every table again: seldom is cheaper, and replaying so much takes a second."""
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _NAME_SCHEMA = pa.schema([("posted", pa.string()), ("canonical", pa.string())])
 _LETTER_SCHEMA = pa.schema([("position", pa.int64()), ("reason", pa.string())])
@@ -140,7 +142,7 @@ class Folder:
 
     def checkpoint_by_hand(self, alone: bool) -> None:
         """Leave the file as it is until told otherwise: what is committed stays in the write-ahead log."""
-        self._connection.execute(f"SET GLOBAL wal_autocheckpoint = '{'1TB' if alone else _CHECKPOINT_AT}'")
+        self._connection.execute(f"SET GLOBAL wal_autocheckpoint = '{'1TB' if alone else CHECKPOINT_AT}'")
 
     def commit(self) -> None:
         """Make what was applied last; the checkpoint moves with it."""
@@ -156,8 +158,10 @@ class Folder:
 
     def _undo(self) -> None:
         self._open = False
-        with contextlib.suppress(duckdb.TransactionException):
+        try:
             self._connection.rollback()
+        except duckdb.Error as error:  # Not instead of the error that made it necessary.
+            _LOG.info("nothing to undo: %s", str(error).splitlines()[0][:200])
         self._facts.undo()
         self.reached, self._names = self.position, self._kept_names
 
@@ -190,7 +194,7 @@ class Folder:
             connection.execute("UPDATE projection SET position = ?, event_id = ?", [last["position"], last["event_id"]])
         except BaseException as error:
             self._undo()
-            if held:
+            if held and isinstance(error, (Poison, *DATA_ERRORS)):
                 self.failed = last["position"]
                 raise Undone(str(error)) from error
             raise

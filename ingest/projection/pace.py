@@ -8,7 +8,7 @@ __all__ = ["Pace"]
 class Pace:
     """Work for half of the time in the long run, at once after a pause, never resting longer than `most_s`."""
 
-    def __init__(self, *, share: float = 0.5, saved_s: float = 0.2, most_s: float = 0.1) -> None:
+    def __init__(self, *, share: float = 0.5, saved_s: float = 0.2, most_s: float = 0.06) -> None:
         self._share = share
         self._saved_s = saved_s
         self._most_s = most_s

@@ -28,13 +28,18 @@ _PLAIN = (
     "measurement", "test",
 )  # fmt: skip
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
+_PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "told": 3}
+"""What is read by others has to stand before them."""
 _WORD = re.compile(r"\w+")
 
 
-def state_at(at: int, renamed: Mapping[str, Mapping[str, str]], wanted: str) -> tuple[str, list[Any]]:
+def state_at(
+    at: int, renamed: Mapping[str, Mapping[str, str]], wanted: str, subjects: str = "true"
+) -> tuple[str, list[Any]]:
     """Return the WITH clause for the relation `wanted` as of position `at`, and the values of its parameters.
 
-    `renamed` gives, by kind, the posted names that stood for another id then than they do now.
+    `renamed` gives, by kind, the posted names that stood for another id then than they do now. Rows of subjects for which
+    the condition `subjects` is not true are left out; its parameters come after those values.
     """
     values: list[Any] = []
     relations: dict[str, str] = {}
@@ -43,13 +48,19 @@ def state_at(at: int, renamed: Mapping[str, Mapping[str, str]], wanted: str) -> 
             relations[f"{kind}_then"] = "SELECT unnest(?::VARCHAR[]) AS posted, unnest(?::VARCHAR[]) AS canonical"
     relations |= {table: f"SELECT * FROM main.{table} WHERE position <= {at}" for table in _PLAIN}
     relations |= {table: _named(table, at, renamed) for table in _NAMED}
+    if subjects != "true":
+        # Reading all rows of a long log takes seconds; those of one model take none.
+        relations["told"] = f"SELECT id FROM subject WHERE {subjects}"
+        for table in ("measurement", "test"):
+            relations[table] = f"SELECT * FROM main.{table} WHERE position <= {at} AND subject IN (SELECT id FROM told)"
     relations["void"] = f"SELECT * FROM main.void WHERE since <= {at}"
     relations |= {"live": STANDING["live"], "standing": STANDING["standing"], **VIEWS}
     needed = _needed(wanted, relations)
     for kind, pairs in renamed.items():
         if f"{kind}_then" in needed:
             values += [list(pairs), list(pairs.values())]
-    chosen = [f"{name} AS ({query})" for name, query in relations.items() if name in needed]
+    order = sorted(needed, key=lambda name: _PLACE.get(name, len(_PLACE) + list(relations).index(name)))
+    chosen = [f"{name} AS ({relations[name]})" for name in order]
     return "WITH " + ",\n".join(chosen) + "\n" if chosen else "", values
 
 

@@ -31,7 +31,10 @@ __all__ = ["Health", "Projection"]
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 64 * 2**20
-_AGAIN_S = 0.5
+_AGAIN_S, _SELDOM_S = 0.5, 5.0
+_PIECES = (1000, 50, 1)
+_AROUND = 50_000
+"""Events a batch where DuckDB fails by itself, fewer each time, and for how many positions."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +88,7 @@ class Projection:
         self._lag = LagAsker(self._new_source)
         self._letters = 0
         self._pace = Pace()
+        self._piece: int | None = None
 
     def open(self) -> None:
         """Take and open the file without following the log; `start` does it by itself."""
@@ -305,11 +309,15 @@ class Projection:
         while not self._stopping.is_set():
             self._wake.wait(self._poll_s)
             self._wake.clear()
-            begun, before = time.monotonic(), self.position
+            begun = time.monotonic()
             try:
                 with self._writing:
                     if self._folder is None:
                         self._open_file()
+                before = self.position
+                if self._piece is not None:
+                    self._catch_up(self._require_folder(), before + _AROUND, self._piece)
+                    self._piece = None
                 self._catch_up(self._require_folder(), None, None)
                 self._error = self._building = None
                 if self.position > before:
@@ -317,11 +325,15 @@ class Projection:
             except ServiceUnavailable as error:
                 self._error = str(error)
                 self._stopping.wait(_AGAIN_S)
-            except (
-                duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException, duckdb.TransactionException, OSError,
-            ) as error:  # fmt: skip
+            except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException, OSError) as error:
                 self._start_again(error)
-                self._stopping.wait(_AGAIN_S)
+            except (duckdb.FatalException, duckdb.InternalException) as error:
+                # A mistake of DuckDB's own, which smaller batches, planned differently, may not meet.
+                smaller = [rows for rows in _PIECES if self._piece is None or rows < self._piece]
+                self._piece = smaller[0] if smaller else _PIECES[-1]
+                self._start_again(error)
+                if not smaller:
+                    self._stopping.wait(_SELDOM_S)
             except Exception as error:
                 if out_of_order(error):
                     self._start_again(error)
@@ -338,8 +350,10 @@ class Projection:
         """
         said = str(error).splitlines()[0][:300]
         damaged = out_of_order(error)
-        self._error = f"the tables cannot be written: {said}. It goes on by itself when that is mended."
-        _LOG.warning("%s: %s", "a damaged file is made again" if damaged else self._error, said)
+        self._error = (
+            f"the tables cannot be written after position {self.position}: {said}. It is tried again by itself."
+        )
+        _LOG.warning("%s%s", self._error, " The file is damaged and made again." if damaged else "")
         with self._writing:
             self._close_file()
             if damaged:
@@ -349,6 +363,7 @@ class Projection:
                 self._store.create(path).close()
                 self._store.swap(path)
                 self._store.sweep()
+        self._stopping.wait(_AGAIN_S)
 
     def _catch_up(self, folder: Folder, to: int | None, batch_rows: int | None) -> None:
         def go_on() -> bool:

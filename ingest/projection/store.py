@@ -12,7 +12,7 @@ from typing import IO, Any
 import duckdb
 
 from domain.errors import ServiceUnavailable
-from ingest.projection.fold import create
+from ingest.projection.fold import CHECKPOINT_AT, create
 
 __all__ = ["SCHEMA_VERSION", "Store", "out_of_order"]
 
@@ -22,7 +22,7 @@ SCHEMA_VERSION = 2
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building)?\.duckdb(\.wal)?")
 _SETTINGS: dict[str, str | bool] = {
-    "memory_limit": "1GiB",
+    "memory_limit": "512MiB",
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
@@ -152,4 +152,5 @@ class Store:
 def _connect(path: Path) -> Any:
     connection = Store.connect(path)
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute(f"SET GLOBAL wal_autocheckpoint = '{CHECKPOINT_AT}'")
     return connection

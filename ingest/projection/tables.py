@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from ingest.projection.names import Names, names_of
 from ingest.projection.past import POSTED, state_at
+from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page, column, narrow_first, plain
 
 __all__ = ["Tables"]
 
-_BY_POSITION = frozenset(("measurements", "outcomes", "tests", "failures"))
-"""Views that are ordered by position and too long to be sorted for a page."""
-_OF_BEST = frozenset((
-    "configuration", "model_id", "hardware_id", "platform", "precision", "mode", "scenario", "batch_size",
-    "sequence_length", "image_size",
-))  # fmt: skip
-"""Columns by which the best row of a configuration can be found before its figures are read."""
-_ORDER = {
-    "runs": "position", "measurements": "position", "best_measurements": "position", "tests": "position",
-    "failures": "position", "outcomes": "position", "traces": "position", "prices": "position",
-    "environments": "position", "operations": "position",
-    "models": "model_id", "hardware": "hardware_id",
-    "compatibility": "model_id, platform, precision",
-    "compatibility_by_hardware": "model_id, hardware_id, platform, precision",
-    **dict.fromkeys((
-        "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
-    ), "position"),
-}  # fmt: skip
 _PAGING = ("columns", "after", "limit", "offset", "descending")
 _NEAR = 200_000
 """Positions among which the newest event at or below one is looked for first."""
@@ -39,14 +22,6 @@ _NEWEST = " UNION ALL ".join(
     f"SELECT position, recorded_at FROM main.{table} WHERE position <= $upto AND position > $above"
     for table in ("measurement", "test", "moment", "dead_letter")
 )
-
-
-class _Page(NamedTuple):
-    after: int | None
-    upto: int | None
-    limit: int | None
-    offset: int | None
-    descending: bool
 
 
 Filter = str | int | bool | Sequence[str] | None
@@ -195,17 +170,19 @@ class Tables:
         conditions, values = self._conditions(filters or {}, at)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         relation, what = name, f'SELECT count(*) FROM "{name}"'
-        if name == "measurements" and _OF_BEST.issuperset(_column(one) for one in filters or {}):
+        if name == "measurements" and SUBJECT.issuperset(column(one) for one in filters or {}):
             relation = "best"  # It reads standing and subject.
-            what = "SELECT coalesce(sum(measurements), 0) FROM standing JOIN subject ON standing.subject = subject.id"
-        ((count,),) = self.cursor.execute(f"{self._as_of(at, values, relation)}{what}{where}", values).fetchall()
+            what = "SELECT coalesce(sum(measurements), 0) FROM standing"
+            what += " JOIN subject ON standing.subject = subject.id" if conditions else ""
+        clause, front = ("", []) if at is None else state_at(at, self._renamed(at), relation)
+        ((count,),) = self.cursor.execute(f"{clause}{what}{where}", front + values).fetchall()
         return int(count)
 
     def newest(self, as_of: int | None = None) -> datetime | None:
         """Return when the newest measurement was made (taken into the log where it does not say), None without any."""
-        values: list[Any] = []
-        query = f"{self._as_of(self._at(as_of), values, 'standing')}SELECT epoch_us(max(newest)) FROM standing"
-        ((found,),) = self.cursor.execute(query, values).fetchall()
+        at = self._at(as_of)
+        clause, values = ("", []) if at is None else state_at(at, self._renamed(at), "standing")
+        ((found,),) = self.cursor.execute(f"{clause}SELECT epoch_us(max(newest)) FROM standing", values).fetchall()
         return None if found is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
 
     def view(
@@ -226,14 +203,14 @@ class Tables:
         caller offers a choice, not free text.
         """
         at = self._at(as_of)
-        page = _Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
-        if limit is None or offset or descending or name not in _BY_POSITION:
+        page = Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
+        if filters or limit is None or offset or descending or name not in FACTS or name == "best_measurements":
             return self._read(name, filters or {}, columns, page, at)
         # Rows lie in the order of their positions: a page is looked for in a growing stretch of them.
         pieces: list[pa.Table] = []
         low, span, end = after or 0, max(10_000, 20 * limit), self.position if at is None else at
         while True:
-            page = _Page(after=low, upto=low + span, limit=limit, offset=None, descending=False)
+            page = Page(after=low, upto=low + span, limit=limit, offset=None, descending=False)
             pieces.append(self._read(name, filters or {}, columns, page, at))
             limit -= pieces[-1].num_rows
             low, span = low + span, 8 * span
@@ -241,38 +218,28 @@ class Tables:
                 return pa.concat_tables(pieces)
 
     def _read(
-        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: _Page, at: int | None
+        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
     ) -> pa.Table:
-        best = {
-            key: value for key, value in filters.items() if name == "best_measurements" and _column(key) in _OF_BEST
-        }
-        inner, values = self._conditions(best, at)
-        conditions, more = self._conditions({key: value for key, value in filters.items() if key not in best}, at)
-        values += more
-        if page.after is not None:
-            conditions.append(f"position > {int(page.after)}")
-        if page.upto is not None:
-            conditions.append(f"position <= {int(page.upto)}")
-        with_ = self._as_of(at, values, name)
-        chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
-        if name == "best_measurements":
-            # Which rows they are is known by the subjects; their figures are read for those alone.
-            where = f" WHERE {' AND '.join(inner)}" if inner else ""
-            with_ = f"{with_.rstrip()},\n" if with_ else "WITH "
-            with_ += f"chosen AS MATERIALIZED (SELECT position FROM best{where})\n"
-            name = "measurements"
-            conditions.append("position IN (FROM chosen)")
-            order = _ORDER["best_measurements"]
+        given = {key: value for key, value in filters.items() if value is not None}
+        by_subject = {key: given.pop(key) for key in list(given) if column(key) in SUBJECT_OF.get(name, ())}
+        by_context = {}
+        if at is None and name in FACTS and name != "best_measurements":
+            by_context = {key: given.pop(key) for key in list(given) if column(key) in CONTEXT}
+        subjects, values = self._conditions(by_subject, at)
+        contexts, more = self._conditions(by_context, at)
+        rest, last = self._conditions(given, at)
+        values += more + last
+        if at is None and name in FACTS:
+            statement = narrow_first(name, columns, page, subjects, contexts, rest)
         else:
-            order = _ORDER[name]
-        statement = f'{with_}SELECT {chosen} FROM "{name}"'
-        if conditions:
-            statement += " WHERE " + " AND ".join(conditions)
-        statement += " ORDER BY " + ", ".join(f"{one} DESC" if page.descending else one for one in order.split(", "))
-        if page.limit is not None:
-            statement += f" LIMIT {int(page.limit)}"
-        if page.offset:
-            statement += f" OFFSET {int(page.offset)}"
+            narrowed = " AND ".join(subjects) or "true"
+            clause = ""
+            front: list[Any] = []
+            if at is not None:
+                clause, front = state_at(at, self._renamed(at), name, narrowed)
+            values[:0] = front
+            rest += [] if at is not None else subjects
+            statement = clause + plain(name, columns, page, rest)
         return self._arrow(statement, values)
 
     def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
@@ -294,13 +261,13 @@ class Tables:
         conditions: list[str] = []
         values: list[Any] = []
         names = self._names(at) if filters.get("model") or filters.get("hardware") else {}
-        for column, wanted in filters.items():
+        for name, wanted in filters.items():
             if wanted is None:
                 continue
             among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
-            if column in names:
-                among = [names[column].resolve(name) for name in among]
-            conditions.append(f'"{_column(column)}" IN ({", ".join("?" * len(among))})' if among else "false")
+            if name in names:
+                among = [names[name].resolve(one) for one in among]
+            conditions.append(f'"{column(name)}" IN ({", ".join("?" * len(among))})' if among else "false")
             values.extend(among)
         return conditions, values
 
@@ -309,14 +276,6 @@ class Tables:
         return names_of(
             self.cursor.execute(f"SELECT kind, alias, canonical FROM main.alias {upto} ORDER BY position").fetchall()
         )
-
-    def _as_of(self, at: int | None, values: list[Any], wanted: str) -> str:
-        """Return the WITH clause that puts the state at a position in the place of what `wanted` reads."""
-        if at is None:
-            return ""
-        clause, front = state_at(at, self._renamed(at), wanted)
-        values[:0] = front
-        return clause
 
     def _renamed(self, at: int) -> dict[str, dict[str, str]]:
         """Return, by kind, the posted names that stood for another id at that position than they do now."""
@@ -334,7 +293,3 @@ class Tables:
     def _posted(self, kind: str) -> list[str]:
         query = " UNION ".join(f"SELECT {kind}_id_posted FROM main.{table}" for table in POSTED[kind])
         return sorted(name for (name,) in self.cursor.execute(query).fetchall())
-
-
-def _column(name: str) -> str:
-    return f"{name}_id" if name in ("model", "hardware") else name

@@ -50,7 +50,7 @@ SELECT * EXCLUDE (kind, test, checks) FROM outcomes WHERE kind = 'failure';
 
 -- name: best
 SELECT
-    best & 1152921504606846975 AS position,
+    best & 1152921504606846975 AS position, subject,
     configuration, model_id, hardware_id, platform, precision, mode, scenario, batch_size, sequence_length, image_size
 FROM standing JOIN subject ON standing.subject = subject.id
 WHERE best IS NOT NULL

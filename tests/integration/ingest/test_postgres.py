@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -91,7 +92,10 @@ def test_a_killed_server_recovers_and_a_pid_file_of_another_process_is_not_belie
 def test_a_server_that_died_is_started_again_by_who_used_it_and_stopped_by_the_last(home):
     server = EmbeddedServer(home / "postgres")
     server.start()
-    os.kill(server.pid, signal.SIGKILL)
+    killed = server.pid
+    os.kill(killed, signal.SIGKILL)
+    while alive(killed):  # the signal is on its way
+        time.sleep(0.01)
     with psycopg.connect(server.start()) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     pid = server.pid

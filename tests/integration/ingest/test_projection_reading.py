@@ -29,7 +29,7 @@ def test_as_of_a_position_is_what_a_log_that_ends_there_gives(tmp_path, database
     answers = append(everything(build))
     with Projection(tmp_path / "whole", database) as whole, Projection(tmp_path / "cut", database) as cut:
         whole.catch_up()
-        for answer in answers[::6]:
+        for answer in (answers[index] for index in (0, 6, 8, 12, 18)):
             cut.catch_up(to=answer.position)
             with whole.tables(as_of=answer.position) as then, cut.tables() as now:
                 for view in VIEWS:

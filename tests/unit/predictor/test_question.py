@@ -46,3 +46,11 @@ def test_a_prediction_is_a_question_about_one_configuration() -> None:
         ["fp16"],
         [4],
     )
+
+
+@pytest.mark.parametrize("field", ["hardware", "platform", "precision"])
+def test_a_prediction_of_nothing_is_named_by_its_field(field: str) -> None:
+    whole = {"model": "m", "hardware": "h", "platform": "cpu", "precision": "fp32", field: " "}
+    with pytest.raises(UsageError) as caught:
+        PredictQuestion(**whole).as_question()
+    assert caught.value.field == field

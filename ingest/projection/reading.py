@@ -1,0 +1,119 @@
+"""How the rows of a view are asked for, so that a question costs what its answer costs and not what the log holds.
+
+Facts are wide and refer to wide parts. Which rows are wanted is found on their narrow columns first; only those rows and
+only their parts are then put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ingest.projection.statements import VIEWS
+
+__all__ = ["CONTEXT", "FACTS", "ORDER", "SUBJECT", "SUBJECT_OF", "Page", "column", "narrow_first", "plain"]
+
+FACTS: Mapping[str, tuple[str, str]] = {
+    "measurements": ("measurement", "true"),
+    "best_measurements": ("measurement", "true"),
+    "outcomes": ("test", "true"),
+    "tests": ("test", "kind = 'test'"),
+    "failures": ("test", "kind = 'failure'"),
+}
+"""Views of facts: the table behind each, and which of its rows."""
+_OF_CONFIGURATION = (
+    "configuration", "model_id", "hardware_id", "platform", "precision", "mode", "scenario", "batch_size",
+    "sequence_length", "image_size",
+)  # fmt: skip
+SUBJECT = frozenset((*_OF_CONFIGURATION, "category", "family", "hardware_kind", "hardware_count", "runtime_name"))
+"""Columns of `subject` that questions filter by."""
+SUBJECT_OF = {**dict.fromkeys(FACTS, SUBJECT), "best_measurements": frozenset(_OF_CONFIGURATION)}
+"""By view, the columns by which subjects are chosen before anything else. For the best row those that its configuration
+says: another filter asks whether the best row has it, not for the best of those that have it."""
+CONTEXT = frozenset(("source", "run_id", "environment_fingerprint", "origin", "provenance_source"))
+"""Columns of `context`."""
+ORDER = {
+    **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations"), "position"),
+    **dict.fromkeys((
+        "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
+    ), "position"),
+    "models": "model_id", "hardware": "hardware_id",
+    "compatibility": "model_id, platform, precision",
+    "compatibility_by_hardware": "model_id, hardware_id, platform, precision",
+}  # fmt: skip
+
+
+class Page(NamedTuple):
+    """Which part of the rows: above position `after`, not above `upto`, so many after so many."""
+
+    after: int | None = None
+    upto: int | None = None
+    limit: int | None = None
+    offset: int | None = None
+    descending: bool = False
+
+    def conditions(self) -> list[str]:
+        """Return what it says of `position`."""
+        found = [] if self.after is None else [f"position > {int(self.after)}"]
+        return found if self.upto is None else [*found, f"position <= {int(self.upto)}"]
+
+    def tail(self, order: str) -> str:
+        """Return ORDER BY, LIMIT and OFFSET."""
+        text = " ORDER BY " + ", ".join(f"{one} DESC" if self.descending else one for one in order.split(", "))
+        text += "" if self.limit is None else f" LIMIT {int(self.limit)}"
+        return text + (f" OFFSET {int(self.offset)}" if self.offset else "")
+
+
+def column(name: str) -> str:
+    """Return the column that a filter of this name is on: `model` and `hardware` are ids."""
+    return f"{name}_id" if name in ("model", "hardware") else name
+
+
+def plain(name: str, columns: Sequence[str] | None, page: Page, conditions: Sequence[str]) -> str:
+    """Return the statement that reads a view as it stands."""
+    return _select(name, columns, [*conditions, *page.conditions()]) + page.tail(ORDER[name])
+
+
+def narrow_first(
+    name: str, columns: Sequence[str] | None, page: Page, subjects: Sequence[str], contexts: Sequence[str],
+    rest: Sequence[str],
+) -> str:  # fmt: skip
+    """Return the statement that reads a view of facts, by conditions on subjects, on contexts and on whole rows.
+
+    Their parameters are taken in that order.
+    """
+    table, kind = FACTS[name]
+    early = page if not rest else Page(page.after, page.upto)
+    if name == "best_measurements":
+        source = _select("main.best", None, [*subjects, *early.conditions()])
+    else:
+        among = [kind, *early.conditions()]
+        if subjects:
+            among.append(f"subject IN (SELECT id FROM main.subject WHERE {' AND '.join(subjects)})")
+        if contexts:
+            among.append(f"context IN (SELECT id FROM main.context WHERE {' AND '.join(contexts)})")
+        source = _select(f"main.{table} ANTI JOIN main.void USING (position)", None, among)
+    parts = {
+        "chosen": f"SELECT position, subject FROM ({source}){early.tail('position') if early.limit is not None else ''}",
+        "subject": "SELECT * FROM main.subject WHERE id IN (SELECT subject FROM chosen)",
+        table: f"SELECT * FROM main.{table} WHERE position IN (SELECT position FROM chosen)",
+        "measurements": VIEWS["measurements"],
+        "outcomes": VIEWS["outcomes"],
+        "tests": VIEWS["tests"],
+        "failures": VIEWS["failures"],
+    }
+    view = "measurements" if name == "best_measurements" else name
+    unneeded = {"measurements", "outcomes", "tests", "failures"} - {view} - ({"outcomes"} if table == "test" else set())
+    clause = ", ".join(
+        f"{part} AS {'MATERIALIZED ' if part == 'chosen' else ''}({query})"
+        for part, query in parts.items()
+        if part not in unneeded
+    )
+    late = page if rest else Page(descending=page.descending)
+    return f"WITH {clause} {_select(view, columns, rest)}{late.tail('position')}"
+
+
+def _select(source: str, columns: Sequence[str] | None, conditions: Sequence[str]) -> str:
+    chosen = ", ".join(f'"{one}"' for one in columns) if columns else "*"
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {chosen} FROM {source}{where}"
