@@ -49,7 +49,8 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers and limits (about two hours)
-	@$(BIN)/python -m benchmarks.measure_the_measurer; measured=$$?; $(BIN)/python -m benchmarks && exit $$measured
+	@$(BIN)/python -m benchmarks.reference_timers; measured=$$?; $(BIN)/python -m benchmarks.memory; \
+	  $(BIN)/python -m benchmarks.stopping; $(BIN)/python -m benchmarks.labels; $(BIN)/python -m benchmarks && exit $$measured
 
 clean:  ## forget .venv and the demo's data
 	rm -rf .venv .bench-venv .assay

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.torture.fuzzing import SLOW_S, examine, fuzz
 
 from domain.canonical import canonical, drop_nulls, first_difference
 from domain.errors import AssayError
 from domain.events import decode_event
 from domain.identity import follow
+from tests.torture.fuzzing import SLOW_S, examine, fuzz
 
 MEASUREMENT = json.loads((Path(__file__).parents[2] / "golden/assay.measurement.recorded.v1.json").read_text())
 
