@@ -13,6 +13,7 @@ import msgspec
 from domain.configuration import Workload
 from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
 from runner.artifacts import ArtifactStore
+from runner.execution import conversion_of
 from runner.facts import Machine
 from runner.parent import Ended, run_task
 from runner.plan import Plan
@@ -22,7 +23,7 @@ __all__ = ["Campaign", "Prepared", "default_cache", "survey_machine"]
 
 _SURVEY_TIMEOUT_S = 180.0
 _PREPARE_TIMEOUT_S = 900.0
-_CONVERSION_VERSION = 1
+_CONVERSION_VERSION = 2
 """Raised whenever the same model would be converted to something else."""
 
 
@@ -180,7 +181,7 @@ class Campaign:
                 outcome="unsupported",
                 error="UnsupportedPrecision",
                 message=f"{case.platform} cannot compute in {case.precision} here.",
-                remedy=f"It can in {', '.join(known['precisions'])}.",
+                remedy=known["refusals"].get(case.precision) or f"It can in {', '.join(known['precisions'])}.",
             )
         return None
 
@@ -204,9 +205,7 @@ class Campaign:
             "model": str(location.resolve()) if files else case.model,
             "files": stamps,
             "config": self.prepared[case.model].config,
-            "weights": case.weights,
-            "seed": case.seed,
-            "workload": msgspec.to_builtins(case.workload),
+            **conversion_of(case),
             "platform": case.platform,
             "version": _CONVERSION_VERSION,
             "runtime": self.machine.platforms[case.platform]["runtime"],
@@ -226,7 +225,7 @@ def _prepared(name: str, found: dict[str, Any]) -> Prepared:
         raise _usage(error)
     failed = Failed(
         stage="resolve",
-        outcome="unsupported" if error["type"] == "PartMissing" else "error",
+        outcome="unsupported" if error["type"] in ("PartMissing", "UnsupportedWorkload") else "error",
         error=error["type"],
         message=error["detail"],
         remedy=error["remedy"],
