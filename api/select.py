@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from api.fence import require_fenced
 from domain.errors import UsageError
 
 __all__ = ["select"]
@@ -17,6 +18,7 @@ _SETTINGS: dict[str, str | bool | int] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
+    "python_enable_replacements": False,
     "memory_limit": "512MiB",
     "temp_directory": "",
     "threads": 1,
@@ -27,7 +29,7 @@ _VIEWS = "The views are in docs/tables.md; one SELECT at a time."
 def select(path: Path, sql: str, limit: int) -> tuple[list[dict[str, str]], bytes, bool]:
     """Return columns, rows (an Arrow stream) and whether more than `limit` rows were there.
 
-    Raises UsageError with DuckDB's own words for what is not one SELECT or does not run.
+    Raises UsageError for what is not one SELECT, reaches beyond the tables or, with DuckDB's own words, does not run.
     """
     try:
         statements = duckdb.extract_statements(sql)
@@ -36,10 +38,11 @@ def select(path: Path, sql: str, limit: int) -> tuple[list[dict[str, str]], byte
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError("only one SELECT is run.", field="sql", remedy=_VIEWS)
     with duckdb.connect(str(path), read_only=True, config=_SETTINGS) as connection:
+        require_fenced(connection, sql)
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET lock_configuration = true")
         try:
-            result = connection.execute(statements[0])
+            result = connection.sql(sql)
             columns = [{"name": str(name), "type": str(kind)} for name, kind, *_ in result.description]
             reader = result.to_arrow_reader(1024)
             batches: list[pa.RecordBatch] = []
