@@ -49,15 +49,16 @@ COLUMNS: dict[str, tuple[str, str]] = {
         name: (f"metrics.{name}", _NUMBER)
         for name in (
             "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "load_ms", "convert_ms", "compile_ms",
-            "first_run_ms", "preprocess_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms", "energy_j", "power_w",
-            "utilisation", "goodput_per_s", "roofline_share",
+            "first_run_ms", "preprocess_ms", "postprocess_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms", "energy_j",
+            "power_w", "utilisation", "goodput_per_s", "roofline_share",
         )
     },
     **{
         name: (f"metrics.{name}", _INTEGER)
-        for name in ("peak_memory_bytes", "mean_memory_bytes", "device_memory_bytes")
+        for name in ("peak_memory_bytes", "mean_memory_bytes", "device_memory_bytes", "kv_cache_bytes")
     },
-    "samples_digest": ("samples.digest", _TEXT), "samples_n": ("samples.n", _INTEGER),
+    "samples_n": ("samples.n", _INTEGER), "stopped_by": ("conditions.stopped_by", _TEXT),
+    **{name: (f"conditions.{name}", _NUMBER) for name in ("other_load", "clock_before_hz", "clock_after_hz")},
     "verdict": ("validity.verdict", _TEXT), "verdict_reasons": ("validity.reasons", _JSON),
     "metric_verdicts": ("validity.metrics", _JSON),
     "origin": ("provenance.origin", _TEXT), "provenance_source": ("provenance.source", _TEXT),

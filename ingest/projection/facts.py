@@ -25,7 +25,9 @@ TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
 _SUBJECT = ("model", "hardware", "workload_id", "execution_id")
 _FEW = 2_000
 _FIRST_FIGURE = "mean"
-_BESIDE = frozenset(("p50_high", "mean_high", "other_ci95", "samples_digest", "samples_n"))
+_BESIDE = frozenset((
+    "p50_high", "mean_high", "other_ci95", "samples_n", "stopped_by", "other_load", "clock_before_hz", "clock_after_hz",
+))  # fmt: skip
 """Columns among the figures that are no member of the metrics of their own."""
 _REMEMBERED = 500_000
 """Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""

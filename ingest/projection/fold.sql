@@ -32,16 +32,17 @@ SELECT position, event_id, type, time, recorded_at, source,
     l.mean, l.min, l.max, l.stddev, l.p50, l.p90, l.p95, l.p99, l.n,
     ci.p50[1] AS p50_low, ci.p50[2] AS p50_high, ci.mean[1] AS mean_low, ci.mean[2] AS mean_high, other_ci95,
     m.* EXCLUDE (latency_ms),
-    samples_digest, samples_n
+    samples_n, c.stopped_by, c.other_load, c.clock_before_hz, c.clock_after_hz
 FROM (
     SELECT *,
         CASE WHEN coalesce(ci.p90, ci.p95, ci.p99, ci.min, ci.max, ci.stddev) IS NOT NULL
             THEN json_extract_string(metrics, '$.latency_ms.ci95') END AS other_ci95,
-        CASE WHEN starts_with(s.digest, 'sha256:') THEN unhex(s.digest[8:]) END AS samples_digest, s.n AS samples_n,
+        s.n AS samples_n,
         contains(metrics, '",') OR contains(metrics, '"}') OR contains(metrics, 'true') OR contains(metrics, 'false')
             OR (l IS NOT NULL AND NOT contains(metrics, '"latency_ms":{'))
             OR (ci IS NOT NULL AND NOT contains(metrics, '"ci95":{')) OR len(ci.p50) <> 2 OR len(ci.mean) <> 2
-            OR (samples IS NOT NULL AND (samples_digest IS NULL OR samples_n IS NULL)) AS odd,
+            OR (samples IS NOT NULL
+                AND NOT coalesce(s.n > 0 AND regexp_full_match(s.digest, 'sha256:[0-9a-f]{64}'), false)) AS odd,
         (strlen(metrics) - strlen(replace(metrics, '":', ''))) // 2 - (l IS NOT NULL)::INT - (ci IS NOT NULL)::INT
             - CASE WHEN contains(metrics, 'null')
                 THEN (strlen(metrics) - strlen(replace(metrics, 'null', ''))) // 4 ELSE 0 END AS figures
@@ -53,6 +54,8 @@ FROM (
             coalesce(j[7]::VARCHAR, '') AS environment_sent, coalesce(j[8]::VARCHAR, '') AS provenance_sent,
             coalesce(j[9]::VARCHAR, '') AS validity_sent, j[10]::VARCHAR AS metrics, j[11]::VARCHAR AS samples,
             from_json(j[11], '{"digest": "VARCHAR", "n": "BIGINT"}') AS s,
+            from_json(j[12], '{"stopped_by": "VARCHAR", "other_load": "DOUBLE", "clock_before_hz": "DOUBLE",
+                "clock_after_hz": "DOUBLE"}') AS c,
             from_json(j[10], '{
                 "latency_ms": {"mean": "DOUBLE", "min": "DOUBLE", "max": "DOUBLE", "stddev": "DOUBLE", "p50": "DOUBLE",
                     "p90": "DOUBLE", "p95": "DOUBLE", "p99": "DOUBLE", "n": "BIGINT",
@@ -60,14 +63,15 @@ FROM (
                         "min": ["DOUBLE"], "max": ["DOUBLE"], "stddev": ["DOUBLE"]}},
                 "throughput_per_s": "DOUBLE", "tokens_per_s": "DOUBLE", "ttft_ms": "DOUBLE", "tpot_ms": "DOUBLE",
                 "realtime_factor": "DOUBLE", "load_ms": "DOUBLE", "convert_ms": "DOUBLE", "compile_ms": "DOUBLE",
-                "first_run_ms": "DOUBLE", "preprocess_ms": "DOUBLE", "forward_ms": "DOUBLE", "loss_ms": "DOUBLE",
-                "backward_ms": "DOUBLE", "optimizer_ms": "DOUBLE", "peak_memory_bytes": "BIGINT",
-                "mean_memory_bytes": "BIGINT", "device_memory_bytes": "BIGINT", "energy_j": "DOUBLE", "power_w": "DOUBLE",
-                "utilisation": "DOUBLE", "goodput_per_s": "DOUBLE", "roofline_share": "DOUBLE"}') AS m
+                "first_run_ms": "DOUBLE", "preprocess_ms": "DOUBLE", "postprocess_ms": "DOUBLE", "forward_ms": "DOUBLE",
+                "loss_ms": "DOUBLE", "backward_ms": "DOUBLE", "optimizer_ms": "DOUBLE", "peak_memory_bytes": "BIGINT",
+                "mean_memory_bytes": "BIGINT", "device_memory_bytes": "BIGINT", "kv_cache_bytes": "BIGINT", "energy_j": "DOUBLE",
+                "power_w": "DOUBLE", "utilisation": "DOUBLE", "goodput_per_s": "DOUBLE", "roofline_share": "DOUBLE"}') AS m
         FROM (
             SELECT * EXCLUDE (body), json_extract(body, [
                 '$.data.model', '$.data.hardware', '$.data.workload', '$.data.execution', '$.data.observed', '$.data.run_id',
-                '$.data.environment', '$.data.provenance', '$.data.validity', '$.data.metrics', '$.data.samples']) AS j
+                '$.data.environment', '$.data.provenance', '$.data.validity', '$.data.metrics', '$.data.samples',
+                '$.data.conditions']) AS j
             FROM batch
             WHERE type IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1')
         )

@@ -105,10 +105,11 @@ CREATE TABLE measurement (
     latency_mean_ci95_low_ms DOUBLE, latency_mean_ci95_high_ms DOUBLE, other_ci95 VARCHAR,
     throughput_per_s DOUBLE, tokens_per_s DOUBLE, ttft_ms DOUBLE, tpot_ms DOUBLE, realtime_factor DOUBLE,
     load_ms DOUBLE, convert_ms DOUBLE, compile_ms DOUBLE, first_run_ms DOUBLE, preprocess_ms DOUBLE,
-    forward_ms DOUBLE, loss_ms DOUBLE, backward_ms DOUBLE, optimizer_ms DOUBLE,
+    postprocess_ms DOUBLE, forward_ms DOUBLE, loss_ms DOUBLE, backward_ms DOUBLE, optimizer_ms DOUBLE,
     peak_memory_bytes BIGINT, mean_memory_bytes BIGINT, device_memory_bytes BIGINT,
-    energy_j DOUBLE, power_w DOUBLE, utilisation DOUBLE, goodput_per_s DOUBLE, roofline_share DOUBLE,
-    samples_digest BLOB, samples_n BIGINT
+    kv_cache_bytes BIGINT, energy_j DOUBLE, power_w DOUBLE, utilisation DOUBLE, goodput_per_s DOUBLE, roofline_share DOUBLE,
+    samples_n BIGINT,
+    stopped_by VARCHAR, other_load DOUBLE, clock_before_hz DOUBLE, clock_after_hz DOUBLE
 );
 COMMENT ON COLUMN measurement.other_ci95 IS 'all intervals as JSON, where there are others than those of p50 and mean';
 

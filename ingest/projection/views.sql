@@ -19,9 +19,9 @@ SELECT
             '"mean":[' || m.latency_mean_ci95_low_ms || ',' || m.latency_mean_ci95_high_ms || ']') || '}'
     END::JSON AS latency_ci95,
     m.throughput_per_s, m.tokens_per_s, m.ttft_ms, m.tpot_ms, m.realtime_factor, m.load_ms, m.convert_ms, m.compile_ms,
-    m.first_run_ms, m.preprocess_ms, m.forward_ms, m.loss_ms, m.backward_ms, m.optimizer_ms, m.peak_memory_bytes,
-    m.mean_memory_bytes, m.device_memory_bytes, m.energy_j, m.power_w, m.utilisation, m.goodput_per_s, m.roofline_share,
-    'sha256:' || lower(hex(m.samples_digest)) AS samples_digest, m.samples_n,
+    m.first_run_ms, m.preprocess_ms, m.postprocess_ms, m.forward_ms, m.loss_ms, m.backward_ms, m.optimizer_ms,
+    m.peak_memory_bytes, m.mean_memory_bytes, m.device_memory_bytes, m.kv_cache_bytes, m.energy_j, m.power_w, m.utilisation,
+    m.goodput_per_s, m.roofline_share, m.samples_n, m.stopped_by, m.other_load, m.clock_before_hz, m.clock_after_hz,
     j.verdict, j.verdict_reasons, j.metric_verdicts,
     c.origin, c.provenance_source, c.reference, c.licence
 FROM measurement AS m ANTI JOIN void USING (position)
