@@ -10,7 +10,7 @@ import msgspec
 
 from assay.client import batches
 from domain.errors import AssayError
-from runner.resume import read_lines
+from runner.eventfile import read_lines
 
 __all__ = ["PostReport", "Refusal", "post_files"]
 

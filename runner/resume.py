@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from domain.canonical import digest, drop_nulls
-from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
+from runner.eventfile import read_lines
 from runner.tasks import Case
 
-__all__ = ["CaseKey", "EventFile", "case_key", "cases_in", "read_lines"]
+__all__ = ["CaseKey", "case_key", "cases_in"]
 
 CaseKey = str
 _TRY_AGAIN = frozenset({"Interrupted"})
@@ -52,61 +50,3 @@ def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
             )
         )
     return found
-
-
-def read_lines(path: Path, *, whole_only: bool = False) -> Iterator[bytes]:
-    """Yield the lines of an NDJSON file that are not empty; a last line that breaks off raises, or is left out."""
-    try:
-        handle = path.open("rb")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.", field="file", remedy="Check the path.") from error
-    with handle:
-        for number, line in enumerate(handle, 1):
-            if line.endswith(b"\n"):
-                if line.strip():
-                    yield line.rstrip(b"\r\n")
-                continue
-            if whole_only:
-                return
-            try:
-                msgspec.json.decode(line)
-            except msgspec.DecodeError as error:
-                raise UsageError(
-                    f"line {number} of {path} is cut off after {len(line)} bytes.",
-                    field="file",
-                    remedy="Everything before it is whole. Delete that line, or write the file again.",
-                ) from error
-            yield line
-
-
-class EventFile:
-    """An NDJSON file that events are written to, each on the disk before the next; `resume` keeps what is there."""
-
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
-        self.path = path
-        try:
-            self._handle: IO[bytes] = path.open("r+b" if resume and path.exists() else "xb" if resume else "wb")
-        except OSError as error:
-            raise UsageError(
-                f"{path} cannot be written: {error.strerror}.",
-                field="out",
-                remedy="Name a file in a folder that exists and that you may write to.",
-            ) from error
-        if resume:
-            self._drop_partial_line()
-
-    def _drop_partial_line(self) -> None:
-        """Cut what an interruption left behind the last whole line."""
-        whole = sum(len(line) for line in self._handle if line.endswith(b"\n"))
-        self._handle.truncate(whole)
-        self._handle.seek(whole)
-
-    def write(self, event: dict[str, Any]) -> None:
-        """Write one event and wait until it is on the disk."""
-        self._handle.write(msgspec.json.encode(event) + b"\n")
-        self._handle.flush()
-        os.fsync(self._handle.fileno())
-
-    def close(self) -> None:
-        """Close the file."""
-        self._handle.close()

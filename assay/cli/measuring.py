@@ -252,7 +252,7 @@ def _both(*listeners: OnEvent) -> OnEvent:
 def _destination(out: Path | None, resume: bool, server: str | None, token: str | None) -> Iterator[OnEvent]:
     """Give what takes each event: a file, or the spool, which is emptied into the service at the end."""
     if out is not None:
-        from runner.resume import EventFile
+        from runner.eventfile import EventFile
 
         file = EventFile(out, resume=resume)
         try:

@@ -59,7 +59,7 @@ def send(server: str | None, token: str | None) -> int:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def save(file: Path) -> int:
     """Write the refused events to a FILE of lines, as they are."""
-    from runner.resume import EventFile
+    from runner.eventfile import EventFile
 
     with _opened() as spooled:
         events = list(spooled.refused_events())

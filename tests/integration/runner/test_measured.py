@@ -13,8 +13,9 @@ from domain.canonical import digest
 from domain.errors import PlatformUnavailable, UnsupportedPrecision, UsageError
 from domain.events import decode_event, encode_event
 from runner.bench import run_plan
+from runner.eventfile import EventFile
 from runner.plan import Plan, Sweep, make_plan
-from runner.resume import EventFile, cases_in
+from runner.resume import cases_in
 from runner.run import RunReport
 from runner.stopping import Method
 from runner.verify import run_verification
