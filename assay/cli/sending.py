@@ -18,17 +18,28 @@ from domain.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
     from assay.client import Client
+    from runner.post import Refusal
+    from runner.publication import Contents
     from runner.spool import Spool
 
-__all__ = ["empty_spool", "import_", "post", "retract"]
+__all__ = ["described", "empty_spool", "import_", "post", "retract"]
 
 
-@click.command(epilog="Example: assay post elsewhere.ndjson")
+@click.command(
+    epilog="""\b
+Examples:
+  assay post elsewhere.ndjson
+  assay post data/*.ndjson.gz
+  assay post --check data/*.ndjson.gz"""
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--check", is_flag=True, help="Send nothing; say what the files hold, and why one cannot be published.")
 @served
 @as_json
-def post(files: tuple[Path, ...], server: str | None, token: str | None, as_json: bool) -> int:
-    """Send events that a runner wrote to files; what the log has already stays as it is."""
+def post(files: tuple[Path, ...], check: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """Send events that a runner wrote to files, compressed with gzip or not; what the log has stays as it is."""
+    if check:
+        return _check(files, as_json=as_json)
     from assay.cli.connection import connected
     from runner.post import post_files
 
@@ -48,10 +59,43 @@ def post(files: tuple[Path, ...], server: str | None, token: str | None, as_json
     say(
         f"{numbers.count(report.accepted)} new, {numbers.count(report.duplicate)} already there, {len(report.refused)} refused"
     )
-    if report.refused:
-        rows = [[one.file, str(one.line), one.field or "", one.detail] for one in report.refused[:20]]
-        answers().print(grid("Refused", ["file", ("line", "right"), "field", "why"], rows))
+    _tell_refused("Refused", report.refused)
     return report.exit_code
+
+
+def _check(files: Sequence[Path], *, as_json: bool) -> int:
+    import msgspec
+
+    from runner.publication import contents_of, problems_in
+
+    problems = problems_in(files)
+    contents = None if problems else contents_of(files)
+    if as_json:
+        print_json({"contents": msgspec.to_builtins(contents), "problems": msgspec.to_builtins(problems)})
+    elif contents:
+        say(f"{described(contents)}; nothing is in the way of publishing it")
+    else:
+        say(f"{numbers.count(len(problems))} lines or members cannot be published")
+        _tell_refused("Problems", problems)
+    return 1 if problems else 0
+
+
+def described(contents: Contents) -> str:
+    """Return what files of events hold, in a sentence."""
+    verdicts = ", ".join(f"{numbers.count(n)} {verdict}" for verdict, n in sorted(contents.verdicts.items()))
+    others = [(contents.failures, "failures"), (contents.tests, "tests")]
+    rest = "".join(f", {numbers.count(n)} {word}" for n, word in others if n)
+    machines = "machine" if len(contents.machines) == 1 else "machines"
+    return (
+        f"{numbers.count(contents.measurements)} measurements ({verdicts or 'none'}){rest} of "
+        f"{len(contents.machines)} {machines}: {', '.join(contents.machines) or 'none'}"
+    )
+
+
+def _tell_refused(title: str, refused: Sequence[Refusal]) -> None:
+    if refused:
+        rows = [[one.file, str(one.line), one.field or "", one.detail] for one in refused[:20]]
+        answers().print(grid(title, ["file", ("line", "right"), "field", "why"], rows))
 
 
 def empty_spool(spool: Spool, client: Client) -> None:

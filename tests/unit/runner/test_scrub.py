@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.scrub import scrub
+from runner.scrub import private_parts, scrub
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,27 @@ def test_long_messages_are_cut() -> None:
 
 def test_a_name_inside_a_word_is_not_touched() -> None:
     assert scrub("adapter", names=("ada",)) == "adapter"
+
+
+@pytest.mark.parametrize(
+    "left",
+    ["cannot open …/model.bin", "…/nn.py", "/proc/cpuinfo cpu MHz", "N/A", "2 cores / 4", "google/vit-base", "<token>"],
+)
+def test_what_scrubbing_leaves_and_what_every_machine_has_is_not_private(left: str) -> None:
+    assert private_parts(left, names=("ada",)) == []
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        "/home/ada/x",
+        r"C:\Users\Ada\w.bin",
+        "~/notes.txt",
+        "https://hub.example/x",
+        "10.1.2.3",
+        "ada@example.org",
+        "ada",
+    ],
+)
+def test_private_parts_are_found_where_they_stand(private: str) -> None:
+    assert private in private_parts(f"see {private} there", names=("ada",))
