@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from assay import numbers
-from assay.cli.confirming import confirm, confirmed
+from assay.cli.confirming import confirm, confirmed, performed
 from assay.cli.options import as_json
 from assay.cli.output import notes, print_json, say
 from domain.errors import UsageError
@@ -71,7 +71,7 @@ def show_revision(as_json: bool) -> int:
 def downgrade_schema(target: str, yes: bool) -> int:
     """Take the log's schema back, for an older version of Assay. Stop every service first.
 
-    Refused while bodies are only in the archive, which older schemas do not know.
+    Refused while bodies are only in the archive, which older schemas do not know. It leaves no event in the log.
     """
     from ingest.migrate import downgrade
 
@@ -128,10 +128,18 @@ def back_up_log(file: Path, force: bool) -> int:
 @db.command("restore", epilog="Example: ASSAY_HOME=/new/home assay db restore assay-2026-11-21.dump")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def restore_log(file: Path) -> int:
-    """Fill an empty database from such a file, by pg_restore; the tables are projected anew from it."""
+    """Fill an empty database from such a file, by pg_restore; the tables are projected anew from it.
+
+    The restored log says so, unless its schema is older than this version's and not the embedded server's.
+    """
     from ingest.backup import restore
+    from ingest.migrate import head, revision, upgrade
 
     with opened(upgraded=False) as database, notes().status("restoring"):
         restore(database.url, file)
+        if database.embedded:
+            upgrade(database.url)
+        if revision(database.url) == head():
+            performed(database.url, "log.restored", file.name, {})
     say("restored; put the archive's folder back too where there was one, and run `assay doctor`")
     return 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import rich_click as click
 
+from assay.cli.confirming import performed
 from assay.cli.connection import connected
 from assay.cli.database import opened
 from assay.cli.options import as_json, served
@@ -84,7 +85,11 @@ def _log(home: Home, url: str, *, fix: bool, deep: bool) -> Iterator[Finding]:
         yield from log.archived(archive, segments, deep=deep)
         yield room(archive.folder if archive.folder.is_dir() else home.path, "archive's disk")
     known = [(one.facts, one.samples) for one in segments]
-    yield from _mended(lambda: left_behind(home, archive.folder, known), fix)
+    yield from _mended(
+        lambda: left_behind(home, archive.folder, known),
+        fix,
+        lambda one: performed(url, "doctor.fixed", one.part, {"found": one.found}),
+    )
 
 
 def _event_at(url: str, position: int) -> str | None:
@@ -95,8 +100,13 @@ def _event_at(url: str, position: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _mended(look: Callable[[], Iterator[Finding]], fix: bool) -> list[Finding]:
-    """Return what a look finds; with `fix` after doing what can be done about it, and looking once more."""
+def _mended(
+    look: Callable[[], Iterator[Finding]], fix: bool, told: Callable[[Finding], object] | None = None
+) -> list[Finding]:
+    """Return what a look finds; with `fix` after doing what can be done about it, and looking once more.
+
+    `told` hears of each mend that leaves no event by itself, as making the tables anew does.
+    """
     findings = list(look())
     mends = {one.mend: one for one in findings if one.mend is not None}
     if not fix or not mends:
@@ -105,6 +115,8 @@ def _mended(look: Callable[[], Iterator[Finding]], fix: bool) -> list[Finding]:
     for mend, one in mends.items():
         try:
             mend()
+            if told is not None:
+                told(one)
             say(f"{one.part}: done")
         except AssayError as error:
             failed.append(problem(one.part, f"could not be mended: {error.detail}", error.remedy or ""))
