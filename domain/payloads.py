@@ -1,7 +1,6 @@
 """The data of each event type (design, section 5).
 
-Units stand in the names. Absent means unknown; a latency, a throughput or an amount of memory of 0 is refused,
-because 0 is how other tools write "missing".
+What they consist of is in `domain.measured`, and is named here too.
 """
 
 from __future__ import annotations
@@ -10,8 +9,25 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from domain.conditions import Conditions, Noise
+from domain.conditions import Conditions
 from domain.configuration import Count, Execution, Hardware, Identifier, Model, NonNegative, Positive, Word, Workload
+from domain.measured import (
+    Digest,
+    Environment,
+    Failure,
+    Latency,
+    Metrics,
+    Observed,
+    Outcome,
+    Provenance,
+    Requested,
+    SamplesReference,
+    Sentence,
+    Shape,
+    Stage,
+    Validity,
+    Verdict,
+)
 
 __all__ = [
     "AliasDeclared",
@@ -43,147 +59,13 @@ __all__ = [
     "Verdict",
 ]
 
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
-Origin = Literal["measured", "imported", "simulated"]
-Stage = Literal["resolve", "load", "convert", "compile", "first_run", "run", "verify"]
-Outcome = Literal["passed", "failed", "error", "unsupported", "out_of_memory", "timeout", "skipped"]
-VerdictName = Literal["valid", "suspect", "invalid"]
-Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
-
-
-class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of an event's data; members at their default are left out when it is encoded."""
-
-
-class Environment(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Driver, operating system and library versions at one moment; `fingerprint` names them."""
-
-    fingerprint: Word
-    driver: str | None = None
-    os: str | None = None
-    kernel: str | None = None
-    python: str | None = None
-    cpu: str | None = None
-    machine: str | None = None
-    hypervisor: str | None = None
-    memory_bytes: Bytes | None = None
-    libraries: dict[str, str] | None = None
-    noise: Noise | None = None
-
-
-class Requested(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked for."""
-
-    device: str | None = None
-    platform: Word | None = None
-    precision: Word | None = None
-
-
-class Observed(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """What did the work, seen after loading and running; `fallback_share` is the share of the work done elsewhere.
-
-    `precision_share` is the share of the work whose arithmetic was that of `precision`; what a mixed or quantized form
-    leaves in a wider type by design is no fallback. `details` are a runtime's own words: types by share, graph breaks.
-    """
-
-    device: str | None = None
-    platform: Word | None = None
-    precision: Word | None = None
-    fallback_share: Share | None = None
-    precision_share: Share | None = None
-    details: dict[str, Any] | None = None
-    requested: Requested | None = None
-
-
-class Latency(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Latency of one call at its batch size, in ms, over `n` steady samples; `ci95` maps a statistic to [low, high]."""
-
-    mean: Positive | None = None
-    min: Positive | None = None
-    max: Positive | None = None
-    stddev: NonNegative | None = None
-    p50: Positive | None = None
-    p90: Positive | None = None
-    p95: Positive | None = None
-    p99: Positive | None = None
-    ci95: dict[str, tuple[Positive, Positive]] | None = None
-    n: Count | None = None
-
-
-class Metrics(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """All metrics of a measurement; at least one is there. Meaning and direction: `domain.metrics`."""
-
-    latency_ms: Latency | None = None
-    throughput_per_s: Positive | None = None
-    tokens_per_s: Positive | None = None
-    ttft_ms: Positive | None = None
-    tpot_ms: Positive | None = None
-    realtime_factor: Positive | None = None
-    load_ms: NonNegative | None = None
-    convert_ms: NonNegative | None = None
-    compile_ms: NonNegative | None = None
-    first_run_ms: NonNegative | None = None
-    preprocess_ms: NonNegative | None = None
-    postprocess_ms: NonNegative | None = None
-    forward_ms: NonNegative | None = None
-    loss_ms: NonNegative | None = None
-    backward_ms: NonNegative | None = None
-    optimizer_ms: NonNegative | None = None
-    peak_memory_bytes: Bytes | None = None
-    mean_memory_bytes: Bytes | None = None
-    device_memory_bytes: Bytes | None = None
-    kv_cache_bytes: Bytes | None = None
-    energy_j: NonNegative | None = None
-    power_w: NonNegative | None = None
-    utilisation: NonNegative | None = None
-    goodput_per_s: NonNegative | None = None
-    roofline_share: NonNegative | None = None
-
-
-class SamplesReference(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the raw samples are: the digest of their canonical JSON list, and how many."""
-
-    digest: Digest
-    n: Count
-
-
-class Verdict(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """A verdict and the reasons for it."""
-
-    verdict: VerdictName
-    reasons: list[str] = []
-
-
-class Validity(Verdict, frozen=True, kw_only=True, omit_defaults=True):
-    """The verdict on the whole row (the worst of its metrics) and on each metric."""
-
-    metrics: dict[str, Verdict] = {}
-
-
-class Provenance(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a number comes from; `reference` is a path, commit or address, `licence` an SPDX name."""
-
-    origin: Origin
-    source: Sentence | None = None
-    reference: str | None = None
-    licence: str | None = None
-
-
-class Failure(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, without private paths and names."""
-
-    error: Word
-    message: Annotated[str, msgspec.Meta(max_length=8000)]
-
 
 class RunStarted(Shape, frozen=True, kw_only=True, omit_defaults=True):
     """A run: one invocation of a runner or an importer. `kind`: bench, verify, import."""
 
     run_id: Identifier
     kind: Word
-    hardware: list[Hardware] = []
+    hardware: list[Hardware] = msgspec.field(default_factory=list)
     environment: Environment | None = None
     plan: dict[str, Any] | None = None
     planned: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -274,8 +156,8 @@ class SamplesRecorded(Shape, frozen=True, kw_only=True, omit_defaults=True):
     digest: Digest
     n: Count
     values: list[Positive]
-    warmup: list[Positive] = []
-    parts: dict[str, list[NonNegative]] = {}
+    warmup: list[Positive] = msgspec.field(default_factory=list)
+    parts: dict[str, list[NonNegative]] = msgspec.field(default_factory=dict)
     measurement_id: Identifier | None = None
 
 
@@ -297,8 +179,8 @@ class Specification(Shape, frozen=True, kw_only=True, omit_defaults=True):
     power_w: Figure | None = None
     cores: Figure | None = None
     clock_hz: Figure | None = None
-    peak_flops: dict[str, Figure] = {}
-    sustained_flops: dict[str, Figure] = {}
+    peak_flops: dict[str, Figure] = msgspec.field(default_factory=dict)
+    sustained_flops: dict[str, Figure] = msgspec.field(default_factory=dict)
     sustained_bandwidth_bytes_per_s: Figure | None = None
 
 
@@ -307,11 +189,11 @@ class PlatformProbe(Shape, frozen=True, kw_only=True, omit_defaults=True):
 
     platform: Word
     available: bool
-    devices: list[str] = []
+    devices: list[str] = msgspec.field(default_factory=list)
     evidence: str | None = None
     reason: str | None = None
     runtime: dict[str, str | None] | None = None
-    precisions: list[str] = []
+    precisions: list[str] = msgspec.field(default_factory=list)
 
 
 class HardwareDescribed(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -320,8 +202,8 @@ class HardwareDescribed(Shape, frozen=True, kw_only=True, omit_defaults=True):
     hardware: Hardware
     name: str | None = None
     vendor: str | None = None
-    aliases: list[Identifier] = []
-    platforms: list[PlatformProbe] = []
+    aliases: list[Identifier] = msgspec.field(default_factory=list)
+    platforms: list[PlatformProbe] = msgspec.field(default_factory=list)
     spec: Specification | None = None
     environment: Environment | None = None
 
@@ -330,7 +212,7 @@ class ModelDescribed(Shape, frozen=True, kw_only=True, omit_defaults=True):
     """A model and what its config says."""
 
     model: Model
-    aliases: list[Identifier] = []
+    aliases: list[Identifier] = msgspec.field(default_factory=list)
     config: dict[str, Any] | None = None
 
 
