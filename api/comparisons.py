@@ -121,18 +121,16 @@ def _differences(rows: Iterable[Row]) -> dict[str, Any]:
     return {"same": same, "differs": differs}
 
 
-def _require_model(tables: Tables, name: str) -> str:
-    resolved = tables.resolve_model(name)
-    if model_catalogue.find(resolved) is None and not tables.knows("model", resolved):
+def _require_model(tables: Tables, name: str, rows: Sequence[Any]) -> None:
+    """Raise UnknownModel where there are no rows because nobody ever told of such a model."""
+    if not rows and model_catalogue.find(tables.resolve_model(name)) is None and not tables.knows("model", name):
         raise UnknownModel(name, model_catalogue.nearest(name), field="model")
-    return resolved
 
 
-def _require_hardware(tables: Tables, name: str) -> str:
-    resolved = tables.resolve_hardware(name)
-    if resolved not in hardware_catalogue.catalogue() and not tables.knows("hardware", resolved):
+def _require_hardware(tables: Tables, name: str, rows: Sequence[Any]) -> None:
+    known = rows or tables.resolve_hardware(name) in hardware_catalogue.catalogue()
+    if not known and not tables.knows("hardware", name):
         raise UnknownHardware(name, hardware_catalogue.nearest(name), field="hardware")
-    return resolved
 
 
 @get("/v1/comparisons/hardware", summary="One model on different hardware")
@@ -153,11 +151,12 @@ async def on_hardware(
     """
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
-        name = _require_model(tables, model)
+        name = tables.resolve_model(model)
         rows = _best(
             tables, model=name, mode=mode, hardware=hardware, platform=platform, precision=precision,
             batch_size=batch_size,
         )  # fmt: skip
+        _require_model(tables, model, rows)
         return _marked(rows, ("hardware", "platform", "precision")), {"model": name, **_differences(rows)}
 
     return await told(request, at, answer, key="rows")
@@ -176,8 +175,9 @@ async def of_models(
     """Return the best measurement of each configuration on a hardware, fastest an item first; `best` as above."""
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
-        name = _require_hardware(tables, hardware)
+        name = tables.resolve_hardware(hardware)
         rows = _best(tables, hardware=name, mode=mode, platform=platform, precision=precision, batch_size=batch_size)
+        _require_hardware(tables, hardware, rows)
         return _marked(rows, ("model", "platform", "precision")), {"hardware": name, **_differences(rows)}
 
     return await told(request, at, answer, key="rows")
@@ -198,8 +198,9 @@ async def of_modes(
     """
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
-        name = _require_model(tables, model)
+        name = tables.resolve_model(model)
         rows = _best(tables, model=name, hardware=hardware, platform=platform, precision=precision)
+        _require_model(tables, model, rows)
         return _marked(rows, ("hardware", "platform", "precision", "mode")), {
             "model": name,
             "pairs": _pairs(rows),
@@ -251,10 +252,11 @@ async def trends(
         raise UsageError(f"{metric!r} cannot be followed.", field="metric", remedy=f"One of {', '.join(METRICS)}.")
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
-        name = _require_model(tables, model)
+        name = tables.resolve_model(model)
         filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode}
         columns = dict.fromkeys((*_COLUMNS, "recorded_at", *((metric,) if metric != "latency_ms" else ())))
         found = tables.view("measurements", filters, columns=list(columns)).to_pylist()
+        _require_model(tables, model, found)
         beside = {"model": name, "metric": metric, "better": METRICS[metric]}
         return _series(found, _value_of(metric)), beside
 

@@ -184,8 +184,8 @@ class Parts:
 
 def predictor_in_force(tables: Tables) -> str:
     """Return the digest of the predictor at the position that the tables tell of; `shipped` before any was trained."""
-    rows = tables.predictors().column("digest")
-    return str(rows[-1]) if len(rows) else "shipped"
+    newest = tables.view("predictor", columns=["digest"], limit=1, descending=True).column("digest")
+    return str(newest[0]) if len(newest) else "shipped"
 
 
 def _no_tables() -> PartMissing:

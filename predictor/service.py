@@ -138,6 +138,7 @@ class Answerer:
     def _tables(self, as_of: int | None) -> Iterator[Tables]:
         cursor = self._cursor()
         try:
+            cursor.begin()  # All queries of one answer see the same log while the projector moves on.
             newest = Tables(cursor).position
             if as_of is not None and as_of > newest:
                 raise ProjectionBehind(
@@ -145,7 +146,6 @@ class Answerer:
                     field="as_of",
                     remedy="Ask again in a moment, or leave it out for the newest.",
                 )
-            # Pinned, so that all queries of one answer see the same log while the projector moves on.
             yield Tables(cursor, newest if as_of is None else as_of)
         finally:
             cursor.close()

@@ -6,10 +6,11 @@ only their parts are then put together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ingest.projection.statements import VIEWS
+from ingest.projection.statements import VIEWS, select_list
 
 __all__ = ["CONTEXT", "FACTS", "ORDER", "SUBJECT", "SUBJECT_OF", "Page", "column", "narrow_first", "plain"]
 
@@ -41,6 +42,10 @@ ORDER = {
     "compatibility": "model_id, platform, precision",
     "compatibility_by_hardware": "model_id, hardware_id, platform, precision",
 }  # fmt: skip
+
+_MEASUREMENT = select_list("measurements")
+_OF_SUBJECT = re.compile(r"\bs\.(\w+)")
+_PARTS = (("context", "c"), ("judgement", "j"))
 
 
 class Page(NamedTuple):
@@ -82,6 +87,8 @@ def narrow_first(
 
     Their parameters are taken in that order.
     """
+    if name == "best_measurements" and not rest:
+        return _best(columns, page, subjects)
     table, kind = FACTS[name]
     early = page if not rest else Page(page.after, page.upto)
     if name == "best_measurements":
@@ -111,6 +118,26 @@ def narrow_first(
     )
     late = page if rest else Page(descending=page.descending)
     return f"WITH {clause} {_select(view, columns, rest)}{late.tail('position')}"
+
+
+def _best(columns: Sequence[str] | None, page: Page, subjects: Sequence[str]) -> str:
+    """Return the statement for best rows, which `best` names with all that their subject says.
+
+    It reads only the parts that the columns need: planning is most of what a small answer costs.
+    """
+    text = ", ".join(_MEASUREMENT.get(one, f'"{one}"') for one in columns or _MEASUREMENT)
+    told = dict.fromkeys(("position", *_OF_SUBJECT.findall(text)))
+    chosen = _select("main.best", list(told), [*subjects, *page.conditions()])
+    chosen += page.tail("position") if page.limit is not None else ""
+    joins = [
+        f"JOIN main.{part} AS {short} ON m.{part} = {short}.id"
+        for part, short in _PARTS
+        if re.search(rf"\b{short}\.", text)
+    ]
+    return (
+        f"WITH s AS MATERIALIZED ({chosen}) SELECT {text} FROM s JOIN main.measurement AS m USING (position) "
+        f"{' '.join(joins)}{Page(descending=page.descending).tail('m.position')}"
+    )
 
 
 def _select(source: str, columns: Sequence[str] | None, conditions: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-__all__ = ["FOLD", "INSERTS", "STANDING", "TABLES", "VIEWS"]
+__all__ = ["FOLD", "INSERTS", "STANDING", "TABLES", "VIEWS", "select_list"]
 
 _OF = re.compile(r"^-- of: (.+)$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -31,3 +31,17 @@ STANDING = _blocks("standing.sql")
 """Statements that keep count of each subject, by name."""
 VIEWS = _blocks("views.sql")
 """Stable views by name; each reads only tables and views above it, so that it can be asked as of a position."""
+
+
+def select_list(view: str) -> dict[str, str]:
+    """Return the expressions of a view's SELECT list by the names of its columns, in their order."""
+    text, _, _ = VIEWS[view].removeprefix("SELECT").partition("\nFROM ")
+    pieces: list[str] = []
+    depth, quoted, begin = 0, False, 0
+    for index, letter in enumerate(text):
+        quoted ^= letter == "'"
+        depth += 0 if quoted else (letter == "(") - (letter == ")")
+        if letter == "," and not depth and not quoted:
+            pieces.append(text[begin:index])
+            begin = index + 1
+    return {re.split(r"[\s.]", one.strip())[-1]: one.strip() for one in (*pieces, text[begin:])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,7 +29,7 @@ Filter = str | int | bool | Sequence[str] | None
 
 
 class Tables:
-    """The tables behind one DuckDB cursor, by default as of `as_of` (None: as they are).
+    """One unmoving state of the tables, behind a DuckDB cursor in a transaction; by default as of `as_of` (None: as it is).
 
     As of a position: the rows at or below it, without those retracted at or below it, under the aliases declared at or
     below it. Every method returns a pyarrow.Table in a fixed order; `.to_pylist()` gives dictionaries. Filters that are
@@ -38,11 +39,12 @@ class Tables:
     def __init__(self, cursor: duckdb.DuckDBPyConnection, as_of: int | None = None) -> None:
         self.cursor = cursor
         self.as_of = as_of
+        self._aliases: dict[int | None, dict[str, Names]] = {}
 
     @property
     def position(self) -> int:
         """The position that answers tell of: the projection's own, or `as_of` where that is lower."""
-        position = self._checkpoint()
+        position = self._checkpoint
         return position if self.as_of is None else min(position, self.as_of)
 
     def recorded_at(self, position: int | None = None) -> datetime | None:
@@ -251,8 +253,9 @@ class Tables:
 
     def _at(self, as_of: int | None) -> int | None:
         wanted = self.as_of if as_of is None else as_of
-        return None if wanted is None or wanted >= self._checkpoint() else wanted
+        return None if wanted is None or wanted >= self._checkpoint else wanted
 
+    @functools.cached_property
     def _checkpoint(self) -> int:
         ((position,),) = self.cursor.execute("SELECT position FROM projection").fetchall()
         return int(position)
@@ -272,10 +275,11 @@ class Tables:
         return conditions, values
 
     def _names(self, at: int | None) -> dict[str, Names]:
-        upto = "" if at is None else f"WHERE position <= {at}"
-        return names_of(
-            self.cursor.execute(f"SELECT kind, alias, canonical FROM main.alias {upto} ORDER BY position").fetchall()
-        )
+        if at not in self._aliases:
+            upto = "" if at is None else f"WHERE position <= {at}"
+            declared = self.cursor.execute(f"SELECT kind, alias, canonical FROM main.alias {upto} ORDER BY position")
+            self._aliases[at] = names_of(declared.fetchall())
+        return self._aliases[at]
 
     def _renamed(self, at: int) -> dict[str, dict[str, str]]:
         """Return, by kind, the posted names that stood for another id at that position than they do now."""

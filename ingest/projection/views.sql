@@ -49,9 +49,7 @@ SELECT * EXCLUDE (kind) FROM outcomes WHERE kind = 'test';
 SELECT * EXCLUDE (kind, test, checks) FROM outcomes WHERE kind = 'failure';
 
 -- name: best
-SELECT
-    best & 1152921504606846975 AS position, subject,
-    configuration, model_id, hardware_id, platform, precision, mode, scenario, batch_size, sequence_length, image_size
+SELECT best & 1152921504606846975 AS position, subject, subject.* EXCLUDE (id)
 FROM standing JOIN subject ON standing.subject = subject.id
 WHERE best IS NOT NULL
 -- The configuration says all of the others: they stand here so that a filter on them is applied before the window.
