@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -67,6 +68,16 @@ class RunningService:
         from assay.client import Client
 
         return Client(self.url, token=self.token, **options)
+
+    def logged(self, **wanted: Any) -> list[dict[str, Any]]:
+        """Return the lines of its log with these members; waits until there is one."""
+        until = time.monotonic() + 10
+        while True:
+            lines = [json.loads(line) for line in self.log.read_bytes().splitlines() if line.startswith(b"{")]
+            found = [line for line in lines if all(line.get(name) == value for name, value in wanted.items())]
+            if found or time.monotonic() > until:
+                return found
+            time.sleep(0.05)
 
     def kill(self) -> None:
         """End the process without a chance to do anything."""

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,23 +23,12 @@ EXIT_S = 5.0
 """An idle machine needs under half a second; a busy one gets the benefit of the doubt."""
 
 
-def logged(service: Any, **wanted: Any) -> list[dict[str, Any]]:
-    """The lines of the log with these members; waits until there is one."""
-    until = time.monotonic() + 10
-    while True:
-        lines = [json.loads(line) for line in service.log.read_bytes().splitlines() if line.startswith(b"{")]
-        found = [line for line in lines if all(line.get(name) == value for name, value in wanted.items())]
-        if found or time.monotonic() > until:
-            return found
-        time.sleep(0.05)
-
-
 def test_a_request_has_one_id_in_answer_log_and_problem(service, build):
     identifier = f"test-{uuid.uuid4().hex}"
     headers = {"X-Request-Id": identifier}
     posted = httpx.post(f"{service.url}/v1/events", json=build.measurement(), headers=headers)
     assert posted.headers["x-request-id"] == identifier
-    (line,) = logged(service, request_id=identifier)
+    (line,) = service.logged(request_id=identifier)
     position = posted.json()["last_position"]
     assert (line["method"], line["path"], line["status"], line["level"]) == ("POST", "/v1/events", 200, "info")
     assert line["batch"] == {"first": position, "last": position, "accepted": 1, "duplicate": 0, "rejected": 0}
@@ -47,7 +37,7 @@ def test_a_request_has_one_id_in_answer_log_and_problem(service, build):
         refused = httpx.get(service.url + path)
         made = refused.headers["x-request-id"]
         assert refused.json()["instance"] == f"urn:assay:request:{made}"
-        assert logged(service, request_id=made)[0]["problem"] == refused.json()["type"].rpartition(":")[2]
+        assert service.logged(request_id=made)[0]["problem"] == refused.json()["type"].rpartition(":")[2]
     other = httpx.get(f"{service.url}/v1/events", headers={"X-Request-Id": "no good id"})
     assert other.headers["x-request-id"] != "no good id"
 
@@ -183,20 +173,27 @@ def test_an_open_stream_ends_with_its_worker(fresh_service):
 @pytest.mark.parametrize("role", ["all", "ingest"])
 def test_the_end_is_quick_and_finishes_what_is_open(fresh_service, database, build, role):
     service = fresh_service("--role", role).start()
-    lines = b"\n".join(json.dumps(build.measurement()).encode() for _ in range(3000))
+    lines = [json.dumps(build.measurement()).encode() + b"\n" for _ in range(3000)]
+    ended = threading.Event()
+
+    def body() -> Iterator[bytes]:
+        yield b"".join(lines[:1500])
+        assert ended.wait(60)
+        yield b"".join(lines[1500:])
+
     with ThreadPoolExecutor(1) as pool:
         open_ = pool.submit(
-            httpx.post, f"{service.url}/v1/events", content=lines, headers={"Content-Type": "application/x-ndjson"}, timeout=60
+            httpx.post, f"{service.url}/v1/events", content=body(), headers={"Content-Type": "application/x-ndjson"}, timeout=60
         )  # fmt: skip
-        time.sleep(0.15)
+        until = time.monotonic() + 30
+        while "assay_bodies_in_flight 1.0" not in httpx.get(f"{service.url}/metrics").text:
+            assert time.monotonic() < until
         begun = time.monotonic()
-        assert service.stop() == 0
+        service.process.terminate()
+        ended.set()
+        assert service.process.wait(30) == 0
         assert time.monotonic() - begun < EXIT_S
-        try:
-            answer = open_.result()
-        except httpx.TransportError:
-            # It had not been accepted yet; whoever retries sends it again.
-            return
+        answer = open_.result()
     assert answer.status_code == 200
     with psycopg.connect(database.url) as connection:
         assert connection.execute("SELECT count(*) FROM event").fetchall() == [(3000,)]
