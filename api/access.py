@@ -9,13 +9,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from api.following import Following
 from api.logs import CURRENT
 from api.rates import limits
 from api.settings import DEFAULT_RATE, Settings
@@ -49,7 +49,7 @@ def require_tokens(settings: Settings, store: TokenStore) -> None:
     )
 
 
-class Access:
+class Access(Following):
     """Recognises tokens by what was last read of the table; no request waits for Postgres to be let in.
 
     An async context manager, which reads the table every REFRESH_S. A secret that is not known yet makes it read at
@@ -64,22 +64,12 @@ class Access:
         self._known: dict[bytes, Token] = {}
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
         self._buckets = limits(settings.rate) if settings.rate is not None else None
         self._buckets_with_tokens = self._buckets if settings.rate is not None else limits(DEFAULT_RATE)
 
-    async def __aenter__(self) -> Access:
+    async def __aenter__(self) -> Self:
         await self.refresh()
-        self._task = asyncio.create_task(self._follow(), name="tokens")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return await super().__aenter__()
 
     async def check(self, headers: Mapping[bytes, bytes], scope: str) -> Token | None:
         """Return the token that allows the scope, or None where the door is open; else raise an AccessError."""

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 import psycopg
 
+from api.following import Following
 from domain.errors import AssayError, ServiceUnavailable
 
 __all__ = ["Circuit"]
@@ -20,7 +20,7 @@ ANSWER_S = 2
 """A Postgres that takes longer for `SELECT 1` counts as away."""
 
 
-class Circuit:
+class Circuit(Following):
     """Closed while Postgres answers. While it is open, requests that need Postgres are refused at once."""
 
     def __init__(self, url: str, *, revive: Callable[[], object] | None = None) -> None:
@@ -29,19 +29,6 @@ class Circuit:
         self._revive = revive
         self._why: str | None = None
         self._since = 0.0
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Circuit:
-        self._task = asyncio.create_task(self._watch(), name="circuit")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     @property
     def away(self) -> str | None:
@@ -68,7 +55,7 @@ class Circuit:
         except AssayError as error:
             _LOG.warning("restart the service: the embedded Postgres cannot be started again: %s", error)
 
-    async def _watch(self) -> None:
+    async def _follow(self) -> None:
         connection: psycopg.AsyncConnection | None = None
         try:
             while True:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from types import TracebackType
 
+from api.following import Following
 from domain.errors import AssayError
 from ingest.log import EventLog
 
@@ -15,7 +15,7 @@ __all__ = ["Positions"]
 _LOG = logging.getLogger(__name__)
 
 
-class Positions:
+class Positions(Following):
     """Tells listeners the last position whenever it has grown. Postgres is asked only while somebody listens."""
 
     def __init__(self, log: EventLog, *, poll_s: float = 0.1, beat_s: float = 10.0) -> None:
@@ -27,24 +27,11 @@ class Positions:
         self._closed = False
         self._grown = asyncio.Condition()
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Positions:
-        self._task = asyncio.create_task(self._follow(), name="positions")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """End every listener."""
         self._closed = True
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await super().close()
         async with self._grown:
             self._grown.notify_all()
 
