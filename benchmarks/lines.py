@@ -79,16 +79,7 @@ def rates(
 ) -> Line:  # fmt: skip
     """Return the comparison of two rates, measured in turns: the median of ours over peer's, turn by turn."""
     ratio = statistics.median(mine / other for mine, other in zip(ours, peer, strict=True))
-    return Line(
-        what=what,
-        unit=unit,
-        ours=list(ours),
-        peer=list(peer),
-        against=against,
-        value=ratio,
-        limit=limit,
-        details=details,
-    )
+    return _ratio(ratio, what, unit, ours, peer, against, limit, details)
 
 
 def times(
@@ -97,16 +88,7 @@ def times(
 ) -> Line:  # fmt: skip
     """Return how many times quicker we are: the median of peer's time over ours."""
     ratio = statistics.median(peer) / statistics.median(ours)
-    return Line(
-        what=what,
-        unit=unit,
-        ours=list(ours),
-        peer=list(peer),
-        against=against,
-        value=ratio,
-        limit=limit,
-        details=details,
-    )
+    return _ratio(ratio, what, unit, ours, peer, against, limit, details)
 
 
 def growth(
@@ -115,18 +97,12 @@ def growth(
 ) -> Line:  # fmt: skip
     """Return how many times more the large case takes than the small one."""
     ratio = statistics.median(large) / statistics.median(small)
-    return Line(
-        what=what, unit=unit, ours=list(large), peer=list(small), against=against, value=ratio, limit=limit,
-        details=details,
-    )  # fmt: skip
+    return _ratio(ratio, what, unit, large, small, against, limit, details)
 
 
 def share(what: str, part: float, whole: float, against: str, limit: Limit | None = None, **details: Any) -> Line:
     """Return which share of `whole` bytes `part` is."""
-    return Line(
-        what=what, unit="bytes", ours=[part], peer=[whole], against=against, value=part / whole, limit=limit,
-        details=details,
-    )  # fmt: skip
+    return _ratio(part / whole, what, "bytes", [part], [whole], against, limit, details)
 
 
 def plain(
@@ -152,6 +128,16 @@ def quantile(values: Sequence[float], share_below: float) -> float:
     """Return the value that `share_below` of the sorted values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share_below * len(ordered)))]
+
+
+def _ratio(
+    value: float, what: str, unit: str, ours: Sequence[float], peer: Sequence[float], against: str,
+    limit: Limit | None, details: dict[str, Any],
+) -> Line:  # fmt: skip
+    return Line(
+        what=what, unit=unit, ours=list(ours), peer=list(peer), against=against, value=value, limit=limit,
+        details=details,
+    )  # fmt: skip
 
 
 def _short(value: float) -> str:
