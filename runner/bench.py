@@ -18,6 +18,7 @@ from runner.plan import Plan
 from runner.resume import CaseKey, case_key
 from runner.run import OnEvent, OnProgress, Row, Run, RunReport
 from runner.tasks import Case
+from runner.traced_work import operators_of_call
 
 __all__ = ["run_plan"]
 
@@ -35,10 +36,10 @@ def run_plan(
 ) -> RunReport:
     """Run the plan and tell each event, in order, through `on_event`; an error that it raises stops the plan.
 
-    Cases whose key is in `done` are skipped, and those larger than one that ran out of memory are not tried; `cache` is the folder for converted models. Before any event it raises
-    PlatformUnavailable where none of the platforms is here, and UsageError or UnsupportedPrecision where the plan
-    can never work. An interrupt ends the child, records the case as failed and the run as interrupted, and is
-    raised again.
+    Cases whose key is in `done` are skipped, and those larger than one that ran out of memory are not tried;
+    `cache` is the folder for converted models. Before any event it raises PlatformUnavailable where none of the
+    platforms is here, and UsageError or UnsupportedPrecision where the plan can never work. An interrupt ends the
+    child, records the case as failed and the run as interrupted, and is raised again.
     """
     campaign = Campaign(plan, trace=True, cache=cache)
     run = Run(campaign, on_event, on_progress, kind="bench")
@@ -48,7 +49,12 @@ def run_plan(
             data = failure_data(case, ended.failure, run_id=run.run_id, model=model, machine=campaign.machine)
             return Row(events=[(MEASUREMENT_FAILED, data, None)], word=ended.failure.outcome, failed=ended.failure)
         measured, samples = measurement_data(
-            case, ended.result, run_id=run.run_id, model=model, machine=campaign.machine
+            case,
+            ended.result,
+            run_id=run.run_id,
+            model=model,
+            machine=campaign.machine,
+            operators=operators_of_call(case.workload, campaign.prepared[case.model].traces),
         )
         identity = uuid7()
         samples = msgspec.structs.replace(samples, measurement_id=identity)

@@ -16,8 +16,8 @@ from runner.checkpoints import load_checkpoint
 from runner.headroom import NotEnoughMemory, available_bytes
 from runner.heads import Purpose, class_for, transformers_module
 from runner.quiet import quiet
-from runner.sources import ModelSource, hub_problem
-from runner.weights import MEANING_OF_RANDOM, choose_weights
+from runner.sources import ModelSource
+from runner.weights import MEANING_OF_RANDOM, choose_weights, unreachable
 
 __all__ = [
     "Built",
@@ -131,20 +131,17 @@ def build(
     *,
     image_size: int | None = None,
     purpose: Purpose = "inference",
-    low_memory: bool = False,
 ) -> Built:
     """Build the model on the CPU in `dtype` (float32), with a checkpoint where there is one.
 
     `purpose` picks the class: the model's own, one with a head that computes a loss, or one that generates.
-    `weights` overrides what the source was resolved with; `image_size` matters to timm models alone; `low_memory`
-    makes the weights in bfloat16 from the start where float32 was asked for. No copy in another type is ever made.
+    `weights` overrides what the source was resolved with; `image_size` matters to timm models alone. Weights are made
+    in `dtype` from the start, shard by shard: no copy in another type is ever made.
     Raises NotEnoughMemory before anything is built whose weights alone do not fit (`runner.fitting` counts the
     rest), ServiceUnavailable where `pretrained` is insisted on and nothing is found, UsageError for a checkpoint
     that cannot be read or does not match its config, UnsupportedWorkload for a purpose the model cannot serve.
     """
     dtype = dtype or torch.float32
-    if low_memory and dtype == torch.float32:
-        dtype = torch.bfloat16
     if weights is not None and weights != source.weights:
         location = None if weights == "random" else source.location
         source = msgspec.structs.replace(source, weights=weights, location=location)
@@ -242,7 +239,7 @@ def _require_memory(source: ModelSource, dtype: Any) -> None:
             f"the weights of {source.id} take {need / 1e9:.1f} GB in {str(dtype).removeprefix('torch.')} "
             f"and {free / 1e9:.1f} GB of memory are free.",
             field="model",
-            remedy="Choose a smaller variant or a narrower precision, or a machine with more memory.",
+            remedy="Choose a smaller variant, --low-memory (weights in bf16), or a machine with more memory.",
         )
 
 
@@ -272,12 +269,9 @@ def _with_sane_scores(module: Any, config: Any) -> Any:
 
 
 def _build_timm(source: ModelSource, dtype: Any, image_size: int | None, purpose: Purpose) -> Built:
-    if source.weights == "pretrained":
-        problem = hub_problem()
-        if problem:
-            choose_weights(source)
-    else:
-        problem = "Random weights were asked for." if source.weights == "random" else hub_problem()
+    problem = "Random weights were asked for." if source.weights == "random" else unreachable(source)
+    if problem and source.weights == "pretrained":
+        choose_weights(source)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         module = _timm_module(source, image_size, purpose, pretrained=problem is None)

@@ -17,13 +17,14 @@ from runner.execution import conversion_of
 from runner.facts import Machine
 from runner.parent import Ended, run_task
 from runner.plan import Plan
+from runner.refusals import refusal
 from runner.tasks import Case, Convert, Failed, Measure, Prepare, Survey, Task, Verify, Wanted
 
 __all__ = ["Campaign", "Prepared", "default_cache", "survey_machine"]
 
 _SURVEY_TIMEOUT_S = 180.0
 _PREPARE_TIMEOUT_S = 900.0
-_CONVERSION_VERSION = 2
+_CONVERSION_VERSION = 3
 """Raised whenever the same model would be converted to something else."""
 
 
@@ -78,8 +79,7 @@ class Campaign:
         self.machine = survey_machine(plan.platforms)
         self._store = ArtifactStore(cache or default_cache())
         self._refuse_impossible(tolerate_absent)
-        wanted_platforms = plan.platforms_named
-        kept = [case for case in plan.cases if wanted_platforms or self.machine.available(case.platform)]
+        kept = [case for case in plan.cases if plan.platforms_named or self._wanted(case)]
         self.prepared, self.cases = self._prepare(kept, trace)
 
     def _refuse_impossible(self, tolerate_absent: bool) -> None:
@@ -95,16 +95,25 @@ class Campaign:
                 field="platform",
                 remedy="Name one that `assay detect` lists as available.",
             )
-        asked = dict.fromkeys(case.precision for case in self.plan.cases)
-        possible = {name: self.machine.platforms[name]["precisions"] for name in present}
-        for precision in asked:
-            if not any(precision in each for each in possible.values()):
-                have = "; ".join(f"{name}: {', '.join(each)}" for name, each in possible.items())
-                raise UnsupportedPrecision(
-                    f"no platform asked for can compute in {precision} here.",
-                    field="precision",
-                    remedy=f"Possible here: {have}.",
+        for precision in dict.fromkeys(case.precision for case in self.plan.cases):
+            refused = {name: self._refusal(name, precision) for name in present}
+            if all(refused.values()):
+                first = next(why for why in refused.values() if why)
+                ways = "; ".join(f"{name}: {why.remedy}" for name, why in refused.items() if why)
+                kind = UnsupportedPrecision if first.error == "UnsupportedPrecision" else UsageError
+                raise kind(
+                    f"no platform asked for can do this here: {first.message}",
+                    field="precision" if kind is UnsupportedPrecision else "low_memory",
+                    remedy=f"What is possible: {ways}",
                 )
+
+    def _wanted(self, case: Case) -> bool:
+        """Return whether a platform that nobody named takes part: it is here, and has the mode that was asked for."""
+        here = self.machine.platforms[case.platform]
+        return self.machine.available(case.platform) and not (self.plan.low_memory and here["converts"])
+
+    def _refusal(self, platform: str, precision: str) -> Failed | None:
+        return refusal(self.machine, platform, precision, low_memory=self.plan.low_memory)
 
     def _prepare(self, cases: list[Case], trace: bool) -> tuple[dict[str, Prepared], tuple[Case, ...]]:
         """Describe and trace the models, and return the cases with every size filled in, each once."""
@@ -116,6 +125,7 @@ class Campaign:
             weights=cases[0].weights,
             trace=trace,
             trust_remote_code=cases[0].trust_remote_code,
+            allow_pickle=cases[0].allow_pickle,
         )
         ended = run_task(task, timeout_s=_PREPARE_TIMEOUT_S)
         if ended.failure:
@@ -141,7 +151,7 @@ class Campaign:
         prepared = self.prepared[case.model]
         if prepared.error:
             return Ended(failure=prepared.error)
-        refused = self._unsupported(case)
+        refused = self._refusal(case.platform, case.precision)
         if refused:
             return Ended(failure=refused)
         folder: str | None = None
@@ -162,28 +172,6 @@ class Campaign:
             memory_limit_bytes=self.plan.memory_limit_bytes,
             on_stage=on_stage,
         )
-
-    def _unsupported(self, case: Case) -> Failed | None:
-        """Say what the survey already knows to be impossible, without starting a child."""
-        known = self.machine.platforms[case.platform]
-        probe = known["probe"]
-        if not probe["available"]:
-            return Failed(
-                stage="resolve",
-                outcome="unsupported",
-                error="PlatformUnavailable",
-                message=f"{case.platform} is not available here: {probe['reason'] or 'its probe said no'}",
-                remedy=probe["remedy"] or "Name a platform that `assay detect` lists as available.",
-            )
-        if case.precision not in known["precisions"]:
-            return Failed(
-                stage="resolve",
-                outcome="unsupported",
-                error="UnsupportedPrecision",
-                message=f"{case.platform} cannot compute in {case.precision} here.",
-                remedy=known["refusals"].get(case.precision) or f"It can in {', '.join(known['precisions'])}.",
-            )
-        return None
 
     def _converted(self, case: Case, on_stage: Callable[[str], None] | None) -> Path | Failed:
         failure: list[Failed] = []

@@ -21,11 +21,12 @@ _QUANTIZED = frozenset({"int8", "int4"})
 
 
 def conversion_of(case: Case) -> dict[str, Any]:
-    """Return what of a case changes its converted form: the workload, the seed, and quantized weights."""
+    """Return what of a case changes its converted form: the workload, the seed, and which weights it gets."""
     return {
         "workload": msgspec.to_builtins(case.workload),
         "seed": case.seed,
         "weights": case.weights,
+        "unreachable": case.unreachable,
         "quantization": case.precision if case.precision in _QUANTIZED else None,
     }
 

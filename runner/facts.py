@@ -123,7 +123,7 @@ def measurement_data(
 ) -> tuple[MeasurementRecorded, SamplesRecorded]:
     """Return the data of a measurement and of its samples (times in ms, to the nanosecond).
 
-    `operators` are those of the model's trace at this workload and give the share of the roofline.
+    `operators` are those of one call at batch 1 (`runner.traced_work`) and give the share of the roofline.
     """
     series = result["series"]
     samples = [round(value, 6) for value in series["samples_ms"]]
@@ -180,9 +180,7 @@ def _roofline_share(
     spec, known = spec_from_event(described), find(hardware.id)
     spec = fill(spec, known) if known else spec
     limits = limits_of(spec, observed.precision or "fp32", observed.platform or "")
-    return roofline_share(
-        operators, limits, batch_size=workload.batch_size or 1, mode=workload.mode, measured_ms=measured_ms
-    )
+    return roofline_share(operators, limits, batch_size=workload.batch_size or 1, measured_ms=measured_ms)
 
 
 def _model(prepared: Mapping[str, Any], built: Mapping[str, Any]) -> Model:

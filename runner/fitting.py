@@ -138,7 +138,8 @@ def _told(needed: Requirement) -> str:
 def _remedy(source: ModelSource, precision: str, workload: Workload, platform: str, free: int) -> str:
     ways = []
     if precision in ("fp32", "tf32") and _fits(source, "bf16", workload, platform, free):
-        ways.append("--precision bf16 (or --low-memory) would fit")
+        named = "--precision bf16" if platform in _CONVERTING else "--low-memory (weights in bf16)"
+        ways.append(f"{named} would fit")
     single = msgspec.structs.replace(workload, batch_size=1)
     if (workload.batch_size or 1) > 1 and _fits(source, precision, single, platform, free):
         ways.append("a batch of 1 would fit")

@@ -178,7 +178,7 @@ class _Watched:
                 outcome="out_of_memory",
                 error="MemoryLimit",
                 message=f"resident memory passed the limit of {self._limit:,} bytes in stage {stage}.",
-                remedy="Raise --memory-limit, or take a smaller workload or precision.",
+                remedy="Raise --memory-limit-mb, or take a smaller workload or precision.",
             )
         return _exit_failure(self.process.returncode, stage, self._tail(), _system_oom_kills() > self._kills)
 

@@ -11,9 +11,10 @@ from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UsageError
 from domain.vocabulary import MODES, PRECISIONS
 from runner.platforms.registry import create, names
-from runner.sources import hub_problem, resolve
+from runner.sources import resolve
 from runner.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
 from runner.tasks import Case
+from runner.weights import unreachable
 
 __all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "make_plan"]
 
@@ -52,7 +53,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Cases in the order in which they run, how long each is measured, and whether platforms were named.
 
-    `memory_limit_bytes` bounds the resident memory of a child, `timeout_s` the wall time of one in s.
+    `memory_limit_bytes` bounds the resident memory of a child, `timeout_s` the wall time of one in s. `low_memory` says
+    that weights are made in 16 bits from the start, and never in fp32.
     """
 
     cases: tuple[Case, ...]
@@ -60,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     platforms_named: bool = True
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
+    low_memory: bool = False
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -80,13 +83,16 @@ def make_plan(
     limit: int | None = None,
     timeout_s: float = 600.0,
     memory_limit_bytes: int | None = None,
+    low_memory: bool = False,
     trust_remote_code: bool = False,
+    allow_pickle: bool = False,
 ) -> Plan:
     """Return the plan, or raise UsageError, UnknownModel, UnknownPlatform or UnsupportedPrecision, naming the field.
 
     Without platforms every one is taken that this version can run; those that are not present here are left out when
-    the plan runs. `limit` keeps the first models of each sweep. A case that two sweeps name runs once. Nothing heavy
-    is imported.
+    the plan runs. `limit` keeps the first models of each sweep. A case that two sweeps name runs once. `low_memory`
+    turns fp32 into bf16. Code and pickled weights that come with a checkpoint are opened only where
+    `trust_remote_code` and `allow_pickle` say so. Nothing heavy is imported.
     """
     method = method or Method()
     _check_method(method)
@@ -95,7 +101,9 @@ def make_plan(
     cases: dict[Case, None] = {}
     for sweep in sweeps:
         _check(sweep)
-        for case in _cases(sweep, weights, limit, trust_remote_code=trust_remote_code):
+        if low_memory:
+            sweep = msgspec.structs.replace(sweep, precisions=tuple(map(_sixteen_bits, sweep.precisions)))
+        for case in _cases(sweep, weights, limit, trust_remote_code, allow_pickle):
             cases[msgspec.structs.replace(case, device=device)] = None
     return Plan(
         cases=tuple(cases),
@@ -103,12 +111,26 @@ def make_plan(
         platforms_named=all(sweep.platforms is not None for sweep in sweeps),
         timeout_s=timeout_s,
         memory_limit_bytes=memory_limit_bytes,
+        low_memory=low_memory,
     )
 
 
-def _cases(sweep: Sweep, weights: str, limit: int | None, *, trust_remote_code: bool) -> Iterator[Case]:
+def _sixteen_bits(precision: str) -> str:
+    """Return the precision that low-memory mode measures in place of one that was asked for."""
+    if precision in ("fp32", "tf32"):
+        return "bf16"
+    if precision in ("bf16", "fp16"):
+        return precision
+    raise UsageError(
+        f"{precision} begins with weights in fp32, which low-memory mode never makes.",
+        field="low_memory",
+        remedy="Ask for fp32, bf16 or fp16 with it, or leave it out.",
+    )
+
+
+def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: bool) -> Iterator[Case]:
     chosen = list(dict.fromkeys(sweep.models))[:limit]
-    sources = [resolve(name, weights, trust_remote_code=trust_remote_code) for name in chosen]
+    sources = [resolve(name, weights, trust_remote_code=code, allow_pickle=pickles) for name in chosen]
     for (name, source), workload, compiled, threads, platform, precision in itertools.product(
         zip(chosen, sources, strict=True),
         list(_workloads(sweep)),
@@ -122,10 +144,12 @@ def _cases(sweep: Sweep, weights: str, limit: int | None, *, trust_remote_code: 
             platform=platform,
             precision=precision,
             workload=workload,
-            weights=_effective_weights(weights, source.location is not None),
+            weights=weights,
             threads=threads,
             compiled=compiled,
-            trust_remote_code=trust_remote_code,
+            unreachable=unreachable(source),
+            trust_remote_code=code,
+            allow_pickle=pickles,
         )
 
 
@@ -144,11 +168,6 @@ def _workloads(sweep: Sweep) -> Iterator[Workload]:
                     gradient_checkpointing=checkpointing or None,
                     **dict(zip(members, sizes, strict=True)),
                 )
-
-
-def _effective_weights(weights: str, here: bool) -> str:
-    """Return `random` where `auto` could find nothing: asked once here, not again by every child."""
-    return "random" if weights == "auto" and not here and hub_problem() else weights
 
 
 def _check(sweep: Sweep) -> None:

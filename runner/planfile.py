@@ -56,7 +56,9 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_limit_bytes: int | None = None
     verify: bool = False
     benchmark: bool = True
+    low_memory: bool = False
     trust_remote_code: bool = False
+    allow_pickle: bool = False
 
     def plan(self) -> Plan:
         """Return the plan; raises as make_plan does."""
@@ -67,7 +69,9 @@ class PlanFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             limit=self.limit,
             timeout_s=self.timeout_s,
             memory_limit_bytes=self.memory_limit_bytes,
+            low_memory=self.low_memory,
             trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
         )
 
 

@@ -141,7 +141,8 @@ def built_for(case: Case, dtype: str, speaker: Announcer) -> tuple[Any, dict[str
     from runner.fitting import check_fits
     from runner.sources import resolve
 
-    source = resolve(case.model, case.weights, trust_remote_code=case.trust_remote_code)
+    allowed = {"trust_remote_code": case.trust_remote_code, "allow_pickle": case.allow_pickle}
+    source = msgspec.structs.replace(resolve(case.model, case.weights, **allowed), unreachable=case.unreachable)
     how: dict[str, Any] = {"image_size": case.workload.image_size, "purpose": purpose_of(case.workload)}
     # Once without weights: the first build of a family imports its code, which is not the time of loading.
     build_meta(source, **how)

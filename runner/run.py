@@ -111,7 +111,10 @@ class Run:
                 kind=self.kind,
                 hardware=[msgspec.convert(item["hardware"], Hardware) for item in machine.hardware],
                 environment=msgspec.structs.replace(machine.reference(), noise=noise),
-                plan={"method": msgspec.to_builtins(self.campaign.plan.method)},
+                plan={
+                    "method": msgspec.to_builtins(self.campaign.plan.method),
+                    **({"low_memory": True} if self.campaign.plan.low_memory else {}),
+                },
                 planned=len(self.campaign.cases),
                 provenance=provenance(),
             ),

@@ -65,7 +65,8 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind` says where it was found. `config` is its config as JSON; `location` the folder that holds its
     checkpoint, or None. `class_name` names the transformers class, None where its config alone decides.
-    `allow_pickle` says that a checkpoint which can run code when it is opened may be opened.
+    `allow_pickle` says that a checkpoint which can run code when it is opened may be opened. `unreachable` is why the
+    hub cannot be asked, where that is known already.
     """
 
     id: str
@@ -80,6 +81,7 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     revision: str | None = None
     trust_remote_code: bool = False
     allow_pickle: bool = False
+    unreachable: str | None = None
     entry: CatalogueModel | None = None
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from domain.canonical import digest
 from domain.configuration import Workload
 from domain.errors import AssayError, InvalidInput, UnsupportedWorkload
 from runner.platforms.registry import create
@@ -75,7 +76,8 @@ def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
 
     found: dict[str, Any] = {"model": None, "config": None, "workloads": [], "traces": [], "error": None}
     try:
-        source = resolve(wanted.model, task.weights, trust_remote_code=task.trust_remote_code)
+        how = {"trust_remote_code": task.trust_remote_code, "allow_pickle": task.allow_pickle}
+        source = resolve(wanted.model, task.weights, **how)
         workloads = [workload_defaults(source, workload) for workload in wanted.workloads]
         found["config"] = source.config
         found["workloads"] = msgspec.to_builtins(workloads)
@@ -96,15 +98,15 @@ def _traces(source: Any, workloads: list[Workload]) -> list[dict[str, Any]]:
     """Return the traces of each workload that differs in more than its batch: the forward pass, and its phases."""
     from runner.tracing import phases_of, trace
 
-    single = {msgspec.structs.replace(workload, batch_size=1): None for workload in workloads}
-    traces = []
+    single = {msgspec.structs.replace(workload, batch_size=1, optimizer=None): None for workload in workloads}
+    traces: dict[str, dict[str, Any]] = {}
     for workload in single:
-        phases = dict.fromkeys(phases_of(source, workload))
-        for phase in (_FORWARD, *(each for each in phases if each != _FORWARD)):
+        for phase in dict.fromkeys((_FORWARD, *phases_of(source, workload))):
             # A model without a phase has the others.
             with suppress(UnsupportedWorkload):
-                traces.append(trace(source, workload, phase=phase))
-    return traces
+                traced = trace(source, workload, phase=phase)
+                traces.setdefault(digest(traced["workload"]), traced)
+    return list(traces.values())
 
 
 def _said(error: Exception, *, fatal: bool) -> dict[str, Any]:

@@ -29,7 +29,10 @@ __all__ = [
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration as it was asked for; `model` is a name or a path, `threads` None means all allowed."""
+    """One configuration as it was asked for; `model` is a name or a path, `threads` None means all allowed.
+
+    `unreachable` is why the hub cannot be asked for its checkpoint, found out once for all children.
+    """
 
     model: str
     platform: str
@@ -41,6 +44,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     compiled: bool = False
     seed: int = 0
     trust_remote_code: bool = False
+    allow_pickle: bool = False
+    unreachable: str | None = None
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True, tag="survey"):
@@ -64,6 +69,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
     weights: str
     trace: bool = True
     trust_remote_code: bool = False
+    allow_pickle: bool = False
 
 
 class Convert(msgspec.Struct, frozen=True, kw_only=True, tag="convert"):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from domain.configuration import Hardware, Model
+from domain.errors import UsageError
 from domain.events import TEST_REPORTED
 from domain.payloads import Failure, Observed, TestReported
 from runner.campaign import Campaign
@@ -42,6 +43,12 @@ def run_verification(
     A platform that is not here is an outcome like any other (`unsupported`, stage resolve). Raises UsageError where
     the plan can never work.
     """
+    if plan.low_memory:
+        raise UsageError(
+            "what is verified is compared with fp32, which low-memory mode never makes.",
+            field="low_memory",
+            remedy="Verify without it, or measure only.",
+        )
     campaign = Campaign(plan, trace=False, cache=cache, tolerate_absent=True)
     run = Run(campaign, on_event, on_progress, kind="verify")
 

@@ -10,7 +10,7 @@ from domain.errors import PartMissing, ServiceUnavailable
 from domain.models import OWN_PREFIX, smaller_siblings
 from runner.sources import SAFE_FILES, ModelSource, hub_problem, weight_files
 
-__all__ = ["MEANING_OF_RANDOM", "Chosen", "choose_weights"]
+__all__ = ["MEANING_OF_RANDOM", "Chosen", "choose_weights", "unreachable"]
 
 MEANING_OF_RANDOM = "Weights are random: speed and memory are right, outputs mean nothing."
 
@@ -20,6 +20,14 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: Path | None
     reason: str
+
+
+def unreachable(source: ModelSource) -> str | None:
+    """Return why the hub cannot be asked for this model's checkpoint; None where it answers, or is of no use."""
+    no_hub = source.kind == "directory" or source.id.startswith(OWN_PREFIX)
+    if source.weights == "random" or source.location is not None or no_hub:
+        return None
+    return source.unreachable or hub_problem()
 
 
 def choose_weights(source: ModelSource) -> Chosen:
@@ -38,7 +46,7 @@ def choose_weights(source: ModelSource) -> Chosen:
     elif source.id.startswith(OWN_PREFIX):
         found = Chosen(folder=None, reason="It is made by Assay and has no published checkpoint.")
     elif source.kind in ("timm", "diffusers"):
-        found = Chosen(folder=None, reason=hub_problem() or "Its checkpoint is not fetched.")
+        found = Chosen(folder=None, reason=unreachable(source) or "Its checkpoint is not fetched.")
     else:
         found = _from_hub(source)
     if source.weights == "pretrained" and found.folder is None:
@@ -51,7 +59,7 @@ def choose_weights(source: ModelSource) -> Chosen:
 
 
 def _from_hub(source: ModelSource) -> Chosen:
-    problem = hub_problem()
+    problem = unreachable(source)
     if problem is None:
         try:
             from huggingface_hub.errors import GatedRepoError, HfHubHTTPError

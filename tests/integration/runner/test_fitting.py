@@ -71,7 +71,7 @@ def test_what_does_not_fit_is_refused_with_both_figures_and_what_would() -> None
         NotEnoughMemory, match=r"takes 1\.\d+ GB .*weights 0\.44.* and 1\.00 GB of memory are free"
     ) as e:
         check_fits(source, "fp32", work, free_bytes=GB)
-    assert "--precision bf16 (or --low-memory) would fit" in e.value.remedy
+    assert "--low-memory (weights in bf16) would fit" in e.value.remedy
     with pytest.raises(NotEnoughMemory) as e:
         check_fits(source, "fp32", work, free_bytes=1_100_000_000)
     assert "a batch of 1 would fit" in e.value.remedy

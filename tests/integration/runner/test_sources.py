@@ -155,12 +155,11 @@ def test_a_pickled_checkpoint_is_opened_only_when_that_is_asked_for(checkpoint) 
     assert torch.equal(allowed.module.model.norm.weight, torch.full((128,), 0.125))
 
 
-def test_the_low_memory_mode_makes_the_weights_in_half_the_bytes(checkpoint) -> None:
-    built = build(resolve(str(checkpoint)), low_memory=True)
-    assert {p.dtype for p in built.module.parameters()} == {torch.bfloat16}
-    assert built.dtype == torch.bfloat16
-    exact = build(resolve(str(checkpoint)), dtype=torch.float16, low_memory=True)
-    assert {p.dtype for p in exact.module.parameters()} == {torch.float16}
+def test_weights_are_made_in_the_type_that_was_asked_for(checkpoint) -> None:
+    for weights in ("pretrained", "random"):
+        built = build(resolve(str(checkpoint), weights), dtype=torch.bfloat16)
+        assert {p.dtype for p in built.module.parameters()} == {torch.bfloat16}
+        assert built.dtype == torch.bfloat16
 
 
 def test_the_choice_of_weights_and_its_reason_are_part_of_the_model(checkpoint) -> None:

@@ -11,9 +11,10 @@ import pytest
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
 from runner.growth import Growth
 from runner.plan import Sweep, make_plan
+from runner.sources import hub_problem
 from runner.stopping import Method
 
-WHOLE = ("weights", "method", "limit", "timeout_s")
+WHOLE = ("weights", "method", "limit", "timeout_s", "low_memory")
 
 
 def plan(*models: str, **options: Any) -> Any:
@@ -58,6 +59,7 @@ def test_without_platforms_every_known_one_is_asked() -> None:
         ({"modes": ("training",), "output_tokens": (4,)}, UsageError, "output_tokens"),
         ({"audio_seconds": (0.0,)}, UsageError, "audio_seconds"),
         ({"weights": "some"}, UsageError, "weights"),
+        ({"low_memory": True, "precisions": ("fp32", "int8")}, UsageError, "low_memory"),
         ({"method": Method(iterations=0)}, UsageError, "iterations"),
         ({"method": Method(percentile="p50.5")}, UsageError, "percentile"),
         ({"method": Method(budget_s=0.0)}, UsageError, "budget"),
@@ -101,6 +103,30 @@ def test_sizes_multiply_and_training_has_its_own() -> None:
         ("inference", None, None), ("training", "adamw", None), ("training", "adamw", True),
         ("training", "sgd", None), ("training", "sgd", True),
     ]  # fmt: skip
+
+
+def test_low_memory_measures_in_sixteen_bits_what_would_begin_in_fp32() -> None:
+    made = plan(precisions=("fp32", "bf16", "fp16"), low_memory=True)
+    assert [case.precision for case in made.cases] == ["bf16", "fp16"]
+    assert made.low_memory
+
+
+def test_automatic_weights_stay_automatic_and_carry_why_the_hub_cannot_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub_problem.cache_clear()
+    try:
+        published, own, none = (
+            plan(model, weights=weights).cases[0]
+            for model, weights in (("gpt2", "auto"), ("assay/llama-small", "auto"), ("gpt2", "random"))
+        )
+    finally:
+        hub_problem.cache_clear()
+    assert published.weights == "auto" and "HF_HUB_OFFLINE" in str(published.unreachable)
+    assert (own.weights, own.unreachable) == ("auto", None)
+    assert (none.weights, none.unreachable) == ("random", None)
 
 
 def test_a_case_that_two_sweeps_name_runs_once() -> None:

@@ -45,6 +45,14 @@ def test_a_file_becomes_the_plan_that_the_flags_would_make(tmp_path: Path) -> No
     assert {case.workload.optimizer for case in training} == {"adamw"}
 
 
+def test_the_modes_of_loading_reach_every_case(tmp_path: Path) -> None:
+    text = GOOD.replace("verify: true", "low_memory: true\nallow_pickle: true\ntrust_remote_code: true")
+    plan = read_plan(written(tmp_path, text)).plan()
+    assert plan.low_memory
+    assert {case.precision for case in plan.cases} == {"bf16"}
+    assert all(case.allow_pickle and case.trust_remote_code for case in plan.cases)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "hint"),
     [
