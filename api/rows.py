@@ -11,7 +11,7 @@ from litestar.params import PathParameter
 
 from api.catalogued import hardware_rows, model_rows
 from api.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
-from domain.errors import NotFound, UnknownModel
+from domain.errors import NotFound, UnknownModel, UsageError
 from domain.models import nearest
 from ingest.projection import Tables
 
@@ -115,14 +115,27 @@ async def compatibility(
     platform: Text = None,
     precision: Text = None,
     hardware: Text = None,
+    category: Text = None,
     by_hardware: Flag = False,
+    by_precision: Flag = True,
 ) -> Response[bytes]:
-    """Return one row a model, platform and precision (and hardware): it ran, it ran right, or at which stage it failed."""
+    """Return one row a model, platform and precision (and hardware): built, ran, verified, measured, and why not.
+
+    Without `by_precision` one row a model and platform, over all precisions and hardware: the best that was seen.
+    """
     apart = by_hardware or hardware is not None
-    filters = {"model": model, "platform": platform, "precision": precision}
+    if not by_precision and (apart or precision is not None):
+        raise UsageError(
+            "a row over all precisions and hardware is asked for, and one of them is named.",
+            field="by_precision",
+            remedy="Leave out by_precision, or precision, hardware and by_hardware.",
+        )
+    filters = {"model": model, "platform": platform, "category": category}
+    if by_precision:
+        filters["precision"] = precision
     if apart:
         filters["hardware"] = hardware
-    view = "compatibility_by_hardware" if apart else "compatibility"
+    view = "compatibility_by_hardware" if apart else "compatibility" if by_precision else "matrix"
 
     def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
         return _named(tables.view(view, filters, offset=offset, limit=count).to_pylist())

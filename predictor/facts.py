@@ -222,7 +222,7 @@ def _failures(tables: Tables, model: str) -> dict[tuple[str, str, str], tuple[st
             str(row["evidence"]),
         )
         for row in rows
-        if not row["ran"] and row["outcome"] not in ("passed", "skipped")
+        if not row["measurements"] and not row["verified"] and row["outcome"] not in ("passed", "skipped")
     }
 
 

@@ -33,7 +33,7 @@ VERBS: dict[str, str] = {
     "train": "training",
     "evaluate": "training",
     "compare": "comparing",
-    "matrix": "comparing",
+    "matrix": "matrix",
     "trends": "comparing",
     "query": "comparing",
     "hardware": "catalogues",

@@ -1,4 +1,4 @@
-"""`assay compare`, `assay matrix`, `assay trends`, `assay query`: what is known, side by side."""
+"""`assay compare`, `assay trends`, `assay query`: what is known, side by side."""
 
 from __future__ import annotations
 
@@ -13,22 +13,7 @@ from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.tables import comparison_table
 
-__all__ = ["compare", "matrix", "query", "trends"]
-
-MATRIX = (
-    "model_id",
-    "platform",
-    "precision",
-    "ran",
-    "verified",
-    "measurements",
-    "tests",
-    "failures",
-    "outcome",
-    "stage",
-    "message",
-)
-"""Columns of the matrix that a terminal shows; `--json` has them all."""
+__all__ = ["compare", "query", "trends"]
 
 
 @click.command(
@@ -99,25 +84,6 @@ def _latency(row: dict[str, Any]) -> str:
         row.get("latency_ms_high"),
         mean=bool(row.get("latency_is_mean")),
     )
-
-
-@click.command(epilog="Example: assay matrix --model bert-base-uncased")
-@click.option("--model", help="One model only.")
-@served
-@as_json
-def matrix(model: str | None, server: str | None, token: str | None, as_json: bool) -> int:
-    """Show what ran, ran right, or failed at which stage: model × platform × precision, from tests and benchmarks."""
-    from assay.cli.connection import connected
-
-    with connected(server, token) as client:
-        rows = client.compatibility(model=model)
-    if as_json:
-        print_json(rows)
-    elif not rows:
-        say("no test and no benchmark is known; `assay verify MODEL` makes one")
-    else:
-        answers().print(comparison_table(rows, MATRIX))
-    return 0 if rows else 1
 
 
 @click.command(epilog="Example: assay trends bert-base-uncased --metric latency_p50_ms")

@@ -40,7 +40,7 @@ ORDER = {
     ), "position"),
     "models": "model_id", "hardware": "hardware_id",
     "compatibility": "model_id, platform, precision",
-    "compatibility_by_hardware": "model_id, hardware_id, platform, precision",
+    "compatibility_by_hardware": "model_id, hardware_id, platform, precision", "matrix": "model_id, platform",
 }  # fmt: skip
 
 _MEASUREMENT = select_list("measurements")

@@ -130,8 +130,12 @@ class Tables:
         return self._filtered("prices", as_of, filters)
 
     def compatibility(self, *, by_hardware: bool = False, as_of: int | None = None, **filters: Any) -> pa.Table:
-        """Return one row a model, platform and precision (and hardware): whether it ran, ran right, or why not."""
+        """Return one row a model, platform and precision (and hardware): built, ran, verified, measured, or why not."""
         return self._filtered("compatibility_by_hardware" if by_hardware else "compatibility", as_of, filters)
+
+    def matrix(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return one row a model and platform, over all precisions and hardware: the best that was seen, or why not."""
+        return self._filtered("matrix", as_of, filters)
 
     def aliases(self, *, as_of: int | None = None) -> pa.Table:
         """Return the declared aliases by position."""

@@ -149,12 +149,23 @@ GROUP BY hardware_id;
 SELECT * FROM environment;
 
 -- name: compatibility_by_hardware
+-- `reached`: at which stage it ended, counted from 1 (resolve) to 7 (verify); 8 where it passed. A case that was skipped says
+-- nothing of what works.
 SELECT
     model_id, hardware_id, platform, precision,
     arg_max(category, position) FILTER (WHERE category IS NOT NULL) AS category,
     arg_max(family, position) FILTER (WHERE family IS NOT NULL) AS family,
-    bool_or(outcome = 'passed') AS ran,
-    bool_or(outcome = 'passed' AND kind = 'test') AS verified,
+    bool_or(reached >= 5) AS built,
+    bool_or(reached >= 7) AS ran,
+    bool_or(reached = 8) FILTER (WHERE kind = 'test') AS verified,
+    bool_or(usable) AS measured,
+    CASE
+        WHEN NOT ran THEN arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL)
+        WHEN NOT verified THEN arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL AND kind = 'test')
+        WHEN NOT measured THEN coalesce(
+            arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL AND kind = 'failure'),
+            'every measurement is invalid')
+    END AS why_not,
     coalesce(sum(measurements), 0)::BIGINT AS measurements,
     count(*) FILTER (WHERE kind = 'test') AS tests,
     count(*) FILTER (WHERE kind = 'failure') AS failures,
@@ -168,11 +179,16 @@ SELECT
 FROM (
     SELECT 'measurement' AS kind, genuine_position AS position, genuine_event::VARCHAR AS event_id, model_id, hardware_id,
         platform, precision, category, family, 'passed' AS outcome, 'run' AS stage, NULL AS error, NULL AS message,
-        NULL AS remedy, genuine AS measurements
+        NULL AS remedy, genuine AS measurements, 8 AS reached, best IS NOT NULL AS usable, NULL AS why
     FROM standing JOIN subject ON standing.subject = subject.id WHERE genuine > 0
     UNION ALL
     SELECT kind, position, event_id, model_id, hardware_id, platform, precision, category, family,
-        outcome, stage, error, message, remedy, 0
+        outcome, stage, error, message, remedy, 0,
+        CASE outcome WHEN 'passed' THEN 8 WHEN 'skipped' THEN NULL ELSE list_position(
+            ['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage) END,
+        CASE WHEN kind = 'failure' AND outcome <> 'skipped' THEN false END,
+        CASE WHEN outcome NOT IN ('passed', 'skipped') THEN
+            concat(outcome, ' at ', stage, ': ', split_part(coalesce(nullif(message, ''), error), chr(10), 1)) END
     FROM outcomes WHERE origin <> 'simulated'
 )
 GROUP BY model_id, hardware_id, platform, precision;
@@ -182,7 +198,9 @@ SELECT
     model_id, platform, precision,
     arg_max(category, position) FILTER (WHERE category IS NOT NULL) AS category,
     arg_max(family, position) FILTER (WHERE family IS NOT NULL) AS family,
-    bool_or(ran) AS ran, bool_or(verified) AS verified,
+    bool_or(built) AS built, bool_or(ran) AS ran, bool_or(verified) AS verified, bool_or(measured) AS measured,
+    CASE WHEN false IN (bool_or(ran), bool_or(verified), bool_or(measured)) THEN
+        arg_max(why_not, {'b': [built, ran, verified], 'p': position}) FILTER (WHERE why_not IS NOT NULL) END AS why_not,
     sum(measurements)::BIGINT AS measurements, sum(tests)::BIGINT AS tests, sum(failures)::BIGINT AS failures,
     arg_max(outcome, position) AS outcome, arg_max(stage, position) AS stage,
     arg_max(error, position) FILTER (WHERE error IS NOT NULL) AS error,
@@ -192,6 +210,22 @@ SELECT
     arg_max(evidence, position) AS evidence, max(position) AS position
 FROM compatibility_by_hardware
 GROUP BY model_id, platform, precision;
+
+-- name: matrix
+SELECT
+    model_id, platform,
+    arg_max(category, position) FILTER (WHERE category IS NOT NULL) AS category,
+    arg_max(family, position) FILTER (WHERE family IS NOT NULL) AS family,
+    bool_or(built) AS built, bool_or(ran) AS ran, bool_or(verified) AS verified, bool_or(measured) AS measured,
+    CASE WHEN false IN (bool_or(ran), bool_or(verified), bool_or(measured)) THEN
+        arg_max(concat_ws(': ', precision, why_not), {'b': [built, ran, verified], 'p': position})
+            FILTER (WHERE why_not IS NOT NULL) END AS why_not,
+    list_sort(coalesce(list(precision) FILTER (WHERE ran), [])) AS precisions,
+    sum(measurements)::BIGINT AS measurements, sum(tests)::BIGINT AS tests, sum(failures)::BIGINT AS failures,
+    list_sort(list_distinct(flatten(list(hardware)))) AS hardware,
+    arg_max(evidence, position) AS evidence, max(position) AS position
+FROM compatibility
+GROUP BY model_id, platform;
 
 -- name: prices
 SELECT * FROM price

@@ -213,6 +213,16 @@ def test_the_matrix_says_where_it_failed(client, build):
     )  # fmt: skip
 
 
+def test_the_matrix_over_all_precisions_is_one_row_a_platform(service, client, build):
+    model = named()
+    position = posted(client, build.test(model=model), build.failure(model=model, precision="int8"))
+    (row,) = client.compatibility(model=model, by_precision=False, category="embedding", min_position=position)
+    assert (row["verified"], row["precisions"], row["tests"], row["failures"]) == (True, ["fp32"], 1, 1)
+    assert client.compatibility(model=model, by_precision=False, category="audio") == []
+    refused = httpx.get(f"{service.url}/v1/compatibility", params={"by_precision": False, "precision": "int8"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "by_precision")
+
+
 def test_unknown_names_get_the_nearest(service):
     response = httpx.get(f"{service.url}/v1/comparisons/hardware", params={"model": "bert-base-uncasd"})
     assert response.status_code == 422

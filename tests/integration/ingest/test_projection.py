@@ -143,10 +143,47 @@ def test_compatibility_says_what_ran_what_was_verified_and_why_not(projection, a
     with projection.tables() as tables:
         rows = {(row["platform"], row["precision"]): row for row in tables.compatibility().to_pylist()}
     assert rows["cpu", "fp32"]["ran"] and rows["cpu", "fp32"]["verified"]
-    assert rows["cpu", "int8"]["ran"] is False
+    assert rows["cpu", "int8"]["ran"] and rows["cpu", "int8"]["verified"] is False
     assert rows["cpu", "int8"]["message"] == "cosine 0.2"
     assert rows["openvino", "fp32"]["outcome"] == "unsupported"
     assert (rows["openvino", "fp32"]["stage"], rows["openvino", "fp32"]["remedy"]) == ("compile", "Use fp32.")
+
+
+FACTS = ("built", "ran", "verified", "measured", "why_not")
+
+
+def test_the_matrix_has_the_best_of_all_precisions_and_hardware_and_the_reason_that_got_furthest(
+    projection, append, build
+):
+    invalid = build.measurement(model="invalid")
+    invalid["data"]["validity"]["verdict"] = "invalid"
+    append(
+        [
+            build.measurement(model="whole"), build.test(model="whole"),
+            build.failure("out_of_memory", "run", model="whole", batch_size=64),
+            build.failure(model="whole", precision="int8", hardware="acme-two"),
+            build.test("failed", model="wrong", precision="bf16"), build.measurement(model="wrong", precision="bf16"),
+            build.failure(model="wrong"),
+            build.failure("timeout", "run", model="slow"), build.failure("error", "load", model="slow"),
+            build.failure("skipped", "resolve", model="skipped"),
+            build.measurement(model="unchecked"), build.failure("out_of_memory", "run", model="unchecked"),
+            invalid,
+            build.measurement(model="simulated", provenance={"origin": "simulated"}),
+        ]
+    )  # fmt: skip
+    projection.catch_up()
+    with projection.tables() as tables:
+        rows = {row["model_id"]: row for row in tables.matrix().to_pylist()}
+    found = {name: tuple(row[fact] for fact in FACTS) for name, row in rows.items()}
+    assert found == {
+        "whole": (True, True, True, True, None),
+        "wrong": (True, True, False, True, "bf16: failed at verify: cosine 0.2"),
+        "slow": (True, False, None, False, "fp32: timeout at run: no such operator"),
+        "skipped": (None, None, None, None, None),
+        "unchecked": (True, True, None, True, None),
+        "invalid": (True, True, None, False, "fp32: every measurement is invalid"),
+    }
+    assert (rows["whole"]["precisions"], rows["whole"]["hardware"]) == (["fp32"], ["acme-one", "acme-two"])
 
 
 def test_an_alias_holds_backwards_and_not_before_it_was_declared(projection, append, build):

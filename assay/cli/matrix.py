@@ -1,0 +1,164 @@
+"""`assay matrix`: what builds, runs, is verified and measured where, and why not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rich_click as click
+from rich.table import Table
+
+from assay import numbers
+from assay.cli.options import WORDS, as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from domain.vocabulary import CATEGORIES, PLATFORMS
+
+__all__ = ["markdown", "matrix", "matrix_table"]
+
+Row = Mapping[str, Any]
+FACTS = {"built": "builds", "ran": "runs", "verified": "verified", "measured": "measured"}
+"""The facts of a row, and the heads of their columns."""
+_COUNTED = {"built": "build", "ran": "run", "verified": "were verified", "measured": "were measured"}
+NOT_TRIED = "not tried"
+_SHOWN = 160
+"""Characters of a reason that a terminal shows."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay matrix --model bert-base-uncased --by-precision
+  assay matrix --models-set key --platform cpu,openvino
+  assay matrix --models-set all --markdown"""
+)
+@click.option("--model", help="One model only.")
+@click.option("--models-set", type=click.Choice(["small", "key", "all"]), help="A set of the catalogue, tried or not.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="Models of one category only.")
+@click.option("--platform", "platforms", type=WORDS, help="These platforms only.")
+@click.option("--by-precision", is_flag=True, help="One row a precision; else the best of all precisions.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="A Markdown table on stdout, with whole ids and reasons.")
+@served
+@as_json
+def matrix(
+    model: str | None,
+    models_set: str | None,
+    category: str | None,
+    platforms: list[str] | None,
+    by_precision: bool,
+    as_markdown: bool,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+) -> int:
+    """Show model × platform: does it build, run, give right outputs, was it measured, and why not.
+
+    Made from the events of tests and measurements on all hardware; simulated ones do not count. A dash: not tried.
+    """
+    from assay.cli.connection import connected
+
+    if model and models_set:
+        raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
+    if as_markdown and as_json:
+        raise click.UsageError("--markdown and --json are two forms of the answer: choose one.")
+    with connected(server, token) as client:
+        found = client.compatibility(model=model, category=category, by_precision=by_precision)
+    rows: list[Row] = [row for row in found if platforms is None or row["platform"] in platforms]
+    if models_set:
+        rows = _of_set(rows, models_set, category, platforms, by_precision=by_precision)
+    rows.sort(key=_place)
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        say("no test and no benchmark is known; `assay verify MODEL` makes one")
+    elif as_markdown:
+        click.echo(markdown(rows))
+    else:
+        answers().print(matrix_table(rows))
+    return 0 if any(row["why_not"] != NOT_TRIED for row in rows) else 1
+
+
+def _of_set(
+    rows: list[Row], name: str, category: str | None, platforms: list[str] | None, *, by_precision: bool
+) -> list[Row]:
+    """Return the rows of a set's models, and one for each of its models and the platforms shown where there is none."""
+    from domain.models import models_set
+
+    models = [one for one in models_set(name) if category in (None, one.category)]
+    ids = {one.id for one in models}
+    kept = [row for row in rows if row["model_id"] in ids]
+    there = {(row["model_id"], row["platform"]) for row in kept}
+    shown: list[str | None] = list(platforms or dict.fromkeys(row["platform"] for row in kept)) or [None]
+    empty: dict[str, Any] = {**dict.fromkeys(FACTS), "why_not": NOT_TRIED}
+    empty["precision" if by_precision else "precisions"] = None if by_precision else []
+    return kept + [
+        {"model_id": one.id, "category": one.category, "family": one.family, "platform": platform, **empty}
+        for one in models
+        for platform in shown
+        if (one.id, platform) not in there
+    ]
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Order by category, model and platform as the vocabulary lists them; what it does not list comes last."""
+    category, platform = row.get("category"), row["platform"]
+    return (
+        CATEGORIES.index(category) if category in CATEGORIES else len(CATEGORIES),
+        row["model_id"],
+        PLATFORMS.index(platform) if platform in PLATFORMS else len(PLATFORMS),
+        str(platform),
+        str(row.get("precision")),
+    )
+
+
+def matrix_table(rows: Sequence[Row]) -> Table:
+    """Return the rows for a terminal: models without owner where that is clear, reasons cut to a few lines."""
+    owners = Counter(name.rpartition("/")[2] for name in {row["model_id"] for row in rows})
+    columns: list[str | tuple[str, str]] = ["model", ("platform", "fixed")]
+    columns += [("precision", "fixed")] if "precision" in rows[0] else []
+    columns += [*((head, "fixed") for head in FACTS.values()), "why not"]
+
+    def model(row: Row) -> str:
+        short = str(row["model_id"]).rpartition("/")[2]
+        return short if owners[short] == 1 else str(row["model_id"])
+
+    def reason(row: Row) -> str:
+        return textwrap.shorten(row["why_not"] or "", _SHOWN, placeholder=" …")
+
+    return grid(_counted(rows), columns, [[model(row), *_facts(row), reason(row)] for row in rows])
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table with whole ids and reasons, and the counts in a line above it."""
+    beside = "precision" if "precision" in rows[0] else "precisions"
+    lines = [_counted(rows) + ".", ""]
+    heads = ["model", "platform", *(["precision"] if beside == "precision" else []), *FACTS.values()]
+    heads += ["precisions that ran"] if beside == "precisions" else []
+    lines += [_line([*heads, "why not"]), _line(["---"] * (len(heads) + 1))]
+    for row in rows:
+        cells = [f"`{row['model_id']}`", *_facts(row)]
+        cells += [", ".join(row["precisions"]) or numbers.MISSING] if beside == "precisions" else []
+        lines.append(_line([*cells, row["why_not"] or ""]))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _facts(row: Row) -> list[str]:
+    precision = [str(row["precision"] or numbers.MISSING)] if "precision" in row else []
+    return [
+        str(row["platform"] or numbers.MISSING),
+        *precision,
+        *(numbers.MISSING if row[fact] is None else "yes" if row[fact] else "no" for fact in FACTS),
+    ]
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    models = len({row["model_id"] for row in rows})
+    platforms = list(dict.fromkeys(str(row["platform"]) for row in rows if row["platform"]))
+    where = f" on {', '.join(platforms)}" if platforms else ""
+    said = ", ".join(f"{sum(bool(row[fact]) for row in rows)} {word}" for fact, word in _COUNTED.items())
+    return f"{models} model{'s' * (models != 1)}{where}: of {len(rows)} rows {said}"

@@ -1,0 +1,88 @@
+"""`assay matrix` against a real service: the five facts of each model and platform, as a table, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from click.testing import CliRunner
+
+from assay.cli import cli
+from domain.models import models_set
+
+
+@pytest.fixture
+def shown(service):
+    """Runs `assay matrix` against the service; returns the exit code and what went to stdout."""
+
+    def run(*arguments):
+        result = CliRunner().invoke(cli, ["matrix", "--server", service.url, *arguments], standalone_mode=False)
+        return result.return_value, result.stdout
+
+    return run
+
+
+@pytest.fixture
+def model(client, build):
+    """A model that is right on the processor in fp32, wrong in int8, and is not converted for OpenVINO."""
+    name = f"acme/model-{uuid.uuid4().hex[:8]}"
+    answer = client.post_events(
+        [
+            build.measurement(model=name), build.test(model=name), build.test("failed", model=name, precision="int8"),
+            build.failure(model=name, platform="openvino"),
+        ]
+    )  # fmt: skip
+    client.compatibility(model=name, min_position=answer["last_position"])
+    return name
+
+
+def test_a_line_a_platform_tells_the_best_of_all_precisions_and_why_not(shown, model):
+    code, text = shown("--model", model)
+    lines = [line.split() for line in text.splitlines()]
+    assert code == 0
+    assert max(map(len, text.splitlines())) <= 100
+    assert lines[1] == ["model", "platform", "builds", "runs", "verified", "measured", "why", "not"]
+    short = model.removeprefix("acme/")
+    assert lines[2] == [short, "cpu", "yes", "yes", "yes", "yes"]
+    assert lines[3][:7] == [short, "openvino", "no", "no", "—", "no", "fp32:"]
+    assert "no such operator" in " ".join(text.split())
+
+
+def test_by_precision_the_wrong_one_has_its_line(shown, model):
+    _, text = shown("--model", model, "--by-precision", "--platform", "cpu")
+    rows = {line.split()[2]: line.split()[3:] for line in text.splitlines()[2:]}
+    assert rows["fp32"] == ["yes", "yes", "yes", "yes"]
+    assert rows["int8"] == ["yes", "yes", "no", "—", "failed", "at", "verify:", "cosine", "0.2"]
+
+
+def test_markdown_is_a_table_with_whole_ids(shown, model):
+    _, text = shown("--model", model, "--markdown")
+    counted, empty, head, rule, *rows = text.splitlines()
+    assert counted == "1 model on cpu, openvino: of 2 rows 1 build, 1 run, 1 were verified, 1 were measured."
+    assert (empty, head.count("|"), set(rule)) == ("", rule.count("|"), set("|- "))
+    assert rows[0] == f"| `{model}` | cpu | yes | yes | yes | yes | fp32, int8 |  |"
+    assert rows[1] == (
+        f"| `{model}` | openvino | no | no | — | no | — | fp32: unsupported at compile: no such operator |"
+    )
+
+
+def test_a_set_lists_what_was_never_tried(shown, client, build):
+    first, *others = (one.id for one in models_set("key"))
+    answer = client.post_events([build.measurement(model=first)])
+    client.compatibility(model=first, min_position=answer["last_position"])
+    code, text = shown("--models-set", "key", "--platform", "cpu,qnn", "--json")
+    rows = {(row["model_id"], row["platform"]): row for row in json.loads(text)}
+    assert code == 0
+    assert set(rows) == {(name, platform) for name in (first, *others) for platform in ("cpu", "qnn")}
+    assert (rows[first, "cpu"]["measured"], rows[first, "cpu"]["verified"]) == (True, None)
+    assert (rows[first, "qnn"]["measured"], rows[first, "qnn"]["why_not"]) == (None, "not tried")
+
+
+def test_a_category_leaves_the_others_out(shown, model):
+    assert model in shown("--category", "embedding", "--json")[1]
+    assert model not in shown("--category", "audio", "--json")[1]
+
+
+def test_nothing_known_is_a_no(shown):
+    assert shown("--model", "acme/nobody")[0] == 1
