@@ -24,8 +24,10 @@ from runner.eventfile import read_lines
 from runner.post import Refusal
 from runner.scrub import private_parts
 
-__all__ = ["Contents", "contents_of", "new_file", "problems_in", "published_name"]
+__all__ = ["Contents", "contents_of", "new_file", "problems_in", "published_files", "published_name"]
 
+PLAN = "plan.yaml"
+"""What stands beside published files, and tells their folder from another of the same name."""
 _ROWS = frozenset({MEASUREMENT_RECORDED, MEASUREMENT_FAILED, TEST_REPORTED})
 
 
@@ -43,6 +45,11 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 def published_name(hardware: Sequence[str], day: date) -> str:
     """Return the name of a file of the measurements of a machine with this hardware (slugs), begun on a day."""
     return f"{'+'.join(dict.fromkeys(hardware))}-{day:%Y-%m}.ndjson.gz"
+
+
+def published_files(folder: Path) -> list[Path]:
+    """Return the files of a folder by name; none where it is not the folder of published measurements, or is not there."""
+    return sorted(folder.glob("*.ndjson*")) if (folder / PLAN).is_file() else []
 
 
 def new_file(folder: Path, day: date, *, resume: bool = False) -> Path:

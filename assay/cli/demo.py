@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -14,7 +15,7 @@ from assay import numbers
 from assay.cli.asking import ask, tell_answer
 from assay.cli.measuring import progress
 from assay.cli.output import answers, grid, notes
-from assay.cli.sending import empty_spool
+from assay.cli.sending import described, empty_spool
 from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
 from assay.cli.training import tell_training
 from domain.errors import ServiceUnavailable
@@ -32,6 +33,8 @@ VERIFIED = "prajjwal1/bert-tiny"
 MEASURED = MODELS[0]
 NEVER_MEASURED = "FacebookAI/roberta-base"
 TOP = 8
+PUBLISHED = Path(__file__).resolve().parents[2] / "data"
+"""The folder of published measurements in a checkout; an installed package has none."""
 
 
 @click.command(epilog="Example: assay demo --budget 2")
@@ -63,13 +66,15 @@ def demo(budget_s: float, port: int | None, dashboard_port: int | None) -> int:
         url, page, _ = stack.enter_context(up(home, api_port, page_port))
         client = stack.enter_context(Client(url))
         notes().print(f"  API {url} · dashboard {page} · data {home.path}")
-        _step(2, "Looking at this machine, and measuring three models on it")
+        _step(2, "Loading what was measured on other machines")
+        _load(client)
+        _step(3, "Looking at this machine, and measuring three models on it")
         events = _measure(budget_s)
-        _step(3, "Verifying one model on each platform against fp32 on the CPU")
+        _step(4, "Verifying one model on each platform against fp32 on the CPU")
         events += _verify()
-        _step(4, "Posting every result as an event, and projecting the log")
+        _step(5, "Posting every result as an event, and projecting the log")
         _post(client, events)
-        _step(5, "Training the predictor on what is there")
+        _step(6, "Training the predictor on what is there")
         trained = client.train()
         client.wait_for(trained["position"])
         tell_training(trained)
@@ -86,7 +91,22 @@ def demo(budget_s: float, port: int | None, dashboard_port: int | None) -> int:
 
 
 def _step(number: int, title: str) -> None:
-    notes().print(f"[bold]{number}/5 {title}[/bold]")
+    notes().print(f"[bold]{number}/6 {title}[/bold]")
+
+
+def _load(client: Client) -> None:
+    """Post the published measurements: a second time nothing is new."""
+    from runner.post import post_files
+    from runner.publication import contents_of, published_files
+
+    files = published_files(PUBLISHED)
+    if not files:
+        notes().print("  none here: they come with a checkout of the code, in its folder data")
+        return
+    report = post_files(files, lambda lines: client.post_events(lines, batch=len(lines)))
+    known = f"{numbers.count(report.accepted)} new, {numbers.count(report.duplicate)} already there"
+    refused = f", {len(report.refused)} refused: {report.refused[0].detail}" if report.refused else ""
+    notes().print(f"  {described(contents_of(files))}; {known}{refused}", markup=False)
 
 
 def _port(asked: int | None, usual: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,8 @@ def _chosen(verb: Any) -> Any:
             ),
             click.option(
                 "--out",
-                type=click.Path(dir_okay=False, path_type=Path),
-                help="Write the events to a file, send nothing.",
+                type=click.Path(path_type=Path),
+                help="Write the events to a file (.gz: compressed), send nothing; in a folder it is named for you.",
             ),
             click.option("--memory-limit-mb", type=click.IntRange(min=1), metavar="MB", help="Of one measurement."),
             click.option("--resume", is_flag=True, help="With --out: leave out what the file already holds."),
@@ -83,7 +84,8 @@ Examples:
   assay bench gpt2 --input-tokens 128 --output-tokens 32
   assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
   assay bench --models-set small --out here.ndjson
-  assay bench --plan nightly.yaml --verify-only"""
+  assay bench --plan nightly.yaml --verify-only
+  assay bench --plan nightly.yaml --dry-run"""
 )
 @_chosen
 @click.option(
@@ -105,6 +107,9 @@ Examples:
 )
 @click.option("--verify-only", is_flag=True, help="Verify each configuration and measure none.")
 @click.option("--benchmark-only", is_flag=True, help="Measure only, also where the plan says to verify first.")
+@click.option(
+    "--dry-run", is_flag=True, help="Measure nothing; list the cases, how long they take and what cannot run."
+)
 @served
 @as_json
 def bench(
@@ -112,6 +117,7 @@ def bench(
     resume: bool,
     verify_only: bool,
     benchmark_only: bool,
+    dry_run: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -125,6 +131,10 @@ def bench(
     if verify_only and benchmark_only:
         raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
     plan, first_verify, then_measure = _plan(**how)
+    if dry_run:
+        from assay.cli.rehearsing import tell_plan
+
+        return tell_plan(plan, as_json=as_json)
     steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
     if benchmark_only:
         steps = [(False, True)]
@@ -160,6 +170,7 @@ def _perform(
     from runner.bench import run_plan
     from runner.verify import run_verification
 
+    out = _file(out, resume)
     kept: list[dict[str, Any]] = []
     reports = []
     done = {verifies: _already_there(out, resume, verifies=verifies) for verifies in steps}
@@ -221,6 +232,15 @@ def _models(named: tuple[str, ...], models_set: str | None, category: str | None
     if not chosen:
         raise UsageError("no model is named.", field="MODEL", remedy="Name models, or give --models-set or --category.")
     return chosen
+
+
+def _file(out: Path | None, resume: bool) -> Path | None:
+    """Return the file to write: in a folder, the one that is named by this machine's hardware and the month."""
+    if out is None or not out.is_dir():
+        return out
+    from runner.publication import new_file
+
+    return new_file(out, datetime.now(UTC).date(), resume=resume)
 
 
 def _already_there(out: Path | None, resume: bool, *, verifies: bool) -> set[str]:

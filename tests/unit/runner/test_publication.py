@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from domain.errors import UsageError
 from domain.events import MEASUREMENT_RECORDED, RUN_STARTED
-from runner.publication import contents_of, new_file, problems_in, published_name
+from domain.models import find
+from domain.vocabulary import CATEGORIES
+from runner.planfile import read_plan
+from runner.publication import contents_of, problems_in, published_files, published_name
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden"
@@ -95,16 +97,24 @@ def test_a_file_is_named_by_hardware_and_month():
     assert published_name(["a", "b", "b"], date(2026, 11, 1)) == "a+b-2026-11.ndjson.gz"
 
 
-def test_the_file_of_this_machine_is_never_overwritten_unasked(tmp_path):
-    path = new_file(tmp_path, date(2026, 11, 1))
-    assert path.name.endswith("-2026-11.ndjson.gz")
-    path.touch()
-    with pytest.raises(UsageError, match="there already"):
-        new_file(tmp_path, date(2026, 11, 30))
-    assert new_file(tmp_path, date(2026, 11, 30), resume=True) == path
+def test_only_the_folder_with_the_plan_is_that_of_published_files(tmp_path, events):
+    paths = [written(tmp_path, events, name) for name in ("b.ndjson.gz", "a.ndjson")]
+    assert published_files(tmp_path) == published_files(tmp_path / "absent") == []
+    (tmp_path / "plan.yaml").touch()
+    assert published_files(tmp_path) == sorted(paths)
 
 
 def test_every_file_that_comes_with_the_code_can_be_published():
-    files = sorted((ROOT / "data").glob("*.ndjson*"))
+    files = published_files(ROOT / "data")
     assert problems_in(files) == []
     assert all(contents_of([file]).measurements for file in files)
+
+
+def test_the_plan_covers_every_category_on_both_platforms_and_in_training():
+    cases = read_plan(ROOT / "data" / "plan.yaml").plan().cases
+    covered = {(find(case.model).category, case.platform, case.workload.mode) for case in cases}
+    for category in CATEGORIES:
+        assert {(category, "cpu", "inference"), (category, "openvino", "inference")} <= covered
+        assert (category, "cpu", "training") in covered
+    assert {"fp32", "bf16", "int8", "amp-bf16"} <= {case.precision for case in cases}
+    assert {case.weights for case in cases} == {"random"}
