@@ -16,6 +16,7 @@ from domain.errors import UnsupportedWorkload
 from runner.platforms import openvino_quantized
 from runner.platforms.base import Converted, Generator, Observation, Platform, Probe, Recipe, Settings
 from runner.platforms.openvino_quantized import QUANTIZED
+from runner.platforms.openvino_recording import recorded, settled
 from runner.platforms.openvino_work import fill, work_of
 from runner.platforms.shares import observation_of
 
@@ -24,8 +25,9 @@ __all__ = ["OpenVino"]
 _HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 _CAPABILITIES = {"FP32": "fp32", "BF16": "bf16", "FP16": "fp16"}
 _MODEL, _PREFILL = "model.xml", "prefill.xml"
-_STEERING = frozenset({"image_sizes"})
 _CALIBRATION_SETS = 8
+_RESULT = "result/"
+"""Before the names of outputs: a graph has each name once, and some inputs are called what an output is."""
 
 
 class OpenVino(Platform):
@@ -106,7 +108,7 @@ class OpenVino(Platform):
         if recipe.purpose == "generation":
             from runner.platforms.openvino_decoder import convert_decoder, write_card
 
-            graphs, card = convert_decoder(module, inputs, _STEERING, _recorded)
+            graphs, card = convert_decoder(module, inputs)
             write_card(card, folder)
         else:
             graphs = {_MODEL: _forward_graph(module, inputs)}
@@ -172,7 +174,7 @@ class OpenVino(Platform):
     def outputs(self, result: Any) -> list[tuple[str, Any]]:
         """Return copies of the request's output tensors."""
         return [
-            (port.get_node().get_friendly_name(), result.get_tensor(port).data.astype("float32"))
+            (port.get_node().get_friendly_name().removeprefix(_RESULT), result.get_tensor(port).data.astype("float32"))
             for port in self._compiled[_MODEL].outputs
         ]
 
@@ -226,12 +228,10 @@ def _forward_graph(module: Any, inputs: dict[str, Any]) -> Any:
 
     from runner.platforms.outputs import FlatOutputs, flatten
 
-    # Sizes that decide which operators run have to be plain numbers while the model is recorded.
-    fixed = {name: tensor.tolist() for name, tensor in inputs.items() if name in _STEERING}
-    free = {name: tensor for name, tensor in inputs.items() if name not in _STEERING}
     with torch.no_grad():
+        free, fixed = settled(module, inputs)
         names = [name for name, _ in flatten(module(**inputs))]
-        model = _recorded(FlatOutputs(module, list(free), fixed).eval(), tuple(free.values()))
+        model = recorded(FlatOutputs(module, list(free), fixed).eval(), tuple(free.values()))
     ports = list(model.inputs)
     if len(ports) != len(free):
         raise ValueError(f"the conversion kept {len(ports)} of {len(free)} inputs")
@@ -240,7 +240,7 @@ def _forward_graph(module: Any, inputs: dict[str, Any]) -> Any:
         port.get_tensor().set_names({name})
     model.reshape({port: list(tensor.shape) for port, tensor in zip(ports, free.values(), strict=True)})
     for port, name in zip(model.outputs, names, strict=True):
-        port.get_node().set_friendly_name(name)
+        port.get_node().set_friendly_name(_RESULT + name)
     return model
 
 
@@ -263,19 +263,3 @@ def _calibration(graph: Any, inputs: dict[str, Any]) -> list[dict[str, Any]]:
             chosen[name] = array
         sets.append(chosen)
     return sets
-
-
-def _recorded(module: Any, inputs: tuple[Any, ...]) -> Any:
-    """Convert by tracing; by exporting where the trace holds an operator that OpenVINO has no rule for."""
-    import openvino as ov
-    import torch
-
-    try:
-        traced = torch.jit.trace(module, inputs, strict=False, check_trace=False)
-        return ov.convert_model(traced, example_input=inputs)
-    except Exception as first:
-        try:
-            return ov.convert_model(torch.export.export(module, inputs, strict=False))
-        except Exception:
-            # Tracing is the common way, so its reason says more than that of the second attempt.
-            raise first from None

@@ -7,7 +7,7 @@ its keys and values to the first as states; those of cross-attention stay inputs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, EncoderDecoderCache
 
 from runner.generation import TorchGeneration, cache_tensors, text_input
+from runner.platforms.openvino_recording import recorded, settled
 from runner.platforms.openvino_work import fill
 
 __all__ = ["DecoderCard", "StatefulGeneration", "convert_decoder", "read_card", "write_card"]
@@ -24,12 +25,12 @@ _PREFILL, _DECODE, _CARD = "prefill.xml", "model.xml", "decoder.json"
 _EXAMPLE_LENGTH, _EXAMPLE_PAST = 3, 5
 _FLAT_MASKS = frozenset({"bloom"})
 """Families that compute positions from the mask itself."""
-Recorder = Callable[[Any, tuple[Any, ...]], Any]
 
 
 class DecoderCard(msgspec.Struct, frozen=True, kw_only=True):
     """What stepping needs to know: the tokens' input, whether a prefill graph is there, and where positions begin.
 
+    `batch` counts the items of the cache and `rows` those of the tokens, of which MusicGen has one for each codebook.
     `prompt_length` counts the positions of the prompt in the cache; `position_offset` is added to them, and
     `position_rows` is 3 where a position has three coordinates. `positions` says whether they are an input; `mask_rank`
     is 0 for no mask, 2 for one of past and new tokens, 4 for one that says which each new token sees.
@@ -39,6 +40,7 @@ class DecoderCard(msgspec.Struct, frozen=True, kw_only=True):
     prefill: bool
     prompt_length: int
     batch: int
+    rows: int
     positions: bool
     mask_rank: int
     position_offset: int = 0
@@ -116,17 +118,15 @@ def _filled(tensors: list[Any]) -> Any:
     return cache
 
 
-def convert_decoder(
-    module: Any, inputs: dict[str, Any], steering: frozenset[str], record: Recorder
-) -> tuple[dict[str, Any], DecoderCard]:
+def convert_decoder(module: Any, inputs: dict[str, Any]) -> tuple[dict[str, Any], DecoderCard]:
     """Return the graphs by file name, and their card."""
     with torch.no_grad():
         steps = TorchGeneration(module, inputs, context=torch.no_grad)
         steps.prefill()
         card = _card(module, inputs, steps)
-        graphs = {_DECODE: _decode_graph(module, steps, card, record)}
+        graphs = {_DECODE: _decode_graph(module, steps, card)}
         if card.prefill:
-            graphs[_PREFILL] = _prefill_graph(module, inputs, steering, record, len(list(cache_tensors(steps.cache))))
+            graphs[_PREFILL] = _prefill_graph(module, inputs, len(list(cache_tensors(steps.cache))))
     return graphs, card
 
 
@@ -143,7 +143,8 @@ def _card(module: Any, inputs: Mapping[str, Any], steps: TorchGeneration) -> Dec
         ids=ids,
         prefill=encoder or bool(set(inputs) - {"input_ids", "attention_mask"}),
         prompt_length=int(steps.cache.get_seq_length()),
-        batch=int(inputs[ids].shape[0]),
+        batch=int(next(cache_tensors(steps.cache)).shape[0]),
+        rows=int(inputs[ids].shape[0]),
         positions="position_ids" in known and not encoder,
         mask_rank=0 if encoder else 2 if module.config.model_type in _FLAT_MASKS else 4,
         position_offset=0 if deltas is None else int(deltas.flatten()[0]),
@@ -151,7 +152,7 @@ def _card(module: Any, inputs: Mapping[str, Any], steps: TorchGeneration) -> Dec
     )
 
 
-def _decode_graph(module: Any, steps: TorchGeneration, card: DecoderCard, record: Recorder) -> Any:
+def _decode_graph(module: Any, steps: TorchGeneration, card: DecoderCard) -> Any:
     cache = steps.cache
     own = list(cache_tensors(getattr(cache, "self_attention_cache", cache)))
     cross = list(cache_tensors(cache.cross_attention_cache)) if hasattr(cache, "cross_attention_cache") else []
@@ -160,7 +161,7 @@ def _decode_graph(module: Any, steps: TorchGeneration, card: DecoderCard, record
     # Other lengths than 1 and other than each other, so that the recording cannot take one for the other.
     past = [torch.randn(each.shape[0], each.shape[1], _EXAMPLE_PAST, each.shape[3]) for each in own]
     examples: dict[str, Any] = {
-        card.ids: torch.ones(card.batch, new, dtype=torch.long),
+        card.ids: torch.ones(card.rows, new, dtype=torch.long),
         "beams": torch.arange(card.batch, dtype=torch.int32),
     }
     if card.mask_rank:
@@ -173,7 +174,7 @@ def _decode_graph(module: Any, steps: TorchGeneration, card: DecoderCard, record
         *(f"cross.{index}" for index in range(len(cross))),
     ]
     values = (*examples.values(), *past, *cross)
-    model = record(_Decode(module, card, cache, steps.memory).eval(), values)
+    model = recorded(_Decode(module, card, cache, steps.memory).eval(), values)
     _name(model, names, ["logits", *(f"present.{index}" for index in range(len(own)))])
     shapes = {name: list(value.shape) for name, value in zip(names, values, strict=True)}
     shapes[card.ids][1] = grown
@@ -205,10 +206,9 @@ def _make_stateful(model: Any, pairs: dict[str, str]) -> None:
     model.validate_nodes_and_infer_types()
 
 
-def _prefill_graph(module: Any, inputs: dict[str, Any], steering: frozenset[str], record: Recorder, kept: int) -> Any:
-    fixed = {name: tensor.tolist() for name, tensor in inputs.items() if name in steering}
-    free = {name: tensor for name, tensor in inputs.items() if name not in steering}
-    model = record(_Prefill(module, list(free), fixed).eval(), tuple(free.values()))
+def _prefill_graph(module: Any, inputs: dict[str, Any], kept: int) -> Any:
+    free, fixed = settled(module, inputs)
+    model = recorded(_Prefill(module, list(free), fixed).eval(), tuple(free.values()))
     _name(model, list(free), ["logits", *(f"present.{index}" for index in range(kept))])
     model.reshape({port: list(free[port.get_any_name()].shape) for port in model.inputs})
     return model
