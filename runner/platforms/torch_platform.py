@@ -178,6 +178,7 @@ class TorchPlatform(Platform):
             narrow = torch_precision.AUTOCAST.get(self._settings.precision)
             if narrow is not None:
                 stack.enter_context(torch.autocast(self._autocast_device(), dtype=getattr(torch, narrow)))
+                stack.enter_context(torch_precision.autocast_refusals())
             yield
 
     def _autocast_device(self) -> str:

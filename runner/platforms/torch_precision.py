@@ -15,7 +15,7 @@ from typing import Any
 
 from domain.errors import PartMissing, UnsupportedPrecision
 
-__all__ = ["AUTOCAST", "DTYPES", "QUANTIZED", "TRAINABLE", "observed_name", "quantize", "refusals"]
+__all__ = ["AUTOCAST", "DTYPES", "QUANTIZED", "TRAINABLE", "autocast_refusals", "observed_name", "quantize", "refusals"]
 
 DTYPES = {
     "fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "amp-bf16": "float32",
@@ -40,6 +40,24 @@ def refusals() -> dict[str, str]:
     if importlib.util.find_spec("torchao") is None:
         return dict.fromkeys(QUANTIZED, "torchao is not installed: pip install torchao.")
     return {}
+
+
+@contextlib.contextmanager
+def autocast_refusals() -> Iterator[None]:
+    """Raise UnsupportedPrecision where a model writes a number into a tensor that autocast made too narrow for it.
+
+    DeBERTa does: it fills masked scores, narrow by then, with the least number of its wide queries.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "without overflow" not in str(error):
+            raise
+        raise UnsupportedPrecision(
+            f"the model's own code does not run under autocast: {error}.",
+            field="precision",
+            remedy="Take bf16, which makes all of it narrow, or fp32.",
+        ) from error
 
 
 def quantize(module: Any, precision: str, device: str) -> dict[str, Any]:

@@ -149,3 +149,12 @@ def test_a_similarity_of_orthogonal_vectors_may_move_as_far_as_rounding_moves_it
 def test_small_xclip_passes_in_bf16(tmp_path: Path) -> None:
     of = case("assay/xclip-small", "openvino", "bf16")
     assert failed(verified(of, converted(of, tmp_path))) == []
+
+
+@pytest.mark.parametrize("precision", ["amp-bf16", "amp-fp16"])
+def test_code_that_autocast_breaks_is_refused_with_what_to_take_instead(precision: str) -> None:
+    of = case("assay/deberta-small", precision=precision, sequence_length=16)
+    with pytest.raises(UnsupportedPrecision, match="autocast") as caught:
+        verified(of)
+    assert caught.value.field == "precision" and "bf16" in (caught.value.remedy or "")
+    assert failed(verified(case("assay/deberta-small", precision="bf16", sequence_length=16))) == []
