@@ -9,7 +9,7 @@ import msgspec
 
 from domain.errors import PartMissing
 
-__all__ = ["LATENT_SCALE", "UNetConfig", "create", "require"]
+__all__ = ["LATENT_SCALE", "UNetConfig", "create"]
 
 LATENT_SCALE = 8
 """Pixels of the picture to one of its latent, on each side, in the autoencoder of Stable Diffusion."""
@@ -29,19 +29,19 @@ class UNetConfig(msgspec.Struct, frozen=True, kw_only=True):
         return int(LATENT_SCALE * 2 ** (len(self.block_out_channels) - 1))
 
 
-def require() -> Any:
-    """Return the diffusers module, or raise PartMissing with the command that installs it."""
+def create(class_name: str, config: dict[str, Any]) -> Any:
+    """Return the module of that diffusers class in eval mode, with random weights.
+
+    Raises PartMissing with the command that installs diffusers.
+    """
+    options = {key: value for key, value in config.items() if key != "model_type"}
     try:
-        return importlib.import_module("diffusers")
+        # A class is imported where it is first named.
+        cls = getattr(importlib.import_module("diffusers"), class_name)
     except (ImportError, RuntimeError) as error:
         raise PartMissing(
             f"diffusion models need the package diffusers, which cannot be imported here: {error}.",
             field="model",
             remedy="Install it beside Assay: pip install diffusers.",
         ) from error
-
-
-def create(class_name: str, config: dict[str, Any]) -> Any:
-    """Return the module of that diffusers class in eval mode, with random weights."""
-    options = {key: value for key, value in config.items() if key != "model_type"}
-    return getattr(require(), class_name).from_config(options).eval()
+    return cls.from_config(options).eval()

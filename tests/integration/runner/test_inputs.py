@@ -12,7 +12,7 @@ from runner.build import build
 from runner.inputs import make_inputs, workload_defaults
 from runner.sources import resolve
 
-SMALL = [model for model in models_set("small") if not model.requires]
+SMALL = models_set("small")
 
 
 def workload(**sizes) -> Workload:
