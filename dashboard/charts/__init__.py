@@ -1,0 +1,28 @@
+"""Charts as pure functions of answers: rows in, a Vega-Lite specification out.
+
+A row is one ranked option or one compared configuration, with the keys of the API's answer. In the page a
+chart names only the domain of its colours, so that the browser swaps light for dark by itself; a saved picture
+names the range too. No chart has more than `MAX_MARKS` marks, and a value that is missing has no mark.
+"""
+
+from dashboard.charts.axes import needs_log
+from dashboard.charts.frame import MAX_MARKS
+from dashboard.charts.interval_chart import intervals
+from dashboard.charts.metrics import LATENCY, MEMORY, METRICS, THROUGHPUT, Metric, Row, name_of
+from dashboard.charts.tradeoff_chart import Limit, tradeoff, undominated
+
+__all__ = [
+    "LATENCY",
+    "MAX_MARKS",
+    "MEMORY",
+    "METRICS",
+    "THROUGHPUT",
+    "Limit",
+    "Metric",
+    "Row",
+    "intervals",
+    "name_of",
+    "needs_log",
+    "tradeoff",
+    "undominated",
+]

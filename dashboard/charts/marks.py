@@ -1,0 +1,138 @@
+"""The marks that all charts share: colour says the platform; shape, fill and dash say the basis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from assay import numbers
+from dashboard.charts.metrics import LATENCY, MEMORY, METRICS, Metric, Row, name_of
+from dashboard.palette import BASIS_MARKS, PLATFORM_COLOURS, PLATFORM_DOMAIN, Theme, basis_mark, colour_key
+
+__all__ = ["TOOLTIP", "ends_of", "line_of", "points", "rules", "ticks"]
+
+SIZE = 110
+"""Area of a mark in square pixels; 64 is the smallest that can still be told apart."""
+
+TOOLTIP = [
+    alt.Tooltip("name:N", title="Configuration"),
+    alt.Tooltip("told:N", title="Value"),
+    alt.Tooltip("rests:N", title="Rests on"),
+    alt.Tooltip("asked:N", title="Asked → actual"),
+    alt.Tooltip("runtime:N", title="Runtime"),
+]
+
+
+def line_of(row: Row, index: int, metric: Metric, scale: numbers.Scale, *, ranked: bool) -> dict[str, Any]:
+    """Return what the marks of one row are drawn from: its names, words and numbers in the unit of `scale`."""
+    value, low, high = (row.get(key) for key in (metric.key, metric.low, metric.high))
+    told = scale.show(value, low, high)
+    if row.get("latency_is_mean") and metric is LATENCY and value is not None:
+        told += " (mean)"
+    rank = f"{row.get('rank_band') or row.get('rank')}\u2002" if ranked and row.get("rank") is not None else ""
+    simulated = " · SIMULATED" if row.get("origin") == "simulated" else ""
+    basis = str(row.get("basis") or "unknown")
+    return {
+        "id": str(row.get("configuration") or index),
+        "order": index,
+        "label": f"{rank}{name_of(row)}{simulated}",
+        "name": name_of(row) + simulated,
+        "value": scale.of(value),
+        "low": scale.of(low),
+        "high": scale.of(high),
+        "text": told if value is not None else f"{numbers.MISSING} {_reason(row, metric)}",
+        "brief": told.partition(" (")[0],
+        "told": told if value is not None else "not measured",
+        "rests": f"{basis} · {numbers.samples(row.get('n'), row.get('runs'))} · {row.get('verdict') or 'no verdict'}",
+        "asked": str(row.get("asked") or "as asked"),
+        "runtime": str(row.get("runtime") or "not said"),
+        "platform": colour_key(row.get("platform")),
+        "basis": basis if basis in BASIS_MARKS else "roofline",
+        "fill": basis_mark(basis).fill_opacity,
+        "line": basis_mark(basis).stroke_width,
+    }
+
+
+def _reason(row: Row, metric: Metric) -> str:
+    if metric is MEMORY and row.get("memory_floor_bytes") is not None:
+        return f"at least {numbers.memory(row['memory_floor_bytes'])}"
+    return str(row.get("reason") or "not measured")
+
+
+def ends_of(lines: Sequence[dict[str, Any]]) -> list[float]:
+    """Return every number that an axis has to reach: values and the ends of their intervals."""
+    return [end for line in lines for end in (line["value"], line["low"], line["high"]) if end is not None]
+
+
+def rules(
+    base: alt.Chart, scale: alt.Scale, axis: alt.Axis, rows: Sequence[Row], theme: Theme | None, *, picture: bool,
+    **look: Any,
+) -> alt.Chart:  # fmt: skip
+    """Return the intervals as lines from low to high, dashed by basis."""
+    return base.mark_rule(**look).encode(
+        x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", color=_colour(rows, theme, picture=picture),
+        strokeDash=_dash(), strokeWidth=alt.StrokeWidth("line:Q", scale=None), tooltip=TOOLTIP,
+    )  # fmt: skip
+
+
+def points(
+    base: alt.Chart, x: alt.X, rows: Sequence[Row], theme: Theme | None, *, picture: bool, offset: float = 0
+) -> alt.Chart:
+    """Return one mark a row, shaped and filled by its basis."""
+    shaped = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
+    # Scales of shape and dash are merged by Vega-Lite: both name every basis, in one order.
+    shapes = [mark.shape or "circle" for mark in BASIS_MARKS.values()]
+    legend = _legend(_present(rows))
+    worn = _platforms(theme, picture=picture)
+    return (
+        base.transform_filter(alt.FieldOneOfPredicate(field="basis", oneOf=shaped))
+        .mark_point(size=SIZE, strokeWidth=2, opacity=1, yOffset=offset)
+        .encode(
+            x=x, tooltip=TOOLTIP, stroke=alt.Stroke("platform:N", scale=worn, legend=legend),
+            fill=alt.Fill("platform:N", scale=worn, legend=legend),
+            shape=alt.Shape("basis:N", scale=alt.Scale(domain=list(BASIS_MARKS), range=shapes), legend=None),
+            fillOpacity=alt.FillOpacity("fill:Q", scale=None),
+        )
+    )  # fmt: skip
+
+
+def ticks(
+    base: alt.Chart, x: alt.X, rows: Sequence[Row], theme: Theme | None, *, picture: bool, offset: float = 0
+) -> alt.Chart:
+    """Return the marks of rows that rest on the roofline alone."""
+    # Vega's own stroke symbol disappears in the rule it lies on; a tick across it does not.
+    return (
+        base.transform_filter(alt.datum.basis == "roofline")
+        .mark_tick(orient="vertical", size=14, thickness=2, opacity=1, yOffset=offset)
+        .encode(x=x, color=_colour(rows, theme, picture=picture), tooltip=TOOLTIP)
+    )
+
+
+def _colour(rows: Sequence[Row], theme: Theme | None, *, picture: bool) -> alt.Color:
+    legend = _legend(_present(rows))
+    return alt.Color("platform:N", scale=_platforms(theme, picture=picture), legend=legend)
+
+
+def _present(rows: Sequence[Row]) -> set[str]:
+    valued = [row for row in rows if any(row.get(metric.key) is not None for metric in METRICS.values())]
+    return {colour_key(row.get("platform")) for row in valued}
+
+
+def _legend(present: set[str]) -> alt.Legend:
+    return alt.Legend(
+        orient="bottom", direction="horizontal", title=None, labelFontSize=12, symbolType="circle",
+        symbolOpacity=1, columns=5, values=[name for name in PLATFORM_DOMAIN if name in present],
+    )  # fmt: skip
+
+
+def _platforms(theme: Theme | None, *, picture: bool) -> alt.Scale:
+    if not picture:
+        return alt.Scale(domain=list(PLATFORM_DOMAIN))
+    return alt.Scale(domain=list(PLATFORM_DOMAIN), range=list(PLATFORM_COLOURS[theme or "light"]))
+
+
+def _dash() -> alt.StrokeDash:
+    dashes = [list(mark.dash) for mark in BASIS_MARKS.values()]
+    return alt.StrokeDash("basis:N", scale=alt.Scale(domain=list(BASIS_MARKS), range=dashes), legend=None)

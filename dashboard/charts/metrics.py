@@ -1,0 +1,51 @@
+"""What a chart shows of a row: which metric, and under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from assay import numbers
+
+__all__ = ["LATENCY", "MEMORY", "METRICS", "THROUGHPUT", "Metric", "Row", "name_of"]
+
+Row = Mapping[str, Any]
+
+
+class Metric(NamedTuple):
+    """One thing that a chart shows: its key in a row, the keys of its interval, its words and its direction."""
+
+    key: str
+    low: str
+    high: str
+    title: str
+    scale: Callable[[Sequence[float | None]], numbers.Scale]
+    better: str
+
+
+LATENCY = Metric(
+    "latency_ms", "latency_ms_low", "latency_ms_high", "Latency", numbers.latency_scale, "smaller is better"
+)
+THROUGHPUT = Metric(
+    "throughput_per_s", "throughput_per_s_low", "throughput_per_s_high",
+    "Throughput", numbers.throughput_scale, "larger is better",
+)  # fmt: skip
+MEMORY = Metric(
+    "peak_memory_bytes", "peak_memory_bytes_low", "peak_memory_bytes_high",
+    "Peak memory", numbers.memory_scale, "smaller is better",
+)  # fmt: skip
+METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY}
+
+
+def name_of(row: Row) -> str:
+    """Name one option in the order in which all pages do: hardware, platform, precision, batch.
+
+    What else tells it from a row of the same name follows, where a row carries it as `distinct`.
+    """
+    parts = [str(row.get("hardware") or "unknown hardware"), str(row.get("platform") or "unknown platform")]
+    parts.append(str(row["precision"]) if row.get("precision") else "precision unknown")
+    batch = row.get("batch_size")
+    parts.append(f"batch {batch}" if batch is not None else "batch unknown")
+    if row.get("distinct"):
+        parts.append(str(row["distinct"]))
+    return " · ".join(parts)
