@@ -22,7 +22,7 @@ FACTS = {"built": "builds", "ran": "runs", "verified": "verified", "measured": "
 """The facts of a row, and the heads of their columns."""
 _COUNTED = {"built": "build", "ran": "run", "verified": "were verified", "measured": "were measured"}
 NOT_TRIED = "not tried"
-_SHOWN = 160
+_SHOWN = 120
 """Characters of a reason that a terminal shows."""
 
 
@@ -75,6 +75,7 @@ def matrix(
     elif as_markdown:
         click.echo(markdown(rows))
     else:
+        answers().print(_counted(rows), markup=False)
         answers().print(matrix_table(rows))
     return 0 if any(row["why_not"] != NOT_TRIED for row in rows) else 1
 
@@ -126,7 +127,7 @@ def matrix_table(rows: Sequence[Row]) -> Table:
     def reason(row: Row) -> str:
         return textwrap.shorten(row["why_not"] or "", _SHOWN, placeholder=" …")
 
-    return grid(_counted(rows), columns, [[model(row), *_facts(row), reason(row)] for row in rows])
+    return grid(None, columns, [[model(row), *_facts(row), reason(row)] for row in rows])
 
 
 def markdown(rows: Sequence[Row]) -> str:
