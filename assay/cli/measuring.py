@@ -11,6 +11,7 @@ from typing import Any
 import rich_click as click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from assay.cli.expecting import Expecting, expected_and_recorded, expecting
 from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, notes, print_json, say
 from domain.errors import UsageError
@@ -19,6 +20,7 @@ from domain.vocabulary import MODES
 __all__ = ["bench", "progress", "verify"]
 
 OnEvent = Callable[[dict[str, Any]], None]
+_OF_THE_PLAN = ("weights", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
 
 
 def _chosen(verb: Any) -> Any:
@@ -71,6 +73,7 @@ def _chosen(verb: Any) -> Any:
             click.option("--memory-limit-mb", type=click.IntRange(min=1), metavar="MB", help="Of one measurement."),
             click.option("--resume", is_flag=True, help="With --out: leave out what the file already holds."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a checkpoint."),
+            click.option("--allow-pickle", is_flag=True, help="Open pickled weights (.bin), which can run code."),
         )
     ):
         verb = option(verb)
@@ -105,6 +108,7 @@ Examples:
     show_default=True,
     help="Measure on until this one is supported.",
 )
+@click.option("--low-memory", is_flag=True, help="Make weights in bf16 from the start: fp32 is measured as bf16.")
 @click.option("--verify-only", is_flag=True, help="Verify each configuration and measure none.")
 @click.option("--benchmark-only", is_flag=True, help="Measure only, also where the plan says to verify first.")
 @click.option(
@@ -143,17 +147,35 @@ def bench(
     )
 
 
-@click.command(epilog="Example: assay verify bert-tiny --platform cpu,openvino --precision fp32,bf16")
+@click.command(
+    epilog="""\b
+Examples:
+  assay verify bert-tiny --platform cpu,openvino --precision fp32,bf16
+  assay verify bert-tiny --record expected.json
+  assay verify bert-tiny --expect expected.json"""
+)
 @_chosen
+@expected_and_recorded
 @served
 @as_json
-def verify(out: Path | None, resume: bool, server: str | None, token: str | None, as_json: bool, **how: Any) -> int:
+def verify(
+    out: Path | None,
+    resume: bool,
+    record: Path | None,
+    expect: Path | None,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+    **how: Any,
+) -> int:
     """Does it run, and does it run right? Outputs are compared with fp32 on the CPU; every outcome is a test event.
 
-    Exit code 1 where a test did not pass.
+    With --expect what is found is compared with what was found before, and differences are explained. Exit code 1
+    where a test did not pass, is not as expected, or was expected and not run.
     """
+    settle = expecting(record, expect, as_json=as_json)
     plan, _, _ = _plan(**how)
-    return _perform(plan, [True], out, resume, server, token, as_json=as_json)
+    return _perform(plan, [True], out, resume, server, token, as_json=as_json, settle=settle)
 
 
 def _perform(
@@ -165,6 +187,7 @@ def _perform(
     token: str | None,
     *,
     as_json: bool,
+    settle: Expecting | None = None,
 ) -> int:
     """Verify (True) or measure (False), step by step, into one destination; the worst exit code counts."""
     from runner.bench import run_plan
@@ -179,7 +202,8 @@ def _perform(
             work = run_verification if verifies else run_plan
             with progress() as show:
                 reports.append(work(plan, _both(kept.append, deliver), show, done=done[verifies], cache=_cache()))
-    return _told(kept, reports, as_json=as_json)
+    exit_code = _told(kept, reports, as_json=as_json)
+    return max(exit_code, settle(kept, out if resume else None)) if settle else exit_code
 
 
 def _plan(
@@ -202,7 +226,7 @@ def _plan(
     from runner.planfile import read_plan
     from runner.stopping import Method
 
-    named = {name: how.pop(name) for name in ("weights", "limit", "timeout_s", "trust_remote_code")}
+    named = {name: how.pop(name) for name in _OF_THE_PLAN if name in how}
     if plan_file is not None:
         if models or models_set or category:
             raise UsageError("the plan names the models.", field="plan", remedy="Leave out MODEL, or --plan.")
