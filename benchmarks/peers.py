@@ -1,4 +1,4 @@
-"""The peers' own environment, .bench-venv, made from the pinned peers.txt; and one of their programs as a child."""
+"""The peers' own environments in .bench-venv, made from their pins; and one of their programs as a child."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from typing import Any
 from benchmarks.bench import Bench
 from benchmarks.serving import ROOT
 
-__all__ = ["Peer", "peer_python", "pinned"]
+__all__ = ["Peer", "environment", "pinned"]
 
-REQUIREMENTS = Path(__file__).with_name("peers.txt")
 FOLDER = ROOT / ".bench-venv"
 
 
-def peer_python(bench: Bench) -> Path:
-    """Return the interpreter of the peers' environment; it is made, or made anew, where peers.txt has changed."""
-    python = FOLDER / "bin" / "python"
-    stamp = FOLDER / ".complete"
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+def environment(name: str) -> Path:
+    """Return the interpreter of an environment made from the pins of `<name>.txt`; it is made anew where they changed."""
+    requirements, folder = Path(__file__).with_name(f"{name}.txt"), FOLDER / name
+    python, stamp = folder / "bin" / "python", folder / ".complete"
+    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
-    bench.say("fetching the peers into .bench-venv")
-    venv.create(FOLDER, with_pip=True, clear=True)
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS]
+    print(f"fetching the packages of {requirements.name} into .bench-venv", file=sys.stderr)
+    venv.create(folder, with_pip=True, clear=True)
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
     ended = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if ended.returncode:
         lines = ended.stderr.strip().splitlines()
-        raise RuntimeError(f"the peers cannot be fetched, check the network: {lines[-1] if lines else ''}")
+        raise RuntimeError(f"they cannot be fetched, check the network: {lines[-1] if lines else ''}")
     stamp.write_text(wanted)
     return python
 
 
 def pinned() -> list[str]:
     """Return the peers with their versions."""
-    return [line for line in REQUIREMENTS.read_text().splitlines() if line and not line.startswith("#")]
+    return [
+        one for one in Path(__file__).with_name("peers.txt").read_text().splitlines() if one and not one.startswith("#")
+    ]
 
 
 class Peer:
@@ -49,7 +50,7 @@ class Peer:
 
     def __init__(self, bench: Bench, program: str, *arguments: str, ours: bool = False) -> None:
         """Start it in the peers' environment, or with `ours` in our own."""
-        python = sys.executable if ours else str(peer_python(bench))
+        python = sys.executable if ours else str(environment("peers"))
         command = [python, str(ROOT / "benchmarks" / "programs" / f"{program}.py"), *arguments]
         if ours:
             command = [python, "-m", f"benchmarks.programs.{program}", *arguments]

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from assay.service import free_port
 from benchmarks.bench import Bench
-from benchmarks.peers import peer_python
+from benchmarks.peers import environment
 from benchmarks.serving import Running, server
 from ingest.migrate import sqlalchemy_url
 from ingest.postgres import Database
@@ -22,7 +22,7 @@ def tracking_server(bench: Bench, database: Database) -> Iterator[Running]:
     home = bench.folder()
     port = free_port()
     command = [
-        str(peer_python(bench)), "-m", "mlflow", "server", "--backend-store-uri", _address(database),
+        str(environment("peers")), "-m", "mlflow", "server", "--backend-store-uri", _address(database),
         "--artifacts-destination", str(home / "artifacts"), "--host", "127.0.0.1", "--port", str(port),
         "--uvicorn-opts", "--loop uvloop --log-level warning",
     ]  # fmt: skip
