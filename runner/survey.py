@@ -71,6 +71,7 @@ def prepare(task: Prepare, speaker: Announcer) -> list[dict[str, Any]]:
 
 def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
     from runner.build import build_meta
+    from runner.checkpoints import check_shapes
     from runner.inputs import workload_defaults
     from runner.sources import resolve
 
@@ -81,7 +82,10 @@ def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
         workloads = [workload_defaults(source, workload) for workload in wanted.workloads]
         found["config"] = source.config
         found["workloads"] = msgspec.to_builtins(workloads)
-        found["model"] = msgspec.to_builtins(build_meta(source, image_size=workloads[0].image_size).model())
+        built = build_meta(source, image_size=workloads[0].image_size)
+        if source.location is not None and source.kind != "diffusers":
+            check_shapes(built.module, source.location)
+        found["model"] = msgspec.to_builtins(built.model())
     except AssayError as error:
         found["error"] = _said(error, fatal=True)
         return found

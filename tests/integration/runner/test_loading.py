@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 
 from domain.errors import UsageError
 from runner.bench import run_plan
-from runner.build import build
+from runner.build import build, build_meta
+from runner.checkpoints import check_shapes
 from runner.plan import Plan, Sweep, make_plan
 from runner.sources import hub_problem, resolve
 from runner.stopping import Method
@@ -95,3 +97,34 @@ def test_every_phase_of_the_plan_is_traced_once_and_gives_the_share_of_the_roofl
     assert len(rows) == 4
     for row in rows:
         assert 0 < row["metrics"]["roofline_share"] < 1, row["workload"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"num_hidden_layers": 1}, r"left over: layers\.1\."),
+        ({"num_hidden_layers": 3}, r"missing: layers\.2\."),
+        ({"intermediate_size": 64}, r"of another shape: layers\.0\.mlp"),
+    ],
+)
+def test_a_checkpoint_of_another_config_is_refused_before_it_is_read(
+    tmp_path: Path, changes: dict[str, int], told: str
+) -> None:
+    build(resolve(LLAMA, "random")).module.save_pretrained(tmp_path)
+    check_shapes(build_meta(resolve(str(tmp_path))).module, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
+    with pytest.raises(UsageError, match=told) as caught:
+        check_shapes(build_meta(resolve(str(tmp_path))).module, tmp_path)
+    assert caught.value.field == "model" and "--weights random" in str(caught.value.remedy)
+
+
+def test_a_plan_with_such_a_checkpoint_tells_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    build(resolve(LLAMA, "random")).module.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    events: list[dict[str, Any]] = []
+    with pytest.raises(UsageError, match="does not match its config") as caught:
+        run_plan(plan(str(folder)), events.append, cache=tmp_path)
+    assert (caught.value.field, caught.value.exit_code, events) == ("model", 2, [])
