@@ -82,6 +82,7 @@ QUALIFY row_number() OVER (
 ) = 1;
 
 -- name: models
+-- Facts are counted by part before anything of the part is read.
 SELECT
     model_id,
     arg_max(category, rank) FILTER (WHERE category IS NOT NULL) AS category,
@@ -91,24 +92,28 @@ SELECT
     arg_max(architecture, rank) FILTER (WHERE architecture IS NOT NULL) AS architecture,
     arg_max(config, rank) FILTER (WHERE config IS NOT NULL) AS config,
     list_sort(list(DISTINCT model_id_posted) FILTER (WHERE model_id_posted <> model_id)) AS other_names,
-    coalesce(sum(measurements), 0)::BIGINT AS measurements,
+    sum(measurements)::BIGINT AS measurements,
     count(*) FILTER (WHERE kind = 'trace') AS traces,
-    count(*) FILTER (WHERE kind = 'test') AS tests,
+    sum(tests)::BIGINT AS tests,
     min(first_position) AS first_position, max(position) AS last_position
 FROM (
     -- What a description says beats what came along with a trace, and that what came along with a measurement.
     SELECT 'described' AS kind, {'b': 3, 'p': position} AS rank, position AS first_position, position, model_id,
-        model_id_posted, category, family, task, parameters, architecture, config, 0 AS measurements FROM model
+        model_id_posted, category, family, task, parameters, architecture, config, 0 AS measurements, 0 AS tests FROM model
     UNION ALL
     SELECT 'trace', {'b': 2, 'p': position}, position, position, model_id, model_id_posted, category, family, task,
-        parameters, architecture, NULL, 0 FROM model_trace
+        parameters, architecture, NULL, 0, 0 FROM model_trace
     UNION ALL
-    SELECT 'measurement', {'b': 1, 'p': last_position}, first_position, last_position, model_id, model_id_posted, category,
-        family, task, parameters, architecture, NULL, measurements
-    FROM standing JOIN subject ON standing.subject = subject.id
-    UNION ALL
-    SELECT 'test', {'b': 0, 'p': position}, position, position, model_id, model_id_posted, category, family, task,
-        parameters, architecture, NULL, 0 FROM outcomes
+    SELECT 'fact', {'b': basis, 'p': last_position}, first_position, last_position, model_id, model_id_posted, category,
+        family, task, parameters, architecture, NULL, measurements, tests
+    FROM (
+        SELECT 1 AS basis, min(subject) AS one, min(first_position) AS first_position, max(last_position) AS last_position,
+            sum(measurements) AS measurements, 0 AS tests
+        FROM standing JOIN subject ON standing.subject = subject.id GROUP BY model
+        UNION ALL
+        SELECT 0, min(subject), min(position), max(position), 0, count(*)
+        FROM test ANTI JOIN void USING (position) JOIN subject ON test.subject = subject.id GROUP BY model
+    ) JOIN subject ON one = subject.id
 )
 GROUP BY model_id;
 
@@ -125,23 +130,32 @@ SELECT
         FILTER (WHERE environment_fingerprint IS NOT NULL) AS environment_fingerprint,
     list_sort(list(DISTINCT hardware_id_posted) FILTER (WHERE hardware_id_posted <> hardware_id)) AS other_names,
     bool_or(kind = 'described') AS described,
-    coalesce(sum(measurements), 0)::BIGINT AS measurements,
-    coalesce(sum(measured), 0)::BIGINT AS measured,
-    count(*) FILTER (WHERE kind = 'test') AS tests,
+    sum(measurements)::BIGINT AS measurements,
+    sum(measured)::BIGINT AS measured,
+    sum(tests)::BIGINT AS tests,
     min(first_position) AS first_position, max(position) AS last_position
 FROM (
     SELECT 'described' AS kind, {'b': 1, 'p': position} AS rank, position AS first_position, position, hardware_id,
         hardware_id_posted, hardware_kind, hardware_count, name, vendor, platforms, spec,
-        position AS environment_position, environment_fingerprint, 0 AS measurements, 0 AS measured
+        position AS environment_position, environment_fingerprint, 0 AS measurements, 0 AS measured, 0 AS tests
     FROM hardware_description
     UNION ALL
-    SELECT 'measurement', {'b': 0, 'p': last_position}, first_position, last_position, hardware_id, hardware_id_posted,
+    SELECT 'fact', {'b': 0, 'p': last_position}, first_position, last_position, hardware_id, hardware_id_posted,
         hardware_kind, hardware_count, NULL, NULL, NULL, NULL, environment_position, environment_fingerprint, measurements,
-        measured
-    FROM standing JOIN subject ON standing.subject = subject.id
-    UNION ALL
-    SELECT 'test', {'b': 0, 'p': position}, position, position, hardware_id, hardware_id_posted, hardware_kind,
-        hardware_count, NULL, NULL, NULL, NULL, position, environment_fingerprint, 0, 0 FROM outcomes
+        measured, tests
+    FROM (
+        SELECT min(subject) AS one, min(first_position) AS first_position, max(last_position) AS last_position,
+            max(environment_position) AS environment_position,
+            arg_max(environment_fingerprint, environment_position) AS environment_fingerprint,
+            sum(measurements) AS measurements, sum(measured) AS measured, 0 AS tests
+        FROM standing JOIN subject ON standing.subject = subject.id GROUP BY hardware
+        UNION ALL
+        SELECT min(subject), min(position), max(position),
+            max(position) FILTER (WHERE environment_fingerprint IS NOT NULL),
+            arg_max(environment_fingerprint, position) FILTER (WHERE environment_fingerprint IS NOT NULL), 0, 0, count(*)
+        FROM test ANTI JOIN void USING (position)
+        JOIN subject ON test.subject = subject.id JOIN context ON test.context = context.id GROUP BY hardware
+    ) JOIN subject ON one = subject.id
 )
 GROUP BY hardware_id;
 
