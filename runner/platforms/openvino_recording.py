@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 __all__ = ["recorded", "settled"]
 
 _STEERING = frozenset({"image_sizes"})
@@ -33,6 +31,7 @@ def settled(module: Any, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dic
 def recorded(module: Any, inputs: tuple[Any, ...]) -> Any:
     """Convert by tracing; by exporting where the trace holds an operator that OpenVINO has no rule for."""
     import openvino as ov
+    import torch
 
     for part in module.modules():
         _choose_text(getattr(part, "config", None))
