@@ -115,6 +115,7 @@ def test_the_plan_covers_every_category_on_both_platforms_and_in_training():
     covered = {(find(case.model).category, case.platform, case.workload.mode) for case in cases}
     for category in CATEGORIES:
         assert {(category, "cpu", "inference"), (category, "openvino", "inference")} <= covered
-        assert (category, "cpu", "training") in covered
+        # What denoises has no loss of its own in the catalogue: it is not trained here.
+        assert ((category, "cpu", "training") in covered) is (category != "diffusion")
     assert {"fp32", "bf16", "int8", "amp-bf16"} <= {case.precision for case in cases}
     assert {case.weights for case in cases} == {"random"}
