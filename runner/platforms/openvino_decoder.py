@@ -16,7 +16,7 @@ import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, EncoderDecoderCache
 
 from runner.generation import TorchGeneration, cache_tensors, text_input
-from runner.platforms.openvino_recording import recorded, settled
+from runner.platforms.openvino_recording import choose_text, recorded, settled
 from runner.platforms.openvino_work import fill
 
 __all__ = ["DecoderCard", "StatefulGeneration", "convert_decoder", "read_card", "write_card"]
@@ -124,6 +124,8 @@ def convert_decoder(module: Any, inputs: dict[str, Any]) -> tuple[dict[str, Any]
         steps = TorchGeneration(module, inputs, context=torch.no_grad)
         steps.prefill()
         card = _card(module, inputs, steps)
+        for part in module.modules():
+            choose_text(getattr(part, "config", None))
         graphs = {_DECODE: _decode_graph(module, steps, card)}
         if card.prefill:
             graphs[_PREFILL] = _prefill_graph(module, inputs, len(list(cache_tensors(steps.cache))))

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["recorded", "settled"]
+__all__ = ["choose_text", "recorded", "settled"]
 
 _STEERING = frozenset({"image_sizes"})
 
@@ -33,8 +33,6 @@ def recorded(module: Any, inputs: tuple[Any, ...]) -> Any:
     import openvino as ov
     import torch
 
-    for part in module.modules():
-        _choose_text(getattr(part, "config", None))
     try:
         traced = torch.jit.trace(module, inputs, strict=False, check_trace=False)
         return ov.convert_model(traced, example_input=inputs)
@@ -46,7 +44,7 @@ def recorded(module: Any, inputs: tuple[Any, ...]) -> Any:
             raise first from None
 
 
-def _choose_text(config: Any) -> None:
+def choose_text(config: Any) -> None:
     """Let a config of two texts answer with its decoder's: tracing reads every property, and some ask for the text."""
     find = getattr(config, "get_text_config", None)
     if find is None:
