@@ -83,25 +83,33 @@ def _require_whole(path: Path, number: int, line: bytes) -> None:
 class EventFile:
     """An NDJSON file that events are written to, each on the disk before the next; `resume` keeps what is there.
 
+    Otherwise the first event takes the place of what the file held: a run that is refused before it changes nothing.
+
     A name that ends in `.gz` gives a file compressed with gzip, which can be read up to the last event at any time.
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
-        kept = resume and path.exists()
+        self._file: IO[bytes] | None = None
         try:
-            if path.suffix == ".gz":
-                self._file, self._stream = self._compressed(kept)
+            if resume:
+                self._open(kept=path.exists())
             else:
-                self._file = self._stream = path.open("r+b" if kept else "xb" if resume else "wb")
+                _require_writable(path)
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be written: {error.strerror}.",
                 field="out",
                 remedy="Name a file in a folder that exists and that you may write to.",
             ) from error
-        if kept and path.suffix != ".gz":
-            self._drop_partial_line()
+
+    def _open(self, *, kept: bool) -> None:
+        if self.path.suffix == ".gz":
+            self._file, self._stream = self._compressed(kept)
+        else:
+            self._file = self._stream = self.path.open("r+b" if kept else "wb")
+            if kept:
+                self._drop_partial_line(self._file)
 
     def _compressed(self, kept: bool) -> tuple[IO[bytes], Any]:
         """Open a stream that holds the whole lines of the old one, which stays in place until then."""
@@ -116,19 +124,32 @@ class EventFile:
             target.replace(self.path)
         return file, stream
 
-    def _drop_partial_line(self) -> None:
+    @staticmethod
+    def _drop_partial_line(file: IO[bytes]) -> None:
         """Cut what an interruption left behind the last whole line."""
-        whole = sum(len(line) for line in self._file if line.endswith(b"\n"))
-        self._file.truncate(whole)
-        self._file.seek(whole)
+        whole = sum(len(line) for line in file if line.endswith(b"\n"))
+        file.truncate(whole)
+        file.seek(whole)
 
     def write(self, event: dict[str, Any]) -> None:
         """Write one event and wait until it is on the disk."""
+        if self._file is None:
+            self._open(kept=False)
+        assert self._file is not None
         self._stream.write(msgspec.json.encode(event) + b"\n")
         self._stream.flush()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
-        self._file.close()
+        if self._file is not None:
+            self._stream.close()
+            self._file.close()
+
+
+def _require_writable(path: Path) -> None:
+    """Raise OSError where the file cannot be written; what it holds stays, and one that was not there is not left."""
+    new = not path.exists()
+    path.open("ab").close()
+    if new:
+        path.unlink()

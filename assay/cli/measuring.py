@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assay.cli.expecting import Expecting, expected_and_recorded, expecting
@@ -20,6 +22,9 @@ from domain.vocabulary import MODES
 __all__ = ["bench", "progress", "verify"]
 
 OnEvent = Callable[[dict[str, Any]], None]
+_BESIDE_A_FILE = {
+    "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
+}  # fmt: skip
 _OF_THE_PLAN = ("weights", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
 
 
@@ -228,8 +233,7 @@ def _plan(
 
     named = {name: how.pop(name) for name in _OF_THE_PLAN if name in how}
     if plan_file is not None:
-        if models or models_set or category:
-            raise UsageError("the plan names the models.", field="plan", remedy="Leave out MODEL, or --plan.")
+        _require_file_alone()
         file = read_plan(plan_file)
         return file.plan(), file.verify, file.benchmark
     sweep = Sweep(
@@ -247,6 +251,20 @@ def _plan(
         **named,
     )
     return plan, False, True
+
+
+def _require_file_alone() -> None:
+    """Raise UsageError where something was typed that the plan's file says: it would not be heard."""
+    context = get_current_context()
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in _BESIDE_A_FILE and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            given = parameter.opts[0] if parameter.opts[0].startswith("-") else "MODEL"
+            raise UsageError(
+                f"{given} is not heard beside --plan.",
+                field=given.lstrip("-").replace("-", "_"),
+                remedy="Say it in the file (docs/plans.md has its members), or leave out --plan.",
+            )
 
 
 def _models(named: tuple[str, ...], models_set: str | None, category: str | None) -> list[str]:

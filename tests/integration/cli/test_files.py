@@ -112,6 +112,19 @@ def test_it_is_not_overwritten_and_is_gone_on_with(home: Path, plan: Path, measu
     assert "assay.measurement.recorded.v1" not in {each["type"] for each in after[len(before) :]}
 
 
+def test_what_the_plan_would_not_hear_is_refused(home: Path, plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "kept.ndjson"
+    out.write_text("as it was\n")
+    for words, field in (
+        (["--low-memory"], "low_memory"),
+        (["gpt2"], "MODEL"),
+        (["--batch-sizes", "2"], "batch_sizes"),
+    ):
+        refused = run(home, "bench", *words, "--plan", plan, "--out", out, code=2)
+        assert f"{field}: " in refused.stderr and "--plan" in refused.stderr
+    assert out.read_text() == "as it was\n"
+
+
 def test_posted_twice_it_is_there_once(home: Path, server: str, measured: Path) -> None:
     count = len(lines(measured))
     first = answer(home, "post", measured, "--server", server)

@@ -39,6 +39,15 @@ def test_without_resume_a_file_is_written_anew(tmp_path, name):
     assert ids(write(tmp_path / name, EVENTS[:2])) == ["0", "1"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_that_writes_nothing_changes_nothing(tmp_path, name):
+    write(tmp_path / name, EVENTS)
+    write(tmp_path / name, [])
+    assert len(ids(tmp_path / name)) == len(EVENTS)
+    write(tmp_path / f"new-{name}", [])
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
 def test_a_compressed_file_is_what_gzip_reads_and_much_smaller(tmp_path):
     plain, compressed = (write(tmp_path / name, EVENTS) for name in NAMES)
     assert gzip.decompress(compressed.read_bytes()) == plain.read_bytes()
