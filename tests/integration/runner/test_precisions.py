@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -158,3 +160,9 @@ def test_code_that_autocast_breaks_is_refused_with_what_to_take_instead(precisio
         verified(of)
     assert caught.value.field == "precision" and "bf16" in (caught.value.remedy or "")
     assert failed(verified(case("assay/deberta-small", precision="bf16", sequence_length=16))) == []
+
+
+def test_importing_what_quantizes_says_nothing() -> None:
+    code = "import runner\nfrom transformers import BertModel\nBertModel\nimport torchao.quantization"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout + ended.stderr == ""
