@@ -171,11 +171,11 @@ SELECT
     arg_max(family, position) FILTER (WHERE family IS NOT NULL) AS family,
     bool_or(reached >= 5) AS built,
     bool_or(reached >= 7) AS ran,
-    bool_or(reached = 8) FILTER (WHERE kind = 'test') AS verified,
+    arg_max(reached = 8, position) FILTER (WHERE kind = 'test') AS verified,
     bool_or(usable) AS measured,
     CASE
         WHEN NOT ran THEN arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL)
-        WHEN NOT verified THEN arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL AND kind = 'test')
+        WHEN NOT verified THEN arg_max(why, position) FILTER (WHERE why IS NOT NULL AND kind = 'test')
         WHEN NOT measured THEN coalesce(
             arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL AND kind = 'failure'),
             'every measurement is invalid')

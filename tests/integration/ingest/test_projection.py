@@ -169,6 +169,8 @@ def test_the_matrix_has_the_best_of_all_precisions_and_hardware_and_the_reason_t
             build.measurement(model="unchecked"), build.failure("out_of_memory", "run", model="unchecked"),
             invalid,
             build.measurement(model="simulated", provenance={"origin": "simulated"}),
+            build.test(model="regressed"), build.test("failed", model="regressed"),
+            build.test("failed", model="mended"), build.test(model="mended"), build.failure("skipped", model="mended"),
         ]
     )  # fmt: skip
     projection.catch_up()
@@ -182,6 +184,8 @@ def test_the_matrix_has_the_best_of_all_precisions_and_hardware_and_the_reason_t
         "skipped": (None, None, None, None, None),
         "unchecked": (True, True, None, True, None),
         "invalid": (True, True, None, False, "fp32: every measurement is invalid"),
+        "regressed": (True, True, False, None, "fp32: failed at verify: cosine 0.2"),
+        "mended": (True, True, True, None, None),
     }
     assert (rows["whole"]["precisions"], rows["whole"]["hardware"]) == (["fp32"], ["acme-one", "acme-two"])
 
