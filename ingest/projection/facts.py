@@ -29,7 +29,7 @@ _BESIDE = frozenset((
     "p50_high", "mean_high", "other_ci95", "samples_n", "stopped_by", "other_load", "clock_before_hz", "clock_after_hz",
 ))  # fmt: skip
 """Columns among the figures that are no member of the metrics of their own."""
-_REMEMBERED = 500_000
+_REMEMBERED = 250_000
 """Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""
 
 Key = tuple[Any, ...]

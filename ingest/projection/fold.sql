@@ -40,7 +40,8 @@ FROM (
         s.n AS samples_n,
         contains(metrics, '",') OR contains(metrics, '"}') OR contains(metrics, 'true') OR contains(metrics, 'false')
             OR (l IS NOT NULL AND NOT contains(metrics, '"latency_ms":{'))
-            OR (ci IS NOT NULL AND NOT contains(metrics, '"ci95":{')) OR len(ci.p50) <> 2 OR len(ci.mean) <> 2
+            OR (ci IS NOT NULL AND NOT contains(metrics, '"ci95":{'))
+            OR coalesce(len(ci.p50), 2) <> 2 OR coalesce(len(ci.mean), 2) <> 2
             OR (samples IS NOT NULL
                 AND NOT coalesce(s.n > 0 AND regexp_full_match(s.digest, 'sha256:[0-9a-f]{64}'), false)) AS odd,
         (strlen(metrics) - strlen(replace(metrics, '":', ''))) // 2 - (l IS NOT NULL)::INT - (ci IS NOT NULL)::INT

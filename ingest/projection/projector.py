@@ -30,7 +30,7 @@ from ingest.projection.tables import Tables
 __all__ = ["Health", "Projection"]
 
 _LOG = logging.getLogger(__name__)
-_BATCH_BYTES = 64 * 2**20
+_BATCH_BYTES = 24 * 2**20
 _AGAIN_S, _SELDOM_S = 0.5, 5.0
 _PIECES = (1000, 50, 1)
 _AROUND = 50_000

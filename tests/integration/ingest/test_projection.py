@@ -10,7 +10,7 @@ import pytest
 
 from domain.configuration import Configuration, Execution, Hardware, Model, Runtime, Workload
 from domain.errors import ProjectionBehind, ServiceUnavailable
-from ingest.projection import Projection
+from ingest.projection import Projection, facts
 
 
 @pytest.fixture
@@ -133,6 +133,18 @@ def test_every_view_can_be_asked_now_and_as_of_a_position(projection, append, bu
         assert then.runs().to_pylist()[0]["outcome"] is None
         assert json.loads(now.traces().to_pylist()[0]["operators"])[0]["class"] == "mm"
         assert now.prices().to_pylist()[0]["usd_per_hour"] == 0.5
+
+
+def test_figures_that_are_whole_are_not_read_a_second_time(projection, append, build, monkeypatch):
+    read = []
+    monkeypatch.setattr(facts, "check_metrics", lambda *texts: read.append(texts))
+    odd = build.measurement()
+    odd["data"]["metrics"]["acme_rate"] = 3.0
+    few = build.measurement()
+    few["data"]["metrics"] = {"peak_memory_bytes": 1024}
+    append([build.measurement(), few, odd])
+    projection.catch_up()
+    assert [json.loads(metrics).get("acme_rate") for metrics, _ in read] == [3.0]
 
 
 def test_compatibility_says_what_ran_what_was_verified_and_why_not(projection, append, build):
