@@ -21,6 +21,7 @@ __all__ = ["comparison_large"]
 
 _TABLE = """
 CREATE UNLOGGED TABLE document AS SELECT position, id::text AS id, type, recorded_at, body::jsonb AS body FROM event
+WHERE position % {share} = 0
 """
 _KEYS = (
     "ALTER TABLE document ADD PRIMARY KEY (position)",
@@ -54,6 +55,8 @@ SELECT position, id, recorded_at, d FROM (
 ) AS ranked WHERE place = 1 ORDER BY d #>> '{{metrics,latency_ms,p50}}'
 """
 ASKED = 200
+SHARE = 10
+"""The peer has every tenth document: ten million of them take half an hour to make, and its time without an index grows with them."""
 
 
 def comparison_large(bench: Bench) -> Iterator[Line]:
@@ -73,8 +76,8 @@ def comparison_large(bench: Bench) -> Iterator[Line]:
             ask(client, model())
         ours, rows = zip(*(ask(client, model()) for _ in range(ASKED)), strict=True)
         mine = [taken * 1e3 for taken in ours]
-        bench.say("copying the log into a table of JSONB")
-        _run(database, _TABLE, *_KEYS)
+        bench.say("copying a part of the log into a table of JSONB")
+        _run(database, _TABLE.format(share=SHARE), *_KEYS)
         try:
             slow = [_peer(database, model()) for _ in range(bench.plan.repeats)]
             _run(database, *_INDEXES)
@@ -85,8 +88,9 @@ def comparison_large(bench: Bench) -> Iterator[Line]:
         finally:
             _run(database, "DROP TABLE document")
     what = f"compare hardware for one model over HTTP, {count:,} measurements"
-    yield times(what, "ms", mine, slow, "the same SQL over JSONB in Postgres", Limit(bar=50, reach=100), rows=max(rows))
-    yield times(what, "ms", again, quick, "the same SQL over JSONB with an index on the model")
+    peer = f"the same SQL over JSONB in Postgres, of {count // SHARE:,} of them"
+    yield times(what, "ms", mine, slow, peer, Limit(bar=50, reach=100), rows=max(rows))
+    yield times(what, "ms", again, quick, f"{peer}, with an index on the model")
     yield plain(f"{what}: p95", "ms", mine, Limit(bar=60, reach=30, most=True), value=quantile(mine, 0.95))
 
 
