@@ -10,8 +10,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from litestar import Request, Response
+from litestar import Request
 
+from api.answered import Given
 from api.media import ARROW, CSV, FORMATS, JSON, PARQUET
 from api.problems import NotAcceptable
 from ingest.projection.store import SCHEMA_VERSION
@@ -68,7 +69,7 @@ def respond(
     envelope: Mapping[str, Any],
     *,
     key: str = "items",
-) -> Response[bytes]:
+) -> Given:
     """Return rows in the format asked for; JSON has them under `key` beside the members of the envelope.
 
     Other formats carry the envelope's plain members as headers `Assay-…`, the cursor of the next page among them.
@@ -77,12 +78,12 @@ def respond(
     headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "no-cache"}
     if media == JSON:
         items = [plain(row) for row in (rows.to_pylist() if isinstance(rows, pa.Table) else rows)]
-        return Response(msgspec.json.encode({key: items, **envelope}), media_type=JSON, headers=headers)
+        return Given(msgspec.json.encode({key: items, **envelope}), JSON, headers)
     for name, value in envelope.items():
         if isinstance(value, str | int):
             headers[f"Assay-{name.replace('_', '-').title()}"] = str(value)
     table = rows if isinstance(rows, pa.Table) else _table(rows)
-    return Response(_encoded(table, media), media_type=media, headers=headers)
+    return Given(_encoded(table, media), media, headers)
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from litestar import Litestar
 
 from api import logs
 from api.access import Access, require_tokens
+from api.answered import Answered
 from api.circuit import Circuit
 from api.metrics import Metrics
 from api.positions import Positions
@@ -79,6 +80,7 @@ class Parts:
         self.log = EventLog(database.url, archive=_Archived(settings.home, database.url))
         self.coalescer = Coalescer(self.append)
         self.positions = Positions(self.log)
+        self.answered = Answered()
         self.circuit = Circuit(database.url, revive=database.server.start if database.server is not None else None)
         self.room = Room()
         self.metrics = Metrics(settings.role)
@@ -184,8 +186,7 @@ class Parts:
 
 def predictor_in_force(tables: Tables) -> str:
     """Return the digest of the predictor at the position that the tables tell of; `shipped` before any was trained."""
-    newest = tables.view("predictor", columns=["digest"], limit=1, descending=True).column("digest")
-    return str(newest[0]) if len(newest) else "shipped"
+    return tables.predictor or "shipped"
 
 
 def _no_tables() -> PartMissing:

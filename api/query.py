@@ -48,7 +48,7 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
     table = pa.ipc.open_stream(io.BytesIO(base64.b64decode(found["rows"]))).read_all()
     beside = {"position": position, "truncated": found["truncated"], "columns": found["columns"]}
     if media != JSON:
-        return respond(request, _writable(table) if media == CSV else table, tag, beside)
+        return respond(request, _writable(table) if media == CSV else table, tag, beside).response()
     values = [column.to_pylist() for column in table.columns]
     rows = [list(row) for row in zip(*values, strict=True)]
     content = msgspec.json.encode({**beside, "rows": rows}, enc_hook=str)

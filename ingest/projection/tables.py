@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -17,6 +18,8 @@ from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page,
 __all__ = ["Tables"]
 
 _PAGING = ("columns", "after", "limit", "offset", "descending")
+_NARROW = frozenset(("model", "configuration", "run_id"))
+"""Filters that leave few rows."""
 _NEAR = 200_000
 """Positions among which the newest event at or below one is looked for first."""
 _NEWEST = " UNION ALL ".join(
@@ -26,6 +29,21 @@ _NEWEST = " UNION ALL ".join(
 
 
 Filter = str | int | bool | Sequence[str] | None
+_NOW = """
+SELECT position, (SELECT max_by(digest, position) FROM main.predictor),
+    (SELECT coalesce(list((kind, alias, canonical) ORDER BY position), []) FROM main.alias)
+FROM main.projection
+"""
+# A relation is planned twice, which costs more than the copy of a few rows that this warns of.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
+
+
+class _Now(NamedTuple):
+    """What nearly every answer begins with, asked for at once: each statement costs a millisecond."""
+
+    position: int
+    predictor: str | None
+    aliases: list[tuple[str, str, str]]
 
 
 class Tables:
@@ -46,6 +64,14 @@ class Tables:
         """The position that answers tell of: the projection's own, or `as_of` where that is lower."""
         position = self._checkpoint
         return position if self.as_of is None else min(position, self.as_of)
+
+    @property
+    def predictor(self) -> str | None:
+        """The digest of the predictor in force, None before any was trained."""
+        if self._at(None) is None:
+            return self._now.predictor
+        newest = self.view("predictor", columns=["digest"], limit=1, descending=True).column("digest")
+        return str(newest[0]) if len(newest) else None
 
     def recorded_at(self, position: int | None = None) -> datetime | None:
         """Return when the newest event at or below `position` was recorded: the "now" of answers there."""
@@ -246,9 +272,12 @@ class Tables:
             values[:0] = front
             rest += [] if at is not None else subjects
             statement = clause + plain(name, columns, page, rest)
-        return self._arrow(statement, values)
+        few = page.limit is not None or not _NARROW.isdisjoint(filters)
+        return self._arrow(statement, values, few=few)
 
-    def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
+    def _arrow(self, statement: str, values: list[Any], *, few: bool = False) -> pa.Table:
+        if few:
+            return self.cursor.execute(statement, values).to_arrow_table()
         return self.cursor.sql(statement, params=values).to_arrow_table()
 
     def _filtered(self, name: str, as_of: int | None, filters: dict[str, Any]) -> pa.Table:
@@ -259,10 +288,14 @@ class Tables:
         wanted = self.as_of if as_of is None else as_of
         return None if wanted is None or wanted >= self._checkpoint else wanted
 
-    @functools.cached_property
+    @property
     def _checkpoint(self) -> int:
-        ((position,),) = self.cursor.execute("SELECT position FROM projection").fetchall()
-        return int(position)
+        return self._now.position
+
+    @functools.cached_property
+    def _now(self) -> _Now:
+        (found,) = self.cursor.execute(_NOW).fetchall()
+        return _Now(*found)
 
     def _conditions(self, filters: Mapping[str, Filter], at: int | None) -> tuple[list[str], list[Any]]:
         conditions: list[str] = []
@@ -280,9 +313,13 @@ class Tables:
 
     def _names(self, at: int | None) -> dict[str, Names]:
         if at not in self._aliases:
-            upto = "" if at is None else f"WHERE position <= {at}"
-            declared = self.cursor.execute(f"SELECT kind, alias, canonical FROM main.alias {upto} ORDER BY position")
-            self._aliases[at] = names_of(declared.fetchall())
+            self._aliases[at] = names_of(
+                self._now.aliases
+                if at is None
+                else self.cursor.execute(
+                    f"SELECT kind, alias, canonical FROM main.alias WHERE position <= {at} ORDER BY position"
+                ).fetchall()
+            )
         return self._aliases[at]
 
     def _renamed(self, at: int) -> dict[str, dict[str, str]]:

@@ -158,6 +158,26 @@ def test_what_cannot_be_read_is_named(service, query, field):
     assert response.json()["remedy"]
 
 
+def test_what_is_asked_again_has_the_same_bytes_until_the_state_is_another(service, client, build):
+    model = named()
+    query = {"model": model, "min_position": posted(client, build.measurement(model=model))}
+
+    def asked(accept: str = "application/json", **more: str) -> httpx.Response:
+        return httpx.get(
+            f"{service.url}/v1/comparisons/hardware", params=query | more, headers={"Accept": accept}, timeout=30
+        )
+
+    first, again, table, other = asked(), asked(), asked("text/csv"), asked(platform="openvino")
+    assert again.content == first.content and len(first.json()["rows"]) == 1
+    told = ("etag", "vary", "cache-control", "content-type")
+    assert [again.headers[name] for name in told] == [first.headers[name] for name in told]
+    assert table.text.startswith('"configuration"') and table.headers["etag"] != first.headers["etag"]
+    assert other.json()["rows"] == []
+    query["min_position"] = posted(client, build.measurement(model=model, batch_size=2))
+    assert len(asked().json()["rows"]) == 2
+    assert asked(as_of=str(first.json()["position"])).json()["rows"] == first.json()["rows"]
+
+
 def test_an_unknown_format_is_refused(service):
     response = httpx.get(f"{service.url}/v1/runs", headers={"Accept": "image/png"})
     assert (response.status_code, response.json()["type"]) == (406, "urn:assay:problem:not-acceptable")
