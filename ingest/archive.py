@@ -41,6 +41,8 @@ Progress = Callable[[int], None]
 SEGMENT_EVENTS = 1_000_000
 TRIM_EVENTS = 5_000
 SAMPLED_EVENTS = 4_000
+_NEIGHBOURS = 50
+"""So many events in a row are sampled together: every so-manieth alone may be of one kind, where a writer keeps a beat."""
 
 _CLOSED = "SELECT position FROM event ORDER BY position DESC OFFSET %s LIMIT 1"
 _RANGE = """
@@ -63,7 +65,9 @@ WHERE position BETWEEN {{first}} AND {{last}} ORDER BY position
 _COUNT = "SELECT count(*) FROM event WHERE position BETWEEN %s AND %s"
 _SOME = """
 SELECT id::text, body, time FROM event
-WHERE position IN (SELECT generate_series(%s::bigint, %s::bigint, %s::bigint)) AND body IS NOT NULL AND NOT starts_with(type, %s)
+WHERE position IN (
+    SELECT first + place FROM generate_series(%s::bigint, %s::bigint, %s::bigint) AS first, generate_series(0, %s) AS place
+) AND body IS NOT NULL AND NOT starts_with(type, %s)
 ORDER BY position
 """
 _TRIM_BEGINS = "UPDATE archive_segment SET trimmed_at = clock_timestamp() WHERE first_position = %s"
@@ -226,7 +230,8 @@ class Archive:
         name = f"{first:012d}-{last:012d}"
         facts, samples = self.folder / f"facts-{name}.parquet", self.folder / f"samples-{name}.parquet"
         place = {"first": first, "last": last}
-        some = connection.execute(_SOME, [first, last, 1 + (last - first) // SAMPLED_EVENTS, SAMPLES_PREFIX]).fetchall()
+        step = _NEIGHBOURS * (1 + (last - first) // SAMPLED_EVENTS)
+        some = connection.execute(_SOME, [first, last, step, _NEIGHBOURS - 1, SAMPLES_PREFIX]).fetchall()
         events = write_facts(facts, planned(some), self._fetched(_FACTS.format(**place), progress))
         kinds = [kind for kind in kinds_in(connection) if kind.startswith(SAMPLES_PREFIX)]
         raw = 0
