@@ -22,7 +22,11 @@ _NOTE = "Not taken yet on this version.\n"
 def write_page(results: Path) -> None:
     """Put the figures of `results` in their place in docs/benchmarks.md."""
     kept = [document for name in ROWS if (document := _read(results / f"{name}.json")) is not None]
-    text = _NOTE if not kept else f"{_machine(kept)}\n\n{_table(kept)}{_processor(kept)}"
+    machines: dict[str, list[dict[str, Any]]] = {}
+    for document in kept:
+        machines.setdefault(document["machine"]["processor"], []).append(document)
+    tables = "\n".join(f"{_machine(part)}\n\n{_table(part)}" for part in machines.values())
+    text = f"{tables}{_processor(kept)}" if kept else _NOTE
     PAGE.write_text(_PLACE.sub(lambda found: f"{found[1]}{text}{found[2]}", PAGE.read_text()))
 
 
