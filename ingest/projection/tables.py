@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -18,8 +17,6 @@ from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page,
 __all__ = ["Tables"]
 
 _PAGING = ("columns", "after", "limit", "offset", "descending")
-_NARROW = frozenset(("model", "configuration", "run_id"))
-"""Filters that leave few rows."""
 _NEAR = 200_000
 """Positions among which the newest event at or below one is looked for first."""
 _NEWEST = " UNION ALL ".join(
@@ -34,8 +31,6 @@ SELECT position, (SELECT max_by(digest, position) FROM main.predictor),
     (SELECT coalesce(list((kind, alias, canonical) ORDER BY position), []) FROM main.alias)
 FROM main.projection
 """
-# A relation is planned twice, which costs more than the copy of a few rows that this warns of.
-warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
 class _Now(NamedTuple):
@@ -272,12 +267,9 @@ class Tables:
             values[:0] = front
             rest += [] if at is not None else subjects
             statement = clause + plain(name, columns, page, rest)
-        few = page.limit is not None or not _NARROW.isdisjoint(filters)
-        return self._arrow(statement, values, few=few)
+        return self._arrow(statement, values)
 
-    def _arrow(self, statement: str, values: list[Any], *, few: bool = False) -> pa.Table:
-        if few:
-            return self.cursor.execute(statement, values).to_arrow_table()
+    def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
         return self.cursor.sql(statement, params=values).to_arrow_table()
 
     def _filtered(self, name: str, as_of: int | None, filters: dict[str, Any]) -> pa.Table:
