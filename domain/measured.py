@@ -18,6 +18,7 @@ __all__ = [
     "Digest",
     "Environment",
     "Failure",
+    "Imported",
     "Latency",
     "Metrics",
     "Observed",
@@ -168,3 +169,16 @@ class Failure(Shape, frozen=True, kw_only=True, omit_defaults=True):
 
     error: Word
     message: Annotated[str, msgspec.Meta(max_length=8000)]
+
+
+class Imported(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """What a row was before it was imported.
+
+    `row` is its line or record in the file, from 1; the run names the file. `rules` name the cleaning rules that caught
+    it (docs/importers.md), whose explanations are the reasons of its verdict. `original` holds values as they stood where
+    a unit or a name was changed, by the file's own field names.
+    """
+
+    row: Count | None = None
+    rules: list[Word] = []
+    original: dict[str, Any] | None = None

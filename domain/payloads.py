@@ -15,6 +15,7 @@ from domain.measured import (
     Digest,
     Environment,
     Failure,
+    Imported,
     Latency,
     Metrics,
     Observed,
@@ -35,6 +36,7 @@ __all__ = [
     "Failure",
     "Figure",
     "HardwareDescribed",
+    "Imported",
     "Latency",
     "MeasurementFailed",
     "MeasurementRecorded",
@@ -98,6 +100,7 @@ class MeasurementRecorded(Shape, frozen=True, kw_only=True, omit_defaults=True):
     samples: SamplesReference | None = None
     validity: Validity | None = None
     conditions: Conditions | None = None
+    imported: Imported | None = None
 
 
 class MeasurementFailed(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +119,7 @@ class MeasurementFailed(Shape, frozen=True, kw_only=True, omit_defaults=True):
     observed: Observed | None = None
     remedy: str | None = None
     metrics: Metrics | None = None
+    imported: Imported | None = None
 
 
 class TestReported(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,6 +139,7 @@ class TestReported(Shape, frozen=True, kw_only=True, omit_defaults=True):
     failure: Failure | None = None
     remedy: str | None = None
     checks: dict[str, Any] | None = None
+    imported: Imported | None = None
 
 
 class MeasurementRetracted(Shape, frozen=True, kw_only=True, omit_defaults=True):

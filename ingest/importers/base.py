@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import glob
-import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
+from domain.errors import UnknownFormat
+from ingest.importers.files import File, expand
+from ingest.importers.reading import BadFile
+from ingest.importers.refusals import Refused
 
-from domain.canonical import canonical
-from domain.errors import UnknownFormat, UsageError
-
-__all__ = ["Importer", "Refused", "Summary", "expand", "import_paths", "row_id", "sniff"]
-
-_NAMESPACE = uuid.UUID("6f1d4a52-55e0-5d59-9c0f-3f0f6f9d7a11")
-
-
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that could not be understood (`row` counts lines from 1), or a whole file (`row` None), and why."""
-
-    path: str
-    reason: str
-    row: int | None = None
-    field: str | None = None
+__all__ = ["Importer", "import_paths", "sniff"]
 
 
 class Importer(Protocol):
-    """One format. `name` is what users type, `title` what the format is, `licence` an SPDX name or None."""
+    """One format. `name` is what users type, `title` what the format is and who writes it."""
 
     name: str
     title: str
 
-    def sniff(self, path: Path) -> bool:
-        """Return whether the file is of this format, by its name and its first bytes."""
+    def sniff(self, file: File) -> bool:
+        """Return whether the file is of this format, by its name and its first bytes (`File.head`)."""
 
-    def rows(self, path: Path) -> Iterator[dict[str, Any] | Refused]:
+    def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield events, ready to be encoded, and refusals, in the file's order and with flat memory.
 
-        Reading a file again gives the same events with the same ids, byte for byte.
+        Reading a file again gives the same events with the same ids, byte for byte. `ingest.importers.document.Document`
+        makes them from drafts. BadFile and BadRow that are not caught refuse the whole file.
         """
 
 
-class Summary:
-    """Counts what went by: events taken by type, refusals by reason, with an example of each."""
-
-    def __init__(self) -> None:
-        self.taken: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.examples: dict[str, Refused] = {}
-
-    def watch(self, items: Iterable[dict[str, Any] | Refused]) -> Iterator[dict[str, Any] | Refused]:
-        """Pass the items on, counting them."""
-        for item in items:
-            if isinstance(item, Refused):
-                self.refused[item.reason] += 1
-                self.examples.setdefault(item.reason, item)
-            else:
-                self.taken[item["type"]] += 1
-            yield item
-
-
-def row_id(*parts: Any) -> str:
-    """Return the UUID (version 5) that these JSON values name: the same row gets the same id for ever."""
-    return str(uuid.uuid5(_NAMESPACE, canonical(list(parts)).decode()))
-
-
-def sniff(path: Path, importers: Mapping[str, Importer]) -> Importer | None:
+def sniff(file: File, importers: Mapping[str, Importer]) -> Importer | None:
     """Return the importer that recognises the file, or None."""
-    return next((importer for importer in importers.values() if importer.sniff(path)), None)
-
-
-def expand(paths: Iterable[Path | str]) -> Iterator[tuple[Path, bool]]:
-    """Yield files, and whether each was named: folders are walked, patterns are matched, in sorted order.
-
-    UsageError for a path that matches nothing.
-    """
-    for given in paths:
-        path = Path(given).expanduser()
-        if path.is_dir():
-            yield from ((found, False) for found in sorted(path.rglob("*")) if found.is_file())
-        elif path.exists():
-            yield path, True
-        else:
-            found_by_pattern = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-            if not found_by_pattern:
-                raise UsageError(f"there is no {path}.", field="path", remedy="Name a file, a folder or a pattern.")
-            yield from ((Path(found), True) for found in found_by_pattern if Path(found).is_file())
+    return next((importer for importer in importers.values() if importer.sniff(file)), None)
 
 
 def import_paths(
@@ -115,14 +60,19 @@ def _import(
     paths: Iterable[Path | str],
     importers: Mapping[str, Importer],
 ) -> Iterator[dict[str, Any] | Refused]:
-    for path, named in expand(paths):
+    for file in expand(paths):
+        if isinstance(file, Refused):
+            yield file
+            continue
         try:
-            importer = sniff(path, importers)
-            if name != "auto" and (importer is not None or named):
+            importer = sniff(file, importers)
+            if name != "auto" and (importer is not None or file.given):
                 importer = importers[name]
             if importer is not None:
-                yield from importer.rows(path)
-            elif named:
-                yield Refused(path=str(path), reason="no importer recognises this file")
-        except (OSError, UnicodeDecodeError) as error:
-            yield Refused(path=str(path), reason=f"cannot be read: {error}")
+                yield from importer.rows(file)
+            elif file.given:
+                yield Refused(path=file.name, reason="no importer recognises this file")
+        except BadFile as error:
+            yield Refused(path=file.name, reason=error.reason, row=error.row)
+        except (OSError, UnicodeError) as error:
+            yield Refused(path=file.name, reason=f"cannot be read: {error}")

@@ -16,14 +16,16 @@ import csv
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from domain import hardware, models
 from domain.canonical import digest
 from domain.events import MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED
 from domain.slugs import slug
-from ingest.importers.base import Refused, row_id
+from ingest.importers.files import File
+from ingest.importers.identity import row_id
+from ingest.importers.reading import BadFile, csv_text
+from ingest.importers.refusals import BadRow, Refused
 
 __all__ = ["Timm"]
 
@@ -52,10 +54,10 @@ _ROUNDING = 0.005
 """Throughput is published with two decimals."""
 
 
-class _File(NamedTuple):
+class _Table(NamedTuple):
     """What the name of a file says, as parts of an event."""
 
-    path: Path
+    file: File
     prefix: str
     run_id: str
     time: str | None
@@ -66,67 +68,58 @@ class _File(NamedTuple):
     provenance: dict[str, Any]
 
 
-class _Bad(Exception):
-    """A field of a row that cannot be used."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(reason)
-        self.field = field
-        self.reason = reason
-
-
 class Timm:
     """timm result tables (CSV)."""
 
     name = "timm"
     title = "timm results/benchmark-*.csv"
 
-    def sniff(self, path: Path) -> bool:
+    def sniff(self, file: File) -> bool:
         """Return whether name and header are timm's."""
-        if path.suffix.lower() != ".csv" or not path.name.startswith("benchmark-"):
+        if file.suffix != ".csv" or not file.base.startswith("benchmark-"):
             return False
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            header = [column.strip() for column in file.readline(4096).split(",")]
+        header = [column.strip() for column in file.head().partition("\n")[0].split(",")]
         return "model" in header and any(f"{mode}_step_time" in header for mode in _MODES)
 
-    def rows(self, path: Path) -> Iterator[dict[str, Any] | Refused]:
+    def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its measurements and the end of the run; see Importer."""
-        found = _NAME.fullmatch(path.name)
+        found = _NAME.fullmatch(file.base)
         if found is None:
             yield Refused(
-                path=str(path),
+                path=file.name,
+                format=self.name,
                 field="file name",
                 reason="the name does not say mode, precision, layout, torch and device as timm's names do",
             )
             return
-        file = _file(path, found)
-        yield _event(file, RUN_STARTED, {"run_id": file.run_id, "kind": "import", "hardware": [file.hardware],
-                                         "environment": file.environment, "provenance": file.provenance})  # fmt: skip
+        table = _table_of(file, found)
+        yield _event(table, RUN_STARTED, {"run_id": table.run_id, "kind": "import", "hardware": [table.hardware],
+                                          "environment": table.environment, "provenance": table.provenance})  # fmt: skip
         measured = refused = 0
-        for item in _table(file):
+        for item in _items(table):
             measured += not isinstance(item, Refused)
             refused += isinstance(item, Refused)
             yield item
         yield _event(
-            file,
+            table,
             RUN_FINISHED,
-            {"run_id": file.run_id, "outcome": "completed", "measured": measured, "failed": refused},
+            {"run_id": table.run_id, "outcome": "completed", "measured": measured, "failed": refused},
         )
 
 
-def _file(path: Path, found: re.Match[str]) -> _File:
+def _table_of(file: File, found: re.Match[str]) -> _Table:
     device = _HARDWARE.get(found["hardware"], found["hardware"].replace("_", "-"))
     spec = hardware.find(device)
     cuda = found["backend"].removeprefix("cu") if found["backend"] != "cpu" else None
     torch = _torch_version(found["torch"])
     libraries = {"torch": torch} | ({"cuda": f"{cuda[:-1]}.{cuda[-1]}"} if cuda else {})
-    reference = REPOSITORY + path.name.partition("@")[0].removesuffix(".csv") + ".csv"
+    reference = REPOSITORY + file.base.partition("@")[0].removesuffix(".csv") + ".csv"
     if found["commit"]:
         reference += f"@{found['commit']}"
-    return _File(
-        path=path,
+    return _Table(
+        file=file,
         prefix=found["mode"],
-        run_id=f"timm:{path.name.removesuffix('.csv')}",
+        run_id=f"timm:{file.base.removesuffix('.csv')}",
         time=f"{found['date']}T00:00:00+00:00" if found["date"] else None,
         workload={"mode": _MODES[found["mode"]], "scenario": "offline"},
         execution={
@@ -144,7 +137,7 @@ def _file(path: Path, found: re.Match[str]) -> _File:
         environment={"fingerprint": digest(libraries).removeprefix("sha256:")[:16], "libraries": libraries},
         provenance={
             "origin": "imported",
-            "source": f"timm results {path.name}",
+            "source": f"timm results {file.base}",
             "reference": reference,
             "licence": LICENCE,
         },
@@ -156,8 +149,8 @@ def _torch_version(digits: str) -> str:
     return f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits)
 
 
-def _table(file: _File) -> Iterator[dict[str, Any] | Refused]:
-    with file.path.open(encoding="utf-8-sig", newline="") as text:
+def _items(table: _Table) -> Iterator[dict[str, Any] | Refused]:
+    with table.file.open_text() as text:
         reader = csv.reader(text, strict=True)
         header: list[str] | None = None
         while True:
@@ -166,30 +159,39 @@ def _table(file: _File) -> Iterator[dict[str, Any] | Refused]:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield Refused(path=str(file.path), row=reader.line_num, reason=f"not CSV: {error}")
+                yield Refused(path=table.file.name, format="timm", row=reader.line_num, reason=f"not CSV: {error}")
                 continue
             values = [value.strip() for value in values]
             if not any(values):
                 continue
             if header is None:
                 header = values
+                if "model" not in header:
+                    raise BadFile("the first line does not name timm's columns", reader.line_num)
                 continue
             try:
-                yield _measurement(file, header, values)
-            except _Bad as bad:
-                yield Refused(path=str(file.path), row=reader.line_num, field=bad.field, reason=bad.reason)
+                yield _measurement(table, header, values)
+            except BadRow as bad:
+                yield Refused(
+                    path=table.file.name,
+                    format="timm",
+                    row=reader.line_num,
+                    field=bad.field,
+                    reason=bad.reason,
+                    content=csv_text([header, values]),
+                )
 
 
-def _measurement(file: _File, header: list[str], values: list[str]) -> dict[str, Any]:
+def _measurement(table: _Table, header: list[str], values: list[str]) -> dict[str, Any]:
     if len(values) != len(header):
-        raise _Bad("row", f"has {len(values)} fields where the header has {len(header)}")
+        raise BadRow("row", f"has {len(values)} fields where the header has {len(header)}")
     row = dict(zip(header, values, strict=True))
     name = row.get("model", "")
     if not _MODEL.fullmatch(name):
-        raise _Bad("model", "is not the name of a timm model")
-    batch_size = _whole(row, f"{file.prefix}_batch_size")
-    step_time_ms = _number(row, f"{file.prefix}_step_time")
-    throughput = _number(row, f"{file.prefix}_samples_per_sec")
+        raise BadRow("model", "is not the name of a timm model")
+    batch_size = _whole(row, f"{table.prefix}_batch_size")
+    step_time_ms = _number(row, f"{table.prefix}_step_time")
+    throughput = _number(row, f"{table.prefix}_samples_per_sec")
     model: dict[str, Any] = {
         "id": f"timm/{name}",
         "category": "vision",
@@ -199,21 +201,21 @@ def _measurement(file: _File, header: list[str], values: list[str]) -> dict[str,
     if row.get("param_count"):
         model["parameters"] = round(_number(row, "param_count") * 1e6)
     data = {
-        "run_id": file.run_id,
+        "run_id": table.run_id,
         "model": model,
         "workload": {
-            **file.workload,
+            **table.workload,
             "batch_size": batch_size,
-            "image_size": _whole(row, f"{file.prefix}_img_size"),
+            "image_size": _whole(row, f"{table.prefix}_img_size"),
         },
-        "execution": file.execution,
-        "hardware": file.hardware,
-        "environment": file.environment,
+        "execution": table.execution,
+        "hardware": table.hardware,
+        "environment": table.environment,
         "metrics": {"latency_ms": {"mean": step_time_ms}, "throughput_per_s": throughput},
         "validity": _validity(batch_size, step_time_ms, throughput),
-        "provenance": file.provenance,
+        "provenance": table.provenance,
     }
-    return _event(file, MEASUREMENT_RECORDED, data, content=row)
+    return _event(table, MEASUREMENT_RECORDED, data, content=row)
 
 
 def _validity(batch_size: int, step_time_ms: float, throughput: float) -> dict[str, Any]:
@@ -230,36 +232,36 @@ def _validity(batch_size: int, step_time_ms: float, throughput: float) -> dict[s
 def _number(row: dict[str, str], field: str) -> float:
     text = row.get(field)
     if text is None:
-        raise _Bad(field, "the column is missing")
+        raise BadRow(field, "the column is missing")
     if not text:
-        raise _Bad(field, "is empty")
+        raise BadRow(field, "is empty")
     try:
         value = float(text)
     except ValueError:
-        raise _Bad(field, "is not a number") from None
+        raise BadRow(field, "is not a number") from None
     if not math.isfinite(value):
-        raise _Bad(field, "is not a finite number")
+        raise BadRow(field, "is not a finite number")
     if value <= 0:
-        raise _Bad(field, "is not above 0")
+        raise BadRow(field, "is not above 0")
     return value
 
 
 def _whole(row: dict[str, str], field: str) -> int:
     value = _number(row, field)
     if value != int(value) or value > 2**53 - 1:
-        raise _Bad(field, "is not a whole number")
+        raise BadRow(field, "is not a whole number")
     return int(value)
 
 
-def _event(file: _File, type_: str, data: dict[str, Any], content: Any = None) -> dict[str, Any]:
+def _event(table: _Table, type_: str, data: dict[str, Any], content: Any = None) -> dict[str, Any]:
     """Return an event whose id says format, file and content, so that a second import is a no-op."""
     event: dict[str, Any] = {
         "specversion": "1.0",
-        "id": row_id("timm", VERSION, file.path.name, type_, data if content is None else content),
+        "id": row_id("timm", VERSION, table.file.base, type_, data if content is None else content),
         "source": SOURCE,
         "type": type_,
-        "subject": file.run_id,
+        "subject": table.run_id,
     }
-    if file.time is not None:
-        event["time"] = file.time
+    if table.time is not None:
+        event["time"] = table.time
     return {**event, "datacontenttype": "application/json", "data": data}

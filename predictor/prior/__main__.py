@@ -27,7 +27,7 @@ import msgspec
 
 from domain import hardware
 from domain.events import MEASUREMENT_RECORDED
-from ingest.importers.base import Refused, import_paths
+from ingest.importers import Refused, import_paths
 from predictor.artifact import write_folder
 from predictor.building import build_from_table
 from predictor.dataset import row_from_event, training_rows

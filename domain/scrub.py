@@ -1,0 +1,55 @@
+"""Texts without what is private: paths become their last part; addresses, tokens and private names a word."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["private_parts", "scrub"]
+
+_URL = r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+"
+_PATH = r"(?:[A-Za-z]:\\|\\\\|(?<![\w.])~?/)(?:[^\s'\"<>:|*?,;()\[\]]+[\\/])*[^\s'\"<>:|*?,;()\[\]]*"
+_EITHER = re.compile(f"(?P<url>{_URL})|(?P<path>{_PATH})")
+_ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
+_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_OF_EVERY_MACHINE = ("/proc/", "/sys/", "/dev/")
+_SECRET = re.compile(r"\b(?:hf_|assay_|sk-|ghp_)[A-Za-z0-9_-]{8,}\b")
+
+
+def scrub(message: str, *, names: tuple[str, ...] = (), limit: int = 2000) -> str:
+    """Return the message without paths, addresses, tokens and the private words `names`, cut to `limit` characters."""
+    text = _EITHER.sub(_shorter, message)
+    text = _SECRET.sub("<token>", text)
+    text = _MAIL.sub("<address>", text)
+    text = _ADDRESS.sub("<address>", text)
+    for name in names:
+        text = re.sub(_word(name), "<private>", text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def private_parts(text: str, *, names: tuple[str, ...] = ()) -> list[str]:
+    """Return the parts of a text that `scrub` would take out; not files that every machine has, nor what it leaves."""
+    found = [
+        match[0]
+        for match in _EITHER.finditer(text)
+        if match["url"] or not (len(match[0]) == 1 or match[0].startswith(_OF_EVERY_MACHINE) or _is_left(text, match))
+    ]
+    for pattern in (_SECRET, _MAIL, _ADDRESS):
+        found += pattern.findall(text)
+    for name in names:
+        found += re.findall(_word(name), text)
+    return found
+
+
+def _is_left(text: str, found: re.Match[str]) -> bool:
+    return text[: found.start()].endswith("…")
+
+
+def _word(name: str) -> str:
+    return rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
+
+
+def _shorter(found: re.Match[str]) -> str:
+    if found["url"]:
+        return re.sub(r"^([a-z0-9+.-]+)://.*$", r"<\1 address>", found["url"], flags=re.DOTALL)
+    last = re.split(r"[\\/]", found["path"].rstrip("\\/"))[-1]
+    return f"…/{last}" if last not in ("", "~") else found["path"] if len(found["path"]) == 1 else "…"

@@ -1,0 +1,78 @@
+"""Ids of imported rows, and the names that other tools use, as Assay's."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from domain import hardware, models
+from domain.canonical import canonical
+from domain.slugs import slug
+
+__all__ = ["hardware_of", "model_of", "precision_of", "row_id", "runtime_of"]
+
+_NAMESPACE = uuid.UUID("6f1d4a52-55e0-5d59-9c0f-3f0f6f9d7a11")
+_NOT_IDENTIFIER = re.compile(r"[\s\x00-\x1f\"\\]+")
+_PRECISIONS = {
+    "float": "fp32", "float32": "fp32", "f32": "fp32", "single": "fp32", "fp32": "fp32",
+    "float16": "fp16", "f16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16",
+    "tf32": "tf32", "tensorfloat32": "tf32",
+    "float8": "fp8", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "e4m3": "fp8",
+    "int8": "int8", "i8": "int8", "uint8": "int8", "w8a8": "int8", "q8_0": "int8",
+    "int4": "int4", "i4": "int4", "uint4": "int4", "w4a16": "int4", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4",
+    "amp": "amp-fp16", "mixed": "amp-fp16",
+}  # fmt: skip
+_RUNTIMES = {
+    "pytorch": "torch", "torch": "torch", "trt-llm": "tensorrt-llm", "trtllm": "tensorrt-llm",
+    "tensorrt-llm": "tensorrt-llm", "tensorrt": "tensorrt", "vllm": "vllm", "sglang": "sglang", "onnx": "onnxruntime",
+    "ort": "onnxruntime", "onnxruntime": "onnxruntime", "llama.cpp": "llama.cpp", "openvino": "openvino",
+}  # fmt: skip
+
+
+def row_id(*parts: Any) -> str:
+    """Return the UUID (version 5) that these JSON values name: the same row gets the same id for ever."""
+    return str(uuid.uuid5(_NAMESPACE, canonical(list(parts)).decode()))
+
+
+def model_of(name: str, **said: Any) -> dict[str, Any]:
+    """Return the model of an event: the catalogue's where it knows the name, else the name itself, made an identifier.
+
+    `said` (category, family, task, parameters, revision …) is what the file tells; the catalogue's words win.
+    """
+    known = models.find(name)
+    told = {key: value for key, value in said.items() if value is not None}
+    if known is None:
+        return {"id": _NOT_IDENTIFIER.sub("-", name.strip()).strip("-")[:200] or "unknown", **told}
+    found = {"id": known.id, "category": known.category, "family": known.family, "task": known.task}
+    return {**told, **found} | ({"parameters": known.parameters} if known.parameters else {})
+
+
+def hardware_of(name: str, *, kind: str | None = None, count: int = 1, cores: int | None = None) -> dict[str, Any]:
+    """Return the hardware of an event: the catalogue's where it knows the name, else its slug with the kind that is said.
+
+    `cores` are those of a CPU's slice, part of its slug.
+    """
+    if cores is not None and kind == "cpu":
+        return {"id": hardware.cpu_slug(name, cores), "kind": "cpu", "count": count}
+    known = hardware.find(name)
+    found = {"id": known.id if known else slug(name), "kind": (known.kind if known else None) or kind, "count": count}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def precision_of(name: str | None) -> str | None:
+    """Return our word for a precision; a word that we do not know stays, in lower case, and an empty one is None."""
+    if name is None or not str(name).strip():
+        return None
+    word = str(name).strip().lower().removeprefix("torch.")
+    known = _PRECISIONS.get(word)
+    return known or re.sub(r"[^a-z0-9._+-]+", "-", word).strip("-._+")[:64] or None
+
+
+def runtime_of(name: str | None, version: str | None = None) -> dict[str, Any] | None:
+    """Return our word for a runtime, with its version."""
+    if name is None or not str(name).strip():
+        return None
+    word = str(name).strip().lower()
+    known = _RUNTIMES.get(word) or re.sub(r"[^a-z0-9._+-]+", "-", word).strip("-._+")[:64]
+    return {"name": known} | ({"version": str(version)} if version else {}) if known else None
