@@ -34,7 +34,7 @@ from domain.statistics import median_interval
 from runner.measuring import measure
 from runner.noise import noise
 from runner.parent import run_task
-from runner.platforms.base import Converted, Platform, Settings
+from runner.platforms.base import Converted, Platform, Recipe, Settings
 from runner.platforms.openvino import OpenVino
 from runner.platforms.torch_eager import Cpu
 from runner.processor import threads_allowed
@@ -112,7 +112,7 @@ def _lines(arguments: argparse.Namespace) -> Iterator[Pairs]:
             yield _torch_line(name, subject, arguments)
         if "openvino" in arguments.platform:
             with tempfile.TemporaryDirectory() as folder:
-                OpenVino().convert(subject.module, subject.inputs, Path(folder))
+                OpenVino().convert(subject.module, subject.inputs, Path(folder), Recipe())
                 for precision in HINTS:
                     yield _openvino_line(name, subject, Path(folder), precision, arguments)
 
