@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,29 @@ _SURVEYED: dict[str, Any] = {"platforms": {}}
 """What this process has found out: a machine does not change under it, and looking takes seconds."""
 
 
-def survey_machine(platforms: tuple[str, ...]) -> Machine:
-    """Return this machine and what these platforms are on it, looked at once a process; PartMissing where it fails."""
+def survey_machine(platforms: tuple[str, ...], prepare: Prepare | None = None) -> tuple[Machine, Ended | None]:
+    """Return this machine and what these platforms are on it, looked at once a process; PartMissing where it fails.
+
+    What is to be prepared is done in the same child where one is needed, and comes second; None where none was, or where
+    the two together failed: alone each says better why.
+    """
     missing = [name for name in platforms if name not in _SURVEYED["platforms"]]
+    prepared: Ended | None = None
     if missing or "hardware" not in _SURVEYED:
-        ended = run_task(Survey(platforms=missing, describe="hardware" not in _SURVEYED), timeout_s=_SURVEY_TIMEOUT_S)
+        task = Survey(platforms=missing, describe="hardware" not in _SURVEYED, prepare=prepare)
+        ended = run_task(task, timeout_s=_SURVEY_TIMEOUT_S + (_PREPARE_TIMEOUT_S if prepare else 0))
+        if prepare and ended.failure:
+            ended = run_task(msgspec.structs.replace(task, prepare=None), timeout_s=_SURVEY_TIMEOUT_S)
         if ended.failure:
             raise PartMissing(
                 f"this machine could not be surveyed: {ended.failure.message}",
                 remedy=ended.failure.remedy or "Run assay doctor.",
             )
+        if "prepared" in ended.result:
+            prepared = Ended(result=ended.result.pop("prepared"))
         _SURVEYED["platforms"].update(ended.result.pop("platforms"))
         _SURVEYED.update(ended.result)
-    return msgspec.convert(_SURVEYED, Machine)
+    return msgspec.convert(_SURVEYED, Machine), prepared
 
 
 class Campaign:
@@ -76,11 +86,14 @@ class Campaign:
 
     def __init__(self, plan: Plan, *, trace: bool, cache: Path | None = None, tolerate_absent: bool = False) -> None:
         self.plan = plan
-        self.machine = survey_machine(plan.platforms)
+        task = _preparation(plan.cases, trace)
+        self.machine, described = survey_machine(plan.platforms, task)
         self._store = ArtifactStore(cache or default_cache())
         self._refuse_impossible(tolerate_absent)
+        self.prepared, filled = _described(task, described or run_task(task, timeout_s=_PREPARE_TIMEOUT_S))
         kept = [case for case in plan.cases if plan.platforms_named or self._wanted(case)]
-        self.prepared, self.cases = self._prepare(kept, trace)
+        complete = [msgspec.structs.replace(case, workload=filled[case.model, case.workload]) for case in kept]
+        self.cases = tuple(dict.fromkeys(complete))
 
     def _refuse_impossible(self, tolerate_absent: bool) -> None:
         present = [name for name in self.plan.platforms if self.machine.available(name)]
@@ -114,37 +127,6 @@ class Campaign:
 
     def _refusal(self, platform: str, precision: str) -> Failed | None:
         return refusal(self.machine, platform, precision, low_memory=self.plan.low_memory)
-
-    def _prepare(self, cases: list[Case], trace: bool) -> tuple[dict[str, Prepared], tuple[Case, ...]]:
-        """Describe and trace the models, and return the cases with every size filled in, each once."""
-        asked: dict[str, dict[Workload, None]] = {}
-        for case in cases:
-            asked.setdefault(case.model, {})[case.workload] = None
-        task = Prepare(
-            wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in asked.items()],
-            weights=cases[0].weights,
-            trace=trace,
-            trust_remote_code=cases[0].trust_remote_code,
-            allow_pickle=cases[0].allow_pickle,
-        )
-        ended = run_task(task, timeout_s=_PREPARE_TIMEOUT_S)
-        if ended.failure:
-            raise PartMissing(
-                f"the models could not be described: {ended.failure.message}",
-                field="model",
-                remedy=ended.failure.remedy or "Install the runner extra: pip install 'assay-bench[runner]'.",
-            )
-        prepared: dict[str, Prepared] = {}
-        filled: dict[tuple[str, Workload], Workload] = {}
-        for (model, workloads), found in zip(asked.items(), ended.result, strict=True):
-            prepared[model] = _prepared(model, found)
-            complete = found["workloads"] or workloads
-            for workload, whole in zip(workloads, complete, strict=True):
-                filled[model, workload] = msgspec.convert(whole, Workload, from_attributes=True)
-        complete_cases = dict.fromkeys(
-            msgspec.structs.replace(case, workload=filled[case.model, case.workload]) for case in cases
-        )
-        return prepared, tuple(complete_cases)
 
     def run(self, case: Case, *, verify: bool = False, on_stage: Callable[[str], None] | None = None) -> Ended:
         """Run one case: convert where its platform wants that and it was not done before, then measure or verify."""
@@ -199,6 +181,37 @@ class Campaign:
             "runtime": self.machine.platforms[case.platform]["runtime"],
             "libraries": self.machine.environment.get("libraries"),
         }
+
+
+def _preparation(cases: Sequence[Case], trace: bool) -> Prepare:
+    """Return the task that describes and traces the models of these cases, each at each of its workloads once."""
+    asked: dict[str, dict[Workload, None]] = {}
+    for case in cases:
+        asked.setdefault(case.model, {})[case.workload] = None
+    return Prepare(
+        wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in asked.items()],
+        weights=cases[0].weights,
+        trace=trace,
+        trust_remote_code=cases[0].trust_remote_code,
+        allow_pickle=cases[0].allow_pickle,
+    )
+
+
+def _described(task: Prepare, ended: Ended) -> tuple[dict[str, Prepared], dict[tuple[str, Workload], Workload]]:
+    """Return the models as they were described, and every workload that was asked of one with its sizes filled in."""
+    if ended.failure:
+        raise PartMissing(
+            f"the models could not be described: {ended.failure.message}",
+            field="model",
+            remedy=ended.failure.remedy or "Install the runner extra: pip install 'assay-bench[runner]'.",
+        )
+    prepared: dict[str, Prepared] = {}
+    filled: dict[tuple[str, Workload], Workload] = {}
+    for wanted, found in zip(task.wanted, ended.result, strict=True):
+        prepared[wanted.model] = _prepared(wanted.model, found)
+        for workload, whole in zip(wanted.workloads, found["workloads"] or wanted.workloads, strict=True):
+            filled[wanted.model, workload] = msgspec.convert(whole, Workload, from_attributes=True)
+    return prepared, filled
 
 
 def _prepared(name: str, found: dict[str, Any]) -> Prepared:

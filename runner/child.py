@@ -87,7 +87,8 @@ def main() -> int:
 def _do(task: Task, speaker: Speaker) -> Any:
     match task:
         case Survey():
-            return survey.survey(task)
+            found = survey.survey(task)
+            return found if task.prepare is None else {**found, "prepared": survey.prepare(task.prepare, speaker)}
         case Prepare():
             return survey.prepare(task, speaker)
         case Convert():

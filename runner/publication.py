@@ -54,7 +54,7 @@ def published_files(folder: Path) -> list[Path]:
 
 def new_file(folder: Path, day: date, *, resume: bool = False) -> Path:
     """Return the file for this machine's events in a folder; UsageError where it is there and not gone on with."""
-    path = folder / published_name([each["hardware"]["id"] for each in survey_machine(()).placement], day)
+    path = folder / published_name([each["hardware"]["id"] for each in survey_machine(())[0].placement], day)
     if path.exists() and not resume:
         raise UsageError(
             f"{path} is there already.",

@@ -48,13 +48,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     unreachable: str | None = None
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True, tag="survey"):
-    """Probe platforms, and describe the machine where `describe` is set."""
-
-    platforms: list[str]
-    describe: bool = True
-
-
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A model and the workloads that it is wanted at; sizes left out are filled in from the model."""
 
@@ -70,6 +63,17 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
     trace: bool = True
     trust_remote_code: bool = False
     allow_pickle: bool = False
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True, tag="survey"):
+    """Probe platforms, describe the machine where `describe` is set, and do what is to be prepared in the same child.
+
+    Libraries that take seconds to import are then imported once.
+    """
+
+    platforms: list[str]
+    describe: bool = True
+    prepare: Prepare | None = None
 
 
 class Convert(msgspec.Struct, frozen=True, kw_only=True, tag="convert"):
