@@ -37,7 +37,7 @@ up: $(STAMP)  ## the API and the dashboard over what the demo kept
 	@$(BIN)/assay up
 
 test: $(STAMP) lint  ## lint, types, import contracts and every test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 torture: $(STAMP)  ## the long fault tests: kills, full disks, hostile input (about 40 minutes)
 	@$(BIN)/python -m pytest tests/torture -m torture -x
