@@ -6,20 +6,23 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 from ingest.importers.files import File
 from ingest.importers.refusals import BadRow, Refused
 
 __all__ = [
     "JSON_BYTES",
+    "LINE_CHARACTERS",
     "UNITS",
     "BadFile",
     "csv_rows",
     "csv_text",
     "json_document",
     "json_lines",
+    "json_text",
     "number",
     "text",
     "whole",
@@ -28,7 +31,11 @@ __all__ = [
 JSON_BYTES = 256 << 20
 """A JSON document beyond this is refused: it has to be in memory at once. Lines of JSON have no such bound."""
 LINE_CHARACTERS = 16 << 20
+"""A longer line is refused, because it has to be in memory at once; what follows it is read."""
 _MISSING = frozenset(("", "-", "--", "n/a", "na", "nan", "none", "null", "unknown", "inf", "-inf", "#n/a"))
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+\.\d+")
+_NOT_TEXT = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 UNITS: Mapping[str, tuple[str, float]] = {
     "s": ("ms", 1e3), "sec": ("ms", 1e3), "seconds": ("ms", 1e3), "ms": ("ms", 1.0), "milliseconds": ("ms", 1.0),
     "us": ("ms", 1e-3), "µs": ("ms", 1e-3), "microseconds": ("ms", 1e-3), "ns": ("ms", 1e-6), "nanoseconds": ("ms", 1e-6),
@@ -50,33 +57,64 @@ class BadFile(Exception):
 def json_document(file: File) -> Any:
     """Return the JSON value of a file. NaN and infinities become None, because nobody can have measured them.
 
-    BadFile where it is no JSON, is larger than JSON_BYTES, is nested too deeply, or names a member twice.
+    BadFile where it is no text, no JSON, larger than JSON_BYTES, nested too deeply, or names a member twice.
     """
     if file.size() > JSON_BYTES:
         raise BadFile(f"is a JSON document of more than {JSON_BYTES >> 20} MiB")
     with file.open_text() as opened:
-        return _decoded(opened.read())
+        try:
+            written = opened.read()
+        except UnicodeError:
+            raise BadFile(f"is not text in {_encoding(opened)}") from None
+    return _decoded(written)
 
 
 def json_lines(file: File) -> Iterator[tuple[int, Any | BadFile]]:
     """Yield each line's number and JSON value, or what is wrong with it; empty lines are passed over."""
-    with file.open_text() as opened:
-        number_ = 0
-        while line := opened.readline(LINE_CHARACTERS):
-            number_ += 1
-            if len(line) >= LINE_CHARACTERS:
-                yield number_, BadFile("is a line of more than 16 million characters", number_)
+    with file.open_text("surrogateescape") as opened:
+        row = 0
+        while True:
+            row += 1
+            try:
+                line = opened.readline(LINE_CHARACTERS)
+                if len(line) >= LINE_CHARACTERS and not line.endswith("\n"):
+                    _pass_over_line(opened)
+                    raise BadFile(f"is a line of more than {LINE_CHARACTERS:,} characters")
+                if not line.isascii() and _NOT_TEXT.search(line):
+                    raise BadFile(f"is not text in {_encoding(opened)}")
+                if not line.strip():
+                    if line:
+                        continue
+                    return
+                value = _decoded(line)
+            except UnicodeError:
+                yield row, BadFile(f"is not text in {_encoding(opened)}", row)
                 return
-            if line.strip():
-                try:
-                    yield number_, _decoded(line)
-                except BadFile as error:
-                    yield number_, BadFile(error.reason, number_)
+            except BadFile as error:
+                yield row, BadFile(error.reason, row)
+            else:
+                yield row, value
+
+
+def _pass_over_line(opened: IO[str]) -> None:
+    while (piece := opened.readline(LINE_CHARACTERS)) and not piece.endswith("\n"):
+        pass
+
+
+def _encoding(opened: Any) -> str:
+    return str(opened.encoding).upper().removesuffix("-SIG")
+
+
+def json_text(written: str) -> Any:
+    """Return the JSON value of a text; see `json_document`."""
+    return _decoded(written)
 
 
 def _decoded(written: str) -> Any:
     try:
-        return json.loads(written, parse_constant=lambda _: None, object_pairs_hook=_members)
+        value = json.loads(written, parse_constant=lambda _: None, object_pairs_hook=_members)
+        # Half of a pair is no character: nothing that holds one can be written down again.
+        return _whole_characters(value) if _SURROGATE.search(written) else value
     except json.JSONDecodeError as error:
         raise BadFile(f"is not JSON: {error.msg}", error.lineno) from None
     except RecursionError:
@@ -85,13 +123,27 @@ def _decoded(written: str) -> Any:
         raise BadFile(f"is not JSON: {error}") from None
 
 
+def _whole_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return _NOT_TEXT.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole_characters(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole_characters(name): _whole_characters(item) for name, item in value.items()}
+    return value
+
+
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise BadFile(f"names the member {twice!r} twice in one object")
+        raise BadFile(f"names the member {_twice([name for name, _ in pairs])!r} twice in one object")
     return found
+
+
+def _twice(names: list[str]) -> str | None:
+    """Return the first name that stands there again, or None."""
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def csv_rows(
@@ -99,30 +151,47 @@ def csv_rows(
 ) -> Iterator[tuple[int, dict[str, str]] | Refused]:
     """Yield each row's line and its fields by column, stripped; what is no row of the table is refused with its content.
 
-    The header is the first line that is not empty, unless one is given. Empty lines are passed over.
+    The header is the first line that is not empty, unless one is given. Empty lines are passed over. BadFile where the
+    header names a column twice.
     """
-    with file.open_text() as opened:
-        reader = csv.reader(opened, delimiter=delimiter, strict=True)
+    with file.open_text("surrogateescape") as opened:
+        reader = csv.reader(_lines(opened), delimiter=delimiter, strict=True)
         columns = header
         while True:
             try:
-                values = next(reader)
+                values = [value.strip() for value in next(reader)]
             except StopIteration:
                 return
             except csv.Error as error:
                 yield Refused(path=file.name, row=reader.line_num, reason=f"not CSV: {error}")
                 continue
-            values = [value.strip() for value in values]
+            except UnicodeError:
+                yield Refused(path=file.name, row=reader.line_num + 1, reason=f"is not text in {_encoding(opened)}")
+                return
             if not any(values):
                 continue
             if columns is None:
                 columns = values
+                if (twice := _twice([name for name in columns if name])) is not None:
+                    raise BadFile(f"names the column {twice[:80]!r} twice", reader.line_num)
                 continue
             if len(values) != len(columns):
                 reason = f"has {len(values)} fields where the header has {len(columns)}"
-                yield Refused(path=file.name, row=reader.line_num, field="row", reason=reason, content=csv_text([columns, values], delimiter))  # fmt: skip
+            elif (joined := "".join(values)).isascii() or not _NOT_TEXT.search(joined):
+                yield reader.line_num, dict(zip(columns, values, strict=True))
                 continue
-            yield reader.line_num, dict(zip(columns, values, strict=True))
+            else:
+                reason = f"is not text in {_encoding(opened)}"
+            content = _NOT_TEXT.sub("\ufffd", csv_text([columns, values], delimiter))
+            yield Refused(path=file.name, row=reader.line_num, field="row", reason=reason, content=content)
+
+
+def _lines(opened: IO[str]) -> Iterator[str]:
+    """Yield the lines; of one that is too long for the memory only the beginning, which is then no row of the table."""
+    while line := opened.readline(LINE_CHARACTERS):
+        yield line
+        if len(line) >= LINE_CHARACTERS and not line.endswith("\n"):
+            _pass_over_line(opened)
 
 
 def csv_text(rows: list[list[Any]], delimiter: str = ",") -> str:
@@ -145,30 +214,44 @@ def number(row: Mapping[str, Any], field: str, *, unit: str | None = None, zero:
     """Return a field as a finite number in Assay's unit (ms, bytes), or None where it is missing.
 
     0 is "missing" in other tools' files, and None here, unless `zero` says that it can be a value. BadRow where it is
-    not a number, or negative.
+    not a number, or negative. `1,234.5` is a number; `1,234` and `1.234,5` can be read in two ways, and are none.
     """
     said = row.get(field)
-    if isinstance(said, bool):
+    if type(said) is float:
+        value = said
+    elif isinstance(said, bool | dict | list):
         raise BadRow(field, "is not a number")
-    if isinstance(said, int | float):
+    elif isinstance(said, int | float):
         value = float(said) if abs(said) < 1e300 else math.inf
     else:
-        written = text(row, field)
-        if written is None:
-            if isinstance(said, dict | list):
-                raise BadRow(field, "is not a number")
-            return None
-        try:
-            value = float(written.replace(",", "") if written.count(",") and "." in written else written)
-        except ValueError:
-            raise BadRow(field, "is not a number") from None
+        written = said if type(said) is str else text(row, field)
+        value = _number_written(written, field)
+    if unit is not None:
+        value *= UNITS[unit][1]
     if not math.isfinite(value):
         return None
     if value < 0:
         raise BadRow(field, "is below 0")
     if value == 0 and not zero:
         return None
-    return value * (UNITS[unit][1] if unit else 1.0)
+    return value
+
+
+def _number_written(written: str | None, field: str) -> float:
+    """Return the number that a text says, NaN where it says that there is none."""
+    if written is None:
+        return math.nan
+    try:
+        value = float(written)
+    except ValueError:
+        if written.strip().lower() in _MISSING:
+            return math.nan
+        if not _THOUSANDS.fullmatch(written.strip()):
+            raise BadRow(field, "is not a number") from None
+        value = float(written.replace(",", ""))
+    if "_" in written:
+        raise BadRow(field, "is not a number")
+    return value
 
 
 def whole(row: Mapping[str, Any], field: str) -> int | None:
@@ -176,6 +259,6 @@ def whole(row: Mapping[str, Any], field: str) -> int | None:
     value = number(row, field)
     if value is None:
         return None
-    if value != int(value) or value > 2**53 - 1:
+    if value > 2**53 - 1 or value != int(value):
         raise BadRow(field, "is not a whole number")
     return int(value)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-__all__ = ["BadRow", "Refused"]
+__all__ = ["CONTENT_CHARACTERS", "BadRow", "Refused", "writable"]
+
+CONTENT_CHARACTERS = 1 << 20
+"""Longer contents are left out of a refusal: nobody mends a row of that length in a file of rejects."""
+_UNWRITABLE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,3 +36,23 @@ class BadRow(Exception):
         super().__init__(f"{field}: {reason}")
         self.field = field
         self.reason = reason
+
+
+def writable(refused: Refused) -> Refused:
+    """Return the refusal as it can be written as JSON and shown on a terminal, whatever the file held."""
+    content = refused.content
+    if content is not None and len(content) > CONTENT_CHARACTERS:
+        content = None
+    return Refused(
+        path=_line(refused.path),
+        reason=_line(refused.reason),
+        row=refused.row,
+        field=None if refused.field is None else _line(refused.field),
+        format=refused.format,
+        content=None if content is None else _UNWRITABLE.sub("\ufffd", content),
+    )
+
+
+def _line(text: str) -> str:
+    shown = _UNWRITABLE.sub("\ufffd", _CONTROL.sub(" ", text))
+    return shown if len(shown) <= 500 else shown[:499] + "…"

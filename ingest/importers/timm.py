@@ -12,11 +12,13 @@ batch 1 as well. `amp` is autocast to fp16, benchmark.py's default.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 from domain import hardware, models
 from domain.canonical import digest
@@ -24,7 +26,7 @@ from domain.events import MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED
 from domain.slugs import slug
 from ingest.importers.files import File
 from ingest.importers.identity import row_id
-from ingest.importers.reading import BadFile, csv_text
+from ingest.importers.reading import BadFile, csv_rows, csv_text
 from ingest.importers.refusals import BadRow, Refused
 
 __all__ = ["Timm"]
@@ -52,6 +54,7 @@ _MODEL = re.compile(r"[A-Za-z0-9_.-]{1,180}")
 _TOLERANCE = 0.02
 _ROUNDING = 0.005
 """Throughput is published with two decimals."""
+_family = lru_cache(maxsize=8192)(models.timm_family)
 
 
 class _Table(NamedTuple):
@@ -150,42 +153,27 @@ def _torch_version(digits: str) -> str:
 
 
 def _items(table: _Table) -> Iterator[dict[str, Any] | Refused]:
-    with table.file.open_text() as text:
-        reader = csv.reader(text, strict=True)
-        header: list[str] | None = None
-        while True:
-            try:
-                values = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield Refused(path=table.file.name, format="timm", row=reader.line_num, reason=f"not CSV: {error}")
-                continue
-            values = [value.strip() for value in values]
-            if not any(values):
-                continue
-            if header is None:
-                header = values
-                if "model" not in header:
-                    raise BadFile("the first line does not name timm's columns", reader.line_num)
-                continue
-            try:
-                yield _measurement(table, header, values)
-            except BadRow as bad:
-                yield Refused(
-                    path=table.file.name,
-                    format="timm",
-                    row=reader.line_num,
-                    field=bad.field,
-                    reason=bad.reason,
-                    content=csv_text([header, values]),
-                )
+    for item in csv_rows(table.file):
+        if isinstance(item, Refused):
+            yield msgspec.structs.replace(item, format="timm")
+            continue
+        line, row = item
+        if "model" not in row:
+            raise BadFile("the first line does not name timm's columns", 1)
+        try:
+            yield _measurement(table, row)
+        except BadRow as bad:
+            yield Refused(
+                path=table.file.name,
+                format="timm",
+                row=line,
+                field=bad.field,
+                reason=bad.reason,
+                content=csv_text([list(row), list(row.values())]),
+            )
 
 
-def _measurement(table: _Table, header: list[str], values: list[str]) -> dict[str, Any]:
-    if len(values) != len(header):
-        raise BadRow("row", f"has {len(values)} fields where the header has {len(header)}")
-    row = dict(zip(header, values, strict=True))
+def _measurement(table: _Table, row: dict[str, str]) -> dict[str, Any]:
     name = row.get("model", "")
     if not _MODEL.fullmatch(name):
         raise BadRow("model", "is not the name of a timm model")
@@ -195,7 +183,7 @@ def _measurement(table: _Table, header: list[str], values: list[str]) -> dict[st
     model: dict[str, Any] = {
         "id": f"timm/{name}",
         "category": "vision",
-        "family": models.timm_family(name),
+        "family": _family(name),
         "task": "image-classification",
     }
     if row.get("param_count"):

@@ -15,6 +15,7 @@ HEADER = (
     "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count,infer_gmacs,infer_macts\n"
 )
 ROW = "vit_tiny_patch16_224,224,20000.0,12.8,256,5.72,1.08,4.12\n"
+SAMPLE = HEADER + ROW
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_the_same_file_gives_the_same_events_and_another_file_others(write):
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe\x00bad", HEADER.encode() + b"vit\xff,1,1,1,1,1,1,1\n", HEADER.encode() + b'"open']
+    "content", [b"\xff\xfe\x00", HEADER.encode() + b"vit\xff,1,1,1,1,1,1,1\n", HEADER.encode() + b'"open']
 )
 def test_a_broken_file_is_refused_and_does_not_stop_the_others(write, tmp_path, content):
     write(content, "benchmark-infer-amp-nhwc-pt240-cu124-rtx3090.csv")
