@@ -49,7 +49,8 @@ def _check_measurement(data: MeasurementRecorded) -> None:
         )
     if data.metrics.latency_ms is not None:
         _check_latency(data.metrics.latency_ms)
-    if data.provenance.origin == "imported":
+    origin = data.provenance.origin
+    if origin == "imported" or (origin == "simulated" and data.imported is not None):
         return
     for value, field in (
         (data.workload.batch_size, "workload.batch_size"),
@@ -57,7 +58,7 @@ def _check_measurement(data: MeasurementRecorded) -> None:
     ):
         if value is None:
             raise InvalidInput("required: only imported rows may leave it null.", field=field, remedy="State what ran.")
-    if data.provenance.origin == "measured" and data.observed is None:
+    if origin == "measured" and data.observed is None:
         raise InvalidInput(
             "required of a measured row.",
             field="observed",

@@ -12,7 +12,10 @@ _EITHER = re.compile(f"(?P<url>{_URL})|(?P<path>{_PATH})")
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _OF_EVERY_MACHINE = ("/proc/", "/sys/", "/dev/")
-_SECRET = re.compile(r"\b(?:hf_|assay_|sk-|ghp_)[A-Za-z0-9_-]{8,}\b")
+_SECRET = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{12,}|hf_(?:oauth|jwt)_[A-Za-z0-9._-]{8,}|(?:assay_|sk-|ghp_)[A-Za-z0-9_-]{8,})\b"
+)
+"""A token of the hub has no underscore of its own: `hf_bert_test_results` is the name of a file."""
 
 
 def scrub(message: str, *, names: tuple[str, ...] = (), limit: int = 2000) -> str:

@@ -18,6 +18,8 @@ from runner.scrub import private_parts, scrub
         ("connect to 10.1.2.3 refused", "connect to <address> refused"),
         ("mail ada@example.org", "mail <address>"),
         ("token hf_abcdefghijkl was refused", "token <token> was refused"),
+        ("token hf_oauth_abc.def-0123 was refused", "token <token> was refused"),
+        ("results of hf_llama_test_results.json", "results of hf_llama_test_results.json"),
         ("user ada on lovelace", "user <private> on <private>"),
         ("shape [2, 128] against 3/4 of N/A", "shape [2, 128] against 3/4 of N/A"),
     ],
