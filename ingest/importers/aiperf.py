@@ -1,0 +1,271 @@
+"""Summaries of NVIDIA AIPerf (ai-dynamo/aiperf, 0.1 to 0.13) and of GenAI-Perf before it: `profile_export_*.json`.
+
+One object a run of load against a server: a metric a member, `{"unit": "ms", "avg", "min", "max", "std", "p1" … "p99",
+"count"}` with only `unit` and `avg` where it is one figure, beside `input_config`, `start_time`, `end_time`,
+`aiperf_version`, `error_summary`, `telemetry_data` (GPUs by endpoint, with metrics of the same shape). The unit in the
+file decides. GenAI-Perf's early files write numbers as text, times in ns, and `num_input_token` for
+`input_sequence_length`. Where a config names model and load differs: `endpoint.model_names` and `loadgen` (AIPerf to
+0.7), `models.items` and `phases` (later), `model` and `concurrency`, later `model_names` and `perf_analyzer.stimulus`
+(GenAI-Perf).
+
+`latency_ms` is a request's, `ttft_ms` and `tpot_ms` (inter_token_latency: the rest of the request over the rest of its
+tokens) are medians where there are any, else averages. Input and output tokens are the averages of what was sent and
+came back, rounded. Hardware is that of the telemetry, the GPUs that were busy; without telemetry it is `unknown`,
+because the client sees a server only. A run of several models at once is refused: its figures are no configuration's.
+
+Not taken: raw records (`profile_export.jsonl`, `inputs.json`), the aggregates of several runs, time slices, warm-up,
+energy of the whole run, host names and addresses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ingest.importers.document import Document, environment
+from ingest.importers.draft import Draft
+from ingest.importers.files import File
+from ingest.importers.identity import model_of, runtime_of
+from ingest.importers.members import (
+    UNKNOWN,
+    as_said,
+    count,
+    first_word,
+    gpus_of,
+    items,
+    latency_of,
+    members,
+    model_name,
+    moment,
+    quantity,
+    within,
+    word,
+)
+from ingest.importers.reading import UNITS, BadFile, json_document
+from ingest.importers.refusals import BadRow, Refused
+
+__all__ = ["Aiperf"]
+
+_METRIC = re.compile(r'"request_(?:throughput|latency|count)"\s*:\s*\{\s*"(?:unit|avg)"')
+_MODELS = ("endpoint.model_names", "model_names", "model", "models.model_names", "models.modelNames")
+_LOADS = ("", "loadgen.", "perf_analyzer.stimulus.", "input.")
+_STATISTICS = {name: name for name in ("min", "max", "p50", "p90", "p95", "p99")} | {"mean": "avg", "stddev": "std"}
+_POWER = ("nvidia_power_usage", "amd_power_usage", "gpu_power_usage", "power_usage")
+_BUSY = ("nvidia_gpu_utilization", "amd_gpu_utilization", "gpu_utilization")
+_MEMORY = ("nvidia_gpu_memory_used", "amd_gpu_memory_used", "gpu_memory_used")
+_KEPT = ("time_to_first_token", "inter_token_latency", "time_to_second_token", "output_token_throughput_per_user")
+_ENGINES = ("vllm", "tensorrtllm", "sglang", "trtllm")
+
+
+class Aiperf:
+    """Summaries of AIPerf and GenAI-Perf (JSON)."""
+
+    name = "aiperf"
+    title = "NVIDIA AIPerf and GenAI-Perf profile_export_*.json"
+
+    def sniff(self, file: File) -> bool:
+        """Return whether it has a request's metrics beside a config or a version of AIPerf."""
+        if file.suffix != ".json":
+            return False
+        head = file.head()
+        ours = '"input_config"' in head or '"aiperf_version"' in head or "profile_export" in file.base
+        return ours and _METRIC.search(head) is not None and '"timeslices"' not in head
+
+    def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
+        """Yield a run, its one measurement and the end of the run; see Importer."""
+        found = json_document(file)
+        if not isinstance(found, dict):
+            raise BadFile("is not an object")
+        version = word(found, "aiperf_version")
+        document = Document(file, self.name, source=f"AIPerf {version}" if version else "AIPerf or GenAI-Perf")
+        yield from document.events(_rows(document, found))
+
+
+def _rows(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refused]:
+    try:
+        yield _draft(found)
+    except BadRow as bad:
+        yield document.refused(bad.reason, row=1, field=bad.field, content=json.dumps(found))
+
+
+def _draft(found: dict[str, Any]) -> Draft:
+    gpus = _gpus(found)
+    hardware = gpus_of(word(gpu, "gpu_name") or "" for gpu in gpus) if gpus else UNKNOWN
+    config = members(found, "input_config")
+    failed = _average(found, "error_request_count")
+    original: dict[str, Any] = {
+        f"{name}.{part} ({_unit(found, name)})": as_said(said)
+        for name in _KEPT
+        for part, said in members(found, name).items()
+        if part in ("avg", "p50", "p90", "p95", "p99") and said is not None
+    }
+    original |= {"error_request_count": failed} if failed else {}
+    original |= {"was_cancelled": True} if found.get("was_cancelled") is True else {}
+    draft = Draft(
+        model=model_of(model_name(_model(config)), category=_category(found)),
+        workload=_workload(found, config),
+        execution={
+            "platform": _platform(gpus),
+            "runtime": _runtime(config),
+            "options": {"streaming": True} if within(config, "endpoint.streaming") or config.get("streaming") else None,
+        },
+        hardware=hardware,
+        environment=environment({"aiperf": version} if (version := word(found, "aiperf_version")) else None),
+        time=moment(found.get("start_time"), "start_time"),
+        row=1,
+        original=original,
+    )
+    latency, changed = _latency(found)
+    if not latency and failed:
+        draft.kind, draft.outcome, draft.error = "failure", "error", "no-request-completed"
+        draft.message = _message(found)
+        return draft
+    draft.metrics = _metrics(found, latency, gpus)
+    draft.original |= changed
+    if all(value is None for value in draft.metrics.values()):
+        raise BadRow("request_latency", "is missing, and so is every other metric that Assay has")
+    return draft
+
+
+def _model(config: dict[str, Any]) -> str:
+    named: list[str] = []
+    for path in _MODELS:
+        said = within(config, path)
+        named += [one for one in (said if isinstance(said, list) else [said]) if isinstance(one, str) and one.strip()]
+    listed = items(config, "models.items") if isinstance(config.get("models"), dict) else []
+    named += [name for one in listed if (name := word(one, "name"))]
+    different = list(dict.fromkeys(named))
+    if not different:
+        raise BadRow("input_config", "names no model")
+    if len(different) > 1:
+        raise BadRow(
+            "input_config", f"names {len(different)} models: figures of several at once are of no configuration"
+        )
+    return different[0]
+
+
+def _category(found: dict[str, Any]) -> str | None:
+    return "text_generation" if "output_token_throughput" in found else None
+
+
+def _unit(found: dict[str, Any], name: str) -> str:
+    return (word(found, f"{name}.unit") or "").lower()
+
+
+def _average(found: dict[str, Any], *names: str, part: str = "avg") -> float | None:
+    return next((value for name in names if (value := quantity(found, f"{name}.{part}")) is not None), None)
+
+
+def _time_unit(found: dict[str, Any], name: str) -> str:
+    unit = _unit(found, name) or "ms"
+    if UNITS.get(unit, ("", 0))[0] != "ms":
+        raise BadRow(f"{name}.unit", f"is {unit!r}, which is no unit of time")
+    return unit
+
+
+def _typical(found: dict[str, Any], name: str) -> float | None:
+    """Return the median of a metric of time in ms, or its average."""
+    if name not in found:
+        return None
+    unit = _time_unit(found, name)
+    median = quantity(found, f"{name}.p50", unit=unit)
+    return quantity(found, f"{name}.avg", unit=unit) if median is None else median
+
+
+def _latency(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    said = members(found, "request_latency")
+    if not said:
+        return {}, {}
+    requests = count(said, "count") or count(found, "request_count.avg")
+    return latency_of(
+        said, _STATISTICS, unit=_time_unit(found, "request_latency"), n=requests, where="request_latency."
+    )
+
+
+def _load(found: dict[str, Any], config: dict[str, Any]) -> tuple[int | None, float | None]:
+    """Return concurrency and requests a second as they were asked for."""
+    phases = [one for one in items(config, "phases") if isinstance(one, dict)] if isinstance(config.get("phases"), list) else []  # fmt: skip
+    profiling = [one for one in phases if "profiling" in (one.get("kind"), one.get("name"))] or phases[:1]
+    loads = [*profiling[:1], *(members(config, path.rstrip(".")) if path else config for path in _LOADS)]
+    flat = [load for load in loads if isinstance(load, dict)]
+    concurrency = next((size for load in flat if isinstance(load.get("concurrency"), int) and (size := count(load, "concurrency"))), None)  # fmt: skip
+    rates = [rate for load in flat for name in ("request_rate", "rate") if isinstance(load.get(name), int | float) and (rate := quantity(load, name))]  # fmt: skip
+    values = within(found, "run_info.variation_values")
+    for path, value in values.items() if isinstance(values, dict) else ():
+        if path.endswith("concurrency") and isinstance(value, int) and not isinstance(value, bool):
+            concurrency = value
+    return concurrency, rates[0] if rates else None
+
+
+def _workload(found: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    concurrency, rate = _load(found, config)
+    sent = _average(found, "input_sequence_length", "num_input_token")
+    made = _average(found, "output_sequence_length", "num_output_token")
+    return {
+        "mode": "inference", "scenario": "serving",
+        "input_tokens": max(1, round(sent)) if sent else None, "output_tokens": max(1, round(made)) if made else None,
+        "concurrency": concurrency, "arrival_rate_per_s": rate,
+    }  # fmt: skip
+
+
+def _metrics(found: dict[str, Any], latency: dict[str, Any], gpus: list[dict[str, Any]]) -> dict[str, Any]:
+    power = [watts for gpu in gpus if (watts := _average(members(gpu, "metrics"), *_POWER)) is not None]
+    busy = [share for gpu in gpus if (share := _average(members(gpu, "metrics"), *_BUSY)) is not None]
+    goodput = [members(found, name) for name in ("goodput", "request_goodput") if name in found]
+    return {
+        "latency_ms": latency or None,
+        "throughput_per_s": _average(found, "request_throughput"),
+        "tokens_per_s": _average(found, "output_token_throughput"),
+        "ttft_ms": _typical(found, "time_to_first_token"),
+        "tpot_ms": _typical(found, "inter_token_latency"),
+        "goodput_per_s": quantity(goodput[0], "avg", zero=True) if goodput else None,
+        "power_w": sum(power) if power else None,
+        "utilisation": sum(busy) / len(busy) / 100 if busy else None,
+        "device_memory_bytes": _device_memory(gpus),
+    }
+
+
+def _device_memory(gpus: list[dict[str, Any]]) -> int | None:
+    sizes = []
+    for gpu in gpus:
+        metrics = members(gpu, "metrics")
+        name = next((name for name in _MEMORY if name in metrics), None)
+        unit = _unit(metrics, name) if name else ""
+        if name and unit in UNITS and UNITS[unit][0] == "B":
+            sizes.append(quantity(metrics, f"{name}.max", unit=unit))
+    known = [size for size in sizes if size is not None]
+    return round(sum(known)) if known and len(known) == len(gpus) else None
+
+
+def _gpus(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the GPUs of the telemetry that were busy; all of them where it does not say."""
+    endpoints = members(found, "telemetry_data.endpoints") if isinstance(found.get("telemetry_data"), dict) else {}
+    every = [
+        gpu
+        for endpoint in endpoints.values()
+        for gpu in members(endpoint, "gpus").values()
+        if isinstance(gpu, dict)
+    ]  # fmt: skip
+    known = [(gpu, _average(members(gpu, "metrics"), *_BUSY)) for gpu in every]
+    return [gpu for gpu, share in known if share] or every
+
+
+def _platform(gpus: list[dict[str, Any]]) -> str:
+    names = " ".join(f"{word(gpu, 'platform') or ''} {word(gpu, 'gpu_name') or ''}" for gpu in gpus).lower()
+    return "rocm" if "amd" in names or "instinct" in names else "cuda" if gpus else "other"
+
+
+def _runtime(config: dict[str, Any]) -> dict[str, Any] | None:
+    said = (first_word(config, ("backend", "endpoint.backend")) or "").lower().replace("-", "").replace("_", "")
+    engine = next((name for name in _ENGINES if name in said), None)
+    return runtime_of({"tensorrtllm": "tensorrt-llm", "trtllm": "tensorrt-llm"}.get(engine or "", engine))
+
+
+def _message(found: dict[str, Any]) -> str:
+    """Return the first error that requests ended with."""
+    summary = found.get("error_summary")
+    first = summary[0] if isinstance(summary, list) and summary else {}
+    details = [word(first, f"error_details.{part}") for part in ("type", "message")]
+    return ": ".join(part for part in details if part) or "no request completed"
