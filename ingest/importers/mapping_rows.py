@@ -56,7 +56,7 @@ class RowMaker:
 
     def draft(self, line: int, row: Mapping[str, Any]) -> Draft:
         """Return the draft of a row; BadRow, naming its column, where a value cannot be what the mapping says."""
-        parts: Sections = {name: _copied(section) for name, section in self._constant.items()}
+        parts: Sections = {name: _copied(section) if section else {} for name, section in self._constant.items()}
         original: dict[str, Any] = {}
         for step in self._steps:
             column = step.source.column or ""
@@ -76,10 +76,10 @@ def _copied(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put(parts: Sections, target: Target, value: Any) -> None:
-    place = parts[target.section]
-    for name in target.path[:-1]:
-        place = place.setdefault(name, {})
-    place[target.path[-1]] = value
+    place, path = parts[target.section], target.path
+    if len(path) > 1:
+        place = place.setdefault(path[0], {})
+    place[path[-1]] = value
 
 
 def _value(row: Mapping[str, Any], column: str, step: _Step) -> Any:
@@ -180,7 +180,6 @@ def _draft(line: int, parts: Sections, original: dict[str, Any]) -> Draft:
     execution = parts["execution"] | {
         "runtime": runtime_of(parts["runtime"].get("name"), parts["runtime"].get("version"))
     }
-    libraries = {key: str(value) for key, value in (parts["environment"].pop("libraries", None) or {}).items()}
     draft = Draft(
         row=line,
         model=_model(parts["model"]),
@@ -188,7 +187,7 @@ def _draft(line: int, parts: Sections, original: dict[str, Any]) -> Draft:
         execution=execution,
         hardware=_hardware(parts["hardware"]),
         metrics=parts["metrics"],
-        environment=environment(libraries, **parts["environment"]),
+        environment=_environment(parts["environment"]) if parts["environment"] else None,
         observed=parts["observed"] or None,
         time=row.get("time"),
         original=original,
@@ -198,7 +197,7 @@ def _draft(line: int, parts: Sections, original: dict[str, Any]) -> Draft:
         if name not in section:
             raise BadRow(name, "is missing")
     _add_outcome(draft, row)
-    if draft.kind == "measurement" and not any(_figures(draft.metrics)):
+    if draft.kind == "measurement" and not _has_figures(draft.metrics):
         raise BadRow("columns", "none of the figures that the mapping names is there")
     return draft
 
@@ -221,9 +220,14 @@ def _add_outcome(draft: Draft, row: dict[str, Any]) -> None:
         draft.message = row.get("message") or row.get("error") or f"the table says {outcome}"
 
 
-def _figures(metrics: dict[str, Any]) -> list[Any]:
-    latency = {name: value for name, value in (metrics.get("latency_ms") or {}).items() if name != "n"}
-    return [*latency.values(), *(value for name, value in metrics.items() if name != "latency_ms")]
+def _has_figures(metrics: dict[str, Any]) -> bool:
+    latency = metrics.get("latency_ms")
+    return len(metrics) > (latency is not None) or bool(latency and latency.keys() - {"n"})
+
+
+def _environment(said: dict[str, Any]) -> dict[str, Any] | None:
+    libraries = said.pop("libraries", None) or {}
+    return environment({name: str(version) for name, version in libraries.items()}, **said)
 
 
 def _model(said: dict[str, Any]) -> dict[str, Any]:
