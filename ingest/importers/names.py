@@ -12,7 +12,7 @@ __all__ = ["NAMELESS", "Unresolved", "unresolved"]
 
 NEAREST_FOR = 200
 """For so many names, those with most rows, the nearest are looked for: it takes a millisecond a name."""
-NAMELESS = frozenset(("unknown", "unknown-cpu", "unknown-gpu"))
+NAMELESS = frozenset(("unknown", "unknown-cpu", "unknown-gpu", "unknown-npu", "unknown-tpu"))
 """What importers call hardware that a file does not name: an alias of it would make one device of many."""
 _OWN_NAMES = ("timm/",)
 """Owners whose ids are canonical as they stand, whether or not the catalogue has them."""
