@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from functools import lru_cache
 from typing import Any
 
 from domain import hardware
@@ -149,35 +150,37 @@ def impossible_speed(draft: Draft) -> Finding | None:
 
 def _above_the_roof(draft: Draft, took: float | None, parameters: int) -> Finding | None:
     """Return a finding where the arithmetic asks for more than the peak; items a second, tokens a second, or one call."""
-    peak = _peak(draft)
+    peak = _peak(draft.hardware["id"], draft.execution.get("precision"))
     if peak is None:
         return None
-    passes = TRAINING_PASSES if draft.workload.get("mode") == "training" else 1.0
-    length = draft.workload.get("sequence_length") if draft.model.get("category") in _TOKENS else None
-    item = 2.0 * USED_SHARE * parameters * passes
-    rates = {
-        "items": (draft.metrics.get("throughput_per_s"), item * (length or 1)),
-        "tokens": (draft.metrics.get("tokens_per_s"), item),
-    }
-    batch = draft.workload.get("batch_size")
-    if took and batch and draft.metrics.get("latency_ms"):
-        rates["items in the time of a call"] = (batch / took * 1000, item * (length or 1))
-    for what, (rate, work) in rates.items():
-        if rate and rate * work > peak:
-            reason = f"{rate:.4g} {what} a second need {rate * work:.2g} FLOP/s at the least; the device has {peak:.2g}"
-            return Finding("impossible-speed", "invalid", reason, simulated=True)
+    peak *= draft.hardware.get("count", 1)
+    metrics, workload = draft.metrics, draft.workload
+    token = 2.0 * USED_SHARE * parameters * (TRAINING_PASSES if workload.get("mode") == "training" else 1.0)
+    length = workload.get("sequence_length") if draft.model.get("category") in _TOKENS else None
+    item = token * (length or 1)
+    rate, tokens, batch = metrics.get("throughput_per_s"), metrics.get("tokens_per_s"), workload.get("batch_size")
+    if rate and rate * item > peak:
+        return _too_fast(rate, "items", item, peak)
+    if tokens and tokens * token > peak:
+        return _too_fast(tokens, "tokens", token, peak)
+    if took and batch and metrics.get("latency_ms") and batch / took * 1000 * item > peak:
+        return _too_fast(batch / took * 1000, "items in the time of a call", item, peak)
     return None
 
 
-def _peak(draft: Draft) -> float | None:
-    """Return the highest rate that all devices of the row can have together, or None where one is not known."""
-    spec: HardwareSpec | None = hardware.find(draft.hardware["id"])
+def _too_fast(rate: float, what: str, work: float, peak: float) -> Finding:
+    reason = f"{rate:.4g} {what} a second need {rate * work:.2g} FLOP/s at the least; the device has {peak:.2g}"
+    return Finding("impossible-speed", "invalid", reason, simulated=True)
+
+
+@lru_cache(maxsize=4096)
+def _peak(name: str, precision: str | None) -> float | None:
+    """Return the highest rate that a device of the catalogue has at a precision, or None where it is not known."""
+    spec: HardwareSpec | None = hardware.find(name)
     if spec is None or not spec.peak_flops:
         return None
-    precision = draft.execution.get("precision")
     figure = spec.peak(precision) if precision else None
-    highest = figure.value if figure else max(each.value for each in spec.peak_flops.values())
-    return float(highest * draft.hardware.get("count", 1))
+    return float(figure.value if figure else max(each.value for each in spec.peak_flops.values()))
 
 
 def inconsistent_rate(draft: Draft) -> Finding | None:

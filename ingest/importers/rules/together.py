@@ -32,22 +32,21 @@ _JSON = msgspec.json.Encoder(order="deterministic")
 
 def constant_across_models(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Finding]]:
     """The same latency to the last digit for three different models or more on one platform and hardware."""
-    kinds: dict[tuple[object, ...], dict[float, list[Draft]]] = defaultdict(lambda: defaultdict(list))
+    alike: dict[tuple[Any, ...], list[Draft]] = {}
     for draft in drafts:
-        if (latency := draft.latency_ms()) is not None and not draft.claims.get("any_code"):
+        if (latency := draft.latency_ms()) is not None:
             kind = (draft.execution.get("platform"), draft.hardware["id"], draft.workload.get("batch_size"))
-            kinds[kind][latency].append(draft)
-    for alike in kinds.values():
-        known = {draft.model["id"] for same in alike.values() for draft in same}
-        for latency, same in alike.items():
-            models = {draft.model["id"] for draft in same} if len(same) >= MODELS_ALIKE else ()
-            if len(models) < MODELS_ALIKE:
-                continue
-            if digits(latency) >= ALIKE_DIGITS or len(models) >= ALIKE_SHARE * len(known):
-                reason = f"{latency:.6g} ms for {len(models)} different models"
-                yield from (
-                    (draft, Finding("constant-across-models", "invalid", reason, simulated=True)) for draft in same
-                )
+            alike.setdefault((kind, latency), []).append(draft)
+    known: dict[Any, set[str]] = {}
+    for (kind, latency), same in alike.items():
+        models = {draft.model["id"] for draft in same} if len(same) >= MODELS_ALIKE else ()
+        if len(models) < MODELS_ALIKE:
+            continue
+        if kind not in known:
+            known[kind] = {draft.model["id"] for (other, _), each in alike.items() if other == kind for draft in each}
+        if digits(latency) >= ALIKE_DIGITS or len(models) >= ALIKE_SHARE * len(known[kind]):
+            reason = f"{latency:.6g} ms for {len(models)} different models"
+            yield from ((draft, Finding("constant-across-models", "invalid", reason, simulated=True)) for draft in same)
 
 
 def equal_to_cpu(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Finding]]:
