@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -117,9 +118,7 @@ class Ledger:
 
     def reject(self, index: int) -> None:
         """Note that the service refused the event of this index, counted over all that `follow` passed on."""
-        at = next((at for at in range(len(self._starts) - 1, -1, -1) if self._starts[at] <= index), None)
-        if at is not None:
-            self.entries[at].rejected += 1
+        self.entries[bisect_right(self._starts, index) - 1].rejected += 1
 
     def _begin(self, entry: Entry) -> None:
         self.entries.append(entry)
