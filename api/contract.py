@@ -53,6 +53,7 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/recommendations/{recommendation_id}", "get"): ("404",),
     ("/v1/models/{model_id}", "get"): ("404",),
     ("/v1/hardware/{hardware_id}", "get"): ("404",),
+    ("/v1/tables/{view}", "get"): ("404",),
     ("/v1/tokens/{token_id}", "delete"): ("404", "422"),
     ("/v1/tokens", "post"): ("422",),
     ("/health/ready", "get"): ("503",),

@@ -47,11 +47,12 @@ VERBS: dict[str, str] = {
     "archive": "archive",
     "samples": "archive",
     "export": "exporting",
+    "regressions": "regressing",
 }
 """Verb → the module of this package that holds it."""
 
 HELP = {
-    "Ask": ["recommend", "predict", "compare", "matrix", "trends", "query"],
+    "Ask": ["recommend", "predict", "compare", "matrix", "trends", "regressions", "query"],
     "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "retract"],
     "Learn": ["train", "evaluate", "hardware", "model"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token"],

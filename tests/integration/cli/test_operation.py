@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.cli import run
-from assay.cli.exporting import write_events
+from assay.exports.events import write_events
 from domain.errors import Expired, UsageError
 from ingest import migrate
 
@@ -130,8 +130,8 @@ def test_a_downgrade_is_refused_where_samples_have_expired(database, filled, typ
 
 def test_events_are_exported_with_what_was_asked_in_the_file(filled, served, typed, tmp_path):
     path = tmp_path / "log.parquet"
-    (written,) = typed("export", str(path), "--json")
-    assert written == {"path": str(path), "events": 6}
+    written = typed("export", str(path), "--json")
+    assert (written["files"], written["card"]["rows"]) == ([str(path)], {"events": 6})
     rows = duckdb.sql(f"SELECT id, subject, data->>'text', data->>'run_id' FROM '{path}' ORDER BY position").fetchall()
     assert [row[0] for row in rows] == [event["id"] for event in filled]
     assert rows[5][1:3] == ("s", "ü")

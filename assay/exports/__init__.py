@@ -1,0 +1,10 @@
+"""Taking data along: events and views as files of other tools, each saying of which state of the log it is."""
+
+from __future__ import annotations
+
+from assay.exports.card import Card
+from assay.exports.staging import Staged
+from assay.exports.wanted import FORMATS, NOUNS, Wanted, format_of
+from assay.exports.writing import export
+
+__all__ = ["FORMATS", "NOUNS", "Card", "Staged", "Wanted", "export", "format_of"]

@@ -1,0 +1,9 @@
+"""Against a baseline: sides of a comparison read from a service or a file, and what came of it written for people and CI."""
+
+from __future__ import annotations
+
+from assay.regressions.gathering import Gathered, row_of_event
+from assay.regressions.reading import read_side, write_side
+from assay.regressions.writing import FORMATS, junit, markdown, written
+
+__all__ = ["FORMATS", "Gathered", "junit", "markdown", "read_side", "row_of_event", "write_side", "written"]

@@ -1,0 +1,211 @@
+"""One side of a comparison: from a service at a position or snapshot, from a file of events or rows, or as it was saved."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from assay.exports.places import position_of
+from assay.exports.staging import Staged
+from assay.regressions.gathering import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
+from domain.errors import UsageError
+from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
+from domain.sides import Side
+
+if TYPE_CHECKING:
+    from assay.client import Client
+
+__all__ = ["read_side", "write_side"]
+
+Row = dict[str, Any]
+Wanted = Mapping[str, Any]
+FORMAT = 1
+LINES = (".ndjson", ".jsonl")
+NEEDED = ("event_id", "configuration", "model_id", "hardware_id", "mode", "platform", "workload", "execution", "origin")
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that `assay regressions --save` writes; `format` grows where a reader of before would misread it."""
+
+    assay_regressions: int
+    side: Side
+
+
+def read_side(named: str | None, connect: Callable[[], Client], wanted: Wanted, *, field: str) -> Side:
+    """Return the side that is named by a file, a position, or a snapshot; None is all that the service knows now.
+
+    `connect` is called where a service is needed, and only then. UsageError for a file that holds nothing of the kind.
+    """
+    if named is not None and _is_file(named):
+        return _of_file(Path(named), wanted, field)
+    if named is not None and not named.isdecimal() and ("/" in named or Path(named).suffix):
+        raise UsageError(
+            f"there is no file {named}.",
+            field=field,
+            remedy="Name a file of events or measurements, a position, or a snapshot; --save FILE writes one.",
+        )
+    client = connect()
+    return _of_service(client, named, wanted)
+
+
+def _is_file(named: str) -> bool:
+    """Whether a word names a file, or a folder of Parquet files; a bare word may be a snapshot beside a folder of its name."""
+    return Path(named).is_file() or ("/" in named and Path(named).is_dir())
+
+
+def write_side(path: Path, side: Side) -> None:
+    """Keep a side in a file, whole or not at all; what the file held before is replaced."""
+    with Staged(force=True) as staged:
+        staged.file(path).write_bytes(msgspec.json.encode(Saved(assay_regressions=FORMAT, side=side)) + b"\n")
+
+
+def _of_service(client: Client, named: str | None, wanted: Wanted) -> Side:
+    from assay.exports.views import read_view
+
+    position = None if named is None else position_of(client, named)
+    if position is None:
+        position = client.ready()["log_position"]
+        client.wait_for(position)
+    name = f"position {position}" if named is None or named.isdecimal() else named
+    gathered = Gathered(name, position)
+    asked: dict[str, Any] = {"as_of": position, **wanted}
+
+    def rows(view: str, columns: Iterable[str]) -> Iterator[Row]:
+        for page in read_view(client, view, columns=tuple(columns), **asked).pages:
+            yield from page.to_pylist()
+
+    measurements = (({"kind": "measurement", **row}) for row in rows("measurements", COLUMNS))
+    failures = (({"kind": "failure", **row}) for row in rows("failures", OUTCOME_COLUMNS))
+    for row in heapq.merge(measurements, failures, key=lambda row: int(row["position"])):
+        if row["kind"] == "measurement":
+            gathered.measured(row)
+        else:
+            gathered.outcome(row, None)
+    for row in rows("tests", (*OUTCOME_COLUMNS, "test")):
+        gathered.outcome(row, str(row["test"]))
+    for page in read_view(client, "environments", as_of=position).pages:
+        for row in page.to_pylist():
+            gathered.environment(row["fingerprint"], row)
+    return gathered.side()
+
+
+def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if suffix in LINES:
+        from runner.eventfile import read_lines
+
+        return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)
+    if path.is_dir() or suffix in (".parquet", ".pq"):
+        return _of_records(_parquet(path), path, wanted, field)
+    if suffix == ".csv":
+        with path.open(newline="", encoding="utf-8-sig") as text:
+            return _of_records(map(_typed, csv.DictReader(text)), path, wanted, field)
+    if suffix != ".json":
+        raise UsageError(
+            f"{path} is no file that can be compared with.",
+            field=field,
+            remedy="Give .ndjson(.gz) of events, .parquet, .csv or .json of measurements, or a file of --save.",
+        )
+    return _of_json(path, wanted, field)
+
+
+def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+        if isinstance(found, dict) and "assay_regressions" in found:
+            if found["assay_regressions"] != FORMAT:
+                raise UsageError(
+                    f"{path} has format {found['assay_regressions']}, and this version reads {FORMAT}.",
+                    field=field,
+                    remedy="Use the version that wrote it, or save it again.",
+                )
+            return msgspec.structs.replace(msgspec.convert(found, Saved).side, name=path.name)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is not JSON: {error}.", field=field, remedy="Save it again with --save.") from error
+    rows = found.get("items", found.get("rows")) if isinstance(found, dict) else found
+    if not isinstance(rows, list):
+        raise UsageError(
+            f"{path} holds no measurements.", field=field, remedy="Give a list of rows, or a file of --save."
+        )
+    return _of_records(rows, path, wanted, field)
+
+
+def _of_records(records: Iterable[Any], path: Path, wanted: Wanted, field: str) -> Side:
+    """Return the side in a file of events or of rows of measurements; a retraction voids what it names."""
+    kept: dict[str, Row] = {}
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, dict):
+            raise UsageError(f"record {number} of {path} is no object.", field=field, remedy="One object a record.")
+        if record.get("type") == MEASUREMENT_RETRACTED:
+            void = record.get("data") or {}
+            kept = {
+                name: row
+                for name, row in kept.items()
+                if name != void.get("event_id") and (void.get("run_id") is None or row["run_id"] != void["run_id"])
+            }
+            continue
+        row = _row(record, number, path, field)
+        if row is not None:
+            kept[str(row["event_id"])] = row
+    gathered = Gathered(path.name, wanted=wanted)
+    for row in kept.values():
+        if row["kind"] == MEASUREMENT_RECORDED:
+            gathered.measured(row)
+        else:
+            gathered.outcome(row, None if row["kind"] == MEASUREMENT_FAILED else str(row["test"]))
+        gathered.environment(row.get("environment_fingerprint"), row.get("environment") or {})
+    return gathered.side()
+
+
+def _row(record: Row, number: int, path: Path, field: str) -> Row | None:
+    if "type" in record and "data" in record:
+        row = row_of_event(record)
+        return None if row is None else {"kind": record["type"], **row}
+    missing = [name for name in NEEDED if record.get(name) is None]
+    if missing:
+        raise UsageError(
+            f"record {number} of {path} is neither an event nor a row of measurements: it has no {', '.join(missing)}.",
+            field=field,
+            remedy="`assay export FILE --what measurements` writes such files.",
+        )
+    return {"kind": MEASUREMENT_RECORDED, **record}
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    import pyarrow.dataset as dataset
+
+    for batch in dataset.dataset(path, partitioning="hive").to_batches():
+        for row in batch.to_pylist():
+            if isinstance(row.get("data"), str):
+                row["data"] = msgspec.json.decode(row["data"])
+            yield row
+
+
+_TEXTS = frozenset((
+    "event_id", "run_id", "configuration", "model_id", "hardware_id", "mode", "platform", "precision", "runtime_name",
+    "runtime_version", "environment_fingerprint", "origin", "verdict", "workload", "execution", "verdict_reasons",
+    "metric_verdicts", "scenario", "type", "data",
+))  # fmt: skip
+
+
+def _typed(row: Mapping[str, str | None]) -> Row:
+    """Return a row of CSV with numbers as numbers, empty cells as null, and texts as they were before they were defused."""
+    from assay.exports.cells import restored
+
+    return {name: _value(name, restored(text)) for name, text in row.items() if text}
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _TEXTS:
+        return msgspec.json.decode(text) if name == "data" else text
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return float(text) if any(mark in text for mark in ".eEn") else int(text)
+    except ValueError:
+        return text

@@ -1,0 +1,216 @@
+"""What came of a comparison, written: JSON for programs, JUnit for test reports, Markdown for a comment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+
+from assay import numbers
+from domain.figures import Figure
+from domain.regression import Change, EnvironmentChange, Report, Turn
+
+__all__ = ["FORMATS", "SUFFIXES", "headline", "junit", "markdown", "percent", "shown", "written"]
+
+MARK = "<!-- assay regressions -->"
+"""Begins the comment, so that the next run finds and replaces it."""
+ROWS = 30
+COMMENT_LETTERS = 60_000
+"""GitHub takes 65,536."""
+_CONTROLS = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def headline(report: Report) -> str:
+    """Return the outcome in a sentence."""
+    if not report.compared:
+        return (
+            f"Nothing was compared: {len(report.new)} new and {len(report.gone)} gone configurations, "
+            f"{report.not_anew} not measured anew."
+        )
+    counts = {state: _count(report.changes, state) for state in ("worse", "unclear", "better", "same")}
+    broken, mended = _count(report.turns, "worse"), _count(report.turns, "better")
+    words = [
+        *([f"{broken} no longer pass"] if broken else []),
+        f"{counts['worse']} figures worse by more than {report.alert:.0%}",
+        *([f"{counts['unclear']} larger but uncertain"] if counts["unclear"] else []),
+        *([f"{counts['better']} better"] if counts["better"] else []),
+        *([f"{mended} pass again"] if mended else []),
+        f"{counts['same']} the same",
+    ]
+    return f"{report.compared} configurations compared: {', '.join(words)}."
+
+
+def _count(found: Iterable[Change | Turn], state: str) -> int:
+    return sum(one.state == state for one in found)
+
+
+def percent(value: float | None) -> str:
+    """Write a change with its sign: `+23.0 %`; an em dash where it is not known."""
+    if value is None:
+        return numbers.MISSING
+    return f"{'+' if value > 0 else numbers.MINUS if value < 0 else ''}{abs(value) * 100:.1f} %"
+
+
+def shown(figure: Figure, unit: str) -> str:
+    """Write a figure with its interval, in the unit that people read."""
+    if unit == "ms":
+        text = numbers.latency(figure.value, figure.low, figure.high)
+    elif unit == "B":
+        text = numbers.memory(figure.value, figure.low, figure.high)
+    elif unit == "1/s":
+        text = numbers.throughput(figure.value, figure.low, figure.high)
+    else:
+        text = f"{numbers.significant(figure.value)} {unit}"
+    return numbers.plain(text)
+
+
+def _between(change: Change) -> str:
+    if change.low is None or change.high is None:
+        return percent(change.change)
+    return f"{percent(change.change)} ({percent(change.low)} to {percent(change.high)})"
+
+
+def _json(report: Report) -> bytes:
+    told = {"worse": report.worse, "headline": headline(report), **msgspec.to_builtins(report)}
+    return msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n"
+
+
+def junit(report: Report) -> bytes:
+    """Return a test suite for what came out otherwise and one for figures: worse is a failure, uncertain is skipped."""
+    suites = ElementTree.Element("testsuites", name="assay regressions")
+    functional = _suite(suites, "assay regressions: tests", report)
+    for turn in report.turns:
+        case = _case(functional, turn.title, turn.test or "measures")
+        if turn.state == "worse":
+            _tell(case, "failure", f"{turn.before} before, {turn.after} now", turn.message or "", turn.evidence)
+    speeds = _suite(suites, "assay regressions: figures", report)
+    for change in report.changes:
+        case = _case(speeds, change.title, change.column)
+        said = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now: {_between(change)}"
+        if change.state == "worse":
+            _tell(case, "failure", said, f"more than {report.alert:.0%} worse", change.evidence)
+        elif change.state == "unclear":
+            _tell(case, "skipped", f"{said}; {change.why}", "", change.evidence)
+    for suite in suites:
+        suite.set("tests", str(len(suite.findall("testcase"))))
+        for name, tag in (("failures", "failure"), ("skipped", "skipped")):
+            suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
+        suite.set("errors", "0")
+    ElementTree.indent(suites)
+    content: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
+
+
+def _suite(parent: ElementTree.Element, name: str, report: Report) -> ElementTree.Element:
+    suite = ElementTree.SubElement(parent, "testsuite", name=name)
+    properties = ElementTree.SubElement(suite, "properties")
+    for key, value in (
+        ("baseline", report.baseline), ("candidate", report.candidate), ("alert", f"{report.alert:g}"),
+        ("baseline_position", report.baseline_position), ("candidate_position", report.candidate_position),
+        *((f"environment {one.hardware} {one.part}", f"{one.before} -> {one.after}") for one in report.environments),
+    ):  # fmt: skip
+        ElementTree.SubElement(properties, "property", name=_clean(key), value=_clean(str(value)))
+    return suite
+
+
+def _case(suite: ElementTree.Element, title: str, name: str) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=_clean(title), name=_clean(name), time="0")
+
+
+def _tell(case: ElementTree.Element, tag: str, message: str, text: str, evidence: Sequence[str]) -> None:
+    told = ElementTree.SubElement(case, tag, message=_clean(message))
+    told.text = _clean("\n".join(filter(None, (text, f"events {' and '.join(evidence)}"))))
+
+
+def _clean(text: str) -> str:
+    """Return a text without what XML cannot hold."""
+    return _CONTROLS.sub("\ufffd", text)
+
+
+def markdown(report: Report) -> bytes:
+    """Return a comment: the outcome, changed environments, what no longer passes, what is slower, and the rest folded."""
+    lines = [MARK, f"### Assay: {'something got worse' if report.worse else _calm(report)}", "", headline(report), ""]
+    baseline = _told(report.baseline, report.baseline_position)
+    candidate = _told(report.candidate, report.candidate_position)
+    lines += [f"Baseline {baseline}, candidate {candidate}, alert at {report.alert:.0%}.", ""]
+    lines += _table(
+        "Changed environments",
+        ("hardware", "what", "before", "now", "configurations"),
+        report.environments,
+        _of_environment,
+    )
+    lines += _table(
+        "No longer passes", ("configuration", "test", "before", "now", "why"), _in(report.turns, "worse"), _of_turn
+    )
+    columns = ("configuration", "figure", "before", "now", "change (95 % interval)", "why")
+    lines += _table("Worse", columns, _in(report.changes, "worse"), _of_change)
+    lines += _table("Larger than the threshold, but uncertain", columns, _in(report.changes, "unclear"), _of_change)
+    lines += _table(
+        "Passes again, or fails in another way",
+        ("configuration", "test", "before", "now", "why"),
+        _in(report.turns, "better", "other"),
+        _of_turn,
+    )
+    lines += _table("Better", columns, _in(report.changes, "better"), _of_change)
+    for title, names in (
+        ("New", report.new),
+        ("Gone", report.gone),
+        ("Of another origin, not compared", report.other_origin),
+    ):
+        lines += _table(title, ("configuration",), names, lambda name: (name,))
+    text = "\n".join(lines)
+    if len(text) > COMMENT_LETTERS:
+        text = text[:COMMENT_LETTERS].rpartition("\n")[0] + "\n\n… cut; the JSON has everything.\n"
+    return text.rstrip("\n").encode() + b"\n"
+
+
+def _calm(report: Report) -> str:
+    return "nothing got worse" if report.compared else "nothing was compared"
+
+
+def _told(name: str, position: int | None) -> str:
+    return f"`{name}`" if position is None or name == f"position {position}" else f"`{name}` (position {position})"
+
+
+def _in(found: Sequence[Any], *states: str) -> list[Any]:
+    return [one for one in found if one.state in states]
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Any], cells: Callable[[Any], Sequence[str]]) -> list[str]:
+    if not rows:
+        return []
+    body = ["| " + " | ".join(map(_cell, cells(row))) + " |" for row in rows[:ROWS]]
+    more = [f"… and {len(rows) - ROWS} more."] if len(rows) > ROWS else []
+    head = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return [f"#### {title} ({len(rows)})", "", *head, *body, *more, ""]
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([|<>`*_\[\]\\])", r"\\\1", " ".join(text.split())) or numbers.MISSING
+
+
+def _of_environment(change: EnvironmentChange) -> tuple[str, ...]:
+    return change.hardware, change.part, change.before or "", change.after or "", str(change.configurations)
+
+
+def _of_turn(turn: Turn) -> tuple[str, ...]:
+    return turn.title, turn.test or "measures", turn.before, turn.after, turn.message or ""
+
+
+def _of_change(change: Change) -> tuple[str, ...]:
+    return (
+        change.title, change.column, shown(change.before, change.unit), shown(change.after, change.unit),
+        _between(change), change.why or "",
+    )  # fmt: skip
+
+
+FORMATS: Mapping[str, Callable[[Report], bytes]] = {"json": _json, "junit": junit, "markdown": markdown}
+SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
+
+
+def written(report: Report, form: str) -> bytes:
+    """Return the report in a format of `FORMATS`."""
+    return FORMATS[form](report)
