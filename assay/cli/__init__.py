@@ -27,15 +27,19 @@ VERBS: dict[str, str] = {
     "verify": "measuring",
     "spool": "spooling",
     "post": "sending",
-    "import": "sending",
+    "import": "importing",
+    "migrate": "migrating",
+    "validate": "validating",
     "recommend": "asking",
     "predict": "asking",
     "train": "training",
     "evaluate": "training",
     "compare": "comparing",
     "matrix": "matrix",
-    "trends": "comparing",
-    "query": "comparing",
+    "trends": "trending",
+    "report": "reporting",
+    "query": "querying",
+    "snapshot": "snapshotting",
     "hardware": "catalogues",
     "model": "catalogues",
     "retract": "sending",
@@ -48,15 +52,16 @@ VERBS: dict[str, str] = {
     "samples": "archive",
     "export": "exporting",
     "regressions": "regressing",
+    "bench-data": "synthesising",
 }
 """Verb → the module of this package that holds it."""
 
 HELP = {
-    "Ask": ["recommend", "predict", "compare", "matrix", "trends", "regressions", "query"],
-    "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "retract"],
+    "Ask": ["recommend", "predict", "compare", "matrix", "trends", "report", "regressions", "query"],
+    "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract"],
     "Learn": ["train", "evaluate", "hardware", "model"],
-    "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token"],
-    "Keep": ["db", "archive", "samples", "export"],
+    "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
+    "Keep": ["db", "archive", "samples", "snapshot", "export"],
 }
 
 
@@ -72,7 +77,7 @@ class Verbs(click.RichGroup):
         module = VERBS.get(cmd_name)
         if module is None:
             return None
-        name = {"import": "import_"}.get(cmd_name, cmd_name)
+        name = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))
         verb: click.Command = getattr(importlib.import_module(f"assay.cli.{module}"), name)
         return _with_examples(verb)
 

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import rich_click as click
+from rich.markup import escape
 
 from assay import numbers
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
-from domain.errors import UnknownModel
+from domain.errors import UnknownModel, UsageError
 
 __all__ = ["hardware", "model"]
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def _aliasing(verb: Verb) -> Verb:
+    """Add what the alias verbs have in common."""
+    for option in (
+        served,
+        click.option(
+            "--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+            help="Many at once, from a file that `assay import --names FILE` has written and you filled in.",
+        ),
+        click.option("--reason", help="Why; it stays in the log."),
+        click.argument("canonical", required=False),
+        click.argument("alias", required=False),
+    ):  # fmt: skip
+        verb = option(verb)
+    return verb
 
 
 @click.group(epilog="Examples: assay hardware list --kind gpu · assay hardware show rtx4090")
@@ -89,14 +110,13 @@ def _flops(figure: Any) -> str:
     return f"{numbers.significant(figure.value / 1e12)} T" if figure else numbers.MISSING
 
 
-@hardware.command("alias")
-@click.argument("alias")
-@click.argument("canonical")
-@click.option("--reason")
-@served
-def alias_hardware(alias: str, canonical: str, reason: str | None, server: str | None, token: str | None) -> int:
+@hardware.command(
+    "alias", epilog="Examples: assay hardware alias my-gpu nvidia-l4 · assay hardware alias --file names.yaml"
+)
+@_aliasing
+def alias_hardware(**said: Any) -> int:
     """Declare that ALIAS means CANONICAL, from now on and backwards."""
-    return _declare("hardware", alias, canonical, reason, server, token)
+    return _declare("hardware", **said)
 
 
 @click.group(epilog="Examples: assay model list --category vision · assay model show bert-base-uncased")
@@ -162,26 +182,71 @@ def _model_row(entry: Any) -> dict[str, Any]:
     return row
 
 
-@model.command("alias")
-@click.argument("alias")
-@click.argument("canonical")
-@click.option("--reason")
-@served
-def alias_model(alias: str, canonical: str, reason: str | None, server: str | None, token: str | None) -> int:
+@model.command(
+    "alias",
+    epilog="Examples: assay model alias my-bert google-bert/bert-base-uncased · assay model alias --file names.yaml",
+)
+@_aliasing
+def alias_model(**said: Any) -> int:
     """Declare that ALIAS means CANONICAL, from now on and backwards."""
-    return _declare("model", alias, canonical, reason, server, token)
+    return _declare("model", **said)
 
 
-def _declare(kind: Any, alias: str, canonical: str, reason: str | None, server: str | None, token: str | None) -> int:
+def _declare(
+    kind: Any,
+    *,
+    alias: str | None,
+    canonical: str | None,
+    path: Path | None,
+    reason: str | None,
+    server: str | None,
+    token: str | None,
+) -> int:
     from assay.cli.connection import connected
     from domain.events import ALIAS_DECLARED, decode_event, encode_event, new_event
     from domain.payloads import AliasDeclared
 
-    data = AliasDeclared(kind=kind, alias=alias, canonical=canonical, reason=reason)
-    event = new_event(ALIAS_DECLARED, data, source="assay-cli", time=datetime.now(UTC))
-    decode_event(encode_event(event))
+    time = datetime.now(UTC)
+    events = []
+    for name, meant in _declared(kind, alias, canonical, path).items():
+        data = AliasDeclared(kind=kind, alias=name, canonical=meant, reason=reason)
+        events.append(new_event(ALIAS_DECLARED, data, source="assay-cli", time=time))
+        decode_event(encode_event(events[-1]))
     with connected(server, token) as client:
-        answer = client.post_events([event])
+        answer = client.post_events(events)
         client.wait_for(answer["last_position"])
-    say(f"{alias} now means {canonical} (position {answer['last_position']})")
+    for event in events[:20]:
+        said = event["data"]
+        say(escape(f"{said['alias']} now means {said['canonical']}{_doubt(kind, said['canonical'])}"))
+    more = f"{numbers.count(len(events))} aliases" if len(events) > 1 else "declared"
+    say(f"{more} (position {answer['last_position']})")
     return 0
+
+
+def _declared(kind: str, alias: str | None, canonical: str | None, path: Path | None) -> Mapping[str, str]:
+    """Return what is to be declared: the one pair that was typed, or those of a file."""
+    from assay.cli.namefile import read_names
+
+    if path is None:
+        if alias is None or canonical is None:
+            raise UsageError(
+                "an alias and what it means are needed.", field="alias", remedy="Type both, or name a file with --file."
+            )
+        return {alias: canonical}
+    if alias is not None:
+        raise UsageError("aliases were typed and named in a file.", field="file", remedy="Give the one or the other.")
+    found = read_names(path, kind)
+    if not found:
+        raise UsageError(
+            f"nothing is filled in under `{kind}:` of {path.name}.", field="file",
+            remedy="Write the canonical id behind a name.",
+        )  # fmt: skip
+    return found
+
+
+def _doubt(kind: str, canonical: str) -> str:
+    """Return a remark on a canonical id that the catalogue does not have: it may be one of the user's own, or mistyped."""
+    from domain import hardware, models
+
+    known = models.find(canonical) if kind == "model" else hardware.find(canonical)
+    return "" if known else " (which is in no catalogue)"

@@ -1,9 +1,8 @@
-"""`assay post`, `assay import`, `assay retract`: facts on their way into the log."""
+"""`assay post`, `assay retract`: facts on their way into the log."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from runner.publication import Contents
     from runner.spool import Spool
 
-__all__ = ["described", "empty_spool", "import_", "post", "retract"]
+__all__ = ["described", "empty_spool", "post", "retract"]
 
 
 @click.command(
@@ -108,111 +107,6 @@ def empty_spool(spool: Spool, client: Client) -> None:
         )
     client.wait_for(client.ready()["log_position"])
     say(f"{numbers.count(report.accepted)} events posted" + (f", {report.refused} refused" if report.refused else ""))
-
-
-@click.command(
-    "import",
-    epilog="""\b
-Examples:
-  assay import timm pytorch-image-models/results --dry-run
-  assay import auto results/ --rejects refused.ndjson""",
-)
-@click.argument("format", metavar="FORMAT|auto")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@click.option("--dry-run", is_flag=True, help="Read and count, send nothing.")
-@click.option("--rejects", type=click.Path(dir_okay=False, path_type=Path), help="Write what was refused to a file.")
-@served
-@as_json
-def import_(
-    format: str,  # noqa: A002 - the word that users type
-    paths: tuple[str, ...],
-    dry_run: bool,
-    rejects: Path | None,
-    server: str | None,
-    token: str | None,
-    as_json: bool,
-) -> int:
-    """Turn other tools' files into events; a second import of the same rows changes nothing.
-
-    Rows that cannot be understood are refused one by one with the reason; the others are taken.
-    """
-    from assay.cli.connection import connected
-    from ingest.importers import Refused, Summary, import_paths
-
-    summary = Summary()
-    refused: list[Refused] = []
-
-    def events() -> Iterator[dict[str, Any]]:
-        for item in summary.watch(import_paths(format, paths)):
-            if isinstance(item, Refused):
-                refused.append(item)
-            else:
-                yield item
-
-    answer: dict[str, Any] = {"accepted": 0, "duplicate": 0, "rejected": []}
-    # The first is taken before a service is started, so that wrong usage costs nothing.
-    stream = events()
-    first = list(itertools.islice(stream, 1))
-    everything = itertools.chain(first, stream)
-    if dry_run:
-        with _counting(None) as advance:
-            for _ in everything:
-                advance(1)
-    else:
-        with connected(server, token) as client, _counting(None) as advance:
-            answer = client.post_events(everything, on_batch=advance)
-            if answer["last_position"] is not None:
-                client.wait_for(answer["last_position"])
-    if rejects:
-        _write_lines(rejects, refused)
-    told = {
-        "format": format,
-        "dry_run": dry_run,
-        "read": dict(summary.taken),
-        "accepted": answer["accepted"],
-        "duplicate": answer["duplicate"],
-        "refused": len(refused) + len(answer["rejected"]),
-        "reasons": [
-            {"reason": reason, "rows": rows, "example": summary.examples[reason]}
-            for reason, rows in summary.refused.most_common()
-        ],
-        "rejected": answer["rejected"],
-    }
-    if as_json:
-        print_json(told)
-    else:
-        _tell_import(told)
-    return 1 if told["refused"] else 0
-
-
-def _write_lines(path: Path, refused: Iterable[Any]) -> None:
-    import msgspec
-
-    path.write_bytes(b"".join(msgspec.json.encode(item) + b"\n" for item in refused))
-    say(f"what was refused is in {path}")
-
-
-def _tell_import(told: dict[str, Any]) -> None:
-    rows = [[kind, numbers.count(n)] for kind, n in sorted(told["read"].items())]
-    answers().print(grid("Read", ["event", ("n", "right")], rows))
-    if told["reasons"]:
-        refusals = [
-            [
-                numbers.count(item["rows"]),
-                " ".join(filter(None, (item["example"].field, item["reason"]))),
-                f"{item['example'].path} row {item['example'].row or numbers.MISSING}",
-            ]
-            for item in told["reasons"]
-        ]
-        answers().print()
-        answers().print(grid("Refused", [("n", "right"), "why", "for example"], refusals))
-    if told["rejected"]:
-        rejected = [[str(item["index"]), item.get("field") or "", item["detail"]] for item in told["rejected"][:20]]
-        answers().print(grid("Refused by the service", [("index", "right"), "field", "why"], rejected))
-    if told["dry_run"]:
-        say("nothing was sent (--dry-run)")
-    else:
-        say(f"{numbers.count(told['accepted'])} new, {numbers.count(told['duplicate'])} already there")
 
 
 @click.command(epilog="Example: assay retract --run 0198c0de-… --reason 'the laptop was on battery'")
