@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -140,6 +140,7 @@ def _names() -> Mapping[str, str]:
     return MappingProxyType(aliases | {id_: id_ for id_ in catalogue()})
 
 
+@lru_cache(maxsize=4096)
 def find(name: str) -> HardwareSpec | None:
     """Return the entry whose id, alias or slug `name` is, or None.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import pairwise
 
 __all__ = ["slug"]
@@ -30,6 +31,7 @@ _VENDOR_OF = {
 _RENAMED = {"habana": "intel"}
 
 
+@lru_cache(maxsize=4096)
 def slug(name: str) -> str:
     """Return the stable lower-case slug of a vendor's device name: `[a-z0-9]` words joined by single hyphens.
 
