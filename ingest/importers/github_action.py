@@ -150,6 +150,8 @@ def _draft(bench: _Bench) -> Draft:
 
 def _of_assay(said: dict[str, Any], ours: Exported) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the figure that a name of Assay's names: the median latency where it names none."""
+    if ours.column is None and word(said, "unit") != "ms":
+        raise BadRow("name", "does not end in the figure that the value is")
     metric, statistic = metric_named(ours.column or "latency_p50_ms") or (None, None)
     value = quantity(said, "value")
     if metric is None or value is None:

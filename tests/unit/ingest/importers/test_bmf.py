@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from assay.exports.benchmarks import bmf, github_action
 from ingest.importers.bmf import Bmf
+from ingest.importers.github_action import GithubAction
 from ingest.importers.reading import BadFile
 
 READER = Bmf()
@@ -54,6 +56,30 @@ def test_what_assay_exported_comes_back_by_its_columns(reads):
         "latency_ms": {"p50": 5.5, "mean": 5.625, "ci95": {"p50": [5.25, 5.75]}}, "throughput_per_s": 1422.25,
         "peak_memory_bytes": 512_000_000,
     }  # fmt: skip
+
+
+def test_the_names_are_those_that_the_exporter_writes(reads):
+    row = {
+        "configuration": KEY, "model_id": "acme/tiny", "mode": "inference", "batch_size": 8, "sequence_length": 128,
+        "audio_seconds": 2.5, "hardware_id": "acme-one", "hardware_count": 2, "platform": "cuda", "precision": "amp-bf16",
+        "runtime_name": "torch", "compiled": True, "threads": 4, "latency_p50_ms": 5.5, "latency_p50_ci95_low_ms": 5.25,
+        "latency_p50_ci95_high_ms": 5.75, "tokens_per_s": 640.0,
+    }  # fmt: skip
+    (data,) = reads(READER, bmf([row]), "results.json").data
+    assert data["model"]["id"] == "acme/tiny" and data["hardware"] == {"id": "acme-one", "count": 2}
+    assert data["workload"] == {"mode": "inference", "batch_size": 8, "sequence_length": 128, "audio_seconds": 2.5}
+    assert data["execution"] == {
+        "platform": "cuda", "precision": "amp-bf16", "runtime": {"name": "torch"}, "compiled": True, "threads": 4,
+        "options": {"configuration": KEY},
+    }  # fmt: skip
+    assert data["metrics"] == {"latency_ms": {"p50": 5.5, "ci95": {"p50": [5.25, 5.75]}}, "tokens_per_s": 640.0}
+    for columns, metrics in (
+        ((), [{"latency_ms": {"p50": 5.5}}]),
+        (("latency_p50_ms", "ttft_ms"), [{"latency_ms": {"p50": 5.5}}]),
+        (("tokens_per_s", "throughput_per_s"), [{"tokens_per_s": 640.0}]),
+    ):
+        listed = reads(GithubAction(), github_action([row], columns), "list.json").data
+        assert [one["metrics"] for one in listed] == metrics and listed[0]["workload"] == data["workload"]
 
 
 @pytest.mark.parametrize(
