@@ -14,6 +14,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from assay.synthesis import identifiers
+
 __all__ = ["MEASUREMENT", "SAMPLES", "Document", "measurements", "model_name", "models_for", "retractions", "samples"]
 
 MEASUREMENT = "assay.measurement.recorded.v1"
@@ -178,14 +180,7 @@ def _validity(doubtful: bool, a: float, b: float, whole: bool) -> str:
 
 
 def _identifiers(size: int, first: int, random: np.random.Generator) -> list[str]:
-    """Return UUIDs of version 7: the time in ms, then chance."""
-    begin = int(_BEGIN.timestamp() * 1000) + _STEP_MS * first
-    parts = random.integers(0, 2**48, (3, size)).tolist()
-    return [
-        f"{(begin + _STEP_MS * row) >> 16:08x}-{(begin + _STEP_MS * row) & 0xFFFF:04x}-7{a & 0xFFF:03x}-"
-        f"{0x8000 | b & 0x3FFF:04x}-{c:012x}"
-        for row, (a, b, c) in enumerate(zip(*parts, strict=True))
-    ]
+    return identifiers(size, int(_BEGIN.timestamp() * 1000) + _STEP_MS * first, _STEP_MS, random)
 
 
 def retractions(count: int, *, seed: int) -> Iterator[Document]:

@@ -13,6 +13,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from assay.cli.synthesising import _require_no_real_data
+from assay.rows import Measurement
+from assay.synthesis import events
+from domain.errors import UsageError
+
 
 def named() -> str:
     return f"acme/model-{uuid.uuid4().hex[:8]}"
@@ -325,3 +330,30 @@ def test_the_tables_are_made_anew_while_serving(client, build):
     position = posted(client, build.measurement(model=model))
     assert client.rebuild()["position"] >= position
     assert len(client.measurements(model=model)) == 1
+
+
+def test_views_come_as_tables_and_rows_as_structs(client, build):
+    model = named()
+    position = posted(
+        client, build.measurement(p50=2.5, model=model), build.measurement(p50=3.5, model=model, batch_size=2)
+    )
+    table = client.table("measurements", model=model, min_position=position)
+    assert table["latency_p50_ms"].to_pylist() == [2.5, 3.5]
+    assert int(table.schema.metadata[b"assay.position"]) >= position
+    frame = client.table("measurements", columns=["batch_size"], model=model, latency_p50_ms=3.5, as_="pandas")
+    assert frame.to_dict("list") == {"batch_size": [2]}
+    sql = f"SELECT max(latency_p50_ms) AS slowest FROM measurements WHERE model_id = '{model}'"
+    assert client.query(sql, as_="arrow").to_pydict() == {"slowest": [3.5]}
+    first, second = client.rows(Measurement, model=model)
+    assert (first.model_id, first.latency_p50_ms, second.workload["batch_size"]) == (model, 2.5, 2)
+
+
+def test_a_made_up_load_is_taken_and_never_told_as_real(client, build):
+    posted(client, build.measurement(model=named()))
+    with pytest.raises(UsageError, match="nobody made up"):
+        _require_no_real_data(client, force=False)
+    answer = client.post_events(events(30, seed=99))
+    assert (answer["accepted"], answer["rejected"], answer["warnings"]) == (32, [], [])
+    client.wait_for(answer["last_position"])
+    assert client.table("measurements", origin="simulated").num_rows >= 25
+    assert client.table("best_measurements", origin="simulated").num_rows == 0
