@@ -1,0 +1,194 @@
+"""What builds, runs, is right and was measured where, and why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from assay import numbers
+from assay.reports.content import Chart, Column, Row, Section, Table
+from assay.reports.evidence import counted, evidence_column
+from assay.reports.pairs import short_model
+from assay.reports.source import Source
+from domain.vocabulary import CATEGORIES, PLATFORMS
+
+__all__ = [
+    "STATES",
+    "compatibility",
+    "counts_table",
+    "matrix_chart",
+    "matrix_facts",
+    "matrix_table",
+    "reasons_table",
+    "state_of",
+]
+
+STATES = {
+    "right": ("✓", "verified: its outputs are right"),
+    "ran": ("●", "ran and was measured, outputs not verified"),
+    "wrong": ("≠", "ran, and its outputs are wrong"),
+    "built": ("◐", "was built and did not run"),
+    "failed": ("✕", "was tried and not built"),
+}
+"""How far a case got: its glyph and what it means; a case that was never tried has none of them."""
+MOST_MODELS = 60
+_FACTS = {"built": "Builds", "ran": "Runs", "verified": "Right", "measured": "Measured"}
+
+
+def state_of(row: Row) -> str | None:
+    """Return how far a case got; None where nothing was tried."""
+    if row["verified"] is not None and row["ran"]:
+        return "right" if row["verified"] else "wrong"
+    if row["ran"] or row["measured"]:
+        return "ran"
+    if row["built"]:
+        return "built"
+    return None if row["built"] is None else "failed"
+
+
+def compatibility(source: Source) -> list[Section]:
+    """Return the matrix as a picture, its counts, the reasons of what did not work, and every case."""
+    apart = source.hardware is not None or bool(source.asked.precision)
+    found = sorted(source.compatibility(**({} if apart else {"by_precision": False})), key=_place)
+    if not found:
+        return []
+    failed = [row for row in found if row["why_not"]]
+    return [
+        Section("At a glance", [matrix_chart(found), counts_table(found)]),
+        Section("What did not work", [reasons_table(failed)] if failed else ["Nothing that was tried failed."]),
+        Section("Every case", [matrix_table(found)]),
+    ]
+
+
+def matrix_facts(rows: Sequence[Row]) -> str:
+    """Say how much was tried."""
+    models, platforms = ({row[name] for row in rows} for name in ("model_id", "platform"))
+    tried = sum(state_of(row) is not None for row in rows)
+    return f"{counted(len(models), 'model')} on {counted(len(platforms), 'platform')}: {counted(tried, 'case')}"
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    category, platform = row.get("category"), row["platform"]
+    return (
+        CATEGORIES.index(category) if category in CATEGORIES else len(CATEGORIES),
+        row["model_id"],
+        PLATFORMS.index(platform) if platform in PLATFORMS else len(PLATFORMS),
+        str(platform),
+        str(row.get("hardware_id")),
+        str(row.get("precision")),
+    )
+
+
+def matrix_chart(rows: Sequence[Row]) -> Chart:
+    """Return model × platform as a picture: of each cell the furthest that any of its cases got."""
+    order = list(STATES)
+    best: dict[tuple[str, str], str] = {}
+    for row in rows:
+        state = state_of(row)
+        cell = (str(row["model_id"]), str(row["platform"]))
+        if state is not None and (cell not in best or order.index(state) < order.index(best[cell])):
+            best[cell] = state
+    models = list(dict.fromkeys(str(row["model_id"]) for row in rows))
+    shown = set(models[:MOST_MODELS])
+    names = Counter(short_model(model) for model in models)
+    drawn = [
+        {"model": model if names[short_model(model)] > 1 else short_model(model), "platform": platform, "state": state}
+        for (model, platform), state in best.items()
+        if model in shown
+    ]
+    counts = Counter(best.values())
+    told = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in order if counts[state])
+    rest = (
+        f" The first {MOST_MODELS} of {numbers.count(len(models))} models are drawn."
+        if len(models) > MOST_MODELS
+        else ""
+    )
+    return Chart("matrix", "Model by platform", f"Of {len(best)} cases: {told}.{rest}", "matrix", drawn)
+
+
+def counts_table(rows: Sequence[Row]) -> Table:
+    """Return one row a platform: how many models were tried on it, and how far they got."""
+    found = []
+    platforms = dict.fromkeys(str(row["platform"]) for row in sorted(rows, key=lambda row: _place(row)[2:4]))
+    for platform in platforms:
+        members = [row for row in rows if str(row["platform"]) == platform]
+        counts = {fact: sum(bool(row[fact]) for row in members) for fact in _FACTS}
+        wrong = sum(state_of(row) == "wrong" for row in members)
+        models = len({row["model_id"] for row in members})
+        found.append({"platform": platform, "models": models, "cases": len(members), **counts, "wrong": wrong})
+    columns = (
+        Column("platform", "Platform"),
+        Column("models", "Models", lambda row: numbers.count(row["models"]), figures=True),
+        Column("cases", "Cases", lambda row: numbers.count(row["cases"]), figures=True),
+        *(Column(fact, title, _count(fact), figures=True) for fact, title in _FACTS.items()),
+        Column("wrong", "Wrong", _count("wrong"), figures=True),
+    )
+    return Table("platforms", "How far cases got, by platform", columns, found, "Simulated results prove nothing here.")
+
+
+def _count(key: str) -> Any:
+    return lambda row: numbers.count(row[key])
+
+
+def reasons_table(rows: Sequence[Row]) -> Table:
+    """Return one row a reason: how many cases it stopped, of which models, and what to do."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((str(row["platform"]), str(row["why_not"])), []).append(row)
+    found = [
+        {
+            "platform": platform,
+            "why_not": why,
+            "cases": len(members),
+            "models": sorted({str(row["model_id"]) for row in members}),
+            "remedy": next((row["remedy"] for row in members if row.get("remedy")), None),
+            "evidence": [row["evidence"] for row in members if row.get("evidence")],
+        }
+        for (platform, why), members in groups.items()
+    ]
+    columns = (
+        Column("platform", "Platform"),
+        Column("why_not", "Why not"),
+        Column("cases", "Cases", lambda row: numbers.count(row["cases"]), figures=True),
+        Column("models", "Models", lambda row: ", ".join(row["models"])),
+        Column("remedy", "What to do", lambda row: row["remedy"] or numbers.MISSING),
+        evidence_column(),
+    )
+    return Table("reasons", "Reasons", columns, sorted(found, key=lambda row: -row["cases"]))
+
+
+def matrix_table(rows: Sequence[Row]) -> Table:
+    """Return every case with its facts; `hardware` lists where it was tried."""
+    found = [
+        {
+            **row,
+            "model": row["model_id"],
+            "state": state_of(row),
+            "evidence": [row["evidence"]] if row["evidence"] else [],
+        }
+        for row in rows
+    ]
+    apart = any("hardware_id" in row for row in rows)
+    columns = (
+        Column("model", "Model"),
+        Column("category"),
+        Column("family"),
+        Column("platform", "Platform"),
+        *((Column("hardware_id", "Hardware"),) if apart else (Column("hardware"),)),
+        *((Column("precision", "Precision"),) if any("precision" in row for row in rows) else (Column("precisions"),)),
+        *(Column(fact, title, _fact(fact)) for fact, title in _FACTS.items()),
+        Column("state"),
+        Column("why_not", "Why not", lambda row: row["why_not"] or ""),
+        Column("measurements"),
+        Column("tests"),
+        Column("failures"),
+        Column("remedy"),
+        evidence_column(),
+        Column("position"),
+    )
+    return Table("matrix", "Every case", columns, found, f"{numbers.MISSING} stands where nothing was tried.")
+
+
+def _fact(fact: str) -> Any:
+    return lambda row: numbers.MISSING if row[fact] is None else "yes" if row[fact] else "no"
