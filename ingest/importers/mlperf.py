@@ -87,6 +87,7 @@ def _of_summary(file: File, document: Document) -> Iterator[Draft | Refused]:
 def _summary_result(record: dict[str, Any], row: int) -> Result:
     return Result(
         benchmark=_needed(record, "UsedModel", "Model"),
+        rules=text(record, "Model"),
         scenario=_needed(record, "Scenario"),
         field="Performance_Result",
         value=number(record, "Performance_Result"),
@@ -134,6 +135,7 @@ def _of_flat(row: int, record: dict[str, str]) -> Iterator[Draft]:
     names = ("version", "Division", "Organization", "Platform")
     yield draft_of(Result(
         benchmark=benchmark,
+        rules=text(record, "MlperfModel"),
         scenario=_needed(record, "Scenario"),
         field="Result",
         value=number(record, "Result"),

@@ -37,6 +37,8 @@ _REASONS = {
 class Result(NamedTuple):
     """A row: `value` in `unit`, `power` in `power_unit`, and `said`, what is kept of it as it stood.
 
+    `rules` is the benchmark whose rules hold where another model was run (open division).
+
     `field` is what the file calls the value. `key` tells apart the results of different submissions.
     """
 
@@ -47,6 +49,7 @@ class Result(NamedTuple):
     unit: str | None
     system: System
     version: str | None = None
+    rules: str | None = None
     power: float | None = None
     power_unit: str | None = None
     precision: str | None = None
@@ -62,7 +65,11 @@ def draft_of(result: Result) -> Draft:
     benchmark, scenario = benchmark_of(result.benchmark), scenario_of(result.scenario)
     version = version_of(result.version)
     hardware, platform = result.system.device()
-    metrics, original = _metrics(result, scenario.word, counts_tokens(benchmark.base, scenario.name, version))
+    metrics, original = _metrics(
+        result,
+        scenario.word,
+        counts_tokens(benchmark_of(result.rules or result.benchmark).base, scenario.name, version),
+    )
     if not metrics:
         raise BadRow(result.field, "there is neither a result nor its power")
     options = dict(benchmark.options)

@@ -83,6 +83,8 @@ _DEVICES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 )
 _ON_PROCESSOR = re.compile(r"\bruy\b|\bneon\b|xnnpack|(?:^|-)cpu-", re.IGNORECASE)
 """Kernels for CPU cores, and the part of a system's name that mlcommons' automation gives to runs on them."""
+_ON_GPU = re.compile(r"vllm|sglang|tensorrt|cuda|rocm", re.IGNORECASE)
+"""Software that is for GPUs, whatever the name of the harness that asked it says."""
 _PACKAGING = re.compile(r"[\s_-]*(?:\(?\bNPS\d.*|\(?\d+\s?GB\b.*)$", re.IGNORECASE)
 _REMARK = re.compile(r"\s*\([^)]*\)\s*$")
 _BEHIND_MEMORY = re.compile(r"(\d\s?GB)\b.*$", re.IGNORECASE)
@@ -135,10 +137,13 @@ class System(NamedTuple):
         return _device(self)
 
     def on_accelerator(self) -> bool:
-        """Whether the accelerator did the work: there is one, and the software is not for CPU cores."""
-        if self.accelerator is None or self.accelerator.strip().lower() in _NONE or self.accelerators == 0:
+        """Whether the accelerator did the work: there is one, and the software is for it and not for CPU cores."""
+        if self.accelerator is None or self.accelerator.strip().lower() in _NONE:
             return False
-        return not any(_ON_PROCESSOR.search(said) for said in (self.software, self.name) if said)
+        told = f"{self.name or ''} {self.software or ''}"
+        if "-gpu-" in told:
+            return True
+        return self.accelerators != 0 and (bool(_ON_GPU.search(told)) or not _ON_PROCESSOR.search(told))
 
     def libraries(self) -> dict[str, str]:
         """Return name → version of the software, as far as it is said in pairs: `TensorRT 10.8, CUDA 12.9`."""
@@ -173,7 +178,7 @@ def _device_name(name: str) -> str:
 @lru_cache(maxsize=4096)
 def benchmark_of(name: str) -> Benchmark:
     """Return what a benchmark's name means; a model that MLPerf does not name (open division) stands for itself."""
-    base = name.strip().lower().replace("_", "-")
+    base = name.strip().lower().replace("_", "-").replace("llama3-1-", "llama3.1-")
     options: dict[str, str] = {}
     if found := _ACCURACY.search(base):
         options["accuracy_target"] = f"{found[1]}%"

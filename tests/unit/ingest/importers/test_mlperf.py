@@ -293,6 +293,7 @@ def test_names_mean_what_the_rules_say():
         "llama2-70b", {"accuracy_target": "99.9%", "constraint": "interactive"},
     )  # fmt: skip
     assert benchmark_of("gptj-99").model["id"] == "EleutherAI/gpt-j-6b"
+    assert benchmark_of("llama3_1-8b-edge").model["id"] == "meta-llama/Llama-3.1-8B-Instruct"
     assert benchmark_of("my own net").model["id"] == "my-own-net"
     assert counts_tokens("gptj", "server", (4, 1)) and not counts_tokens("gptj", "server", (4, 0))
     assert counts_tokens("llama2-70b", "offline", (4, 0)) and not counts_tokens("llama2-70b", "server", (4, 0))
@@ -306,6 +307,24 @@ def test_names_mean_what_the_rules_say():
         "version": "0.9.0.2.dev108+g71faa",
     }
     assert runtime_named("magic") is None
+
+
+def test_which_device_ran_is_said_by_the_software_not_by_the_harness():
+    def ran(software, name, accelerators=8):
+        return System(accelerator="NVIDIA L40S", accelerators=accelerators, software=software, name=name).device()[1]
+
+    assert ran("vLLM 0.5.2", "vLLM_8xL40S-reference-cpu-pytorch-v2.3.1") == "cuda"
+    assert ran("Onnxruntime v1.16.3", "box-reference-cpu-onnxruntime") == "cpu"
+    assert ran("Pytorch 2.1", "box-reference-gpu-pytorch", accelerators=0) == "cuda"
+    assert ran("TFLite (xnnpack)", "box") == "cpu" and ran("Pytorch 2.1", "box", accelerators=0) == "cpu"
+
+
+def test_another_model_of_the_open_division_is_counted_as_its_benchmark_is(write):
+    row = FLAT_OPEN.replace("mobilenet-v1-0.5-224-quantized,resnet", "acme_Llama-2-7b-FP8,llama2-70b-99").replace(
+        "v4.0", "v4.1"
+    )
+    (event,), _ = read(write(FLAT_HEADER + row, "all.csv"))
+    assert event["data"]["model"]["id"] == "acme_Llama-2-7b-FP8" and event["data"]["metrics"] == {"tokens_per_s": 228.5}
 
 
 def test_a_slice_of_a_device_is_not_the_device():
