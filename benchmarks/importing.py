@@ -133,7 +133,7 @@ def _timm(folder: Path, rows: int) -> Path:
         for n in range(rows):
             ms = 5 + (n * 7919 % 100_003) / 1000
             out.write(
-                f"resnet{n % 1500}d.a{n % 7}_in1k,{224 + 32 * (n % 5)},{256e3 / ms:.2f},{ms:.3f},256,{n % 300 + 0.57:.2f},4.1\n"
+                f"resnet{n % 1500}d.a1_in1k,{224 + 32 * (n % 5)},{256e3 / ms:.2f},{ms:.3f},256,{n % 300 + 0.57:.2f},4.1\n"
             )
     return path
 

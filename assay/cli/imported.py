@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.markup import escape
 
 from assay import numbers
 from assay.cli.output import answers, grid, say
@@ -79,15 +78,15 @@ def show(outcome: Outcome) -> None:
             answers().print(table)
             answers().print()
     if outcome.names:
-        named = next((one for one in outcome.names if one.nearest), outcome.names[0])
-        canonical = named.nearest[0] if named.nearest else "CANONICAL"
-        answers().print(
-            f"Say once for all what a name means: [bold]assay {named.kind} alias {escape(named.name)} {canonical}[/bold]",
-            soft_wrap=True,
-        )
+        verbs = " or ".join(f"[bold]assay {kind} alias NAME CANONICAL[/bold]" for kind in _kinds(outcome))
+        answers().print(f"Say once for all, and backwards, what a name means: {verbs}")
         answers().print("Many at once: --names FILE writes them down, to be filled in for `assay model alias --file`.")
         answers().print()
     _tell(outcome)
+
+
+def _kinds(outcome: Outcome) -> list[str]:
+    return sorted({one.kind for one in outcome.names}, reverse=True)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -74,12 +74,12 @@ class File:
     given: bool = False
     tell: Tell | None = None
 
-    @property
+    @cached_property
     def base(self) -> str:
         """The last part of its name."""
         return PurePosixPath(self.name).name
 
-    @property
+    @cached_property
     def suffix(self) -> str:
         """The last suffix of its name, in lower case."""
         return PurePosixPath(self.name).suffix.lower()

@@ -187,7 +187,7 @@ def _measurement(table: _Table, row: dict[str, str]) -> dict[str, Any]:
         "task": "image-classification",
     }
     if row.get("param_count"):
-        model["parameters"] = round(_number(row, "param_count") * 1e6)
+        model["parameters"] = _parameters(row)
     data = {
         "run_id": table.run_id,
         "model": model,
@@ -204,6 +204,13 @@ def _measurement(table: _Table, row: dict[str, str]) -> dict[str, Any]:
         "provenance": table.provenance,
     }
     return _event(table, MEASUREMENT_RECORDED, data, content=row)
+
+
+def _parameters(row: dict[str, str]) -> int:
+    millions = _number(row, "param_count")
+    if millions > 1e9:
+        raise BadRow("param_count", "is not a number of millions")
+    return round(millions * 1e6)
 
 
 def _validity(batch_size: int, step_time_ms: float, throughput: float) -> dict[str, Any]:
