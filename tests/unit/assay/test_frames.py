@@ -130,6 +130,7 @@ def test_rows_are_structs_page_by_page(service):
     client, asked = service(*(({}, page) for page in pages))
     found = list(client.rows(rows.Measurement, model="m"))
     assert len(found) == 3 and asked[0][1]["model"] == ["m"]
+    assert "cursor" not in asked[0][1] and asked[1][1]["cursor"] == ["x"]
     assert found[0].recorded_at == datetime(2026, 3, 1, 10, tzinfo=UTC)
     assert (found[0].latency_p50_ms, found[0].precision, found[0].options) == (1.5, None, {"a": 1})
     client, asked = service(({}, msgspec.json.encode({"items": []})))

@@ -95,6 +95,10 @@ def test_a_case_without_a_name_is_refused_with_what_can_be_mended(write):
 def test_declarations_broken_and_deep_xml_are_refused(write):
     for content, reason in (
         (BOMB, "document type"),
+        (
+            '<!DOCTYPE testsuite SYSTEM "http://elsewhere/junit.dtd"><testsuite><testcase name="x"/></testsuite>',
+            "document type",
+        ),
         (REPORT[:-40], "not XML"),
         ("<testsuite>" * 100, "nested too deeply"),
         (b"<testsuite><testcase name='\xff\xfe'/></testsuite>", "not XML"),
