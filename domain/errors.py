@@ -4,10 +4,10 @@ AssayError
 ├── InvalidInput
 │   ├── MalformedBody, InvalidEvent, PayloadTooLarge
 │   ├── UsageError, ImpossibleConstraint
-│   ├── UnknownName: UnknownModel, UnknownHardware, UnknownPlatform, UnknownFormat
+│   ├── UnknownName: UnknownModel, UnknownHardware, UnknownPlatform, UnknownFormat, UnknownSnapshot, UnknownView
 │   └── UnsupportedPrecision
 ├── UnsupportedWorkload
-├── ConflictingEvent, VersionConflict
+├── ConflictingEvent, VersionConflict, NameTaken
 ├── Expired
 ├── TraceNeeded
 ├── NotFound
@@ -33,6 +33,7 @@ __all__ = [
     "InvalidEvent",
     "InvalidInput",
     "MalformedBody",
+    "NameTaken",
     "NotFound",
     "PartMissing",
     "PayloadTooLarge",
@@ -49,6 +50,8 @@ __all__ = [
     "UnknownModel",
     "UnknownName",
     "UnknownPlatform",
+    "UnknownSnapshot",
+    "UnknownView",
     "UnsupportedPrecision",
     "UnsupportedWorkload",
     "UsageError",
@@ -170,6 +173,20 @@ class UnknownFormat(UnknownName):
     noun = "format"
 
 
+class UnknownSnapshot(UnknownName):
+    """No state of the log was given this name, or the name was taken away."""
+
+    type = "unknown-snapshot"
+    noun = "snapshot"
+
+
+class UnknownView(UnknownName):
+    """No documented view of that name."""
+
+    type = "unknown-view"
+    noun = "view"
+
+
 class UnsupportedPrecision(InvalidInput):
     """The platform exists but cannot compute in that precision here."""
 
@@ -196,6 +213,13 @@ class VersionConflict(AssayError):
     type = "version-conflict"
     status = 409
     version: int | None = None
+
+
+class NameTaken(AssayError):
+    """The name stands for something else already, and is not moved without being asked to."""
+
+    type = "name-taken"
+    status = 409
 
 
 class Expired(AssayError):

@@ -37,6 +37,7 @@ __all__ = [
     "RUN_FINISHED",
     "RUN_STARTED",
     "SAMPLES_RECORDED",
+    "SNAPSHOT_NAMED",
     "TEST_REPORTED",
     "Decoded",
     "Event",
@@ -61,6 +62,7 @@ PRICE_PUBLISHED = "assay.price.published.v1"
 PREDICTOR_TRAINED = "assay.predictor.trained.v1"
 RECOMMENDATION_ISSUED = "assay.recommendation.issued.v1"
 OPERATION_PERFORMED = "assay.operation.performed.v1"
+SNAPSHOT_NAMED = "assay.snapshot.named.v1"
 
 DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     RUN_STARTED: payloads.RunStarted,
@@ -78,6 +80,7 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     PREDICTOR_TRAINED: payloads.PredictorTrained,
     RECOMMENDATION_ISSUED: payloads.RecommendationIssued,
     OPERATION_PERFORMED: payloads.OperationPerformed,
+    SNAPSHOT_NAMED: payloads.SnapshotNamed,
 }
 """The types we know and the structure of their data."""
 

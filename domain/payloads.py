@@ -56,6 +56,8 @@ __all__ = [
     "RunStarted",
     "SamplesRecorded",
     "SamplesReference",
+    "SnapshotName",
+    "SnapshotNamed",
     "TestReported",
     "Validity",
     "Verdict",
@@ -296,3 +298,18 @@ class OperationPerformed(Shape, frozen=True, kw_only=True, omit_defaults=True):
     actor: Sentence
     object: str | None = None
     details: dict[str, Any] | None = None
+
+
+SnapshotName = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z](?:[A-Za-z0-9 ._+-]*[A-Za-z0-9._+-])?$")
+]
+"""A name that cannot be taken for a position: a letter, then letters, digits, spaces, dots, `_`, `+` and `-`."""
+
+
+class SnapshotNamed(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """A name for the state at a position of the log. The newest event of a name counts; `withdrawn` takes it away."""
+
+    name: SnapshotName
+    position: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+    note: Sentence | None = None
+    withdrawn: bool = False

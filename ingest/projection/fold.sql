@@ -276,6 +276,15 @@ SELECT position, event_id, source, time, recorded_at, d.action, d.actor, d.objec
     FROM batch WHERE type = 'assay.operation.performed.v1'
 ) ORDER BY position;
 
+-- name: snapshots
+-- of: assay.snapshot.named.v1
+INSERT INTO snapshot
+SELECT position, event_id, source, time, recorded_at, d.name, d.position::BIGINT, d.note, coalesce(d.withdrawn::BOOLEAN, false)
+FROM (
+    SELECT *, from_json(body, '{"data": {"name": "VARCHAR", "position": "VARCHAR", "note": "VARCHAR", "withdrawn": "VARCHAR"}}').data AS d
+    FROM batch WHERE type = 'assay.snapshot.named.v1'
+) ORDER BY position;
+
 -- name: dead_letters
 INSERT INTO dead_letter
 SELECT position, event_id, type, recorded_at, reason FROM arrived JOIN letter USING (position) ORDER BY position;

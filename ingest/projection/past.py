@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ingest.projection.statements import STANDING, VIEWS
 
-__all__ = ["POSTED", "state_at"]
+__all__ = ["POSTED", "state_at", "views_at"]
 
 _NAMED = {
     "subject": ("model", "hardware"),
@@ -25,12 +25,14 @@ POSTED = {
 """Tables that hold every id of a kind as it was posted."""
 _PLAIN = (
     "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
-    "measurement", "test",
+    "snapshot", "measurement", "test",
 )  # fmt: skip
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "told": 3}
 """What is read by others has to stand before them."""
-_WORD = re.compile(r"\w+")
+_QUOTED = re.compile(r"'[^']*'")
+_WORD = re.compile(r"(?<![.\w])\w+")
+"""What may be a relation: no word within quotes, and no column of something."""
 
 
 def state_at(
@@ -54,6 +56,7 @@ def state_at(
         for table in ("measurement", "test"):
             relations[table] = f"SELECT * FROM main.{table} WHERE position <= {at} AND subject IN (SELECT id FROM told)"
     relations["void"] = f"SELECT * FROM main.void WHERE since <= {at}"
+    relations["projection"] = f"SELECT {at}::BIGINT AS position FROM main.projection"
     relations |= {"live": STANDING["live"], "standing": STANDING["standing"], **VIEWS}
     needed = _needed(wanted, relations)
     for kind, pairs in renamed.items():
@@ -62,6 +65,20 @@ def state_at(
     order = sorted(needed, key=lambda name: _PLACE.get(name, len(_PLACE) + list(relations).index(name)))
     chosen = [f"{name} AS ({relations[name]})" for name in order]
     return "WITH " + ",\n".join(chosen) + "\n" if chosen else "", values
+
+
+def views_at(at: int, renamed: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the stable views by name, each as a SELECT without parameters of what it held at position `at`."""
+    for name in VIEWS:
+        clause, values = state_at(at, renamed, name)
+        first, *pieces = clause.split("?")
+        for value, piece in zip(values, pieces, strict=True):
+            first += f"[{', '.join(_quoted(one) for one in value)}]{piece}"
+        yield name, f"{first}SELECT * FROM {name}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _named(table: str, at: int, renamed: Mapping[str, Mapping[str, str]]) -> str:
@@ -84,5 +101,5 @@ def _needed(wanted: str, relations: Mapping[str, str]) -> set[str]:
         name = waiting.pop()
         if name in relations and name not in needed:
             needed.add(name)
-            waiting += _WORD.findall(relations[name])
+            waiting += _WORD.findall(_QUOTED.sub("", relations[name]))
     return needed

@@ -178,6 +178,8 @@ class Projection:
         with self._publishing:
             with self._writing:
                 folder = self._require_folder()
+                folder.commit()
+                self._store.describe(self._path)
                 folder.checkpoint_by_hand(True)
                 whole = False
                 try:

@@ -36,6 +36,10 @@ CONTEXT = frozenset(("source", "run_id", "environment_fingerprint", "origin", "p
 ORDER = {
     **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations"), "position"),
     **dict.fromkeys((
+        "retractions", "aliases", "predictors", "recommendations", "dead_letters", "state", "snapshot",
+    ), "position"),
+    "predictions": "position, rank", "snapshots": "name",
+    **dict.fromkeys((
         "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
     ), "position"),
     "models": "model_id", "hardware": "hardware_id",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-__all__ = ["FOLD", "INSERTS", "STANDING", "TABLES", "VIEWS", "select_list"]
+__all__ = ["FOLD", "INSERTS", "SCHEMA_VERSION", "STANDING", "TABLES", "VIEWS", "select_list"]
+
+SCHEMA_VERSION = 2
+"""The contract of the views, for answers, exports, ETags and file names. What the tables are made by is compared by digest, not
+by this. Columns may be added to a view under the same version; whoever removes one or gives it another type raises it."""
 
 _OF = re.compile(r"^-- of: (.+)$", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)

@@ -13,11 +13,10 @@ import duckdb
 
 from domain.errors import ServiceUnavailable
 from ingest.projection.fold import CHECKPOINT_AT, create
+from ingest.projection.reference import comment
+from ingest.projection.statements import SCHEMA_VERSION
 
 __all__ = ["SCHEMA_VERSION", "Store", "out_of_order"]
-
-SCHEMA_VERSION = 2
-"""The contract of the views, for ETags and file names. What the tables are made by is compared by digest, not by this."""
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building)?\.duckdb(\.wal)?")
@@ -45,6 +44,7 @@ class Store:
         self.folder = folder
         self.definitions = definitions
         self._owner: IO[bytes] | None = None
+        self._described: Path | None = None
 
     def own(self) -> None:
         """Take the folder, or raise ServiceUnavailable: a DuckDB file has one writing process."""
@@ -121,6 +121,13 @@ class Store:
         Not a cursor of another connection: that one cannot be closed while the cursor works, and takes it along.
         """
         return duckdb.connect(str(path), config=_SETTINGS)
+
+    def describe(self, path: Path) -> None:
+        """Write what the views mean into a file that this process has open; for those who read a copy of it."""
+        if self._described != path:
+            with contextlib.closing(self.connect(path)) as connection:
+                comment(connection)
+            self._described = path
 
     def next(self) -> Path:
         """Return a path that no file has, for a rebuild."""

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.projection.names import Names, names_of
-from ingest.projection.past import POSTED, state_at
+from ingest.projection.past import POSTED, state_at, views_at
 from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page, column, narrow_first, plain
 
 __all__ = ["Tables"]
@@ -182,6 +182,10 @@ class Tables:
         """Return what was done to the service, by position: action, actor, object, and `details` as JSON text."""
         return self._filtered("operations", as_of, filters)
 
+    def snapshots(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return the positions that have a name, by name."""
+        return self._filtered("snapshots", as_of, filters)
+
     def event_type_counts(self) -> pa.Table:
         """Return how many events of each type the projection has seen; `known` says whether this version knows the type."""
         return self._arrow("SELECT * FROM event_type_count ORDER BY type", [])
@@ -243,6 +247,11 @@ class Tables:
             low, span = low + span, 8 * span
             if limit <= 0 or low >= end:
                 return pa.concat_tables(pieces)
+
+    def views_then(self) -> dict[str, str]:
+        """Return by name the SELECT that gives each stable view as of `as_of`; none where that is the newest state."""
+        at = self._at(None)
+        return {} if at is None else dict(views_at(at, self._renamed(at)))
 
     def _read(
         self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None

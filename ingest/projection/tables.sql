@@ -21,7 +21,6 @@ CREATE TABLE dead_letter (
 CREATE TABLE moment (
     position BIGINT NOT NULL, recorded_at TIMESTAMPTZ NOT NULL
 );
-COMMENT ON TABLE moment IS 'when the log took those events that are neither in measurement nor in test';
 
 CREATE TABLE run (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
@@ -81,7 +80,6 @@ CREATE TABLE subject (
     parallelism JSON, power_limit_w DOUBLE, options JSON,
     workload JSON NOT NULL, execution JSON NOT NULL
 );
-COMMENT ON TABLE subject IS 'what was measured or tested: one row for each model, hardware, workload and execution that came together';
 
 CREATE TABLE context (
     id BIGINT NOT NULL, source VARCHAR NOT NULL, run_sent VARCHAR NOT NULL, environment_sent VARCHAR NOT NULL,
@@ -89,7 +87,6 @@ CREATE TABLE context (
     run_id VARCHAR NOT NULL, environment_fingerprint VARCHAR,
     origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
 );
-COMMENT ON TABLE context IS 'who said it, in which run and environment, and where it comes from';
 
 CREATE TABLE judgement (
     id BIGINT NOT NULL, validity_sent VARCHAR NOT NULL,
@@ -119,7 +116,6 @@ CREATE TABLE standing (
     environment_position BIGINT, environment_fingerprint VARCHAR,
     genuine BIGINT NOT NULL, genuine_position BIGINT, genuine_event UUID, best BIGINT
 );
-COMMENT ON TABLE standing IS 'what the measurements of a subject come to, without those that are void; kept as they arrive';
 COMMENT ON COLUMN standing.genuine IS 'those that are not simulated';
 COMMENT ON COLUMN standing.best IS 'rank * 2^60 + position of the best row: measured is worth 2, valid 1; simulated and invalid rows have no rank';
 
@@ -134,7 +130,6 @@ COMMENT ON COLUMN test.kind IS 'test: a test was reported; failure: a measuremen
 CREATE TABLE void (
     position BIGINT NOT NULL, since BIGINT NOT NULL
 );
-COMMENT ON TABLE void IS 'positions in measurement and test that were retracted, and the position of the first event that said so';
 
 CREATE TABLE model (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
@@ -202,6 +197,12 @@ CREATE TABLE operation (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
     action VARCHAR NOT NULL, actor VARCHAR NOT NULL, object VARCHAR, details JSON
+);
+
+CREATE TABLE snapshot (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    name VARCHAR NOT NULL, named_position BIGINT NOT NULL, note VARCHAR, withdrawn BOOLEAN NOT NULL
 );
 
 -- The name of a configuration from its parts; domain.configuration.configuration_key says the same in Python.

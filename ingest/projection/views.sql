@@ -1,4 +1,4 @@
--- The stable views: what people and programs query. docs/tables.md describes each. Retracted rows are not in them.
+-- The stable views: what people and programs query. reference.toml describes each. Retracted rows are not in them.
 
 -- name: measurements
 SELECT
@@ -249,3 +249,54 @@ QUALIFY row_number() OVER (
 
 -- name: operations
 SELECT * FROM operation;
+
+-- name: retractions
+SELECT * FROM retraction;
+
+-- name: aliases
+-- Every declaration; chains are followed by whoever resolves a name.
+SELECT *, position = max(position) OVER (PARTITION BY kind, alias) AS in_force FROM alias;
+
+-- name: predictors
+SELECT * FROM predictor;
+
+-- name: recommendations
+SELECT
+    position, event_id, source, time, recorded_at, recommendation, answered_at_position,
+    answer->>'$.model' AS model_id, question->>'$.mode' AS mode, question->>'$.objective' AS objective,
+    answer->>'$.predictor' AS predictor, json_array_length(answer, '$.ranked')::BIGINT AS options,
+    answer->>'$.abstained' AS abstained, question, answer
+FROM recommendation;
+
+-- name: predictions
+SELECT
+    position, event_id, source, time, recorded_at, recommendation, answered_at_position, model_id, mode, objective, percentile,
+    predictor, interval_coverage, one.rank, one.configuration, one.hardware AS hardware_id, one.hardware_count, one.platform,
+    one.precision, one.batch_size, one.sequence_length, one.image_size, one.basis, one.origin, one.latency_ms,
+    one.latency_ms_low AS latency_low_ms, one.latency_ms_high AS latency_high_ms, one.latency_is_mean, one.interval_covered,
+    one.throughput_per_s, one.peak_memory_bytes, one.energy_j, one.usd_per_hour, one.verdict, one.evidence, one.why
+FROM (
+    SELECT
+        position, event_id, source, time, recorded_at, recommendation, answered_at_position, answer->>'$.model' AS model_id,
+        question->>'$.mode' AS mode, question->>'$.objective' AS objective, question->>'$.percentile' AS percentile,
+        answer->>'$.predictor' AS predictor, try_cast(answer->>'$.interval' AS DOUBLE) AS interval_coverage,
+        unnest(from_json(json_extract(answer, '$.ranked'), '[{
+            "rank": "BIGINT", "configuration": "VARCHAR", "hardware": "VARCHAR", "hardware_count": "BIGINT", "platform": "VARCHAR",
+            "precision": "VARCHAR", "batch_size": "BIGINT", "sequence_length": "BIGINT", "image_size": "BIGINT", "basis": "VARCHAR",
+            "origin": "VARCHAR", "latency_ms": "DOUBLE", "latency_ms_low": "DOUBLE", "latency_ms_high": "DOUBLE",
+            "latency_is_mean": "BOOLEAN", "interval_covered": "BOOLEAN", "throughput_per_s": "DOUBLE",
+            "peak_memory_bytes": "BIGINT", "energy_j": "DOUBLE", "usd_per_hour": "DOUBLE", "verdict": "VARCHAR",
+            "evidence": ["VARCHAR"], "why": "VARCHAR"}]')) AS one
+    FROM recommendation
+);
+
+-- name: snapshots
+SELECT name, named_position, note, position, event_id, source, time, recorded_at
+FROM (FROM snapshot QUALIFY row_number() OVER (PARTITION BY name ORDER BY position DESC) = 1)
+WHERE NOT withdrawn;
+
+-- name: dead_letters
+SELECT * FROM dead_letter;
+
+-- name: state
+SELECT position, 2 AS schema_version FROM projection;

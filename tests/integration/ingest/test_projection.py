@@ -43,7 +43,8 @@ def everything(build):
         "hardware": {"id": "acme-one", "kind": "cpu"}, "provider": "acme", "usd_per_hour": 0.5, "date": "2026-01-01",
     }  # fmt: skip
     card = {"digest": "sha256:" + "0" * 64, "position": 3, "card": {"rows": 2}}
-    issued = {"recommendation": "abc", "position": 3, "question": {"model": "tiny"}, "answer": {"ranked": []}}
+    option = {"rank": 1, "configuration": "c", "hardware": "acme-one", "basis": "measured", "evidence": ["e"]}
+    issued = {"recommendation": "abc", "position": 3, "question": {"model": "tiny"}, "answer": {"ranked": [option]}}
     return [
         build.event(
             "assay.run.started.v1", {"run_id": "run-1", "kind": "bench", "environment": {"fingerprint": "env-1"}}
@@ -70,6 +71,10 @@ def everything(build):
         build.event("assay.recommendation.issued.v1", issued),
         build.event("acme.unknown.v7", {"anything": [1, 2]}),
         build.event("assay.run.finished.v1", {"run_id": "run-1", "outcome": "completed", "measured": 3}),
+        build.event("assay.snapshot.named.v1", {"name": "release 1", "position": 3, "note": "the first"}),
+        build.event("assay.snapshot.named.v1", {"name": "release 2", "position": 4}),
+        build.event("assay.snapshot.named.v1", {"name": "release 1", "position": 9}),
+        build.event("assay.snapshot.named.v1", {"name": "release 2", "position": 4, "withdrawn": True}),
     ]
 
 
