@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from contextlib import ExitStack
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, JSONBody
 
 from api import child
+from api.asof import Asked, AsOf, resolved
 from api.audit import SOURCE, operation
 from api.formats import JSON, etag, fresh
 from api.operations import actor
-from api.paging import AsOf, MinPosition
+from api.paging import MinPosition
 from api.parts import Parts
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound, PartMissing, TooBusy
@@ -27,6 +27,8 @@ from predictor.question import PredictQuestion, Question
 __all__ = ["Evaluation", "router"]
 
 TRAINING_S = 3000.0
+TRAINED_BYTES = 512 * 2**20
+"""More than any artifact has."""
 Json = dict[str, Any]
 
 
@@ -36,12 +38,22 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     split: Literal["random", "configuration", "architecture", "family", "hardware", "time"] = "architecture"
     target: Literal["latency", "throughput", "memory", "ttft", "tpot"] = "throughput"
     shots: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
-    as_of: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    as_of: Asked = None
+
+
+Placed = TypeVar("Placed", Question, PredictQuestion, Evaluation)
 
 
 def _parts(request: Request[Any, Any, Any]) -> Parts:
     parts: Parts = request.app.state.parts
     return parts
+
+
+async def _placed(parts: Parts, question: Placed) -> Placed:
+    """Return the question with a position in the place of a snapshot's name, once the tables have reached it."""
+    position = await resolved(parts, question.as_of)
+    await parts.reach(position, "as_of")
+    return msgspec.structs.replace(question, as_of=position)
 
 
 def _document(content: Any, headers: dict[str, str] | None = None) -> Response[bytes]:
@@ -58,7 +70,7 @@ async def recommend(request: Request[Any, Any, Any], data: JSONBody[Question]) -
     token = request.state.token
     if data.record and token is not None and not token.allows("append"):
         raise Forbidden("recording appends to the log.", field="record", remedy="Use a token with --scope append.")
-    await parts.reach(data.as_of, "as_of")
+    data = await _placed(parts, data)
     answer = await asyncio.to_thread(parts.answerer.recommend, data)
     content = canonical(answer)
     if data.record:
@@ -114,7 +126,7 @@ async def recommendation(
 async def predict(request: Request[Any, Any, Any], data: JSONBody[PredictQuestion]) -> Response[bytes]:
     """Return one configuration's prediction with interval and basis, beside what was measured of it."""
     parts = _parts(request)
-    await parts.reach(data.as_of, "as_of")
+    data = await _placed(parts, data)
     answer = await asyncio.to_thread(parts.answerer.predict, data)
     tag = etag(answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
@@ -127,8 +139,9 @@ async def predictor(
     """Return digest, data, scores, interval widths, calibrations and limits of the predictor at a position."""
     parts = _parts(request)
     await parts.reach(min_position)
-    await parts.reach(as_of, "as_of")
-    told = await asyncio.to_thread(parts.answerer.predictor_info, as_of)
+    position = await resolved(parts, as_of)
+    await parts.reach(position, "as_of")
+    told = await asyncio.to_thread(parts.answerer.predictor_info, position)
     tag = etag(told["position"], told["digest"])
     if fresh(request, tag):
         return Response(b"", status_code=304, headers={"ETag": tag})
@@ -142,8 +155,7 @@ async def train(request: Request[Any, Any, Any]) -> Response[bytes]:
     if not parts.settings.appends:
         raise PartMissing("this node appends nothing.", field="role", remedy="Train on a node of role all.")
     trained = await _worked(parts, "train", {})
-    content = base64.b64decode(trained["content"])
-    data = trained["event_data"]
+    content, data = trained.content, trained.told["event_data"]
     digest = await asyncio.to_thread(parts.artifacts.put, content, data["card"], ARTIFACT_KIND)
     recorded_at = await parts.log.recorded_at(data["position"])
     event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SOURCE, time=recorded_at)
@@ -157,11 +169,12 @@ async def train(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def evaluate(request: Request[Any, Any, Any], data: JSONBody[Evaluation]) -> Response[bytes]:
     """Score the method on held-out groups of the log, in a child process."""
     parts = _parts(request)
-    await parts.reach(data.as_of, "as_of")
-    return _document(await _worked(parts, "evaluate", msgspec.to_builtins(data)))
+    data = await _placed(parts, data)
+    scores = await _worked(parts, "evaluate", msgspec.to_builtins(data))
+    return _document(scores.told)
 
 
-async def _worked(parts: Parts, work: str, asked: Json) -> Json:
+async def _worked(parts: Parts, work: str, asked: Json) -> child.Worked:
     """Do one long work at a time on a copy of the tables: two would take the cores from the answers."""
     if parts.training.locked():
         raise TooBusy("a training or evaluation is under way.", field=work, remedy="Ask again when it is done.")
@@ -169,7 +182,7 @@ async def _worked(parts: Parts, work: str, asked: Json) -> Json:
         with ExitStack() as stack:
             path, _ = await asyncio.to_thread(stack.enter_context, parts.snapshot())
             asked = {**asked, "path": str(path), "database_url": parts.database.url}
-            return await child.run(work, asked, timeout_s=TRAINING_S, secrets=True)
+            return await child.run(work, asked, timeout_s=TRAINING_S, most_bytes=TRAINED_BYTES, secrets=True)
 
 
 router = Router(

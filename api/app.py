@@ -126,9 +126,11 @@ def create_app(settings: Settings | None = None) -> Service:
 
 def _of_tables() -> list[Router]:
     """Return the routes that need tables; a process that only takes events never loads what they rest on."""
-    from api import answers, comparisons, projected, query, rows, tables
+    from api import answers, comparisons, projected, query, rows, snapshots, tables
 
-    return [rows.router, tables.router, comparisons.router, projected.router, query.router, answers.router]
+    return [
+        rows.router, tables.router, comparisons.router, projected.router, query.router, answers.router, snapshots.router,
+    ]  # fmt: skip
 
 
 async def end_streams(app: Litestar) -> None:

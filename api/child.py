@@ -1,33 +1,51 @@
 """Work in a child process: what takes long or is written by a stranger never runs in the service's own.
 
-`python -m api.child` reads one JSON object from stdin and writes one JSON object to stdout; its name of work picks the
-function. Result bytes (an artifact, Arrow rows) are base64 in it. Errors come back as their problem.
+`python -m api.child` reads one JSON object from stdin; its name of work picks the function. It writes one line of JSON to
+stdout, and after it the bytes that the work made: an artifact, an answer as it is sent. Errors come back as their problem.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import contextlib
+import logging
 import os
 import resource
+import signal
 import sys
+from asyncio.subprocess import Process
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from domain.errors import AssayError, ServiceUnavailable, UsageError
 
-__all__ = ["main", "run"]
+__all__ = ["Worked", "main", "run"]
 
 _SPARED = ("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+_ADDRESS_BYTES = 4 * 2**30
+_SAID_BYTES = 16 * 2**10
+_PIECE_BYTES = 2**18
+_LOG = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
-async def run(work: str, asked: Json, *, timeout_s: float, secrets: bool = False) -> Json:
+class Worked(NamedTuple):
+    """What a child answered: an object, and the bytes beside it."""
+
+    told: Json
+    content: bytes
+
+
+async def run(
+    work: str, asked: Json, *, timeout_s: float, most_bytes: int, secrets: bool = False, stranger: str | None = None
+) -> Worked:
     """Do `work` in a child and return its result; raise the error that it names, UsageError where it takes too long.
 
-    The child sees no environment but the paths, and the database's address only with `secrets`.
+    The child sees no environment but the paths, and the database's address only with `secrets`. `stranger` names the field
+    of a stranger's text that is worked on: where the system ends the child, or its answer has more than `most_bytes`, the
+    text is to blame, and what the child said is for the log alone.
     """
     kept = (*_SPARED, "ASSAY_HOME") if secrets else _SPARED
     child = await asyncio.create_subprocess_exec(
@@ -36,28 +54,82 @@ async def run(work: str, asked: Json, *, timeout_s: float, secrets: bool = False
         cwd=str(Path(__file__).resolve().parent.parent),
         env={name: value for name in kept if (value := os.environ.get(name)) is not None},
     )  # fmt: skip
+    field = stranger or work
     try:
         async with asyncio.timeout(timeout_s):
-            answer, said = await child.communicate(msgspec.json.encode(asked))
+            _, answer, said = await asyncio.gather(
+                _give(child, msgspec.json.encode(asked)), _answer(child, most_bytes), _said(child)
+            )
+            await child.wait()
     except TimeoutError as error:
         raise UsageError(
-            f"it took more than {timeout_s:g} s.", field=work, remedy="Ask for less, or raise the limit."
+            f"it took more than {timeout_s:g} s.", field=field, remedy="Ask for less, or raise the limit."
         ) from error
     finally:
         if child.returncode is None:
             child.kill()
             await child.wait()
-    if child.returncode != 0:
-        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise ServiceUnavailable(
-            f"the process that does it ended with {child.returncode}: {last[0][:300]}.",
+    if answer is None:
+        raise UsageError(
+            f"the answer has more than {most_bytes // 2**20} MiB.", field=field, remedy="Select fewer rows or columns."
+        )
+    if child.returncode:
+        raise _ended(child.returncode, work, said, stranger)
+    line, _, content = answer.partition(b"\n")
+    told: Json = msgspec.json.decode(line)
+    if "problem" in told:
+        raise _error(told["problem"])
+    return Worked(told, content)
+
+
+async def _give(child: Process, question: bytes) -> None:
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        child.stdin.write(question)
+        await child.stdin.drain()
+    child.stdin.close()
+
+
+async def _answer(child: Process, most_bytes: int) -> bytes | None:
+    """Return what the child writes; end it and return None where that is too much to keep."""
+    assert child.stdout is not None
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await child.stdout.read(_PIECE_BYTES):
+        size += len(piece)
+        if size > most_bytes:
+            child.kill()
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _said(child: Process) -> bytes:
+    """Return the end of what the child complains."""
+    assert child.stderr is not None
+    said = b""
+    while piece := await child.stderr.read(_PIECE_BYTES):
+        said = (said + piece)[-_SAID_BYTES:]
+    return said
+
+
+def _ended(status: int, work: str, said: bytes, stranger: str | None) -> AssayError:
+    last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+    if stranger is None:
+        return ServiceUnavailable(
+            f"the process that does it ended with {status}: {last[0][:300]}.",
             field=work,
             remedy="Ask for less; a status of -9 means that it ran out of memory.",
         )
-    result: Json = msgspec.json.decode(answer)
-    if "problem" in result:
-        raise _error(result["problem"])
-    return result
+    _LOG.warning("the process of a %s ended with %s: %s", work, status, last[0][:300])
+    if status < 0:
+        # Not the service's failure: whoever sends the same again gets the same.
+        return UsageError(
+            f"its process was ended by the system ({signal.Signals(-status).name}).",
+            field=stranger,
+            remedy="It needs too much memory, or too deep a stack: ask for less.",
+        )
+    return ServiceUnavailable(f"the process that does it ended with {status}.", field=stranger, remedy="Try again.")
 
 
 def _error(told: Json) -> AssayError:
@@ -75,38 +147,52 @@ def main() -> None:
     """Do the work that is named on the command line."""
     asked: Json = msgspec.json.decode(sys.stdin.buffer.read())
     work = {"query": _query, "train": _train, "evaluate": _evaluate}[sys.argv[1]]
+    content = b""
     try:
-        result = work(asked)
+        told, content = work(asked)
     except AssayError as error:
-        result = {
+        told = {
             "problem": {
                 "name": type(error).__name__, "detail": error.detail, "field": error.field, "remedy": error.remedy,
             }
         }  # fmt: skip
-    sys.stdout.buffer.write(msgspec.json.encode(result))
+    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.write(content)
 
 
-def _query(asked: Json) -> Json:
+def _query(asked: Json) -> Worked:
+    from api.encoding import encoded, rows_as_json
+    from api.media import JSON
     from api.select import select
 
-    # DuckDB keeps to its own memory limit; this one is for what it does not count.
-    address_space = 8 * 2**30
+    _confine(int(asked["timeout_s"]) + 5)
+    found = select(Path(asked["path"]), asked["sql"], asked["limit"], as_of=asked["as_of"])
+    told = {**asked["beside"], "truncated": found.truncated, "columns": found.columns}
+    if asked["media"] != JSON:
+        return Worked(told, encoded(found.table, asked["media"]))
+    head = msgspec.json.encode(told)
+    return Worked(told, b"".join([head[:-1], b',"rows":', *rows_as_json(found.table), b"}"]))
+
+
+def _confine(cpu_s: int) -> None:
+    """Bound what this process may take. DuckDB keeps to its own limit of memory; these are for what it does not count."""
+    with contextlib.suppress(OSError):
+        # Where the whole machine runs out of memory, this process ends before the service does.
+        Path("/proc/self/oom_score_adj").write_text("1000")
     if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(asked["timeout_s"]) + 5, int(asked["timeout_s"]) + 5))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    columns, rows, truncated = select(Path(asked["path"]), asked["sql"], asked["limit"])
-    return {"columns": columns, "rows": base64.b64encode(rows).decode(), "truncated": truncated}
+        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_BYTES, _ADDRESS_BYTES))
+    for kind, most in ((resource.RLIMIT_CPU, cpu_s), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(kind, (most, most))
 
 
-def _train(asked: Json) -> Json:
+def _train(asked: Json) -> Worked:
     trained = _answerer(asked).train()
-    return {"content": base64.b64encode(trained.content).decode(), "event_data": trained.event_data}
+    return Worked({"event_data": trained.event_data}, trained.content)
 
 
-def _evaluate(asked: Json) -> Json:
+def _evaluate(asked: Json) -> Worked:
     scores: Json = _answerer(asked).evaluate(asked["split"], asked["target"], asked["shots"], asked["as_of"])
-    return scores
+    return Worked(scores, b"")
 
 
 def _answerer(asked: Json) -> Any:

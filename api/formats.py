@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from litestar import Request
 
 from api.answered import Given
+from api.encoding import encoded, flat
 from api.media import ARROW, CSV, FORMATS, JSON, PARQUET
 from api.problems import NotAcceptable
 from ingest.projection.store import SCHEMA_VERSION
 
-__all__ = ["ARROW", "CSV", "JSON", "JSON_COLUMNS", "PARQUET", "chosen_format", "etag", "fresh", "plain", "respond"]
+__all__ = [
+    "ARROW",
+    "CSV",
+    "JSON",
+    "JSON_COLUMNS",
+    "PARQUET",
+    "chosen_format",
+    "etag",
+    "fresh",
+    "headers_of",
+    "plain",
+    "respond",
+]
 
 JSON_COLUMNS = frozenset({
     "aliases", "answer", "card", "checks", "config", "execution", "hardware", "latency_ci95", "libraries",
@@ -62,6 +72,15 @@ def fresh(request: Request[Any, Any, Any], tag: str) -> bool:
     )
 
 
+def headers_of(tag: str, envelope: Mapping[str, Any]) -> dict[str, str]:
+    """Return the headers of rows in a format that has no place for an envelope: its plain members are `Assay-…`."""
+    headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "no-cache"}
+    for name, value in envelope.items():
+        if isinstance(value, str | int):
+            headers[f"Assay-{name.replace('_', '-').title()}"] = str(value)
+    return headers
+
+
 def respond(
     request: Request[Any, Any, Any],
     rows: Sequence[Mapping[str, Any]] | pa.Table,
@@ -75,15 +94,12 @@ def respond(
     Other formats carry the envelope's plain members as headers `Assay-…`, the cursor of the next page among them.
     """
     media = chosen_format(request)
-    headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "no-cache"}
     if media == JSON:
+        headers = headers_of(tag, {})
         items = [plain(row) for row in (rows.to_pylist() if isinstance(rows, pa.Table) else rows)]
         return Given(msgspec.json.encode({key: items, **envelope}), JSON, headers)
-    for name, value in envelope.items():
-        if isinstance(value, str | int):
-            headers[f"Assay-{name.replace('_', '-').title()}"] = str(value)
     table = rows if isinstance(rows, pa.Table) else _table(rows)
-    return Given(_encoded(table, media), media, headers)
+    return Given(encoded(table, media), media, headers_of(tag, envelope))
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,25 +114,5 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    flat = [{name: _flat(row.get(name)) for name in names} for row in rows]
-    return pa.Table.from_pylist(flat) if flat else pa.table({})
-
-
-def _flat(value: Any) -> Any:
-    return msgspec.json.encode(value).decode() if isinstance(value, list | dict | tuple) else value
-
-
-def _encoded(table: pa.Table, media: str) -> bytes:
-    sink = io.BytesIO()
-    if media == CSV:
-        for index, field in enumerate(table.schema):
-            if pa.types.is_nested(field.type):
-                texts = [None if value is None else _flat(value) for value in table.column(index).to_pylist()]
-                table = table.set_column(index, field.name, pa.array(texts, pa.string()))
-        pyarrow.csv.write_csv(table, sink)
-    elif media == PARQUET:
-        pyarrow.parquet.write_table(table, sink)
-    else:
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
-    return sink.getvalue()
+    found = [{name: flat(row.get(name)) for name in names} for row in rows]
+    return pa.Table.from_pylist(found) if found else pa.table({})

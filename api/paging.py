@@ -16,14 +16,15 @@ from litestar import Request, Response
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
 
+from api.asof import AsOf, resolved
 from api.formats import chosen_format, etag, fresh, respond
 from api.parts import Parts, predictor_in_force
 from domain.errors import UsageError
 from ingest.projection import Tables
+from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = [
     "DEPENDENCIES",
-    "AsOf",
     "At",
     "Flag",
     "MinPosition",
@@ -38,7 +39,6 @@ __all__ = [
 PAGE = 100
 PAGE_LIMIT = 1000
 
-AsOf = Annotated[int | None, QueryParameter(ge=0, description="Answer as of this position of the log.")]
 MinPosition = Annotated[int | None, QueryParameter(ge=0, description="Wait until the tables hold this position.")]
 Text = Annotated[str | None, QueryParameter(max_length=500)]
 Flag = Annotated[bool, QueryParameter()]
@@ -88,8 +88,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = PAGE
 
 
-def _at(as_of: AsOf = None, min_position: MinPosition = None) -> At:
-    return At(as_of=as_of, min_position=min_position)
+async def _at(request: Request[Any, Any, Any], as_of: AsOf = None, min_position: MinPosition = None) -> At:
+    return At(as_of=await resolved(request.app.state.parts, as_of, min_position), min_position=min_position)
 
 
 def _page(at: NamedDependency[At], cursor: _Cursor = None, limit: _Limit = PAGE) -> Page:
@@ -99,7 +99,7 @@ def _page(at: NamedDependency[At], cursor: _Cursor = None, limit: _Limit = PAGE)
     return Page(at=At(as_of=begin.position, min_position=at.min_position), offset=begin.offset, limit=limit)
 
 
-DEPENDENCIES = {"at": Provide(_at, sync_to_thread=False), "page": Provide(_page, sync_to_thread=False)}
+DEPENDENCIES = {"at": Provide(_at), "page": Provide(_page, sync_to_thread=False)}
 """What routers of lists provide to their handlers as `at` and `page`."""
 
 
@@ -124,7 +124,8 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
             given = parts.answered.find(question)
             if given is None:
                 rows, beside = answer(tables)
-                given = respond(request, rows, tag, {**beside, "position": position}, key=key)
+                envelope = {**beside, "position": position, "schema": SCHEMA_VERSION}
+                given = respond(request, rows, tag, envelope, key=key)
                 parts.answered.keep(question, given)
             return given.response()
 

@@ -92,6 +92,7 @@ class Parts:
         self.caught_up = False
         self.training = asyncio.Lock()
         self.asking = asyncio.Lock()
+        self.naming = asyncio.Lock()
         self._snapshots: Snapshots | None = None
         self._projection: Projection | None = None
         self._answerer: Answerer | None = None

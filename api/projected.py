@@ -14,6 +14,7 @@ from api.operations import ADMIN, performed
 from api.paging import DEPENDENCIES, At
 from api.parts import Parts
 from domain.errors import TooBusy
+from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = ["router"]
 
@@ -36,6 +37,7 @@ async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> J
         with parts.tables(at.as_of) as tables:
             return {
                 "position": tables.position,
+                "schema": SCHEMA_VERSION,
                 **{noun: tables.count(view) for noun, view in _COUNTED.items()},
                 "newest": tables.newest(),
                 "event_types": tables.event_type_counts().to_pylist(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -24,7 +24,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What `recommend` is asked: the flags of `assay recommend`.
 
     `hardware` is `all` (whatever is known), `own` (described or measured by our runner) or slugs. Empty lists do not
-    restrict. `max_memory_mb` is in 10^6 bytes; `max_usd_per_hour` is for one device.
+    restrict. `max_memory_mb` is in 10^6 bytes; `max_usd_per_hour` is for one device. `as_of` is a position, or the name of one,
+    which the service replaces by the position.
     """
 
     model: str
@@ -41,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_sizes: list[int] = []
     sequence_length: int | None = None
     image_size: int | None = None
-    as_of: int | None = None
+    as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
     top: int = 10
     record: bool = False
 
@@ -58,6 +59,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if not 1 <= self.top <= TOP_LIMIT:
             raise UsageError(f"{self.top} is not a number of answers.", field="top", remedy=f"1 to {TOP_LIMIT}.")
+        if isinstance(self.as_of, str):
+            raise UsageError(
+                "a name stands where a position belongs.",
+                field="as_of",
+                remedy="Ask the service, which knows the names.",
+            )
         if self.as_of is not None and self.as_of < 0:
             raise UsageError("a position is 0 or more.", field="as_of", remedy="Leave it out for the newest.")
         for field in ("sequence_length", "image_size"):
@@ -85,6 +92,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             batch_sizes=sorted(set(self.batch_sizes)),
         )
 
+    @property
+    def at(self) -> int | None:
+        """The position that is asked for, None for the newest; of a checked question."""
+        return None if isinstance(self.as_of, str) else self.as_of
+
     def identity(self) -> dict[str, Any]:
         """Return what of the question decides the answer: everything but whether it is recorded."""
         asked = msgspec.to_builtins(self)
@@ -105,7 +117,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     sequence_length: int | None = None
     image_size: int | None = None
     compiled: bool | None = None
-    as_of: int | None = None
+    as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
 
     def as_question(self) -> Question:
         """Return the question that has this configuration as its only candidate, checked."""

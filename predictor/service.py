@@ -47,7 +47,7 @@ class Answerer:
         Raises what `Question.checked` and `facts.known_at` raise, and ProjectionBehind for a position to come.
         """
         asked = question.checked()
-        with self._tables(asked.as_of) as tables:
+        with self._tables(asked.at) as tables:
             predictor, notes = self._predictor(tables)
             known = known_at(tables, asked, predictor, notes)
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
@@ -56,7 +56,7 @@ class Answerer:
     def predict(self, question: PredictQuestion) -> dict[str, Any]:
         """Return the prediction for one configuration, beside what was measured of it, or why there is none."""
         asked = question.as_question()
-        with self._tables(asked.as_of) as tables:
+        with self._tables(asked.at) as tables:
             predictor, notes = self._predictor(tables)
             known = known_at(tables, asked, predictor, notes)
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)

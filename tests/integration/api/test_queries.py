@@ -1,7 +1,11 @@
-"""Free SQL cannot learn anything of the machine that runs it: settings, paths, logs, secrets, other files."""
+"""Free SQL cannot learn anything of the machine that runs it, change anything, or take more than its share."""
 
 from __future__ import annotations
 
+import io
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +14,11 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from api import child
+from api.fence import _SCALARS
 from api.select import select
-from domain.errors import UsageError
+from domain.errors import ServiceUnavailable, UsageError
+from ingest.projection.store import SCHEMA_VERSION
 
 REACHING = {
     "plain": "SELECT * FROM duckdb_settings()",
@@ -50,9 +57,24 @@ REACHING = {
     "PRAGMA": "PRAGMA database_list",
     "CALL": "CALL duckdb_settings()",
     "beside another": "SELECT 1; FROM duckdb_settings()",
+    "SHOW and the name of a setting": "SHOW secret_directory",
+    "SHOW in FROM": "FROM (SHOW memory_limit)",
+    "COPY as a common table expression": "WITH x AS (COPY t TO 'out.csv') SELECT 1",
+    "COPY FROM as one": "WITH x AS (COPY t FROM '/etc/passwd') SELECT 1",
+    "INSERT as one": "WITH x AS (INSERT INTO t VALUES (2) RETURNING *) FROM x",
+    "UPDATE as one": "WITH x AS (UPDATE t SET one = 2 RETURNING *) FROM x",
+    "DELETE as one, deep inside": "SELECT (WITH x AS (DELETE FROM t RETURNING *) SELECT count(*) FROM x)",
+    "a variable": "SELECT getvariable('x')",
+    "waiting": "SELECT pg_sleep(1)",
+    "a function of DuckDB's own": "SELECT __internal_decompress_string(1::UTINYINT)",
 }
 
 
+SEEN = {
+    "current_database", "current_date", "current_schema", "current_schemas", "error", "gen_random_uuid", "get_current_time",
+    "get_current_timestamp", "in_search_path", "now", "random", "today", "transaction_timestamp", "uuid", "uuidv4", "uuidv7",
+}  # fmt: skip
+"""What depends on more than its arguments, and tells of nothing but the moment, chance and the tables."""
 THROUGH_HTTP = ("quoted and cased", "a common table expression", "a scalar function", "SQL in a string", "a macro")
 
 
@@ -65,8 +87,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(tables: Path, sql: str) -> list[dict[str, Any]]:
-    _, stream, _ = select(tables, sql, 100)
-    found: list[dict[str, Any]] = pa.ipc.open_stream(stream).read_all().to_pylist()
+    found: list[dict[str, Any]] = select(tables, sql, 100).table.to_pylist()
     return found
 
 
@@ -128,3 +149,123 @@ def test_what_computes_and_describes_the_tables_is_allowed(tables, sql, found):
 def test_a_query_nested_too_deeply_is_refused_with_a_remedy(tables):
     with pytest.raises(UsageError, match="deeply"):
         select(tables, "SELECT " + "+".join(["1"] * 900), 100)
+
+
+STATEMENTS = (
+    "ATTACH '/tmp/other.duckdb' AS other", "DETACH tables", "COPY t TO '/tmp/out.csv'", "COPY (SELECT 1) TO STDOUT",
+    "COPY t FROM '/etc/passwd'", "EXPORT DATABASE '/tmp/out'", "IMPORT DATABASE '/tmp/out'", "INSTALL httpfs", "LOAD httpfs",
+    "PRAGMA version", "PRAGMA table_info('t')", "SET memory_limit = '10GB'", "SET GLOBAL threads = 64", "RESET memory_limit",
+    "SET VARIABLE x = 1", "CALL pragma_version()", "PREPARE p AS SELECT 1", "EXECUTE p", "DEALLOCATE p", "BEGIN", "COMMIT",
+    "CHECKPOINT", "FORCE CHECKPOINT", "VACUUM", "ANALYZE", "USE memory", "CREATE TABLE x AS SELECT 1",
+    "CREATE TEMP TABLE x AS SELECT 1", "CREATE TEMP VIEW t AS SELECT 2", "CREATE SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')",
+    "CREATE SEQUENCE s", "CREATE TYPE x AS ENUM ('a')", "INSERT INTO t VALUES (2)", "UPDATE t SET one = 2", "DELETE FROM t",
+    "TRUNCATE t", "DROP TABLE t", "ALTER TABLE t RENAME TO u", "COMMENT ON TABLE t IS 'x'", "EXPLAIN SELECT 1",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('/etc/passwd')", "MERGE INTO t USING v ON true WHEN MATCHED THEN DELETE",
+    "SELECT 1; SELECT 2", "SELECT 1;; ATTACH 'x'", "SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT ?", "SELECT $1", "", ";", "-- nothing",
+    "\x00", "SELECT \x00",
+)  # fmt: skip
+"""What is no single SELECT, or lacks something."""
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_what_is_not_one_select_is_refused_and_changes_nothing(tables, sql):
+    before = tables.read_bytes()
+    with pytest.raises(UsageError) as refused:
+        select(tables, sql, 100)
+    assert refused.value.field == "sql"
+    assert tables.read_bytes() == before
+    assert sorted(path.name for path in tables.parent.iterdir()) == [tables.name]
+
+
+def test_every_function_that_looks_beyond_its_arguments_is_refused_or_was_looked_at(tables):
+    with duckdb.connect() as offers:
+        names = offers.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE internal AND function_type = 'scalar' "
+            "AND stability IS DISTINCT FROM 'CONSISTENT'"
+        ).fetchall()
+    assert ("current_setting",) in names
+    for (name,) in names:
+        if name in SEEN:
+            continue
+        with pytest.raises(UsageError) as refused:
+            select(tables, f'SELECT "{name}"()', 1)
+        assert "beyond the tables" in str(refused.value), name
+
+
+def test_no_macro_leads_to_a_function_that_is_refused(tables):
+    with duckdb.connect() as offers:
+        macros = offers.execute(
+            "SELECT DISTINCT function_name, macro_definition FROM duckdb_functions() WHERE internal AND function_type = 'macro'"
+        ).fetchall()
+    assert len(macros) > 100
+    leading = {name for name, text in macros if _SCALARS & set(re.findall(r"\w+", text))}
+    assert leading - _SCALARS == set()
+
+
+def test_the_tables_can_be_shown(tables):
+    assert rows(tables, "SELECT name FROM (SHOW TABLES) ORDER BY 1") == [{"name": "t"}, {"name": "v"}]
+
+
+def test_a_result_has_only_so_many_bytes_and_rows(tables):
+    wide = "SELECT repeat('x', 1000) AS x FROM range(5000)"
+    assert select(tables, wide, 5000).table.num_rows == 5000
+    with pytest.raises(UsageError, match="more than 1 MiB"):
+        select(tables, wide, 5000, most_bytes=2**20)
+    assert select(tables, wide, 500, most_bytes=2**22).truncated
+
+
+def test_what_needs_too_much_memory_is_told_so_without_advice_for_administrators(tables):
+    with pytest.raises(UsageError, match="512 MiB") as refused:
+        select(tables, "SELECT list(range) FROM range(200000000)", 1)
+    assert "SET" not in str(refused.value)
+
+
+ENDLESS = {
+    "an endless recursion": "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
+    "a cross join": "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c WHERE a.range + b.range = c.range",
+    "a large result": "SELECT repeat('x', 100000) FROM range(10000)",
+    "a deep one": "SELECT " + "(" * 9000 + "1" + ")" * 9000,
+}
+
+
+def test_what_never_ends_or_is_too_large_is_stopped_and_the_service_goes_on(service, client):
+    with ThreadPoolExecutor(4) as pool:
+        asked = {
+            name: pool.submit(
+                httpx.post, f"{service.url}/v1/query", json={"sql": sql, "timeout_s": 4, "limit": 100_000}, timeout=60
+            )
+            for name, sql in ENDLESS.items()
+        }
+        begun = time.monotonic()
+        assert client.ready()["error"] is None
+        assert time.monotonic() - begun < 3
+        for name, answer in asked.items():
+            told = answer.result()
+            assert (told.status_code, told.json()["field"]) == (422, "sql"), (name, told.text)
+            assert told.json()["remedy"], name
+    assert client.query("SELECT 1")["rows"] == [[1]]
+
+
+def test_a_query_whose_process_dies_is_told_so_and_not_sent_again():
+    error = child._ended(-11, "query", b"at /home/someone/tables.duckdb", "sql")
+    assert isinstance(error, UsageError)
+    assert "SIGSEGV" in str(error) and "someone" not in str(error)
+    error = child._ended(1, "query", b"IOException: /home/someone/tables.duckdb", "sql")
+    assert isinstance(error, ServiceUnavailable) and "someone" not in str(error)
+    assert "someone" in str(child._ended(1, "train", b"IOException: /home/someone/x", None))
+
+
+@pytest.mark.parametrize("media", ["text/csv", "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"])
+def test_an_answer_in_another_format_says_position_schema_and_whether_there_was_more(service, media):
+    asked = {"sql": "SELECT range AS n, [range] AS list FROM range(5)", "limit": 3}
+    answer = httpx.post(f"{service.url}/v1/query", json=asked, headers={"Accept": media}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith(media)
+    assert answer.headers["assay-truncated"] == "True"
+    assert int(answer.headers["assay-schema"]) == SCHEMA_VERSION
+    assert int(answer.headers["assay-position"]) >= 0
+    if media.endswith("stream"):
+        table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
+        assert table.to_pydict() == {"n": [0, 1, 2], "list": [[0], [1], [2]]}
+    elif media == "text/csv":
+        assert answer.text.splitlines()[1] == '0,"[0]"'

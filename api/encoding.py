@@ -1,0 +1,63 @@
+"""Tables as the bytes of a media type. Needs no web framework: child processes encode what they found by themselves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from api.media import CSV, PARQUET
+
+__all__ = ["encoded", "flat", "rows_as_json"]
+
+_SLICE_ROWS = 1000
+
+
+def encoded(table: pa.Table, media: str) -> bytes:
+    """Return a table as CSV, Parquet or an Arrow stream."""
+    sink = io.BytesIO()
+    if media == CSV:
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(_plain(table), sink)
+    elif media == PARQUET:
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, sink)
+    else:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+    return sink.getvalue()
+
+
+def flat(value: Any) -> Any:
+    """Return what a cell of CSV holds: lists and mappings are JSON text."""
+    return msgspec.json.encode(value).decode() if isinstance(value, list | dict | tuple) else value
+
+
+def rows_as_json(table: pa.Table) -> Iterator[bytes]:
+    """Yield the text of a JSON list of rows, each a list of values, in pieces: a whole one would be large as objects."""
+    yield b"["
+    begun = False
+    for batch in table.to_batches(max_chunksize=_SLICE_ROWS):
+        values = [column.to_pylist() for column in batch.columns]
+        text = msgspec.json.encode([list(row) for row in zip(*values, strict=True)], enc_hook=str)[1:-1]
+        yield b"," + text if begun and text else text
+        begun |= bool(text)
+    yield b"]"
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Arrow's writer of CSV knows no types of other libraries and no nested ones: storage and JSON text are written."""
+    for index, field in enumerate(table.schema):
+        column = table.column(index)
+        if isinstance(field.type, pa.BaseExtensionType):
+            stored = pa.chunked_array([chunk.storage for chunk in column.chunks], field.type.storage_type)
+            table = table.set_column(index, field.name, stored)
+        elif pa.types.is_nested(field.type):
+            texts = [None if value is None else flat(value) for value in column.to_pylist()]
+            table = table.set_column(index, field.name, pa.array(texts, pa.string()))
+    return table
