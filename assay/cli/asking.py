@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from assay import numbers
-from assay.cli.options import NUMBERS, WORDS, as_json, modelled, served
+from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, modelled, served
 from assay.cli.output import answers, print_json, say
 from assay.cli.tables import NOT_COVERED, excluded_table, ranked_table
 from domain.errors import TraceNeeded, UnknownModel
@@ -48,7 +48,7 @@ Examples:
 @click.option("--platform", type=WORDS)
 @click.option("--precision", type=WORDS)
 @click.option("--batch-sizes", type=NUMBERS)
-@click.option("--as-of", type=click.IntRange(min=0), metavar="POSITION", help="Ask as of a position of the log.")
+@click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--record", is_flag=True, help="Keep question and answer in the log.")
 @served
@@ -84,7 +84,7 @@ def recommend(
 @click.option("--precision", required=True)
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
 @modelled
-@click.option("--as-of", type=click.IntRange(min=0), metavar="POSITION")
+@click.option("--as-of", type=AS_OF)
 @served
 @as_json
 def predict(model: str, server: str | None, token: str | None, as_json: bool, **flags: Any) -> int:

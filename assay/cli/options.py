@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-__all__ = ["AMOUNTS", "NUMBERS", "WORDS", "as_json", "modelled", "served"]
+__all__ = ["AMOUNTS", "AS_OF", "NUMBERS", "WORDS", "as_json", "modelled", "served"]
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -63,9 +63,25 @@ class Amounts(click.ParamType[list[float]]):
         return amounts
 
 
+class State(click.ParamType[int | str]):
+    """`184203` or `release 1.4`: a position of the log, or the name that `assay snapshot create` gave to one."""
+
+    name = "POSITION|SNAPSHOT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return the position, or the name as it is: the service knows what it stands for."""
+        text = str(value)
+        if text.isascii() and text.isdigit():
+            return int(text)
+        if not text[:1].isalpha():
+            self.fail(f"{text!r} is neither a position of the log nor the name of a snapshot", param, ctx)
+        return text
+
+
 WORDS = Words()
 NUMBERS = Numbers()
 AMOUNTS = Amounts()
+AS_OF = State()
 
 
 def served(verb: Verb) -> Verb:
