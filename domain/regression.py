@@ -148,7 +148,11 @@ def judged(
             return "unclear", "the intervals overlap", between
     elif not (shape.steady or strict):
         return "unclear", f"the {'baseline' if one is None else 'candidate'} has no interval", between
-    doubts = [f"{name}: {why}" for name, side in (("baseline", before), ("candidate", after)) for why in side.doubts]
+    doubts = [
+        f"{name}: {side.doubts[0]}" + (f" and {len(side.doubts) - 1} more" if len(side.doubts) > 1 else "")
+        for name, side in (("baseline", before), ("candidate", after))
+        if side.doubts
+    ]
     if doubts and not strict:
         return "unclear", "; ".join(doubts), between
     return ("worse" if worse > 0 else "better"), None, between

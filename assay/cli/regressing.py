@@ -147,20 +147,16 @@ def _tell(report: Report) -> None:
 
 
 def _tell_changes(title: str, changes: Sequence[Change]) -> None:
-    from assay.regressions.writing import percent, shown
+    from assay.regressions.writing import between, shown
 
     if not changes:
         return
-    columns: list[Any] = ["configuration", "figure", ("before", "right"), ("now", "right"), ("change", "right"), "why"]
+    columns: list[Any] = ["configuration", "figure", ("before", "right"), ("now", "right"), ("change (95 %)", "right")]
     rows = [
-        [
-            one.title,
-            one.column,
-            shown(one.before, one.unit),
-            shown(one.after, one.unit),
-            percent(one.change),
-            one.why or "",
-        ]
+        [one.title, one.column, *(shown(each, one.unit, bare=True) for each in (one.before, one.after)), between(one)]
         for one in changes[:SHOWN]
     ]
+    if any(one.why for one in changes):
+        columns.append("why")
+        rows = [[*row, one.why or ""] for row, one in zip(rows, changes, strict=False)]
     answers().print(grid(f"{title} ({len(changes)})", columns, rows))

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 Wanted = Mapping[str, Any]
 FORMAT = 1
 LINES = (".ndjson", ".jsonl")
+SUFFIXES = (*LINES, ".parquet", ".pq", ".csv", ".json")
 NEEDED = ("event_id", "configuration", "model_id", "hardware_id", "mode", "platform", "workload", "execution", "origin")
 
 
@@ -43,7 +44,7 @@ def read_side(named: str | None, connect: Callable[[], Client], wanted: Wanted, 
     """
     if named is not None and _is_file(named):
         return _of_file(Path(named), wanted, field)
-    if named is not None and not named.isdecimal() and ("/" in named or Path(named).suffix):
+    if named is not None and ("/" in named or Path(named).suffix.lower() in (*SUFFIXES, ".gz")):
         raise UsageError(
             f"there is no file {named}.",
             field=field,

@@ -13,7 +13,7 @@ from assay import numbers
 from domain.figures import Figure
 from domain.regression import Change, EnvironmentChange, Report, Turn
 
-__all__ = ["FORMATS", "SUFFIXES", "headline", "junit", "markdown", "percent", "shown", "written"]
+__all__ = ["FORMATS", "SUFFIXES", "between", "headline", "junit", "markdown", "percent", "shown", "written"]
 
 MARK = "<!-- assay regressions -->"
 """Begins the comment, so that the next run finds and replaces it."""
@@ -54,20 +54,22 @@ def percent(value: float | None) -> str:
     return f"{'+' if value > 0 else numbers.MINUS if value < 0 else ''}{abs(value) * 100:.1f} %"
 
 
-def shown(figure: Figure, unit: str) -> str:
-    """Write a figure with its interval, in the unit that people read."""
+def shown(figure: Figure, unit: str, *, bare: bool = False) -> str:
+    """Write a figure in the unit that people read, with its interval unless it is to be `bare`."""
+    low, high = (None, None) if bare else (figure.low, figure.high)
     if unit == "ms":
-        text = numbers.latency(figure.value, figure.low, figure.high)
+        text = numbers.latency(figure.value, low, high)
     elif unit == "B":
-        text = numbers.memory(figure.value, figure.low, figure.high)
+        text = numbers.memory(figure.value, low, high)
     elif unit == "1/s":
-        text = numbers.throughput(figure.value, figure.low, figure.high)
+        text = numbers.throughput(figure.value, low, high)
     else:
         text = f"{numbers.significant(figure.value)} {unit}"
     return numbers.plain(text)
 
 
-def _between(change: Change) -> str:
+def between(change: Change) -> str:
+    """Write a change with its interval where there is one: `+30.0 % (+28.3 % to +31.7 %)`."""
     if change.low is None or change.high is None:
         return percent(change.change)
     return f"{percent(change.change)} ({percent(change.low)} to {percent(change.high)})"
@@ -89,7 +91,7 @@ def junit(report: Report) -> bytes:
     speeds = _suite(suites, "assay regressions: figures", report)
     for change in report.changes:
         case = _case(speeds, change.title, change.column)
-        said = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now: {_between(change)}"
+        said = f"{shown(change.before, change.unit)} before, {shown(change.after, change.unit)} now: {between(change)}"
         if change.state == "worse":
             _tell(case, "failure", said, f"more than {report.alert:.0%} worse", change.evidence)
         elif change.state == "unclear":
@@ -203,7 +205,7 @@ def _of_turn(turn: Turn) -> tuple[str, ...]:
 def _of_change(change: Change) -> tuple[str, ...]:
     return (
         change.title, change.column, shown(change.before, change.unit), shown(change.after, change.unit),
-        _between(change), change.why or "",
+        between(change), change.why or "",
     )  # fmt: skip
 
 

@@ -60,7 +60,10 @@ def test_what_is_unclear_says_why():
     assert judged(figure(1.0, None), figure(1.5), P50)[1] == "the baseline has no interval"
     assert judged(figure(1.0), figure(1.5, None), P50)[1] == "the candidate has no interval"
     assert judged(figure(1.0, 0.3), figure(1.5, 0.3), P50)[1] == "the intervals overlap"
-    assert judged(figure(1.0), figure(1.5, doubts=["drifting"]), P50)[1] == "candidate: drifting"
+    doubted = figure(1.0, doubts=["drifting", "held up", "throttled"])
+    assert judged(doubted, figure(1.5, doubts=["drifting"]), P50)[1] == (
+        "baseline: drifting and 2 more; candidate: drifting"
+    )
 
 
 def test_strict_lets_doubts_and_bare_values_alarm_and_never_an_overlap():

@@ -113,6 +113,12 @@ def test_a_file_that_holds_nothing_of_the_kind_is_named(tmp_path, name, content,
     assert refused.value.remedy
 
 
-def test_a_file_that_is_not_there_is_not_taken_for_a_snapshot():
-    with pytest.raises(UsageError, match=r"no file missing\.json"):
-        read("missing.json")
+@pytest.mark.parametrize("name", ["missing.json", "missing.ndjson.gz", "some/where"])
+def test_a_file_that_is_not_there_is_not_taken_for_a_snapshot(name):
+    with pytest.raises(UsageError, match=f"no file {name}"):
+        read(name)
+
+
+def test_a_snapshot_may_have_a_dot_and_a_service_is_asked_for_it():
+    with pytest.raises(AssertionError, match="needs no service"):
+        read("release 1.4")
