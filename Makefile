@@ -39,8 +39,8 @@ up: $(STAMP)  ## the API and the dashboard over what the demo kept
 test: $(STAMP) lint  ## lint, types, import contracts and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-torture: $(STAMP)  ## the long fault tests: kills, full disks, hostile input (about 40 minutes)
-	@$(BIN)/python -m pytest tests/torture -m torture -x
+torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models (about 45 minutes)
+	@$(BIN)/python -m pytest -m torture -x
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 	@$(BIN)/ruff check .

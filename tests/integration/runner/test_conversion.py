@@ -15,7 +15,14 @@ from runner.sources import resolve
 from tests.integration.runner.workbench import case, converted, failed, verified
 
 
-@pytest.mark.parametrize("name", ["assay/qwen-vl-small", "assay/qwen3-vl-small", "assay/unet-small"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "assay/qwen3-vl-small",
+        pytest.param("assay/qwen-vl-small", marks=pytest.mark.torture),
+        pytest.param("assay/unet-small", marks=pytest.mark.torture),
+    ],
+)
 def test_the_graph_gives_what_torch_gives(name: str, tmp_path: Path) -> None:
     of = case(name, "openvino")
     result = verified(of, converted(of, tmp_path))
@@ -36,7 +43,11 @@ def test_positions_of_pictures_are_those_that_the_model_works_out_itself() -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("assay/musicgen-small", {}), ("assay/qwen3-vl-small", {"input_tokens": 12})]
+    ("name", "sizes"),
+    [
+        ("assay/qwen3-vl-small", {"input_tokens": 12}),
+        pytest.param("assay/musicgen-small", {}, marks=pytest.mark.torture),
+    ],
 )
 def test_generation_chooses_the_tokens_of_torch(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
     of = case(name, "openvino", output_tokens=5, **sizes)

@@ -96,7 +96,15 @@ def test_prefill_and_decode_are_timed_apart_and_the_cache_is_counted() -> None:
     assert metrics.kv_cache_bytes == 2 * config.n_layer * 2 * positions * config.n_embd * 4
 
 
-@pytest.mark.parametrize("name", ["assay/gpt2-small", "assay/gptj-small", "assay/whisper-small", "assay/llava-small"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "assay/gpt2-small",
+        "assay/whisper-small",
+        pytest.param("assay/gptj-small", marks=pytest.mark.torture),
+        pytest.param("assay/llava-small", marks=pytest.mark.torture),
+    ],
+)
 def test_openvino_chooses_the_tokens_of_torch(name: str, tmp_path: Path) -> None:
     sizes = SIZES if name != "assay/whisper-small" else {"output_tokens": 5}
     of = case(name, "openvino", **sizes)

@@ -148,6 +148,7 @@ def test_a_similarity_of_orthogonal_vectors_may_move_as_far_as_rounding_moves_it
     )
 
 
+@pytest.mark.torture
 def test_small_xclip_passes_in_bf16(tmp_path: Path) -> None:
     of = case("assay/xclip-small", "openvino", "bf16")
     assert failed(verified(of, converted(of, tmp_path))) == []
