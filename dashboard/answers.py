@@ -26,6 +26,7 @@ __all__ = [
     "predictor",
     "ready",
     "recommend",
+    "reporter",
     "runs",
     "summary",
 ]
@@ -124,6 +125,19 @@ def summary(position: int) -> dict[str, Any]:
 def predictor(position: int) -> dict[str, Any]:
     """Return what answers are predicted with at a position."""
     return dict(client().predictor(as_of=position))
+
+
+def reporter(kind: str, subject: str | None, position: int) -> Callable[[], bytes]:
+    """Return what makes a report as a page that stands alone; it takes seconds where much is known."""
+    one = client()
+
+    def make() -> bytes:
+        from assay.reports import Asked, build
+        from assay.reports.page import as_html
+
+        return as_html(build(one, Asked(kind=kind, subject=subject, as_of=position)))
+
+    return make
 
 
 def forget() -> None:

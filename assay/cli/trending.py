@@ -18,6 +18,8 @@ __all__ = ["sparkline", "trends"]
 BLOCKS = "▁▂▃▄▅▆▇█"
 MOST = 24
 """Points of a line of blocks: the newest."""
+MOST_LINES = 40
+_SIZES = {"sequence_length": "tokens", "image_size": "px"}
 _SHOW: dict[str, Callable[[float], str]] = {
     "_ms": numbers.latency,
     "_bytes": numbers.memory,
@@ -83,7 +85,8 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
     metric, smaller = str(answer["metric"]), answer["better"] == "smaller"
     words = ("faster", "slower") if metric.endswith(("_ms", "_per_s")) else ("better", "worse")
     rows = []
-    for line in sorted(lines, key=lambda line: -len(line["points"])):
+    ordered = sorted(lines, key=lambda line: -len(line["points"]))
+    for line in ordered[:MOST_LINES]:
         points = line["points"]
         values = [point["value"] for point in points]
         below, above = (values[-1], values[0]) if smaller else (values[0], values[-1])
@@ -95,6 +98,7 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
                 str(line["platform"]),
                 str(line["precision"] or numbers.MISSING),
                 numbers.count(line["batch_size"]),
+                _work(line),
                 str(len(points)),
                 sparkline(values[-MOST:]),
                 _value(metric, values[0]),
@@ -104,13 +108,23 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
             ]
         )
     columns: list[str | tuple[str, str]] = [
-        "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), ("n", "right"),
+        "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), "work",
+        ("n", "right"),
         (f"newest {MOST}" if any(len(line["points"]) > MOST for line in lines) else "over time", "fixed"),
         ("first", "right"), ("newest", "right"), ("since", "right"), ("doubted", "right"),
     ]  # fmt: skip
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     answers().print(grid(f"{answer['model']}: {metric}, {answer['better']} is better", columns, rows))
+    if len(lines) > MOST_LINES:
+        say(f"{MOST_LINES} of {numbers.count(len(lines))} configurations, those with the most points; --json has all")
+
+
+def _work(line: Mapping[str, Any]) -> str:
+    """Say what else tells lines apart: `training 224 px compiled`."""
+    parts = [str(line.get("mode") or "")]
+    parts += [f"{line[name]} {unit}" for name, unit in _SIZES.items() if line.get(name)]
+    return " ".join([*parts, *(["compiled"] if line.get("compiled") else [])])
 
 
 def _value(metric: str, value: float) -> str:

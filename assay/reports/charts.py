@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import altair as alt
@@ -31,6 +33,8 @@ _FONT = alt.ExprRef(f"width < {_TURN} ? 12 : 13")
 _ROW = 46
 _PLOT = 320
 _NAME_HEIGHT = 16
+_LOG_FROM = 3.0
+"""Items over batch size are logarithmic beyond this range: below it such an axis would have no ticks."""
 
 
 def draw(chart: Chart, *, theme: Theme = "light", width: int = WIDE) -> alt.LayerChart:
@@ -68,6 +72,8 @@ def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noqa:
         for index, row in enumerate(chart.rows)
     ]
     refuse_too_many(len(drawn) * 4)
+    # The legend names the platforms of rows that have a latency; a ratio of many models has none.
+    rows = [{**row, "latency_ms": row["factor"]} for row in chart.rows]
     ink = INKS[theme]
     ends = [*ends_of(drawn), 1.0]
     x_scale = scale_of(ends, True)
@@ -77,8 +83,8 @@ def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noqa:
     one = alt.Chart(alt.Data(values=[{"value": 1.0}]))
     layers = [
         one.mark_rule(color=ink.muted, strokeWidth=1, opacity=0.6).encode(x=alt.X("value:Q", scale=x_scale, axis=axis)),
-        rules(base, x_scale, axis, chart.rows, theme, picture=True, yOffset=9, strokeCap="butt"),
-        points(base, alt.X("value:Q", scale=x_scale, axis=axis), chart.rows, theme, picture=True, offset=9),
+        rules(base, x_scale, axis, rows, theme, picture=True, yOffset=9, strokeCap="butt"),
+        points(base, alt.X("value:Q", scale=x_scale, axis=axis), rows, theme, picture=True, offset=9),
         base.mark_text(
             align="left", baseline="middle", dy=-10, fontSize=_FONT, color=ink.text,
             limit=alt.ExprRef(f"width < {_TURN} ? width - 64 : width - 150"),
@@ -99,7 +105,7 @@ def _named(row: Row, label: str) -> dict[str, Any]:
 
 
 def _scaling(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
-    """Draw items a second over batch size, both logarithmic: a straight line upwards is perfect scaling."""
+    """Draw items a second over batch size: the batch logarithmic, the items too where they range far."""
     scale = numbers.throughput_scale([row["throughput_per_s"] for row in chart.rows])
     drawn = [
         {
@@ -113,10 +119,12 @@ def _scaling(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     sizes, values = [row["batch"] for row in drawn], [row["value"] for row in drawn]
     x_axis = axis_of("Batch size (log)", ink, sizes)
     x_axis.values = sorted(set(sizes))
-    y_axis = axis_of(f"Items a second, {scale.unit} (log)", ink, values)
+    logarithmic = max(values) / min(values) > _LOG_FROM
+    shape = "log" if logarithmic else "linear"
+    y_axis = axis_of(f"Items a second, {scale.unit} ({shape})", ink, values if logarithmic else None)
     x = alt.X("batch:Q", scale=alt.Scale(type="log", domain=[min(sizes), max(sizes)], nice=False), axis=x_axis)
-    y = alt.Y("value:Q", scale=scale_of(values, True), axis=y_axis)
-    layers = _lines(drawn, x, y, theme, "batch", ink, width)
+    y = alt.Y("value:Q", scale=scale_of(values, logarithmic), axis=y_axis)
+    layers = _lines(drawn, x, y, theme, "batch", _halves(sizes), ink, width)
     return finish(alt.layer(*layers), height=_PLOT, theme=theme, picture=True)
 
 
@@ -139,13 +147,11 @@ def _trend(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     x_axis.format = "%d %b %Y" if _days(chart.rows) > 2 else "%d %b %H:%M"
     x = alt.X("when:T", scale=alt.Scale(type="utc", nice=False, padding=10), axis=x_axis)
     y = alt.Y("value:Q", scale=scale_of(values, logarithmic), axis=axis_of(title, ink, values if logarithmic else None))
-    layers = _lines(drawn, x, y, theme, "when", ink, width)
+    layers = _lines(drawn, x, y, theme, "when", _halves([row["when"] for row in drawn]), ink, width)
     return finish(alt.layer(*layers), height=_PLOT, theme=theme, picture=True)
 
 
 def _days(rows: Sequence[Row]) -> float:
-    from datetime import datetime
-
     moments = [datetime.fromisoformat(str(row["when"])) for row in rows]
     return (max(moments) - min(moments)).total_seconds() / 86400
 
@@ -162,7 +168,7 @@ _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
 
 
 def _lines(
-    drawn: list[dict[str, Any]], x: alt.X, y: alt.Y, theme: Theme, along: str, ink: Ink, width: int
+    drawn: list[dict[str, Any]], x: alt.X, y: alt.Y, theme: Theme, along: str, middle: Any, ink: Ink, width: int
 ) -> list[alt.Chart]:
     """Return lines with points; each is named where it ends."""
     present = [name for name in PLATFORM_DOMAIN if any(row["platform"] == name for row in drawn)]
@@ -177,7 +183,12 @@ def _lines(
         x=x, y=y, color=alt.Color("platform:N", scale=worn, legend=legend), detail="series:N"
     )
     last = {row["series"]: row for row in drawn}
-    named = alt.Chart(alt.Data(values=_spread(list(last.values()), [row["value"] for row in drawn]))).encode(x=x, y=y)
+    ends = _spread(list(last.values()), [row["value"] for row in drawn])
+    # A name turns inwards where the picture ends.
+    turned = {
+        "left": [row for row in ends if row[along] < middle],
+        "right": [row for row in ends if row[along] >= middle],
+    }
     return [
         base.mark_line(strokeWidth=2, interpolate="linear").encode(
             order=order, strokeDash=alt.StrokeDash("series:N", scale=dashes, legend=None)
@@ -186,10 +197,22 @@ def _lines(
             fill=alt.Fill("platform:N", scale=worn, legend=legend),
             fillOpacity=alt.FillOpacity("fill:Q", scale=None) if "fill" in drawn[0] else alt.value(1.0),
         ),
-        named.mark_text(align="right", dx=-8, dy=-11, fontSize=12, color=ink.text, limit=width - 20).encode(
-            text="label:N"
-        ),
+        *(_names(names, x, y, side, ink, width) for side, names in turned.items() if names),
     ]
+
+
+def _names(names: list[dict[str, Any]], x: alt.X, y: alt.Y, side: str, ink: Ink, width: int) -> alt.Chart:
+    away = 8 if side == "left" else -8
+    named = alt.Chart(alt.Data(values=names)).encode(x=x, y=y, text="label:N")
+    return named.mark_text(align=side, dx=away, dy=-11, fontSize=12, color=ink.text, limit=width - 20)
+
+
+def _halves(values: Sequence[Any]) -> Any:
+    """Return what lies in the middle between the ends: of moments as text, of sizes on a logarithmic axis."""
+    if isinstance(values[0], str):
+        first, last = (datetime.fromisoformat(one) for one in (min(values), max(values)))
+        return (first + (last - first) / 2).isoformat()
+    return math.sqrt(min(values) * max(values))
 
 
 def _spread(names: list[dict[str, Any]], values: Sequence[float]) -> list[dict[str, Any]]:

@@ -231,7 +231,7 @@ def _behind(source: Source, tables: Iterable[Table]) -> list[Row]:
     """Return a row for every event that a table names: the measurement, or what a case of the matrix or a test says."""
     measured: dict[str, Row] = {}
     if source.asked.kind == "run":
-        measured |= _by_event(source.measured)
+        measured |= _by_event([*source.measured, *source.earlier.values()])
     elif source.asked.kind != "compatibility":
         measured |= _by_event(source.rows)
     found: dict[str, Row] = {}

@@ -30,6 +30,7 @@ __all__ = [
     "scaling_chart",
     "scaling_table",
     "shown_rows",
+    "sizes_apart",
 ]
 
 MOST_DRAWN = 24
@@ -191,11 +192,12 @@ def scaling_chart(series: Sequence[Row], name: str, title: str) -> Chart:
     """Return throughput over batch size, one line a series; those with the most sizes first."""
     chosen = sorted(series, key=lambda one: (-len(one["points"]), -one["throughput_to_per_s"]))[:MOST_SERIES]
     models, places = {one["model"] for one in chosen}, {one["hardware"] for one in chosen}
+    apart = sizes_apart(chosen)
 
     def label(one: Row) -> str:
         parts = [short_model(one["model"])] if len(models) > 1 else []
         parts += [one["hardware"]] if len(places) > 1 else []
-        return " · ".join([*parts, str(one["platform"]), str(one.get("precision"))])
+        return " · ".join([*parts, str(one["platform"]), str(one.get("precision")), *apart(one)])
 
     points = [
         {**point, "series": f"{place}", "label": label(one)}
@@ -208,6 +210,19 @@ def scaling_chart(series: Sequence[Row], name: str, title: str) -> Chart:
     best = max(chosen, key=lambda one: one["gain"])
     told = f"Largest gain: {label(best)}, {numbers.factor(best['gain'])} from batch {best['batch_from']} to {best['batch_to']}."
     return Chart(name, title, told + rest, "scaling", points)
+
+
+def sizes_apart(lines: Sequence[Row]) -> Callable[[Row], list[str]]:
+    """Return what says, of one of several lines, the mode and the sizes in which they differ."""
+    shapes = {
+        "mode": "{}",
+        "sequence_length": "{} tokens",
+        "image_size": "{} px",
+        "layout": "{}",
+        "compiled": "compiled",
+    }
+    differing = {name: shape for name, shape in shapes.items() if len({str(line.get(name)) for line in lines}) > 1}
+    return lambda line: [shape.format(line[name]) for name, shape in differing.items() if line.get(name)]
 
 
 def shown_rows(rows: Sequence[Row]) -> list[list[Row]]:

@@ -23,8 +23,7 @@ def run_facts(source: Source) -> list[str]:
     began, ended = run.get("started_at"), run.get("finished_at")
     facts = [f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {run.get('source')}"]
     if began:
-        took = f", took {_seconds(began, ended)}" if ended else ", not finished"
-        facts.append(f"Began {numbers.date(began)}{took}")
+        facts.append(f"Began {numbers.date(began)}{_took(began, ended)}")
     if run.get("outcome"):
         facts.append(f"Ended: {run['outcome']}{', ' + str(run['reason']) if run.get('reason') else ''}")
     if run.get("retracted_because"):
@@ -34,8 +33,12 @@ def run_facts(source: Source) -> list[str]:
     return facts
 
 
-def _seconds(began: str, ended: str) -> str:
-    return numbers.latency((datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds() * 1000)
+def _took(began: str, ended: str | None) -> str:
+    """Say how long a run took; an import knows only the day of its file."""
+    if ended is None:
+        return ", not finished"
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    return f", took {numbers.latency(seconds * 1000)}" if seconds > 0 else ""
 
 
 def run_sections(source: Source) -> list[Section]:
@@ -46,9 +49,7 @@ def run_sections(source: Source) -> list[Section]:
         return []
     sections: list[Section] = []
     if measured:
-        began = min(int(row["position"]) for row in measured)
-        earlier = source.before(began - 1, (row["hardware"] for row in measured))
-        sections += [_changes(measured, earlier), _measured(measured)]
+        sections += [_changes(measured, source.earlier), _measured(measured)]
     if tests:
         sections.append(Section("Tests", [_outcomes(tests, "tests", "Tests")]))
     if failures:

@@ -174,10 +174,9 @@ def model_pictures(source: Source, most: int = MOST_PICTURES) -> Section:
 def hardware_overview(source: Source) -> Section:
     """Say what each hardware was tried with, and how much of it is ours."""
     found = []
-    wins = Counter(contest[0]["hardware"] for contest in likeness.contests(source.kept))
-    entered = Counter(
-        name for contest in likeness.contests(source.kept) for name in {row["hardware"] for row in contest}
-    )
+    contests = likeness.contests(source.rows)
+    wins = Counter(contest[0]["hardware"] for contest in contests)
+    entered = Counter(name for contest in contests for name in {row["hardware"] for row in contest})
     for name in sorted({row["hardware"] for row in source.kept}):
         members = [row for row in source.kept if row["hardware"] == name]
         found.append(
@@ -268,6 +267,11 @@ def over_time(source: Source) -> list[Section]:
 def trend_chart(answer: Row, lines: Sequence[Row], name: str = "trend") -> Chart:
     """Return a metric over time as a picture, the lines with the most points first; simulated points are left out."""
     chosen = sorted(lines, key=lambda line: -len(line["points"]))[:MOST_LINES]
+    apart = pairs.sizes_apart(chosen)
+
+    def batch(line: Row) -> list[str]:
+        return [f"batch {line['batch_size']}"] if line["batch_size"] else []
+
     points = [
         {
             **{key: line[key] for key in ("hardware", "platform", "precision", "batch_size")},
@@ -275,7 +279,7 @@ def trend_chart(answer: Row, lines: Sequence[Row], name: str = "trend") -> Chart
             "when": point["time"] or point["recorded_at"],
             "basis": "measured" if point["origin"] == "measured" else "imported",
             "series": str(place),
-            "label": where_words(line) + (f" · batch {line['batch_size']}" if line["batch_size"] else ""),
+            "label": " · ".join([where_words({**line, "compiled": None}), *batch(line), *apart(line)]),
         }
         for place, line in enumerate(chosen)
         for point in line["points"]

@@ -127,10 +127,12 @@ class Source:
         found = self.client.measurements(run_id=self.run["run_id"], as_of=self.position)
         return self.let_in(map(row_of, found))
 
-    def before(self, position: int, hardware: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return, by configuration, the best row of these hardware before a position."""
+    @cached_property
+    def earlier(self) -> dict[str, dict[str, Any]]:
+        """The best row of each configuration of the run's hardware as it was known before the run, by configuration."""
+        position = min((int(row["position"]) for row in self.measured), default=1) - 1
         found: dict[str, dict[str, Any]] = {}
-        for name in sorted(set(hardware)) if position > 0 else ():
+        for name in sorted({row["hardware"] for row in self.measured}) if position > 0 else ():
             rows = self.client.measurements(best=True, hardware=name, as_of=position)
             found.update({row["configuration"]: row_of(row) for row in rows})
         return found

@@ -160,6 +160,7 @@ def _downloads(
             ("JSON, every key", f"{name}.json", "application/json", lambda: ranking.json_file(answer)),
             ("PNG picture", f"{name}.png", "image/png", lambda: pictures.png(picture())),
             ("SVG picture", f"{name}.svg", "image/svg+xml", lambda: pictures.svg(picture())),
+            ("Report on this model", f"{name}.html", "text/html", answers.reporter("model", asked.model, at)),
         ],
         PAGE,
     )

@@ -12,7 +12,7 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import answers
-from dashboard.frame import guarded, header, zone
+from dashboard.frame import downloads, guarded, header, zone
 
 __all__ = ["show"]
 
@@ -47,6 +47,24 @@ def _counts(position: int) -> None:
         tiles[3].metric("Newest measurement", numbers.age(newest, datetime.now(UTC)), border=True)
         if newest:
             tiles[3].caption(numbers.date(newest, zone()))
+    if known["measurements"]:
+        _reports(position)
+
+
+def _reports(position: int) -> None:
+    kinds = ("performance", "hardware", "compatibility")
+    downloads(
+        [
+            (
+                f"{kind.capitalize()} report",
+                f"assay_{kind}_p{position}.html",
+                "text/html",
+                answers.reporter(kind, None, position),
+            )
+            for kind in kinds
+        ],
+        "reports",
+    )
 
 
 def _runs(position: int) -> None:

@@ -129,6 +129,18 @@ def test_compare_lists_differences_before_numbers(page: Any, dashboards: Any, se
     assert page.wrong == []
 
 
+def test_reports_can_be_taken_from_compare_and_overview(
+    page: Any, dashboards: Any, service_url: str, tmp_path: Path
+) -> None:
+    page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured")
+    found = download(page.page, "Report on this model", tmp_path).read_text()
+    assert f"<title>{MODEL} · Assay, position" in found
+    assert "<svg" in found
+    page.open(dashboards(service_url))
+    assert "<title>Performance · Assay" in download(page.page, "Performance report", tmp_path).read_text()
+    assert page.wrong == []
+
+
 def test_compare_leaves_out_what_was_not_measured_and_says_so(page: Any, dashboards: Any, service_url: str) -> None:
     text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=memory")
     assert "64.0 MB" in text
