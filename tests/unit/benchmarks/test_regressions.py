@@ -7,7 +7,7 @@ import pytest
 from benchmarks.regressions import LAWS, alarms
 
 BY_NAME = {law.name: law for law in LAWS}
-PAIRS = 250
+PAIRS = 150
 
 
 @pytest.mark.parametrize("name", [law.name for law in LAWS if not law.between_runs])
