@@ -24,7 +24,8 @@ from domain.errors import AssayError, ServiceUnavailable, UsageError
 __all__ = ["Worked", "main", "run"]
 
 _SPARED = ("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-_ADDRESS_BYTES = 4 * 2**30
+_MORE_BYTES = 2 * 2**30
+"""Address space beyond what the loaded libraries reserve, which on a machine of many cores is a multiple of this."""
 _SAID_BYTES = 16 * 2**10
 _PIECE_BYTES = 2**18
 _LOG = logging.getLogger(__name__)
@@ -180,7 +181,9 @@ def _confine(cpu_s: int) -> None:
         # Where the whole machine runs out of memory, this process ends before the service does.
         Path("/proc/self/oom_score_adj").write_text("1000")
     if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_BYTES, _ADDRESS_BYTES))
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most_bytes = pages * resource.getpagesize() + _MORE_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     for kind, most in ((resource.RLIMIT_CPU, cpu_s), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(kind, (most, most))
 

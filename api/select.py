@@ -34,6 +34,11 @@ _OURS = (duckdb.InternalException, duckdb.FatalException, duckdb.IOException)
 """What tells of DuckDB's own code and files, which is nothing for strangers."""
 
 
+_OUR_KINDS = ("INTERNAL Error", "FATAL Error", "IO Error")
+_ADVICE = re.compile(r"\s*(?:Possible solutions|\* SET |Use \"SET ).*", re.DOTALL)
+"""For those who may change settings."""
+
+
 class Selected(NamedTuple):
     """Columns (name and DuckDB type), at most as many rows as were asked for, and whether there were more."""
 
@@ -62,7 +67,8 @@ def select(path: Path, sql: str, limit: int, *, as_of: int | None = None, most_b
         connection.execute("SET lock_configuration = true")
         try:
             return _fetched(connection.sql(sql), limit, most_bytes)
-        except (duckdb.Error, pa.ArrowException, MemoryError) as error:
+        except (duckdb.Error, pa.ArrowException, MemoryError, OSError) as error:
+            # Arrow's stream gives DuckDB's errors as those of the system.
             raise _refused(error) from error
 
 
@@ -95,9 +101,11 @@ def _go_back(connection: duckdb.DuckDBPyConnection, as_of: int, sql: str) -> Non
 
 
 def _refused(error: Exception) -> UsageError:
-    if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+    words = _ADVICE.sub("", str(error).replace("\n", " ")).strip()
+    if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "Out of Memory Error" in words:
         return UsageError(f"it needs more memory than the {_MEMORY_MB} MiB of a query.", field="sql", remedy=_LESS)
-    if isinstance(error, _OURS):
+    if "Arrow Appender" in words:
+        return UsageError("a part of the result is too large.", field="sql", remedy=_LESS)
+    if isinstance(error, _OURS) or any(kind in words for kind in _OUR_KINDS):
         return UsageError("DuckDB failed on it.", field="sql", remedy="Write it in another way; please report it.")
-    words = str(error).replace("\n", " ").strip()
-    return UsageError(words[:1000], field="sql", remedy=_VIEWS)
+    return UsageError(words[:1000] or "it does not run.", field="sql", remedy=_VIEWS)
