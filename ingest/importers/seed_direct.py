@@ -98,7 +98,8 @@ def _direct(found: Mapping[str, Any], size: str, result: Any, where: str, row: i
     )
     if result.get("success") is False:
         return _failed(draft, str(result.get("error") or "no reason is given"))
-    samples = [_sample(value) for value in result.get("latencies_ms") or []]
+    taken = result.get("latencies_ms")
+    samples = [_sample(value) for value in taken] if isinstance(taken, list) else []
     mean, rate = number(result, "avg_latency_ms"), number(result, "throughput_items_per_second")
     if mean is None and rate is None:
         raise BadRow("avg_latency_ms", "is missing")

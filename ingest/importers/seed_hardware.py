@@ -168,6 +168,6 @@ def _described(machine: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _figure(value: float | None) -> dict[str, Any] | None:
-    if value is None:
+    if value is None or not 1 <= value < 2**53:
         return None
     return {"value": round(value), "status": "unverified", "source": "the earlier framework's hardware detection"}

@@ -68,7 +68,7 @@ class Table:
         if _has_inside(file):
             delimiter = _delimiter(file.head())
             first = next((item for item in csv_rows(file, delimiter=delimiter) if not isinstance(item, Refused)), None)
-            if first is None:
+            if first is None or _INSIDE not in first[1]:
                 raise BadFile("holds no row that has its mapping")
             return parse_mapping(first[1][_INSIDE], _INSIDE)._replace(delimiter=delimiter)
         if self._mapping is not None:

@@ -50,7 +50,7 @@ _HARDWARE = {
 }  # fmt: skip
 """What timm's file names call a device, and its full name."""
 _MODES = {"infer": "inference", "train": "training"}
-_MODEL = re.compile(r"[A-Za-z0-9_.-]{1,180}")
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,179}")
 _TOLERANCE = 0.02
 _ROUNDING = 0.005
 """Throughput is published with two decimals."""

@@ -108,6 +108,7 @@ def test_training_tables_and_other_column_orders_are_read(write):
         ("vit,224,20000,12.8,256,5.7e300,1,1", "param_count", "not a number of millions"),
         ("vit,224,twenty,12.8,256,5.7,1,1", "infer_samples_per_sec", "not a number"),
         ("=cmd|' /C calc'!A0,224,20000,12.8,256,5.7,1,1", "model", "not the name"),
+        ("-1,224,20000,12.8,256,5.7,1,1", "model", "not the name"),
         ("vit,224,20000", "row", "has 3 fields"),
     ],
 )
