@@ -31,6 +31,7 @@ _TURN = 520
 """Below this width a line has no room for both its name and its interval in words; as in the dashboard's charts."""
 _FONT = alt.ExprRef(f"width < {_TURN} ? 12 : 13")
 _ROW = 46
+_BESIDE = 140
 _PLOT = 320
 _NAME_HEIGHT = 16
 _LOG_FROM = 3.0
@@ -40,7 +41,9 @@ _LOG_FROM = 3.0
 def draw(chart: Chart, *, theme: Theme = "light", width: int = WIDE) -> alt.LayerChart:
     """Return a chart as a picture in a theme, `width` pixels wide. Raise ValueError beyond the marks that one may have."""
     drawn = _KINDS[chart.kind](chart, theme, width)
-    return drawn.properties(width=width, padding=8)
+    # Names of models stand beside the marks of a matrix, and above those of the others.
+    inner = width - _BESIDE if chart.kind == "matrix" else width
+    return drawn.properties(width=inner, padding=8)
 
 
 def svg(chart: Chart, *, theme: Theme = "light", footer: str | None = None, width: int = WIDE) -> str:
@@ -63,7 +66,7 @@ def _intervals(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noq
     return charts.intervals(chart.rows, charts.LATENCY, theme=theme, picture=True, percentile="median")
 
 
-def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noqa: ARG001 - all take it
+def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     """Draw one line a ratio on a logarithmic axis, with a rule at 1: left of it is slower."""
     metric = Metric("factor", "factor_low", "factor_high", chart.options["what"], _times, "")
     scale = numbers.Scale("×", 1.0)
@@ -77,7 +80,7 @@ def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:  # noqa:
     ink = INKS[theme]
     ends = [*ends_of(drawn), 1.0]
     x_scale = scale_of(ends, True)
-    axis = axis_of(f"{chart.options['what']}, × (log)", ink, ends)
+    axis = axis_of(f"{chart.options['what']}, × (log)" if width >= _TURN else "× (log)", ink, ends)
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
     base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
     one = alt.Chart(alt.Data(values=[{"value": 1.0}]))
@@ -236,10 +239,16 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     platforms = {str(row["platform"]) for row in drawn}
     columns = [name for name in PLATFORM_DOMAIN if name in platforms] + sorted(platforms - set(PLATFORM_DOMAIN))
     label = alt.Axis(
-        title=None, labelColor=ink.text, labelFontSize=12, ticks=False, domain=False, labelLimit=260, labelPadding=6
+        title=None,
+        labelColor=ink.text,
+        labelFontSize=12,
+        ticks=False,
+        domain=False,
+        labelLimit=260 if width >= _TURN else _BESIDE,
+        labelPadding=6,
     )
     top = alt.Axis(
-        title=None, orient="top", labelAngle=0 if len(columns) * 70 < width else -40, labelColor=ink.text,
+        title=None, orient="top", labelAngle=0 if len(columns) * 70 < width - _BESIDE else -40, labelColor=ink.text,
         labelFontSize=12, ticks=False, domain=False,
     )  # fmt: skip
     base = alt.Chart(alt.Data(values=drawn)).encode(
@@ -248,11 +257,16 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     present = [state for state in STATES if any(row["state"] == state for row in drawn)]
     scale = alt.Scale(domain=[_TOLD[state] for state in present], range=[colours[state] for state in present])
     legend = alt.Legend(
-        orient="bottom", direction="vertical", title=None, labelFontSize=12, labelLimit=320, symbolType="square"
+        orient="bottom",
+        direction="vertical",
+        title=None,
+        labelFontSize=12,
+        labelLimit=320 if width >= _TURN else 200,
+        symbolType="square",
     )
     dark = [_TOLD[state] for state in ("right", "failed")]
     glyphs = alt.condition(
-        alt.FieldOneOfPredicate(field="told", oneOf=dark), alt.value(ink.ground), alt.value(INKS["light"].text)
+        alt.FieldOneOfPredicate(field="told", oneOf=dark), alt.value(ink.ground), alt.value(ink.text)
     )
     layers = [
         base.mark_rect(stroke=ink.ground, strokeWidth=2).encode(color=alt.Color("told:N", scale=scale, legend=legend)),

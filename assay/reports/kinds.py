@@ -62,6 +62,7 @@ def _one_hardware(source: Source) -> list[Section]:
     found = compatibility(source)
     return [
         sections.hardware_overview(source),
+        sections.rivals(source),
         *sections.models_on_hardware(source, most=3),
         sections.over_the_cpu(source),
         sections.precisions(source),

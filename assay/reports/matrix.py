@@ -25,13 +25,13 @@ __all__ = [
 ]
 
 STATES = {
-    "right": ("✓", "verified: its outputs are right"),
-    "ran": ("●", "ran and was measured, outputs not verified"),
+    "right": ("√", "verified: its outputs are right"),
+    "ran": ("●", "ran, its outputs not verified"),
     "wrong": ("≠", "ran, and its outputs are wrong"),
-    "built": ("◐", "was built and did not run"),
-    "failed": ("✕", "was tried and not built"),
+    "built": ("○", "was built and did not run"),
+    "failed": ("×", "was tried and not built"),
 }
-"""How far a case got: its glyph and what it means; a case that was never tried has none of them."""
+"""How far a case got: its glyph, one that plain fonts have, and what it means; what was never tried has none of them."""
 MOST_MODELS = 60
 _FACTS = {"built": "Builds", "ran": "Runs", "verified": "Right", "measured": "Measured"}
 

@@ -214,7 +214,8 @@ def _count(key: str) -> Any:
 
 def rivals(source: Source) -> Section:
     """Compare hardware with hardware over all that both have run."""
-    found = likeness.rivals(source.kept)
+    every = likeness.rivals(source.rows if source.hardware else source.kept)
+    found = [pair for pair in every if source.hardware in (None, pair["hardware"], pair["other"])]
     if not found:
         return Section(
             "Hardware against hardware", ["No two hardware ran the same model and workload in the same precision."]

@@ -73,7 +73,7 @@ def test_the_matrix_says_its_states_in_words_and_glyphs() -> None:
     ]  # fmt: skip
     chart = pairs.Chart("matrix", "Matrix", "", "matrix", rows)
     spec = charts.draw(chart).to_dict()
-    assert {one["glyph"] for one in values(spec) if isinstance(one, dict) and "glyph" in one} == {"✓", "✕"}
+    assert {one["glyph"] for one in values(spec) if isinstance(one, dict) and "glyph" in one} == {"√", "×"}
     assert matrix.STATES["right"][1] in str(spec)
     assert spec["layer"][0]["encoding"]["x"]["sort"] == ["cpu", "xpu"]
 

@@ -32,6 +32,11 @@ def test_a_family_has_its_best_hardware_improvement_memory_and_scaling(rows: lis
     assert numbers.plain(bert["Batch scaling"]) == "50.0 %\nbatch 1 to 8, 1 series"
 
 
+def test_the_improvement_of_a_family_is_that_of_its_best_hardware_alone(row: Any, rows: list[dict[str, Any]]) -> None:
+    other = [row(9.0, precision="bf16"), row(8.0, precision="bf16", platform="openvino")]
+    assert best([*rows, *other])["bert"]["pairs"] == 2
+
+
 def test_a_family_that_ran_in_one_way_names_no_best(rows: list[dict[str, Any]]) -> None:
     vit = best(rows)["vit"]
     assert (vit["hardware"], vit["Best hardware"], vit["Over the CPU"]) == (None, "nothing ran in two ways", "—")
