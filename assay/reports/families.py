@@ -8,7 +8,7 @@ from typing import Any
 from assay import numbers
 from assay.reports import likeness
 from assay.reports.content import Column, Row, Table
-from assay.reports.evidence import counted, evidence_column, option_words, origin_words, worst
+from assay.reports.evidence import counted, evidence_column, option_words, origin_words, where_words, worst
 
 __all__ = ["best_by_family", "joined_words", "scaling_by_family", "speedup_by_family"]
 
@@ -149,12 +149,14 @@ def _scaling_words(row: Row) -> str:
 def speedup_by_family(pairs: Sequence[Row]) -> Table:
     """Return one row a family, mode and way: how often it does the work of the plain CPU."""
     found = []
-    for (family, category, mode, *_), members in _grouped(pairs, lambda row: (*_kind(row), *likeness.option(row))):
+    for (family, category, mode, *_), members in _grouped(
+        pairs, lambda row: (*_kind(row), *likeness.option(row), bool(row.get("compiled")))
+    ):
         first = members[0]
         found.append(
             {
                 "family": family, "category": category, "mode": mode,
-                **{name: first.get(name) for name in ("hardware", "hardware_count", "platform", "precision")},
+                **{name: first.get(name) for name in ("hardware", "hardware_count", "platform", "precision", "compiled")},
                 **worst(members),
                 **likeness.geometric(pair["factor"] for pair in members),
                 "models": len({pair["model"] for pair in members}),
@@ -164,9 +166,10 @@ def speedup_by_family(pairs: Sequence[Row]) -> Table:
         )  # fmt: skip
     columns = (
         *_KIND,
-        Column("hardware", "Where", option_words),
+        Column("hardware", "Where", where_words),
         Column("platform"),
         Column("precision"),
+        Column("compiled"),
         Column("models", "Models", lambda row: numbers.count(row["models"]), figures=True),
         Column("factor", "Over the CPU", joined_words, figures=True),
         Column("smallest"),

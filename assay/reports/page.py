@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from assay import __version__, numbers
-from assay.reports.content import Chart, Report, Table
+from assay.reports.content import Chart, Report, Section, Table
 from assay.reports.evidence import EVENTS_SHOWN, short
 from assay.reports.kinds import command
 from dashboard.palette import DIVERGING, INKS, PLATFORM_COLOURS, VERDICT_GLYPHS
@@ -17,6 +17,9 @@ __all__ = ["TOP", "as_html", "colours", "cut", "named_events", "themed"]
 
 TOP = 40
 """Rows of a table that a page shows unless another number is asked for; files hold all of them."""
+
+FOLDED_FROM = 12
+"""A longer table that is not the first of its section opens when it is asked for: phones show few rows at once."""
 
 
 def as_html(report: Report, *, top: int | None = TOP, pictures: bool = True) -> bytes:
@@ -27,7 +30,7 @@ def as_html(report: Report, *, top: int | None = TOP, pictures: bool = True) -> 
         report=report,
         behind=behind,
         linked=linked,
-        parts=lambda section: [_prepared(part, top, pictures) for part in section.parts],
+        parts=lambda section: _parts(section, top, pictures),
         origins=[f"{glyph} {word}" for word, glyph in VERDICT_GLYPHS.items() if word in ("suspect", "invalid")],
         themes=colours(),
         numbers=numbers,
@@ -60,12 +63,18 @@ def _broken(text: str) -> Any:
     return Markup(first + "".join(f"<small>{line}</small>" for line in more))
 
 
-def _prepared(part: str | Table | Chart, top: int | None, pictures: bool) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"kind": "sentence", "sentence": part}
-    if isinstance(part, Table):
-        return {"kind": "table", "table": cut(part, top)}
-    return {"kind": "chart", "chart": part, "pictures": _pictures(part) if pictures else {}}
+def _parts(section: Section, top: int | None, pictures: bool) -> Iterator[dict[str, Any]]:
+    """Yield what the template needs of each part; of a section's long tables, those after the first are folded."""
+    tables = 0
+    for part in section.parts:
+        if isinstance(part, str):
+            yield {"kind": "sentence", "sentence": part}
+        elif isinstance(part, Table):
+            shown = cut(part, top)
+            yield {"kind": "table", "table": shown, "folded": tables > 0 and len(shown.rows) > FOLDED_FROM}
+            tables += 1
+        else:
+            yield {"kind": "chart", "chart": part, "pictures": _pictures(part) if pictures else {}}
 
 
 def _pictures(chart: Chart) -> dict[str, Any]:

@@ -53,6 +53,12 @@ def test_speedups_of_a_family_name_their_baselines(rows: list[dict[str, Any]]) -
     assert (found["pairs"], found["models"], found["baselines"]) == (2, 1, ["acme-one · cpu · fp32"])
 
 
+def test_a_compiled_way_stands_apart_from_the_same_way_without(row: Any) -> None:
+    table = families.speedup_by_family(likeness.over_cpu([row(10.0), row(8.0, compiled=True)]))
+    (words,) = (table.words(found) for found in table.rows)
+    assert "acme-one · cpu · fp32 · compiled" in words
+
+
 def test_scaling_of_a_family_is_told_by_stretch_of_batches(rows: list[dict[str, Any]]) -> None:
     table = families.scaling_by_family(likeness.scaling(rows))
     found = {row["platform"]: row for row in table.rows}

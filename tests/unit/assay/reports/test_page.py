@@ -82,6 +82,15 @@ def test_a_long_table_is_cut_and_says_so(row: Any, report: Any) -> None:
     assert len(cut(made.evidence, 5).rows) == 5
 
 
+def test_long_tables_after_the_first_of_a_section_are_folded(row: Any, report: Any) -> None:
+    made = report(*(row() for _ in range(20)))
+    (section,) = made.sections
+    twice = section._replace(parts=[*section.parts, section.parts[-1]._replace(title="Once more")])
+    content = as_html(made._replace(sections=[twice]), pictures=False).decode()
+    assert "<summary>Once more: 20 rows</summary>" in content
+    assert "<caption>Every configuration</caption>" in content
+
+
 def test_the_same_report_has_the_same_bytes_with_position_and_its_command(report: Any) -> None:
     made = report()
     content = as_html(made)
