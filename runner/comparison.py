@@ -182,10 +182,11 @@ def _distances(one: Any, other: Any) -> tuple[float, float, float]:
 
     if one.size == 0:
         return 1.0, 0.0, 0.0
-    norms = float(np.linalg.norm(one) * np.linalg.norm(other))
+    # Sums and not dots: OpenBLAS was seen waiting for ever for a thread that it had not woken.
+    norms = math.sqrt(float((one * one).sum()) * float((other * other).sum()))
     absolute = float(np.abs(one - other).max())
     scale = float(np.abs(other).max())
-    cosine = float(np.dot(one, other)) / norms if norms else (1.0 if absolute == 0 else 0.0)
+    cosine = float((one * other).sum()) / norms if norms else (1.0 if absolute == 0 else 0.0)
     relative = absolute / scale if scale else (0.0 if absolute == 0 else math.inf)
     return min(1.0, cosine), absolute, min(relative, 1e300)
 
@@ -289,7 +290,8 @@ def fingerprint(output: Any) -> dict[str, Any]:
 
     flat = np.asarray(output, dtype=np.float64).ravel()
     chosen = flat[np.linspace(0, flat.size - 1, min(16, flat.size)).astype(int)] if flat.size else flat
-    norm = float(np.linalg.norm(flat[np.isfinite(flat)]))
+    finite = flat[np.isfinite(flat)]
+    norm = math.sqrt(float((finite * finite).sum()))
     return {
         "shape": list(output.shape),
         "norm": norm,

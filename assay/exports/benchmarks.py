@@ -53,7 +53,7 @@ def bmf(rows: Iterable[Row], columns: Sequence[str] = ()) -> dict[str, dict[str,
 
 
 def github_action(rows: Iterable[Row], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the list of github-action-benchmark; with several figures each name ends in its column."""
+    """Return the list of github-action-benchmark; a name ends in its figure's column, the median latency's alone does not."""
     chosen = columns or ("latency_p50_ms",)
     tool(chosen)
     found = []
@@ -62,7 +62,7 @@ def github_action(rows: Iterable[Row], columns: Sequence[str] = ()) -> list[dict
             figure = figure_of(row, column)
             if figure is None:
                 continue
-            name = benchmark_name(row) + (f" {column}" if len(chosen) > 1 else "")
+            name = benchmark_name(row) + ("" if tuple(chosen) == ("latency_p50_ms",) else f" {column}")
             entry = {"name": name, "unit": FIGURES[column].unit, "value": figure.value}
             if figure.low is not None and figure.high is not None:
                 entry["range"] = f"± {(figure.high - figure.low) / 2:.3g}"

@@ -42,6 +42,8 @@ def test_the_action_has_one_direction_a_file():
     (entry,) = github_action([ROW])
     assert (entry["name"], entry["unit"], entry["value"], entry["range"]) == (NAME, "ms", 2.0, "± 0.15")
     assert entry["extra"].splitlines() == ["origin: measured", "verdict: valid", "event: e1"]
+    (memory,) = github_action([ROW], ["peak_memory_bytes"])
+    assert memory["name"].endswith("] peak_memory_bytes")
     both = github_action([ROW], ["latency_p50_ms", "peak_memory_bytes"])
     assert [one["name"] for one in both] == [f"{NAME} latency_p50_ms", f"{NAME} peak_memory_bytes"]
     assert "range" not in both[1]
