@@ -21,6 +21,7 @@ _PATIENCE = 10.0
 
 
 class _Copy(NamedTuple):
+    of: Path
     position: int
     path: Path
     made_at: float
@@ -44,7 +45,7 @@ class Snapshots:
         ago: ten times as long as a copy takes.
         """
         with self._making:
-            if self._newest is None or not self._serves(self._newest, position, needed):
+            if self._newest is None or not self._serves(self._newest, projection.path, position, needed):
                 self._newest = self._make(projection)
             copy = self._newest
             self._users[copy.path] = self._users.get(copy.path, 0) + 1
@@ -57,8 +58,9 @@ class Snapshots:
                     self._forget(copy.path)
 
     @staticmethod
-    def _serves(copy: _Copy, position: int, needed: int | None) -> bool:
-        if not copy.path.exists() or copy.position < (needed or 0):
+    def _serves(copy: _Copy, tables: Path, position: int, needed: int | None) -> bool:
+        # Tables that were made again are another file, even where they tell of the same position.
+        if copy.of != tables or not copy.path.exists() or copy.position < (needed or 0):
             return False
         age_s = time.monotonic() - copy.made_at
         return copy.position >= position or (copy.cost_s > _CHEAP_S and age_s < _PATIENCE * copy.cost_s)
@@ -69,13 +71,15 @@ class Snapshots:
             for left_behind in self.folder.glob("tables-*.duckdb*"):
                 left_behind.unlink(missing_ok=True)
         path = self.folder / f"tables-{uuid.uuid4().hex}.duckdb"
+        of = projection.path
+        projection.describe()
         begun = time.monotonic()
         position = projection.publish(path)
         made_at = time.monotonic()
         old = self._newest
         if old is not None and not self._users.get(old.path):
             self._forget(old.path)
-        return _Copy(position, path, made_at, made_at - begun)
+        return _Copy(of, position, path, made_at, made_at - begun)
 
     def _forget(self, path: Path) -> None:
         self._users.pop(path, None)

@@ -169,6 +169,12 @@ class Projection:
         finally:
             cursor.close()
 
+    def describe(self) -> None:
+        """Write what the views mean into the file, once, for those who read a copy of it."""
+        with self._publishing, self._writing:
+            self._require_folder().commit()
+            self._store.describe(self._path)
+
     def publish(self, path: Path) -> int:
         """Write a copy of the tables to `path`, for a process that reads them by itself; return its position.
 
@@ -178,8 +184,6 @@ class Projection:
         with self._publishing:
             with self._writing:
                 folder = self._require_folder()
-                folder.commit()
-                self._store.describe(self._path)
                 folder.checkpoint_by_hand(True)
                 whole = False
                 try:
