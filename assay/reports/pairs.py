@@ -19,6 +19,7 @@ from assay.reports.evidence import (
     told_apart,
     where_words,
 )
+from dashboard.palette import VERDICT_GLYPHS
 
 __all__ = [
     "MOST_DRAWN",
@@ -164,16 +165,25 @@ def short_model(model: str) -> str:
     return model.rpartition("/")[2]
 
 
+def _marked(row: Row) -> Row:
+    """Say in the name of a line that its number is doubtful: a picture travels without its table."""
+    if row.get("verdict") != "suspect":
+        return row
+    said = " · ".join(filter(None, (row.get("distinct"), f"{VERDICT_GLYPHS['suspect']} suspect")))
+    return {**row, "distinct": said}
+
+
 def latency_chart(rows: Sequence[Row], name: str, title: str, *, by_model: bool = False) -> Chart:
     """Return latencies of one workload with their intervals; of one hardware, lines are named by model."""
     apart = [_named(row) for row in told_apart(rows) if row.get("latency_ms")]
-    drawn = sorted(apart, key=lambda row: row["latency_ms"])[:MOST_DRAWN]
+    drawn = [_marked(row) for row in sorted(apart, key=lambda row: row["latency_ms"])[:MOST_DRAWN]]
     if by_model:
         drawn = [{**row, "hardware": short_model(row["model"])} for row in drawn]
     rest = f" The first {len(drawn)} of {numbers.count(len(apart))} are drawn." if len(apart) > len(drawn) else ""
     first = drawn[0] if drawn else None
     told = (
-        f"Shortest: {first['hardware']} · {first['platform']} · {first['precision']}, {numbers.latency(first['latency_ms'])}."
+        f"Shortest: {first['hardware']} · {first['platform']} · {first.get('precision') or 'precision unknown'}, "
+        f"{numbers.latency(first['latency_ms'])}."
         if first
         else "Nothing to draw."
     )

@@ -92,3 +92,11 @@ def test_a_picture_that_stands_alone_has_its_title_and_where_it_is_from(row: Any
     assert "position 7" in charts.svg(chart, footer="position 7")
     assert "position 7" not in charts.svg(chart)
     assert charts.png(chart, footer="position 7").startswith(b"\x89PNG")
+
+
+def test_a_doubtful_line_says_so_and_an_unknown_precision_is_called_unknown(row: Any) -> None:
+    chart = pairs.latency_chart([row(verdict="suspect", precision=None)], "a", "A")
+    assert "precision unknown" in chart.sentence and "None" not in chart.sentence
+    drawn = charts.svg(chart)
+    assert "suspect" in drawn
+    assert "suspect" not in charts.svg(pairs.latency_chart([row(verdict="valid")], "a", "A"))
