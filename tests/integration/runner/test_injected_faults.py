@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -117,10 +116,10 @@ def test_four_warm_up_calls_stay_out_of_the_samples_and_are_seen_where_they_are_
     series = ended.result["series"]
     assert sum(value >= 50 for value in series["warmup_ms"]) == 4
     assert sum(value >= 50 for value in series["samples_ms"]) == 0
-    left_in = judge([*series["warmup_ms"], *series["samples_ms"]], ["latency_ms"], circumstances_of(series, None))
-    # A neighbour may have slowed the call after them.
-    found = [re.match(r"warm-up left in: the first (\d+) ", reason) for reason in left_in.reasons]
-    assert [4 <= int(each[1]) <= 8 for each in found if each] == [True], left_in.reasons
+    # The rest of the warm-up stays out: a neighbour may have slowed the very next call, and five would be counted.
+    slow = [value for value in series["warmup_ms"] if value >= 50]
+    left_in = judge([*slow, *series["samples_ms"]], ["latency_ms"], circumstances_of(series, None))
+    assert any(reason.startswith("warm-up left in: the first 4") for reason in left_in.reasons), left_in.reasons
 
 
 def test_a_forced_fallback_is_invalid(plugin: Path) -> None:
