@@ -21,8 +21,8 @@ from api.parts import Parts
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound, PartMissing, TooBusy
 from domain.events import PREDICTOR_TRAINED, RECOMMENDATION_ISSUED, decode_event, encode_event, new_event
-from predictor.artifact import ARTIFACT_KIND
-from predictor.question import PredictQuestion, Question
+from predictor.answering.question import PredictQuestion, Question
+from predictor.learning.artifact import ARTIFACT_KIND
 
 __all__ = ["Evaluation", "router"]
 

@@ -202,7 +202,7 @@ def _answerer(asked: Json) -> Any:
     import duckdb
 
     from ingest.artifacts import ArtifactStore
-    from predictor.service import Answerer
+    from predictor.answering.service import Answerer
 
     connection = duckdb.connect(asked["path"], read_only=True)
     connection.execute("SET TimeZone = 'UTC'")

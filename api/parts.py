@@ -38,7 +38,7 @@ from ingest.postgres import Database, open_database
 if TYPE_CHECKING:
     from api.snapshot import Snapshots
     from ingest.projection import Projection, Tables
-    from predictor.service import Answerer
+    from predictor.answering.service import Answerer
 
 __all__ = ["QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
 
@@ -99,7 +99,7 @@ class Parts:
         if settings.projects:
             from api.snapshot import Snapshots
             from ingest.projection import Projection
-            from predictor.service import Answerer
+            from predictor.answering.service import Answerer
 
             self._snapshots = Snapshots(settings.home / "snapshots")
             self._projection = Projection(settings.home, database)

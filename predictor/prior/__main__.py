@@ -28,11 +28,11 @@ import msgspec
 from domain import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
-from predictor.artifact import write_folder
-from predictor.building import build_from_table
-from predictor.dataset import row_from_event, training_rows
-from predictor.traces import TraceBook, trace_from_data
-from predictor.training import Table, tabulate
+from predictor.learning.artifact import write_folder
+from predictor.learning.building import build_from_table
+from predictor.learning.dataset import row_from_event, training_rows
+from predictor.learning.traces import TraceBook, trace_from_data
+from predictor.learning.training import Table, tabulate
 
 SHOTS = (0, 5, 10, 30)
 LIMITS = [

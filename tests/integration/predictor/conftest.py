@@ -16,9 +16,9 @@ import pytest
 from domain import hardware
 from domain.canonical import digest
 from domain.roofline import limits_of
-from predictor.dataset import Row
-from predictor.traces import TraceBook, trace_from_data
-from predictor.training import Learner, Table, tabulate
+from predictor.learning.dataset import Row
+from predictor.learning.traces import TraceBook, trace_from_data
+from predictor.learning.training import Learner, Table, tabulate
 
 PEAK_SHARE = {"conv": 0.55, "mm": 0.8, "depthwise": 0.1, "attention": 0.4}
 BANDWIDTH_SHARE = {"conv": 0.7, "mm": 0.9, "depthwise": 0.35, "attention": 0.6, "elementwise": 0.9, "norm": 0.5}
@@ -136,7 +136,7 @@ class Service:
     def __init__(self, database: Any, home: Path) -> None:
         from ingest.artifacts import ArtifactStore
         from ingest.projection import Projection
-        from predictor.service import Answerer
+        from predictor.answering.service import Answerer
 
         self.database = database
         self.artifacts = ArtifactStore(database.url)

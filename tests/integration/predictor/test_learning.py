@@ -14,13 +14,13 @@ import pytest
 
 from domain import hardware
 from domain.errors import CorruptArtifact, UsageError
-from predictor.accuracy import report
-from predictor.artifact import decode, encode, load_shipped, read_folder, write_folder
-from predictor.building import Needs, build_from_table, train
-from predictor.dataset import training_rows
-from predictor.evaluation import evaluate, hold_out
-from predictor.features import FEATURES, TRACE_FEATURES
-from predictor.training import fit_trees
+from predictor.learning.accuracy import report
+from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
+from predictor.learning.building import Needs, build_from_table, train
+from predictor.learning.dataset import training_rows
+from predictor.learning.evaluation import evaluate, hold_out
+from predictor.learning.features import FEATURES, TRACE_FEATURES
+from predictor.learning.training import fit_trees
 
 SCORE = {
     "rows",

@@ -10,8 +10,8 @@ import pytest
 
 from domain.errors import ProjectionBehind, TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.vocabulary import BASES
-from predictor.artifact import ARTIFACT_KIND, load_shipped
-from predictor.question import PredictQuestion, Question
+from predictor.answering.question import PredictQuestion, Question
+from predictor.learning.artifact import ARTIFACT_KIND, load_shipped
 
 MODEL = "acme/net"
 GPU = "nvidia-rtx-4090"

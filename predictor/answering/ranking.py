@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from predictor.candidates import Exclusion
-from predictor.option import Option
-from predictor.question import Question
+from predictor.answering.candidates import Exclusion
+from predictor.answering.option import Option
+from predictor.answering.question import Question
 
 __all__ = ["constrained", "ordered", "tied", "value_of"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from predictor.option import SIZE_NAMES, Option, Sizes
+from predictor.answering.option import SIZE_NAMES, Option, Sizes
 
 __all__ = ["chosen_sizes", "options_from_rows"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from domain.hardware import HardwareSpec
 from domain.roofline import OPERATOR_CLASSES, Limits
-from predictor.features import FEATURES, Software, features_of
-from predictor.traces import Array, Trace
-from predictor.training import SpecOf, Table
+from predictor.learning.features import FEATURES, Software, features_of
+from predictor.learning.traces import Array, Trace
+from predictor.learning.training import SpecOf, Table
 
 __all__ = ["Coverage", "coverage_of", "op_mix"]
 

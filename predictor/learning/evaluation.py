@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.errors import UsageError
-from predictor.calibration import fit_offset, leave_one_model_out, widths_from_errors
-from predictor.conformal import width
-from predictor.dataset import Row, by_software
-from predictor.scores import score
-from predictor.traces import Array
-from predictor.training import LEARNERS, Learner, Table, fit_trees
+from predictor.learning.calibration import fit_offset, leave_one_model_out, widths_from_errors
+from predictor.learning.conformal import width
+from predictor.learning.dataset import Row, by_software
+from predictor.learning.scores import score
+from predictor.learning.traces import Array
+from predictor.learning.training import LEARNERS, Learner, Table, fit_trees
 
 __all__ = ["SPLITS", "TARGETS", "HeldOut", "evaluate", "hold_out", "split_groups"]
 

@@ -14,12 +14,12 @@ from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPla
 from domain.hardware import HardwareSpec
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
-from predictor.artifact import Predictor
-from predictor.evidence import agrees, chosen_sizes
-from predictor.option import SIZE_NAMES, Sizes
-from predictor.question import Question
-from predictor.recommendation import Known
-from predictor.traces import Trace, trace_from_data
+from predictor.answering.evidence import agrees, chosen_sizes
+from predictor.answering.option import SIZE_NAMES, Sizes
+from predictor.answering.question import Question
+from predictor.answering.recommendation import Known
+from predictor.learning.artifact import Predictor
+from predictor.learning.traces import Trace, trace_from_data
 
 __all__ = ["Devices", "known_at", "trace_from_row"]
 

@@ -1,8 +1,8 @@
 import msgspec
 
-from predictor.option import Option
-from predictor.question import Question
-from predictor.ranking import constrained, ordered, tied
+from predictor.answering.option import Option
+from predictor.answering.question import Question
+from predictor.answering.ranking import constrained, ordered, tied
 
 MEASURED = Option(
     hardware="a", platform="cpu", precision="fp32", batch_size=4, basis="measured", latency_ms=10.0, low_ms=9.9,

@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 
 from domain.roofline import memory_estimate
-from predictor.artifact import Card, MemoryOverhead, Predictor, Spread, encode
-from predictor.calibration import Calibration, calibrate
-from predictor.conformal import Widths
-from predictor.coverage import coverage_of
-from predictor.dataset import Row, SoftwareKey, by_software, minor_version
-from predictor.evaluation import HeldOut, hold_out, summarise
-from predictor.features import FEATURES, FEATURES_VERSION, version_number
-from predictor.traces import TraceBook
-from predictor.training import LEARNERS, Learner, SpecOf, Table, Trees, fit_trees, tabulate
+from predictor.learning.artifact import Card, MemoryOverhead, Predictor, Spread, encode
+from predictor.learning.calibration import Calibration, calibrate
+from predictor.learning.conformal import Widths
+from predictor.learning.coverage import coverage_of
+from predictor.learning.dataset import Row, SoftwareKey, by_software, minor_version
+from predictor.learning.evaluation import HeldOut, hold_out, summarise
+from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
+from predictor.learning.traces import TraceBook
+from predictor.learning.training import LEARNERS, Learner, SpecOf, Table, Trees, fit_trees, tabulate
 
 __all__ = ["LIGHT", "Needs", "Trained", "build_from_table", "train"]
 

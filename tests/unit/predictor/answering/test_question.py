@@ -1,7 +1,7 @@
 import pytest
 
 from domain.errors import ImpossibleConstraint, UsageError
-from predictor.question import PredictQuestion, Question, answer_id
+from predictor.answering.question import PredictQuestion, Question, answer_id
 
 
 @pytest.mark.parametrize("field", ["max_latency_ms", "max_memory_mb", "max_usd_per_hour", "min_throughput_per_s"])

@@ -15,15 +15,15 @@ from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
 from domain.roofline import limits_of, roofline
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
-from predictor.artifact import Predictor, decode, load_shipped
-from predictor.building import Trained, train
-from predictor.dataset import Row, row_from_table, training_rows
-from predictor.evaluation import evaluate
-from predictor.facts import Devices, known_at, trace_from_row
-from predictor.question import PredictQuestion, Question, answer_id
-from predictor.recommendation import answer
-from predictor.traces import TraceBook
-from predictor.training import tabulate
+from predictor.answering.facts import Devices, known_at, trace_from_row
+from predictor.answering.question import PredictQuestion, Question, answer_id
+from predictor.answering.recommendation import answer
+from predictor.learning.artifact import Predictor, decode, load_shipped
+from predictor.learning.building import Trained, train
+from predictor.learning.dataset import Row, row_from_table, training_rows
+from predictor.learning.evaluation import evaluate
+from predictor.learning.traces import TraceBook
+from predictor.learning.training import tabulate
 
 __all__ = ["Answerer"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.roofline import ARITHMETIC_CLASSES, OPERATOR_CLASSES, TRAINING_PASSES, Limits
-from predictor.traces import Array, Trace
+from predictor.learning.traces import Array, Trace
 
 __all__ = ["FEATURES", "FEATURES_VERSION", "TRACE_FEATURES", "Features", "Software", "features_of", "version_number"]
 

@@ -12,14 +12,14 @@ import msgspec
 
 from domain.hardware import HardwareSpec
 from domain.roofline import limits_of, roofline
-from predictor.artifact import Predictor
-from predictor.candidates import Candidate, Exclusion, candidates
-from predictor.estimates import INTERVAL, estimate
-from predictor.evidence import options_from_rows
-from predictor.option import Option, Sizes
-from predictor.question import Question
-from predictor.ranking import constrained, ordered, tied, value_of
-from predictor.traces import Trace
+from predictor.answering.candidates import Candidate, Exclusion, candidates
+from predictor.answering.estimates import INTERVAL, estimate
+from predictor.answering.evidence import options_from_rows
+from predictor.answering.option import Option, Sizes
+from predictor.answering.question import Question
+from predictor.answering.ranking import constrained, ordered, tied, value_of
+from predictor.learning.artifact import Predictor
+from predictor.learning.traces import Trace
 
 __all__ = ["Known", "answer", "entry"]
 

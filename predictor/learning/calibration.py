@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from predictor.conformal import COVERAGES, width
-from predictor.dataset import SoftwareKey
-from predictor.traces import Array
+from predictor.learning.conformal import COVERAGES, width
+from predictor.learning.dataset import SoftwareKey
+from predictor.learning.traces import Array
 
 __all__ = ["Base", "Calibration", "Fit", "calibrate", "fit_offset", "leave_one_model_out", "widths_from_errors"]
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from domain.hardware import HardwareSpec
 from domain.roofline import Limits, limits_of
-from predictor.dataset import Row
-from predictor.features import FEATURES, Features, Software, features_of
-from predictor.traces import Array, Trace, TraceBook
+from predictor.learning.dataset import Row
+from predictor.learning.features import FEATURES, Features, Software, features_of
+from predictor.learning.traces import Array, Trace, TraceBook
 
 __all__ = ["LEARNERS", "Learner", "SpecOf", "Table", "Trees", "fit_trees", "tabulate"]
 

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from domain.errors import CorruptArtifact
-from predictor.calibration import Calibration
-from predictor.conformal import Widths
-from predictor.coverage import Coverage
-from predictor.features import FEATURES, FEATURES_VERSION
-from predictor.training import Trees
+from predictor.learning.calibration import Calibration
+from predictor.learning.conformal import Widths
+from predictor.learning.coverage import Coverage
+from predictor.learning.features import FEATURES, FEATURES_VERSION
+from predictor.learning.training import Trees
 
 __all__ = ["ARTIFACT_KIND", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
 

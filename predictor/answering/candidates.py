@@ -8,10 +8,10 @@ import msgspec
 
 from domain.hardware import HardwareSpec
 from domain.roofline import Limits, limits_of
-from predictor.artifact import Card
-from predictor.calibration import Calibration
-from predictor.dataset import minor_version
-from predictor.question import DEFAULT_BATCH_SIZES, Question
+from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
+from predictor.learning.artifact import Card
+from predictor.learning.calibration import Calibration
+from predictor.learning.dataset import minor_version
 
 __all__ = ["CalibrationIndex", "Candidate", "Exclusion", "candidates"]
 

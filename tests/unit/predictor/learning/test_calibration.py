@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from predictor.calibration import calibrate, fit_offset, leave_one_model_out
+from predictor.learning.calibration import calibrate, fit_offset, leave_one_model_out
 
 SPREAD = {"between": 0.25, "within": 0.15}
 SOFTWARE = ("dev", "cpu", "torch", "fp32", False, False, "2.13")

@@ -1,6 +1,6 @@
 """The accuracy report: what a predictor's card says about its errors, as Markdown.
 
-python -m predictor.accuracy > docs/accuracy.md
+python -m predictor.learning.accuracy > docs/accuracy.md
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from predictor.artifact import Predictor, load_shipped
-from predictor.evaluation import SPLITS
+from predictor.learning.artifact import Predictor, load_shipped
+from predictor.learning.evaluation import SPLITS
 
 __all__ = ["report"]
 
@@ -28,7 +28,7 @@ def report(predictor: Predictor) -> str:
     parts = [
         "# How accurate the shipped predictor is",
         "",
-        "Made by `python -m predictor.accuracy > docs/accuracy.md` from the card in `predictor/prior/`; do not edit.",
+        "Made by `python -m predictor.learning.accuracy > docs/accuracy.md` from the card in `predictor/prior/`; do not edit.",
         (
             f"Predictor `{predictor.digest}`: {card.rows:,} rows, {len(card.coverage.architectures):,} architectures,"
             f" {len(card.coverage.families)} families, {len(card.coverage.hardware)} devices."

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from predictor.features import Software, version_number
+from predictor.learning.features import Software, version_number
 
 __all__ = ["Row", "SoftwareKey", "by_software", "minor_version", "row_from_event", "row_from_table", "training_rows"]
 

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 
 from domain.roofline import memory_estimate
-from predictor.artifact import Predictor
-from predictor.calibration import Calibration
-from predictor.candidates import Candidate
-from predictor.features import FEATURES, Features, Software, version_number
-from predictor.option import Option
-from predictor.traces import Trace
-from predictor.training import features_of_many
+from predictor.answering.candidates import Candidate
+from predictor.answering.option import Option
+from predictor.learning.artifact import Predictor
+from predictor.learning.calibration import Calibration
+from predictor.learning.features import FEATURES, Features, Software, version_number
+from predictor.learning.traces import Trace
+from predictor.learning.training import features_of_many
 
 __all__ = ["INTERVAL", "estimate"]
 
