@@ -79,10 +79,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roofline(msgspec.Struct, frozen=True, kw_only=True):
-    """A floor for the time of one call, in ms: the total, its parts, and what bounds it."""
+    """A floor for the time of one call, in ms: the total, its parts, and what bounds it.
+
+    `compute_bound_ms` is the arithmetic of the operators that take longer over it than over their traffic; with the
+    launches it leaves the time of the others, which traffic decides.
+    """
 
     latency_ms: float
     compute_ms: float
+    compute_bound_ms: float
     memory_ms: float
     launch_ms: float
     by_class_ms: dict[str, float]
@@ -160,6 +165,7 @@ def roofline(
     return Roofline(
         latency_ms=total * 1e3,
         compute_ms=compute * 1e3,
+        compute_bound_ms=compute_bound * 1e3,
         memory_ms=memory * 1e3,
         launch_ms=launch * 1e3,
         by_class_ms=by_class,
