@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, JSONBody
 
 from api import child
-from api.asof import Asked, AsOf, resolved
+from api.asof import AsOf, resolved
 from api.audit import SOURCE, operation
 from api.formats import JSON, etag, fresh
 from api.operations import actor
@@ -23,22 +23,14 @@ from domain.errors import Forbidden, NotFound, PartMissing, TooBusy
 from domain.events import PREDICTOR_TRAINED, RECOMMENDATION_ISSUED, decode_event, encode_event, new_event
 from predictor.answering.question import PredictQuestion, Question
 from predictor.learning.artifact import ARTIFACT_KIND
+from predictor.learning.routes import Evaluation
 
-__all__ = ["Evaluation", "router"]
+__all__ = ["router"]
 
 TRAINING_S = 3000.0
 TRAINED_BYTES = 512 * 2**20
 """More than any artifact has."""
 Json = dict[str, Any]
-
-
-class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `assay evaluate` asks: rows are held out by `split`, with `shots` measurements of what is held out."""
-
-    split: Literal["random", "configuration", "architecture", "family", "hardware", "time"] = "architecture"
-    target: Literal["latency", "throughput", "memory", "ttft", "tpot"] = "throughput"
-    shots: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
-    as_of: Asked = None
 
 
 Placed = TypeVar("Placed", Question, PredictQuestion, Evaluation)

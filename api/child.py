@@ -194,7 +194,10 @@ def _train(asked: Json) -> Worked:
 
 
 def _evaluate(asked: Json) -> Worked:
-    scores: Json = _answerer(asked).evaluate(asked["split"], asked["target"], asked["shots"], asked["as_of"])
+    from predictor.learning.routes import Evaluation
+
+    question = {name: value for name, value in asked.items() if name in Evaluation.__struct_fields__}
+    scores: Json = _answerer(asked).evaluate(msgspec.convert(question, Evaluation))
     return Worked(scores, b"")
 
 

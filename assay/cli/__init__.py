@@ -33,7 +33,7 @@ VERBS: dict[str, str] = {
     "recommend": "asking",
     "predict": "asking",
     "train": "training",
-    "evaluate": "training",
+    "evaluate": "evaluating",
     "compare": "comparing",
     "matrix": "matrix",
     "trends": "trending",

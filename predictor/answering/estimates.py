@@ -15,7 +15,7 @@ from predictor.learning.artifact import Predictor
 from predictor.learning.calibration import Calibration
 from predictor.learning.features import FEATURES, Features, Software, version_number
 from predictor.learning.traces import Trace
-from predictor.learning.training import features_of_many
+from predictor.learning.operators import features_of_many
 
 __all__ = ["INTERVAL", "estimate"]
 

@@ -77,7 +77,9 @@ def trace_from_row(row: Mapping[str, Any]) -> Trace:
                 "parameters": row["parameters"],
             },
             "workload": {
+                **json.loads(row["workload"] or "{}"),
                 "mode": row["mode"],
+                "phase": row["phase"],
                 "image_size": row["image_size"],
                 "sequence_length": row["sequence_length"],
             },

@@ -23,7 +23,7 @@ from predictor.learning.building import Trained, train
 from predictor.learning.dataset import Row, row_from_table, training_rows
 from predictor.learning.evaluation import evaluate
 from predictor.learning.traces import TraceBook
-from predictor.learning.training import tabulate
+from predictor.learning.routes import Evaluation, chosen, routed
 
 __all__ = ["Answerer"]
 
@@ -119,19 +119,24 @@ class Answerer:
             rows, book, devices = self._training_data(tables)
             return train(rows, book, devices.spec, load_shipped(), position=tables.position)
 
-    def evaluate(
-        self, split: str, target: str = "throughput", shots: int = 0, as_of: int | None = None
-    ) -> dict[str, Any]:
+    def evaluate(self, asked: Evaluation) -> dict[str, Any]:
         """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""
-        with self._tables(as_of) as tables:
-            rows, book, devices = self._training_data(tables)
-            told = evaluate(tabulate(rows, book, devices.spec), split, target, shots=shots)
-            return {**told, "position": tables.position}
+        route = chosen(asked.route, asked.target)
+        with self._tables(None if isinstance(asked.as_of, str) else asked.as_of) as tables:
+            rows, book, devices = self._training_data(tables, asked.target, asked.mode)
+            taken = [row for row in rows if asked.takes(row)]
+            table, method = routed(route, taken, book, devices.spec, asked.target)
+            told = evaluate(
+                table, method, asked.split, asked.target, shots=asked.shots, seed=asked.seed, points=asked.points
+            )
+            return {**told, "route": route, "position": tables.position}
 
     @staticmethod
-    def _training_data(tables: Tables) -> tuple[list[Row], TraceBook, Devices]:
-        rows = training_rows(row_from_table(row) for row in tables.measurements().to_pylist())
-        book = TraceBook(trace_from_row(row) for row in tables.traces(phase="forward").to_pylist())
+    def _training_data(
+        tables: Tables, target: str = "latency", mode: str | None = "inference"
+    ) -> tuple[list[Row], TraceBook, Devices]:
+        rows = training_rows((row_from_table(row) for row in tables.measurements().to_pylist()), target, mode)
+        book = TraceBook(trace_from_row(row) for row in tables.traces().to_pylist())
         return rows, book, Devices(tables)
 
     @contextmanager

@@ -16,8 +16,11 @@ from predictor.learning.coverage import coverage_of
 from predictor.learning.dataset import Row, SoftwareKey, by_software, minor_version
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
+from predictor.learning.operators import SpecOf, tabulate
+from predictor.learning.table import Table
 from predictor.learning.traces import TraceBook
-from predictor.learning.training import LEARNERS, Learner, SpecOf, Table, Trees, fit_trees, tabulate
+from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
+from predictor.learning.trees import TreeMethod
 
 __all__ = ["LIGHT", "Needs", "Trained", "build_from_table", "train"]
 
@@ -65,7 +68,7 @@ def train(
     """
     table = tabulate(rows, book, spec_of)
     broad = _broad(table, needs)
-    architectures = {table.traces[index].architecture for index in np.flatnonzero(broad)}
+    architectures = set(table.architecture[broad].tolist())
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
         card, trees = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
         card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
@@ -118,7 +121,7 @@ def _broad(table: Table, needs: Needs) -> Any:
     """Which rows belong to a software configuration with enough architectures to train trees."""
     chosen = np.zeros(len(table), dtype=bool)
     for members in by_software(table.rows).values():
-        if len({table.traces[index].architecture for index in members}) >= needs.architectures_each:
+        if len(set(table.architecture[members].tolist())) >= needs.architectures_each:
             chosen[members] = True
     return chosen
 
@@ -132,7 +135,8 @@ def build_from_table(
     shots: Sequence[int] = (0,),
 ) -> tuple[Card, Trees]:
     """Fit trees on a table and measure them on held-out groups; the card holds widths, spreads and scores."""
-    held = {split: hold_out(table, split, learners=checks) for split in ("random", "architecture", "family")}
+    method = TreeMethod(checks)
+    held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
     scores = {split: summarise(table, one, split, "throughput", 0) for split, one in held.items()}
     levels: dict[str, tuple[Any, Sequence[Any] | None]] = {
         "interpolation": (held["random"].errors, None),
@@ -142,7 +146,7 @@ def build_from_table(
     devices = None
     if len({row.hardware for row in table.rows}) > 1:
         for count in shots:
-            one = hold_out(table, "hardware", shots=count, learners=checks)
+            one = hold_out(table, method, "hardware", shots=count)
             scores[f"hardware-{count}"] = summarise(table, one, "hardware", "throughput", count)
             if count == 0:
                 devices = one
@@ -223,11 +227,11 @@ def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, ca
         software,
         base,
         residual - spread.centre,
-        part.balance,
+        part.column("balance"),
         [row.model for row in part.rows],
         between=max(spread.between, 0.5) if base == "roofline" else spread.between,
         within=spread.within,
-        categories=[trace.category for trace in part.traces if trace.category],
+        categories=[trace.category for trace in part.subjects if trace.category],
         evidence=[row.event_id for row in part.rows if row.event_id][-20:],
     )
     fit = msgspec.structs.replace(one.fit, offset=round(one.fit.offset + spread.centre, 9))
@@ -237,8 +241,8 @@ def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, ca
 def memory_overheads(table: Table) -> dict[str, MemoryOverhead]:
     """Return what each runtime needs beside weights and activations, from rows with a measured peak."""
     beside: dict[str, list[float]] = {}
-    for row, trace in zip(table.rows, table.traces, strict=True):
-        estimate = memory_estimate(trace.totals, precision=row.precision, batch_size=row.batch_size, mode=row.mode)
+    for row, trace in zip(table.rows, table.subjects, strict=True):
+        estimate = memory_estimate(trace.totals, precision=row.precision, batch_size=row.batch_size or 1, mode=row.mode)
         if estimate is not None and row.peak_memory_bytes:
             beside.setdefault(f"{row.platform}/{row.runtime}", []).append(row.peak_memory_bytes - estimate.total_bytes)
     return {

@@ -15,7 +15,7 @@ import numpy as np
 
 from predictor.learning.conformal import COVERAGES, width
 from predictor.learning.dataset import SoftwareKey
-from predictor.learning.traces import Array
+from predictor.learning.table import Array
 
 __all__ = ["Base", "Calibration", "Fit", "calibrate", "fit_offset", "leave_one_model_out", "widths_from_errors"]
 

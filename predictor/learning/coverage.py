@@ -10,8 +10,9 @@ import numpy as np
 from domain.hardware import HardwareSpec
 from domain.roofline import OPERATOR_CLASSES, Limits
 from predictor.learning.features import FEATURES, Software, features_of
-from predictor.learning.traces import Array, Trace
-from predictor.learning.training import SpecOf, Table
+from predictor.learning.traces import Trace
+from predictor.learning.operators import SpecOf
+from predictor.learning.table import Array, Table
 
 __all__ = ["Coverage", "coverage_of", "op_mix"]
 
@@ -96,14 +97,14 @@ def op_mix(trace: Trace) -> Array:
 def coverage_of(table: Table, spec_of: SpecOf) -> Coverage:
     """Return what a table of training rows covers."""
     by_architecture: dict[str, Trace] = {}
-    for trace in table.traces:
+    for trace in table.subjects:
         by_architecture.setdefault(trace.architecture[:16], trace)
     ordered = [by_architecture[name] for name in sorted(by_architecture)]
     mixes = np.array([op_mix(trace) for trace in ordered])
     batches: dict[str, list[int]] = {}
     launches: dict[str, list[float]] = {}
     for row, share in zip(table.rows, table.values[:, FEATURES.index("launch_share")].tolist(), strict=True):
-        batches.setdefault(row.platform, []).append(row.batch_size)
+        batches.setdefault(row.platform, []).append(row.batch_size or 1)
         launches.setdefault(row.platform, []).append(share)
     specs = [spec for name in {row.hardware for row in table.rows} if (spec := spec_of(name)) is not None]
     return Coverage(

@@ -7,14 +7,24 @@ batch size, and repeats of a row. Software versions stay apart; nothing is avera
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from predictor.learning.features import Software, version_number
-
-__all__ = ["Row", "SoftwareKey", "by_software", "minor_version", "row_from_event", "row_from_table", "training_rows"]
+__all__ = [
+    "TARGETS",
+    "Row",
+    "SoftwareKey",
+    "by_software",
+    "measured_target",
+    "minor_version",
+    "row_from_event",
+    "row_from_table",
+    "training_rows",
+]
 
 SoftwareKey = tuple[str, str, str, str, bool, bool, str]
 """(hardware, platform, runtime name, precision, compiled, channels last, runtime version to the minor)."""
@@ -27,23 +37,46 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     hardware: str
     platform: str
     precision: str
-    batch_size: int
-    latency_ms: float | None
+    batch_size: int | None
+    latency_ms: float | None = None
     is_mean: bool = False
+    latency_p90_ms: float | None = None
+    latency_p95_ms: float | None = None
+    latency_p99_ms: float | None = None
+    latency_n: int | None = None
     throughput_per_s: float | None = None
+    tokens_per_s: float | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
     peak_memory_bytes: float | None = None
+    energy_j: float | None = None
+    power_w: float | None = None
     mode: str = "inference"
     scenario: str | None = None
     image_size: int | None = None
     sequence_length: int | None = None
+    images: int | None = None
+    audio_seconds: float | None = None
+    frames: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    concurrency: int | None = None
+    optimizer: str | None = None
+    gradient_checkpointing: bool = False
     runtime: str = ""
     runtime_version: str = ""
     compiled: bool = False
     layout: str | None = None
+    threads: int | None = None
+    parallelism: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     count: int = 1
+    hardware_kind: str | None = None
     origin: str = "measured"
+    source: str | None = None
     verdict: str = "valid"
     family: str | None = None
+    category: str | None = None
     fallback_share: float | None = None
     time: str | None = None
     position: int = 0
@@ -64,16 +97,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         """Whether images lie with their channels last."""
         return (self.layout or "").lower() in ("nhwc", "channels_last")
 
-    def features_software(self) -> Software:
-        """What the features need of this row besides the trace and the device."""
-        return Software(
-            batch_size=self.batch_size,
-            compiled=self.compiled,
-            channels_last=self.channels_last,
-            runtime_version=version_number(self.runtime_version),
-            cpu=self.platform == "cpu",
-            training=self.mode == "training",
-        )
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """What one item of the workload is."""
+        return (
+            self.sequence_length, self.image_size, self.images, self.audio_seconds, self.frames,
+            self.input_tokens, self.output_tokens,
+        )  # fmt: skip
+
+    @property
+    def same(self) -> tuple[Any, ...]:
+        """What two rows of one configuration have in common, also where the log did not name it."""
+        return (
+            *self.software, self.model, self.mode, self.scenario, self.batch_size, *self.sizes, self.concurrency,
+            self.optimizer, self.gradient_checkpointing, self.threads, repr(sorted(self.parallelism.items())),
+            repr(sorted(self.options.items(), key=repr)), self.count,
+        )  # fmt: skip
 
 
 def minor_version(version: str) -> str:
@@ -86,10 +125,9 @@ def _text(value: Any) -> str | None:
 
 
 def row_from_table(row: Mapping[str, Any]) -> Row | None:
-    """Return the training row of a row of the table `measurement`, or None where model or batch size is unknown."""
-    batch = row.get("batch_size")
+    """Return the training row of a row of the view `measurements`, or None where platform or precision is unknown."""
     platform = row.get("platform") or row.get("platform_asked")
-    if not batch or not platform or not row.get("precision"):
+    if not platform or not row.get("precision"):
         return None
     median, mean = row.get("latency_p50_ms"), row.get("latency_mean_ms")
     return Row(
@@ -97,30 +135,50 @@ def row_from_table(row: Mapping[str, Any]) -> Row | None:
         hardware=row.get("hardware_id") or row["hardware"],
         platform=platform,
         precision=row["precision"],
-        batch_size=int(batch),
         latency_ms=median if median is not None else mean,
         is_mean=median is None and mean is not None,
-        throughput_per_s=row.get("throughput_per_s"),
         peak_memory_bytes=row.get("device_memory_bytes") or row.get("peak_memory_bytes"),
         mode=row.get("mode") or "inference",
-        scenario=row.get("scenario"),
-        image_size=row.get("image_size"),
-        sequence_length=row.get("sequence_length"),
         runtime=row.get("runtime") or row.get("runtime_name") or "",
         runtime_version=row.get("runtime_version") or "",
         compiled=bool(row.get("compiled")),
-        layout=row.get("layout"),
+        gradient_checkpointing=bool(row.get("gradient_checkpointing")),
+        parallelism=_object(row.get("parallelism")),
+        options=_object(row.get("options")),
         count=int(row.get("hardware_count") or 1),
         origin=row.get("origin") or "measured",
+        source=row.get("provenance_source"),
         verdict=row.get("verdict") or "valid",
-        family=row.get("family"),
-        fallback_share=row.get("fallback_share"),
         time=_text(row.get("time")),
         position=int(row.get("position") or 0),
         event_id=_text(row.get("event_id")) or "",
         run_id=_text(row.get("run_id")) or "",
         configuration=row.get("configuration") or "",
+        **{name: row.get(name) for name in _AS_THEY_ARE},
     )
+
+
+_AS_THEY_ARE = (
+    "batch_size", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms", "latency_n", "throughput_per_s",
+    "tokens_per_s", "ttft_ms", "tpot_ms", "energy_j", "power_w", "scenario", "image_size", "sequence_length", "images",
+    "audio_seconds", "frames", "input_tokens", "output_tokens", "concurrency", "optimizer", "layout", "threads",
+    "hardware_kind", "family", "category", "fallback_share",
+)  # fmt: skip
+_OF_WORKLOAD = (
+    "batch_size", "mode", "scenario", "image_size", "sequence_length", "images", "audio_seconds", "frames",
+    "input_tokens", "output_tokens", "concurrency", "optimizer", "gradient_checkpointing",
+)  # fmt: skip
+_OF_METRICS = (
+    "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "peak_memory_bytes", "device_memory_bytes", "energy_j",
+    "power_w",
+)  # fmt: skip
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """A JSON column comes as text, an event's member as it is."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    return {name: one for name, one in (value or {}).items() if one is not None}
 
 
 def row_from_event(event: Mapping[str, Any], position: int = 0) -> Row | None:
@@ -132,24 +190,24 @@ def row_from_event(event: Mapping[str, Any], position: int = 0) -> Row | None:
     runtime = execution.get("runtime") or {}
     return row_from_table(
         {
-            **{key: workload.get(key) for key in ("batch_size", "mode", "scenario", "image_size", "sequence_length")},
+            **{key: workload.get(key) for key in _OF_WORKLOAD},
+            **{key: metrics.get(key) for key in _OF_METRICS},
+            **{f"latency_{key}_ms": latency.get(key) for key in ("mean", "p50", "p90", "p95", "p99")},
+            **{key: execution.get(key) for key in ("compiled", "layout", "threads", "parallelism", "options")},
             "model": data["model"]["id"],
             "family": data["model"].get("family"),
+            "category": data["model"].get("category"),
             "hardware": data["hardware"]["id"],
+            "hardware_kind": data["hardware"].get("kind"),
             "hardware_count": data["hardware"].get("count", 1),
             "platform": observed.get("platform") or execution["platform"],
             "precision": observed.get("precision") or execution.get("precision"),
             "runtime": runtime.get("name"),
             "runtime_version": runtime.get("version"),
-            "compiled": execution.get("compiled"),
-            "layout": execution.get("layout"),
-            "latency_p50_ms": latency.get("p50"),
-            "latency_mean_ms": latency.get("mean"),
-            "throughput_per_s": metrics.get("throughput_per_s"),
-            "peak_memory_bytes": metrics.get("peak_memory_bytes"),
-            "device_memory_bytes": metrics.get("device_memory_bytes"),
+            "latency_n": latency.get("n"),
             "fallback_share": observed.get("fallback_share"),
             "origin": data["provenance"]["origin"],
+            "provenance_source": data["provenance"].get("source"),
             "verdict": (data.get("validity") or {}).get("verdict"),
             "time": event.get("time"),
             "event_id": event["id"],
@@ -159,35 +217,63 @@ def row_from_event(event: Mapping[str, Any], position: int = 0) -> Row | None:
     )
 
 
-def training_rows(rows: Iterable[Row | None], mode: str = "inference") -> list[Row]:
-    """Return the rows of a mode that may train, in their order.
+TARGETS = ("latency", "throughput", "memory", "ttft", "tpot", "energy")
+"""What is predicted. Throughput is learned as its inverse, the time of one item or token."""
+
+
+def measured_target(row: Row, target: str) -> float | None:
+    """Return what a row says of a target in seconds, bytes or joules, or None where it says nothing of use.
+
+    A figure that is not a positive finite number says nothing. `throughput` gives seconds an item (or a token, where
+    tokens are counted).
+    """
+    value: float | None
+    if target == "latency":
+        value = None if row.latency_ms is None else row.latency_ms / 1e3
+    elif target == "throughput":
+        value = _seconds_each(row)
+    elif target == "memory":
+        value = row.peak_memory_bytes
+    elif target == "energy":
+        value = row.energy_j
+    else:
+        milliseconds = row.ttft_ms if target == "ttft" else row.tpot_ms
+        value = None if milliseconds is None else milliseconds / 1e3
+    return value if value is not None and math.isfinite(value) and value > 0 else None
+
+
+def _seconds_each(row: Row) -> float | None:
+    if row.tokens_per_s or row.throughput_per_s:
+        rate = row.tokens_per_s or row.throughput_per_s or math.nan
+        return 1 / rate if rate > 0 else None
+    if row.latency_ms and row.batch_size:
+        return row.latency_ms / 1e3 / row.batch_size
+    return None
+
+
+def training_rows(rows: Iterable[Row | None], target: str = "latency", mode: str | None = "inference") -> list[Row]:
+    """Return the rows that may teach a target, in their order; of one mode, or of both where it is None.
 
     A repeated figure of the same configuration counts once.
     """
     kept: list[Row] = []
     seen: set[tuple[Any, ...]] = set()
     for row in rows:
-        if row is None or row.mode != mode or not _may_train(row):
+        if row is None or (mode is not None and row.mode != mode) or not _may_train(row):
             continue
-        same = (
-            *row.software, row.model, row.mode, row.batch_size, row.image_size, row.sequence_length,
-            row.count, row.latency_ms,
-        )  # fmt: skip
-        if same in seen:
+        value = measured_target(row, target)
+        if value is None or (*row.same, value) in seen:
             continue
-        seen.add(same)
+        seen.add((*row.same, value))
         kept.append(row)
     return kept
 
 
 def _may_train(row: Row) -> bool:
     return (
-        row.latency_ms is not None
-        and row.latency_ms > 0
-        and row.origin in ("measured", "imported")
+        row.origin in ("measured", "imported")
         and (row.verdict == "valid" or (row.verdict == "suspect" and row.origin == "imported"))
         and (row.fallback_share or 0.0) == 0.0
-        and row.count == 1
     )
 
 

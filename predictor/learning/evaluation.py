@@ -1,4 +1,4 @@
-"""How wrong the predictor is on what it has not seen, with what it has not seen chosen by group.
+"""How wrong a method is on what it has not seen, with what it has not seen chosen by group.
 
 Only a random split of rows is called interpolation: there the same model is on both sides. Intervals of each fold rest
 on the errors of the other folds, so their coverage is measured, not assumed.
@@ -7,7 +7,7 @@ on the errors of the other folds, so their coverage is measured, not assumed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,210 +15,242 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.errors import UsageError
-from predictor.learning.calibration import fit_offset, leave_one_model_out, widths_from_errors
 from predictor.learning.conformal import width
-from predictor.learning.dataset import Row, by_software
+from predictor.learning.dataset import TARGETS, by_software
+from predictor.learning.method import Fitted, Method, Prediction
 from predictor.learning.scores import score
-from predictor.learning.traces import Array
-from predictor.learning.training import LEARNERS, Learner, Table, fit_trees
+from predictor.learning.table import Array, Names, Table
 
-__all__ = ["SPLITS", "TARGETS", "HeldOut", "evaluate", "hold_out", "split_groups"]
+__all__ = ["SPLITS", "HeldOut", "evaluate", "hold_out", "split_groups", "summarise"]
 
-SPLITS = ("random", "configuration", "architecture", "family", "hardware", "time")
-TARGETS = ("latency", "throughput")
-NOMINALS = (0.8, 0.9)
+SPLITS = ("random", "configuration", "architecture", "family", "hardware", "hardware+family", "time")
+NOMINALS = (0.5, 0.8, 0.9)
 FOLDS = 5
 ROWS_NEEDED = 50
-GROUPS_NEEDED = 5
-BETWEEN_DEVICES = 0.25
-"""Spread of devices about the trees, in log units, that shrinks an offset. A round figure above the 0.14 that timm's
-devices showed when held out: five are few."""
-WITHIN_DEVICE = 0.15
-"""Spread of the models of one device about its offset, in log units; a round figure."""
+GROUPS_NEEDED = {"hardware": 2, "hardware+family": 2}
+POINTS = 2000
 
 Indexes = NDArray[np.intp]
 
 
-class HeldOut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Errors on held-out rows: `errors` is log(measured / predicted); `widths` the intervals' half-widths by nominal.
+class Part(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Rows that were held out together: what may train for them, what may correct, what is asked."""
 
-    `index` says which rows of the table they are; `groups` the group each was held out with.
+    train: Indexes
+    shots: Indexes
+    test: Indexes
+
+
+class HeldOut(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Errors on held-out rows: `errors` is log(measured / predicted), `widths` the intervals' half-widths by nominal.
+
+    `index` says which rows of the table they are; `groups` the group that each was held out with; a width is NaN where
+    no interval is given, because nothing measured says how wide it would be.
     """
 
     index: Indexes
     errors: Array
-    groups: NDArray[np.str_]
+    difficulty: Array
+    groups: Names
     widths: dict[float, Array]
 
 
-def split_groups(table: Table, split: str) -> NDArray[np.str_]:
+def split_groups(table: Table, split: str) -> Names:
     """Return the group of each row: rows of one group are held out together."""
     if split not in SPLITS:
         raise UsageError(f"no split {split!r}.", field="split", remedy=f"One of {', '.join(SPLITS)}.")
-    name: dict[str, Callable[[int, Row], str]] = {
-        "random": lambda index, _: str(index),
-        "configuration": lambda _, row: (
-            row.configuration
-            or repr((*row.software, row.model, row.mode, row.batch_size, row.image_size, row.sequence_length))
-        ),
-        "architecture": lambda index, _: table.traces[index].architecture,
-        "family": lambda index, row: table.traces[index].family or row.family or row.model,
-        "hardware": lambda _, row: row.hardware,
-        "time": lambda index, _: str(index),
-    }
-    return np.array([name[split](index, row) for index, row in enumerate(table.rows)], dtype=str)
+    if split in ("random", "time"):
+        return np.array([str(index) for index in range(len(table))], dtype=str)
+    if split == "configuration":
+        return np.array([row.configuration or repr(row.same) for row in table.rows], dtype=str)
+    if split in ("architecture", "family"):
+        return table.architecture if split == "architecture" else table.family
+    return np.array([row.hardware for row in table.rows], dtype=str)
 
 
-def hold_out(
-    table: Table, split: str, *, shots: int = 0, learners: Sequence[Learner] = LEARNERS, seed: int = 0
-) -> HeldOut:
-    """Return the errors on held-out rows of each fold. Raises UsageError where there are too few rows or groups."""
+def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: int = 0) -> HeldOut:
+    """Return the errors on held-out rows of each part. Raises UsageError where there are too few rows or groups."""
     groups = split_groups(table, split)
-    needed = 2 if split == "hardware" else GROUPS_NEEDED
-    found = len(set(groups.tolist()))
+    needed, found = GROUPS_NEEDED.get(split, FOLDS), len(set(groups.tolist()))
     if len(table) < ROWS_NEEDED or found < needed:
         raise UsageError(
-            f"{len(table)} traced rows in {found} groups; a {split} split needs {ROWS_NEEDED} rows in {needed} groups "
+            f"{len(table)} usable rows in {found} groups; a {split} split needs {ROWS_NEEDED} rows in {needed} groups "
             f"(missing: {max(0, ROWS_NEEDED - len(table))} rows, {max(0, needed - found)} groups).",
             field="split",
             remedy="Measure or import more, and trace the models.",
         )
-    if split == "hardware":
-        return _by_hardware(table, groups, shots, learners, seed)
+    index: list[Indexes] = []
+    errors: list[Array] = []
+    predictions: list[Prediction] = []
+    folds: list[Indexes] = []
+    last: tuple[bytes, Fitted] | None = None
+    for number, part in enumerate(_parts(table, groups, split, shots, np.random.default_rng(seed))):
+        key = part.train.tobytes()
+        if last is None or last[0] != key:  # Parts of one fold differ in their shots alone.
+            last = (key, method.fit(table.take(part.train)))
+        fitted = last[1].adapted(table.take(part.shots)) if len(part.shots) else last[1]
+        asked = table.take(part.test)
+        predicted = fitted.predict(asked)
+        index.append(part.test)
+        predictions.append(predicted)
+        errors.append(asked.residual - predicted.residual)
+        folds.append(np.full(len(part.test), number, dtype=np.intp))
+    joined = np.concatenate(index)
+    difficulty = np.concatenate([one.difficulty for one in predictions])
+    held = HeldOut(
+        index=joined, errors=np.concatenate(errors), difficulty=difficulty, groups=groups[joined], widths={}
+    )
+    return msgspec.structs.replace(held, widths=_widths(held, predictions, np.concatenate(folds), split, shots))
+
+
+def _parts(
+    table: Table, groups: Names, split: str, shots: int, random: np.random.Generator
+) -> Iterator[Part]:
     if split == "time":
-        return _by_time(table, groups, learners)
-    folds = _folds(groups, seed)
-    errors = np.zeros(len(table))
-    for fold in range(FOLDS):
-        out = folds == fold
-        trees = fit_trees(table.values[~out], table.residual[~out], learners=learners)
-        errors[out] = table.residual[out] - trees.predict(table.values[out])
-    index = np.arange(len(table))
-    return HeldOut(index=index, errors=errors, groups=groups, widths=_cross_widths(errors, groups, folds, split))
+        yield _latest(table)
+    elif split == "hardware":
+        yield from _devices(table, groups, shots, random)
+    elif split == "hardware+family":
+        yield from _devices_and_families(table, groups, shots, random)
+    else:
+        folds = _folds(groups, random)
+        for fold in range(FOLDS):
+            train, out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            if not shots:
+                yield Part(train=train, shots=out[:0], test=out)
+                continue
+            for name in np.unique(groups[out]):
+                yield from _after(train, [out[groups[out] == name]], shots, random)
 
 
-def _folds(groups: NDArray[np.str_], seed: int) -> Indexes:
+def _folds(groups: Names, random: np.random.Generator) -> Indexes:
     names, inverse = np.unique(groups, return_inverse=True)
-    order = np.random.default_rng(seed).permutation(len(names))
+    order = random.permutation(len(names))
     return np.asarray(order[inverse] % FOLDS, dtype=np.intp)
 
 
-def _cross_widths(errors: Array, groups: NDArray[np.str_], folds: Indexes, split: str) -> dict[float, Array]:
-    """Widths of each fold from the errors of the others; families count as one draw each."""
-    widths = {nominal: np.zeros(len(errors)) for nominal in NOMINALS}
-    for fold in np.unique(folds):
-        others = folds != fold
-        of = groups[others].tolist() if split == "family" else None
-        for nominal in NOMINALS:
-            widths[nominal][~others] = width(errors[others], nominal, of)
-    return widths
-
-
-def _by_time(table: Table, groups: NDArray[np.str_], learners: Sequence[Learner]) -> HeldOut:
-    """Train on the earlier four fifths, test on what came after; widths from the last fifth of the training part."""
+def _latest(table: Table) -> Part:
+    """The last fifth of the rows, by time and position, after all the others."""
     when = [(row.time or "", row.position, index) for index, row in enumerate(table.rows)]
     order = np.array([entry[2] for entry in sorted(when)], dtype=np.intp)
-    cut, check = int(len(order) * 0.8), int(len(order) * 0.64)
-    early = fit_trees(table.values[order[:check]], table.residual[order[:check]], learners=learners)
-    before = order[check:cut]
-    known = table.residual[before] - early.predict(table.values[before])
-    trees = fit_trees(table.values[order[:cut]], table.residual[order[:cut]], learners=learners)
-    test = order[cut:]
-    widths = {nominal: np.full(len(test), width(known, nominal)) for nominal in NOMINALS}
-    errors = table.residual[test] - trees.predict(table.values[test])
-    return HeldOut(index=test, errors=errors, groups=groups[test], widths=widths)
+    cut = int(len(order) * 0.8)
+    return Part(train=order[:cut], shots=order[:0], test=order[cut:])
 
 
-def _by_hardware(table: Table, groups: NDArray[np.str_], shots: int, learners: Sequence[Learner], seed: int) -> HeldOut:
-    """Each device in turn, trained on the others of its platform; `shots` rows a software configuration calibrate it."""
-    random = np.random.default_rng(seed)
-    platforms = np.array([row.platform for row in table.rows], dtype=str)
-    parts: list[tuple[Indexes, Array, dict[float, Array]]] = []
+def _devices(table: Table, groups: Names, shots: int, random: np.random.Generator) -> Iterator[Part]:
+    """Each device in turn; `shots` rows of each of its software configurations correct what the others taught."""
     for device in np.unique(groups):
         out = np.flatnonzero(groups == device)
-        same = np.isin(platforms, np.unique(platforms[out])) & (groups != device)
-        train = same if same.sum() >= ROWS_NEEDED else groups != device
-        trees = fit_trees(table.values[train], table.residual[train], learners=learners)
-        errors = table.residual[out] - trees.predict(table.values[out])
-        parts.extend(_after_shots(table, out, errors, shots, random))
-    joined = np.concatenate([part[0] for part in parts])
-    widths = {nominal: np.concatenate([part[2][nominal] for part in parts]) for nominal in NOMINALS}
-    return HeldOut(
-        index=joined, errors=np.concatenate([part[1] for part in parts]), groups=groups[joined], widths=widths
-    )
+        yield from _after(_alike(table, groups, device), _by_software(table, out), shots, random)
 
 
-def _after_shots(
-    table: Table, out: Indexes, errors: Array, shots: int, random: np.random.Generator
-) -> list[tuple[Indexes, Array, dict[float, Array]]]:
-    parts: list[tuple[Indexes, Array, dict[float, Array]]] = []
-    for members in by_software([table.rows[index] for index in out]).values():
-        chosen = np.array(members, dtype=np.intp)
-        picked = random.permutation(len(chosen))
-        if len(chosen) <= shots:
-            continue
-        shot, rest = chosen[picked[:shots]], chosen[picked[shots:]]
-        balance = table.balance[out]
-        names = [table.rows[out[index]].model for index in shot]
-        fit = fit_offset(errors[shot], balance[shot], names, between=BETWEEN_DEVICES, within=WITHIN_DEVICE)
-        left = errors[rest] - fit.correction(balance[rest])
-        local = leave_one_model_out(errors[shot], balance[shot], names, between=BETWEEN_DEVICES, within=WITHIN_DEVICE)
-        parts.append((out[rest], left, {nominal: _shot_width(local, nominal, len(rest)) for nominal in NOMINALS}))
-    return parts
+def _devices_and_families(
+    table: Table, groups: Names, shots: int, random: np.random.Generator
+) -> Iterator[Part]:
+    """Each device in turn and on it each fold of families, neither of which trained; shots are of other families."""
+    folds = _folds(table.family, random)
+    for device in np.unique(groups):
+        alike = _alike(table, groups, device)
+        for fold in range(FOLDS):
+            train = alike[folds[alike] != fold]
+            chosen: list[Indexes] = []
+            for members in _by_software(table, np.flatnonzero((groups == device) & (folds != fold))):
+                chosen.append(random.permutation(members)[:shots])
+            shot = np.concatenate(chosen) if chosen else train[:0]
+            out = np.flatnonzero((groups == device) & (folds == fold))
+            if len(out) and len(train) >= ROWS_NEEDED:
+                yield Part(train=train, shots=shot, test=out)
 
 
-def _shot_width(local: Array, nominal: float, rows: int) -> Array:
-    """Zero shots: nothing measured says how wide, so the answer is "not calibrated" and no interval is given."""
-    if not len(local):
-        return np.full(rows, math.nan)
-    names = [str(index) for index in range(len(local))]
-    reach = widths_from_errors(local, names, between=BETWEEN_DEVICES, within=WITHIN_DEVICE)[nominal]
-    return np.full(rows, reach)
+def _alike(table: Table, groups: Names, device: str) -> Indexes:
+    """What may train for a device: the others on its platforms, or all others where those are few."""
+    platforms = np.array([row.platform for row in table.rows], dtype=str)
+    same = np.isin(platforms, np.unique(platforms[groups == device])) & (groups != device)
+    return np.flatnonzero(same if same.sum() >= ROWS_NEEDED else groups != device)
+
+
+def _by_software(table: Table, out: Indexes) -> list[Indexes]:
+    return [out[members] for members in by_software([table.rows[index] for index in out]).values()]
+
+
+def _after(train: Indexes, sets: Sequence[Indexes], shots: int, random: np.random.Generator) -> Iterator[Part]:
+    """One part: of each set some rows are shots and the rest is asked. A set with no more rows than that is left out."""
+    picked = [random.permutation(members) for members in sets if len(members) > shots]
+    if picked:
+        yield Part(
+            train=train,
+            shots=np.concatenate([members[:shots] for members in picked]),
+            test=np.concatenate([members[shots:] for members in picked]),
+        )
+
+
+def _widths(
+    held: HeldOut, predictions: Sequence[Prediction], folds: Indexes, split: str, shots: int
+) -> dict[float, Array]:
+    """Widths of each part: its method's own, or those of the errors of all other parts, scaled by difficulty."""
+    own = all(one.widths is not None for one in predictions)
+    if own:
+        return {
+            nominal: np.concatenate([(one.widths or {})[nominal] for one in predictions]) for nominal in NOMINALS
+        }
+    widths = {nominal: np.full(len(held.errors), math.nan) for nominal in NOMINALS}
+    if split in GROUPS_NEEDED and not shots:
+        return widths  # Too few devices say how far off the next one is: not calibrated.
+    scores = np.abs(held.errors) / held.difficulty
+    groups = held.groups if split in ("family", *GROUPS_NEEDED) else None
+    if split == "time":
+        return widths
+    for fold in np.unique(folds):
+        others = folds != fold
+        of = None if groups is None else groups[others].tolist()
+        for nominal in NOMINALS:
+            widths[nominal][~others] = width(scores[others], nominal, of) * held.difficulty[~others]
+    return widths
 
 
 def evaluate(
     table: Table,
+    method: Method,
     split: str,
     target: str = "throughput",
     *,
     shots: int = 0,
-    learners: Sequence[Learner] = LEARNERS,
+    seed: int = 0,
+    points: bool = False,
 ) -> dict[str, Any]:
-    """Return the scores of a split: overall, by hardware and by family, and the mean over families.
+    """Return the scores of a split: overall, by hardware and by family, with the means over families and devices.
 
-    Shares and errors are 0 to 1. A throughput error is relative to the measured throughput, a latency error to the
-    measured latency. Raises UsageError for a split or target that does not exist, or too few rows.
+    Shares and errors are 0 to 1. A throughput error is relative to the measured throughput, any other to the measured
+    figure. `points` adds up to 2,000 pairs of measured and predicted. Raises UsageError for a split or target that does
+    not exist, or too few rows.
     """
     if target not in TARGETS:
+        raise UsageError(f"no target {target!r}.", field="target", remedy=f"One of {', '.join(TARGETS)}.")
+    if shots < 0 or (shots and split in ("random", "configuration", "time")):
         raise UsageError(
-            f"no predictor of {target!r} is evaluated here.", field="target", remedy=f"One of {', '.join(TARGETS)}."
+            "shots are measurements of what is held out: a device, an architecture or a family.",
+            field="shots",
+            remedy="Use --split hardware, hardware+family, architecture or family.",
         )
-    if shots < 0 or (shots and split != "hardware"):
-        raise UsageError("shots calibrate held-out hardware.", field="shots", remedy="Use --split hardware.")
-    held = hold_out(table, split, shots=shots, learners=learners)
-    return summarise(table, held, split, target, shots)
+    held = hold_out(table, method, split, shots=shots, seed=seed)
+    told = summarise(table, held, split, target, shots)
+    return {**told, "method": method.name, **({"points": _points(table, held)} if points else {})}
 
 
 def summarise(table: Table, held: HeldOut, split: str, target: str, shots: int) -> dict[str, Any]:
     """Return the answer's shape of `evaluate` for held-out errors that are there already."""
     rows = [table.rows[index] for index in held.index]
     hardware = np.array([row.hardware for row in rows], dtype=str)
-    families = split_groups(table, "family")[held.index]
-    measured = np.array([row.latency_ms or math.nan for row in rows])
+    families = table.family[held.index]
+    measured = table.measured[held.index]
     blocks = np.array([repr(row.software) for row in rows], dtype=str)
 
     def scored(chosen: NDArray[np.bool_]) -> dict[str, Any]:
-        return score(
-            held.errors[chosen],
-            measured[chosen],
-            {nominal: widths[chosen] for nominal, widths in held.widths.items()},
-            target,
-            blocks[chosen],
-        )
+        widths = {nominal: widths[chosen] for nominal, widths in held.widths.items()}
+        return score(held.errors[chosen], measured[chosen], widths, target, blocks[chosen])
 
-    everything = np.ones(len(rows), dtype=bool)
     by_family = {str(name): scored(families == name) for name in np.unique(families)}
-    macro = float(np.mean([entry["mape"] for entry in by_family.values()]))
+    by_hardware = {str(name): scored(hardware == name) for name in np.unique(hardware)}
     return {
         "split": split,
         "target": target,
@@ -226,10 +258,73 @@ def summarise(table: Table, held: HeldOut, split: str, target: str, shots: int) 
         "rows": len(rows),
         "groups": len(set(held.groups.tolist())),
         "interpolation": split == "random",
-        "calibrated": split != "hardware" or shots > 0,
-        "overall": scored(everything),
-        "macro_family_mape": round(macro, 6),
-        "by_hardware": {str(name): scored(hardware == name) for name in np.unique(hardware)},
+        "calibrated": split not in GROUPS_NEEDED or shots > 0,
+        "overall": scored(np.ones(len(rows), dtype=bool)),
+        "macro_family_mape": _macro(by_family),
+        "macro_hardware_mape": _macro(by_hardware),
+        "calibration": [
+            {"nominal": nominal, "covered": _share(np.abs(held.errors), widths)}
+            for nominal, widths in sorted(held.widths.items())
+        ],
+        "regret": _regret(rows, measured, held.errors),
+        "by_hardware": by_hardware,
         "by_family": by_family,
         "left_out": table.dropped,
     }
+
+
+def _macro(parts: dict[str, dict[str, Any]]) -> float:
+    return round(float(np.mean([one["mape"] for one in parts.values()])), 6)
+
+
+def _share(errors: Array, widths: Array) -> float | None:
+    given = ~np.isnan(widths)
+    return round(float(np.mean(errors[given] <= widths[given])), 6) if given.any() else None
+
+
+def _regret(rows: Sequence[Any], measured: Array, errors: Array) -> dict[str, Any]:
+    """What choosing the fastest device by prediction costs, over pieces of work that several devices were measured on."""
+    works: dict[tuple[Any, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        works.setdefault((row.model, row.mode, row.batch_size, *row.sizes, row.concurrency), []).append(index)
+    lost: list[float] = []
+    for members in works.values():
+        if len({rows[index].hardware for index in members}) < 2:
+            continue
+        here = np.array(members)
+        predicted = np.log(measured[here]) - errors[here]
+        lost.append(float(measured[here][np.argmin(predicted)] / measured[here].min() - 1))
+    if not lost:
+        return {"choices": 0, "top_1": None, "median": None, "p90": None}
+    return {
+        "choices": len(lost),
+        "top_1": round(float(np.mean(np.array(lost) == 0.0)), 6),
+        "median": round(float(np.median(lost)), 6),
+        "p90": round(float(np.quantile(lost, 0.9)), 6),
+    }
+
+
+def _points(table: Table, held: HeldOut) -> list[dict[str, Any]]:
+    """Every k-th row by its measured value, in the target's unit, so that small and large ones are seen alike."""
+    measured = table.measured[held.index]
+    order = np.argsort(measured, kind="stable")
+    order = order[:: max(1, math.ceil(len(order) / POINTS))]
+    predicted = measured * np.exp(-held.errors)
+    told: list[dict[str, Any]] = []
+    for index in order.tolist():
+        reach = float(held.widths[0.8][index])
+        row = table.rows[int(held.index[index])]
+        bounds = (None, None) if not math.isfinite(reach) else (-reach, reach)
+        low, high = (None if bound is None else float(f"{predicted[index] * math.exp(bound):.6g}") for bound in bounds)
+        told.append(
+            {
+                "measured": float(f"{measured[index]:.6g}"),
+                "predicted": float(f"{predicted[index]:.6g}"),
+                "low": low,
+                "high": high,
+                "model": row.model,
+                "family": str(table.family[held.index[index]]),
+                "hardware": row.hardware,
+            }
+        )
+    return told

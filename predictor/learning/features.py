@@ -81,7 +81,7 @@ def _weighted(values: Array, weights: Array) -> Array:
 def features_of(trace: Trace, limits: Sequence[Limits], software: Sequence[Software]) -> Features:
     """Return prior and features of one trace under many configurations; both sequences have the same length."""
     batch = np.array([s.batch_size for s in software], dtype=np.float64)
-    passes = np.array([TRAINING_PASSES if s.training else 1.0 for s in software])
+    passes = np.array([TRAINING_PASSES if s.training and trace.phase != "training" else 1.0 for s in software])
     peak = np.array([one.peak_flops for one in limits])
     bandwidth = np.array([one.bandwidth_bytes_per_s for one in limits])
     launch = np.array([one.launch_s for one in limits])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.learning.traces import Array
+from predictor.learning.table import Array
 
 __all__ = ["kendall_tau", "score"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.roofline import OPERATOR_CLASSES
+from predictor.learning.dataset import Row
 
-__all__ = ["Trace", "TraceBook", "trace_from_data"]
+__all__ = ["Trace", "TraceBook", "generation", "trace_from_data"]
 
 Array = NDArray[np.float64]
+_SIZES = (
+    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "gradient_checkpointing",
+)  # fmt: skip
 _CLASS_INDEX = {name: index for index, name in enumerate(OPERATOR_CLASSES)}
 
 
@@ -28,6 +32,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     image_size: int | None
     sequence_length: int | None
     mode: str
+    phase: str
+    sizes: Mapping[str, Any]
     operators: tuple[Mapping[str, Any], ...]
     totals: Mapping[str, Any]
     class_index: NDArray[np.intp]
@@ -66,6 +72,8 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
         image_size=workload.get("image_size"),
         sequence_length=workload.get("sequence_length"),
         mode=workload.get("mode") or "inference",
+        phase=workload.get("phase") or "forward",
+        sizes={name: workload[name] for name in _SIZES if workload.get(name)},
         operators=tuple(rows),
         totals=data.get("totals") or {},
         class_index=np.array([_CLASS_INDEX.get(row["class"], len(_CLASS_INDEX) - 1) for row in rows], dtype=np.intp),
@@ -81,42 +89,88 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
     )
 
 
+def generation(prefill: Trace, decode: Trace, output_tokens: int) -> Trace:
+    """Return the work of one generation: the prompt is read once, then a token at a time is written."""
+    steps = np.concatenate([np.ones(len(prefill.count)), np.full(len(decode.count), float(output_tokens))])
+    joined = {
+        name: np.concatenate([getattr(prefill, name), getattr(decode, name)])
+        for name in ("class_index", "count", "flops", "activations", "weights", "written", "inner", "kernel", "stride", "groups")
+    }  # fmt: skip
+    joined["count"] = joined["count"] * steps
+    operators = [
+        {**row, "count": row["count"] * step}
+        for row, step in zip((*prefill.operators, *decode.operators), steps.tolist(), strict=True)
+    ]
+    return msgspec.structs.replace(prefill, phase="generation", operators=tuple(operators), **joined)
+
+
 class TraceBook:
-    """Traces by model and input size; of several of the same size the last one given counts."""
+    """Traces by model, phase and input size; of several of the same size the last one given counts."""
 
     def __init__(self, traces: Iterable[Trace] = ()) -> None:
         """Take the traces in the order of the log."""
-        self._by_key: dict[tuple[str, int | None, int | None], Trace] = {}
-        self._by_model: dict[str, dict[tuple[int | None, int | None], Trace]] = {}
+        self._by_model: dict[str, dict[str, dict[tuple[Any, ...], Trace]]] = {}
+        self._found: dict[tuple[Any, ...], Trace | None] = {}
         for trace in traces:
             self.add(trace)
 
     def __len__(self) -> int:
-        return len(self._by_key)
+        return sum(1 for _ in self)
 
-    def __iter__(self) -> Any:
-        return iter(self._by_key.values())
+    def __iter__(self) -> Iterator[Trace]:
+        for phases in self._by_model.values():
+            for sizes in phases.values():
+                yield from sizes.values()
 
     def add(self, trace: Trace) -> None:
-        """Take one more trace; it replaces an earlier one of the same model and size."""
-        size = (trace.image_size, trace.sequence_length)
-        self._by_key[(trace.model, *size)] = trace
-        self._by_model.setdefault(trace.model, {})[size] = trace
+        """Take one more trace; it replaces an earlier one of the same model, phase and sizes."""
+        sizes = self._by_model.setdefault(trace.model, {}).setdefault(trace.phase, {})
+        sizes[tuple(trace.sizes.get(name) for name in _SIZES)] = trace
+        self._found.clear()
 
-    def of_model(self, model: str) -> list[Trace]:
-        """Return the traces of a model, in the order of their sizes."""
-        sizes = self._by_model.get(model, {})
-        return [sizes[size] for size in sorted(sizes, key=lambda size: (size[0] or 0, size[1] or 0))]
+    def of_model(self, model: str, phase: str = "forward") -> list[Trace]:
+        """Return the traces of a model in a phase, in the order of their sizes."""
+        sizes = self._by_model.get(model, {}).get(phase, {})
+        return [sizes[key] for key in sorted(sizes, key=lambda key: [float(size or 0) for size in key])]
 
-    def find(self, model: str, image_size: int | None, sequence_length: int | None) -> Trace | None:
-        """Return the trace at these sizes. A size that is not stated, or that the model has none of, does not count."""
-        exact = self._by_key.get((model, image_size, sequence_length))
-        if exact is not None:
-            return exact
+    def find(self, model: str, phase: str = "forward", **sizes: Any) -> Trace | None:
+        """Return the trace at these sizes. A size that is not stated, or that the trace has none of, does not count."""
+        key = (model, phase, *(sizes.get(name) for name in _SIZES))
+        if key not in self._found:
+            self._found[key] = self._nearest(model, phase, sizes)
+        return self._found[key]
+
+    def _nearest(self, model: str, phase: str, sizes: Mapping[str, Any]) -> Trace | None:
+        stated = {name: size for name in _SIZES if (size := sizes.get(name))}
+        checkpointing = bool(stated.pop("gradient_checkpointing", False))
         fitting = [
             trace
-            for trace in self.of_model(model)
-            if (image_size is None or trace.image_size in (None, image_size))
-            and (sequence_length is None or trace.sequence_length in (None, sequence_length))
+            for trace in self.of_model(model, phase)
+            if bool(trace.sizes.get("gradient_checkpointing")) == checkpointing
+            and all(trace.sizes.get(name, size) == size for name, size in stated.items())
         ]
-        return fitting[0] if fitting else None
+        return max(fitting, key=lambda trace: len(trace.sizes.keys() & stated.keys()), default=None)
+
+    def find_for(self, row: Row) -> Trace | None:
+        """Return the work of a row: a forward pass, a training step, or a whole generation; None where not traced.
+
+        A training step that was not traced as such is a forward pass, which counts three times in its prior.
+        """
+        sizes = {name: getattr(row, name) for name in _SIZES if name != "gradient_checkpointing"}
+        if row.mode == "training":
+            checkpointing = row.gradient_checkpointing or None
+            step = self.find(row.model, "training", **sizes, gradient_checkpointing=checkpointing)
+            return step or self.find(row.model, **sizes)
+        if row.output_tokens and row.scenario in (None, "single_stream", "offline"):
+            return self._generation(row, sizes)
+        return self.find(row.model, **sizes)
+
+    def _generation(self, row: Row, sizes: Mapping[str, Any]) -> Trace | None:
+        key = (row.model, "generation", row.output_tokens, *(sizes.get(name) for name in _SIZES))
+        if key not in self._found:
+            prefill = self.find(row.model, "prefill", **sizes)
+            decode = self.find(row.model, "decode", **sizes)
+            self._found[key] = (
+                None if prefill is None or decode is None else generation(prefill, decode, row.output_tokens or 1)
+            )
+        return self._found[key]

@@ -6,25 +6,17 @@ uses all of them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import lightgbm
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from domain.hardware import HardwareSpec
-from domain.roofline import Limits, limits_of
-from predictor.learning.dataset import Row
-from predictor.learning.features import FEATURES, Features, Software, features_of
-from predictor.learning.traces import Array, Trace, TraceBook
+from predictor.learning.features import FEATURES
+from predictor.learning.table import Array, Matrix
 
-__all__ = ["LEARNERS", "Learner", "SpecOf", "Table", "Trees", "fit_trees", "tabulate"]
-
-SpecOf = Callable[[str], HardwareSpec | None]
-Matrix = NDArray[np.float64]
+__all__ = ["LEARNERS", "Learner", "Trees", "fit_trees"]
 
 
 class Learner(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,94 +72,6 @@ class Trees:
             self._boosters = [lightgbm.Booster(model_str=self.texts[name]) for name in sorted(self.texts)]
         each = [booster.predict(values, num_threads=THREADS) for booster in self._boosters]
         return np.asarray(np.mean(each, axis=0), dtype=np.float64)
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Rows with their features; `residual` is log(measured / prior); `dropped` counts what had to stay out, by reason."""
-
-    rows: list[Row]
-    traces: list[Trace]
-    limits: list[Limits]
-    values: Matrix
-    prior_s: Array
-    residual: Array
-    dropped: dict[str, int]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def balance(self) -> Array:
-        """Log of arithmetic time over traffic time, one a row."""
-        return self.values[:, FEATURES.index("balance")]
-
-    def take(self, chosen: Sequence[int] | NDArray[Any]) -> Table:
-        """Return the chosen rows."""
-        indexes = np.asarray(chosen)
-        if indexes.dtype == bool:
-            indexes = np.flatnonzero(indexes)
-        return Table(
-            rows=[self.rows[index] for index in indexes],
-            traces=[self.traces[index] for index in indexes],
-            limits=[self.limits[index] for index in indexes],
-            values=self.values[indexes],
-            prior_s=self.prior_s[indexes],
-            residual=self.residual[indexes],
-            dropped=self.dropped,
-        )
-
-
-def tabulate(rows: Sequence[Row], book: TraceBook, spec_of: SpecOf) -> Table:
-    """Return the table of those rows whose model is traced at that size and whose device has the figures."""
-    known: dict[tuple[str, str, str], Limits | None] = {}
-    kept: list[Row] = []
-    traces: list[Trace] = []
-    limits: list[Limits] = []
-    dropped: Counter[str] = Counter()
-    for row in rows:
-        trace = book.find(row.model, row.image_size, row.sequence_length)
-        if trace is None:
-            dropped["no trace"] += 1
-            continue
-        key = (row.hardware, row.precision, row.platform)
-        if key not in known:
-            spec = spec_of(row.hardware)
-            known[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
-        limit = known[key]
-        if limit is None:
-            dropped["no peak or bandwidth"] += 1
-            continue
-        kept.append(row)
-        traces.append(trace)
-        limits.append(limit)
-    features = features_of_many(traces, limits, [row.features_software() for row in kept])
-    measured = np.array([(row.latency_ms or 0.0) / 1e3 for row in kept])
-    residual = np.log(measured / features.prior_s) if kept else np.zeros(0)
-    return Table(
-        rows=kept,
-        traces=traces,
-        limits=limits,
-        values=features.values,
-        prior_s=features.prior_s,
-        residual=residual,
-        dropped=dict(dropped),
-    )
-
-
-def features_of_many(traces: Sequence[Trace], limits: Sequence[Limits], software: Sequence[Software]) -> Features:
-    """Return the features of configurations of several traces, in their order; each trace is worked on once."""
-    values = np.zeros((len(traces), len(FEATURES)))
-    prior = np.zeros(len(traces))
-    groups: dict[int, list[int]] = {}
-    for index, trace in enumerate(traces):
-        groups.setdefault(id(trace), []).append(index)
-    for indexes in groups.values():
-        part = features_of(
-            traces[indexes[0]], [limits[index] for index in indexes], [software[index] for index in indexes]
-        )
-        values[indexes] = part.values
-        prior[indexes] = part.prior_s
-    return Features(values=values, prior_s=prior)
 
 
 def fit_trees(

@@ -32,7 +32,8 @@ from predictor.learning.artifact import write_folder
 from predictor.learning.building import build_from_table
 from predictor.learning.dataset import row_from_event, training_rows
 from predictor.learning.traces import TraceBook, trace_from_data
-from predictor.learning.training import Table, tabulate
+from predictor.learning.operators import tabulate
+from predictor.learning.table import Table
 
 SHOTS = (0, 5, 10, 30)
 LIMITS = [

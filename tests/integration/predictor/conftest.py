@@ -18,7 +18,9 @@ from domain.canonical import digest
 from domain.roofline import limits_of
 from predictor.learning.dataset import Row
 from predictor.learning.traces import TraceBook, trace_from_data
-from predictor.learning.training import Learner, Table, tabulate
+from predictor.learning.operators import tabulate
+from predictor.learning.table import Table
+from predictor.learning.training import Learner
 
 PEAK_SHARE = {"conv": 0.55, "mm": 0.8, "depthwise": 0.1, "attention": 0.4}
 BANDWIDTH_SHARE = {"conv": 0.7, "mm": 0.9, "depthwise": 0.35, "attention": 0.6, "elementwise": 0.9, "norm": 0.5}

@@ -20,7 +20,9 @@ from predictor.learning.building import Needs, build_from_table, train
 from predictor.learning.dataset import training_rows
 from predictor.learning.evaluation import evaluate, hold_out
 from predictor.learning.features import FEATURES, TRACE_FEATURES
+from predictor.learning.operators import tabulate
 from predictor.learning.training import fit_trees
+from predictor.learning.trees import TreeMethod
 
 SCORE = {
     "rows",
@@ -41,23 +43,23 @@ def built(table: Any, learners: Any) -> Any:
 
 
 def test_a_new_architecture_is_predicted_by_its_operators(table: Any, learners: Any) -> None:
-    with_traces = evaluate(table, "architecture", learners=learners)["overall"]["median_ape"]
+    with_traces = evaluate(table, TreeMethod(learners), "architecture")["overall"]["median_ape"]
     blind = msgspec.structs.replace(table, values=table.values.copy())
     blind.values[:, [FEATURES.index(name) for name in TRACE_FEATURES]] = 0.0
-    without = evaluate(blind, "architecture", learners=learners)["overall"]["median_ape"]
+    without = evaluate(blind, TreeMethod(learners), "architecture")["overall"]["median_ape"]
     assert with_traces < 0.13
     assert with_traces < 0.75 * without
 
 
 def test_splits_keep_groups_together_and_so_tell_the_truth(table: Any, learners: Any) -> None:
-    mape = {split: evaluate(table, split, learners=learners)["overall"]["mape"] for split in ("random", "family")}
+    mape = {split: evaluate(table, TreeMethod(learners), split)["overall"]["mape"] for split in ("random", "family")}
     # A random row has siblings of its model and family in training; a family held out has not.
     assert mape["family"] > 1.8 * mape["random"]
 
 
 @pytest.mark.parametrize("split", ["architecture", "family"])
 def test_intervals_cover_what_they_say(table: Any, learners: Any, split: str) -> None:
-    overall = evaluate(table, split, learners=learners)["overall"]
+    overall = evaluate(table, TreeMethod(learners), split)["overall"]
     assert 0.68 <= overall["coverage_80"] <= 0.95
     assert overall["coverage_80"] < overall["coverage_90"] + 1e-9
     assert 0 < overall["width_80"] < 2
@@ -65,7 +67,7 @@ def test_intervals_cover_what_they_say(table: Any, learners: Any, split: str) ->
 
 def test_the_answer_has_its_shape(table: Any, learners: Any) -> None:
     for split in ("configuration", "time"):
-        told = evaluate(table, split, "latency", learners=learners)
+        told = evaluate(table, TreeMethod(learners), split, "latency")
         assert {"split", "target", "shots", "rows", "groups", "overall", "by_hardware", "by_family"} <= told.keys()
         for part in (told["overall"], *told["by_hardware"].values(), *told["by_family"].values()):
             assert part.keys() == SCORE
@@ -73,10 +75,10 @@ def test_the_answer_has_its_shape(table: Any, learners: Any) -> None:
 
 
 def test_shots_on_a_new_device_help_and_none_is_called_not_calibrated(table: Any, learners: Any) -> None:
-    slow = table.residual + np.where([row.hardware == "nvidia-rtx-4090" for row in table.rows], 0.5, 0.0)
-    shifted = msgspec.structs.replace(table, residual=slow)
-    bare = evaluate(shifted, "hardware", shots=0, learners=learners)
-    shot = evaluate(shifted, "hardware", shots=10, learners=learners)
+    slower = np.exp(np.where([row.hardware == "nvidia-rtx-4090" for row in table.rows], 0.5, 0.0))
+    shifted = msgspec.structs.replace(table, measured=table.measured * slower)
+    bare = evaluate(shifted, TreeMethod(learners), "hardware", shots=0)
+    shot = evaluate(shifted, TreeMethod(learners), "hardware", shots=10)
     assert (bare["calibrated"], bare["overall"]["coverage_80"]) == (False, None)
     assert shot["by_hardware"]["nvidia-rtx-4090"]["mape"] < 0.6 * bare["by_hardware"]["nvidia-rtx-4090"]["mape"]
     assert shot["overall"]["coverage_80"] is not None
@@ -85,10 +87,10 @@ def test_shots_on_a_new_device_help_and_none_is_called_not_calibrated(table: Any
 
 def test_what_cannot_be_evaluated_says_what_is_missing(table: Any) -> None:
     with pytest.raises(UsageError, match="missing: 40 rows"):
-        hold_out(table.take(range(10)), "random")
+        hold_out(table.take(range(10)), TreeMethod(), "random")
     for changes in ({"split": "moon"}, {"split": "random", "target": "beauty"}, {"split": "random", "shots": 3}):
         with pytest.raises(UsageError) as caught:
-            evaluate(table, **changes)
+            evaluate(table, TreeMethod(), **changes)
         assert caught.value.field in changes
 
 
@@ -118,15 +120,24 @@ def test_an_artifact_survives_and_a_corrupted_one_is_refused(built: Any, table: 
 def test_rows_that_may_not_train_do_not(world: Any) -> None:
     good = world.rows[0]
     bad = [
-        msgspec.structs.replace(good, latency_ms=good.latency_ms + index, **changes)
+        msgspec.structs.replace(good, **{"latency_ms": good.latency_ms + index, **changes})
         for index, changes in enumerate(
             ({"origin": "simulated"}, {"verdict": "invalid"}, {"verdict": "suspect"}, {"fallback_share": 0.2},
-             {"mode": "training"}, {"count": 2})
+             {"mode": "training"}, {"latency_ms": float("nan")}, {"latency_ms": -1.0}, {"latency_ms": None})
         )
     ]  # fmt: skip
     assert training_rows([good, good, None, *bad]) == [good]
     imported = msgspec.structs.replace(good, origin="imported", verdict="suspect", latency_ms=1.0)
     assert training_rows([imported]) == [imported]
+
+
+def test_rows_that_the_operators_say_nothing_about_are_counted_by_reason(world: Any) -> None:
+    good = world.rows[0]
+    changes = ({"count": 2}, {"batch_size": None}, {"model": "acme/unheard"}, {"hardware": "a-toaster"})
+    rows = [msgspec.structs.replace(good, **change) for change in changes]
+    made = tabulate([good, *rows], world.book, hardware.find)
+    assert len(made) == 1
+    assert made.dropped == {"several devices": 1, "no batch size": 1, "no trace": 1, "no peak or bandwidth": 1}
 
 
 def test_few_rows_keep_the_base_and_say_how_many_are_missing(world: Any) -> None:

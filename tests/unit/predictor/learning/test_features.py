@@ -83,7 +83,7 @@ def test_versions_are_ordered_as_releases_are() -> None:
 
 def test_a_trace_is_found_by_its_size_and_by_no_other() -> None:
     book = TraceBook([TRACE])
-    assert book.find("acme/net", 64, None) is TRACE
-    assert book.find("acme/net", None, None) is TRACE
-    assert book.find("acme/net", 128, None) is None
-    assert book.find("acme/other", 64, None) is None
+    assert book.find("acme/net", image_size=64) is TRACE
+    assert book.find("acme/net") is TRACE
+    assert book.find("acme/net", image_size=128) is None
+    assert book.find("acme/other", image_size=64) is None

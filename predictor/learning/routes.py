@@ -1,0 +1,63 @@
+"""The ways from rows to predictions, by name: each makes a table of the rows it understands and has a method for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from domain.errors import UsageError
+from predictor.learning.dataset import TARGETS, Row
+from predictor.learning.method import Method
+from predictor.learning.operators import SpecOf, tabulate
+from predictor.learning.table import Table
+from predictor.learning.traces import TraceBook
+from predictor.learning.trees import TreeMethod
+
+__all__ = ["ROUTES", "Evaluation", "chosen", "routed"]
+
+ROUTES = ("operators", "serving", "reference")
+_USUAL = {"ttft": "serving", "tpot": "serving"}
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `assay evaluate` asks: rows are held out by `split`, with `shots` measurements of what is held out.
+
+    `route` is how predictions are made: from operator traces, from the facts of language models, or from the same model
+    on sibling devices; without one the target decides. The rest chooses rows: of a `mode` (or both), of sources, devices
+    or platforms whose name contains a text.
+    """
+
+    split: str = "architecture"
+    target: str = "throughput"
+    shots: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    route: str | None = None
+    mode: str | None = "inference"
+    source: str | None = None
+    hardware: str | None = None
+    platform: str | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    points: bool = False
+    as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
+
+    def takes(self, row: Row) -> bool:
+        """Return whether a row is among those asked for."""
+        wanted = ((self.source, row.source), (self.hardware, row.hardware), (self.platform, row.platform))
+        return all(text is None or text.lower() in (value or "").lower() for text, value in wanted)
+
+
+def chosen(route: str | None, target: str) -> str:
+    """Return the route, checked; that of the target where none is named. Raises UsageError naming the field."""
+    if target not in TARGETS:
+        raise UsageError(f"no target {target!r}.", field="target", remedy=f"One of {', '.join(TARGETS)}.")
+    if route is None:
+        return _USUAL.get(target, "operators")
+    if route not in ROUTES:
+        raise UsageError(f"no route {route!r}.", field="route", remedy=f"One of {', '.join(ROUTES)}.")
+    return route
+
+
+def routed(route: str, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str) -> tuple[Table, Method]:
+    """Return the table of the rows that a route understands, and its method."""
+    return tabulate(rows, book, spec_of, target), TreeMethod()
