@@ -31,6 +31,8 @@ __all__ = [
     "MODEL_DESCRIBED",
     "MODEL_TRACED",
     "OPERATION_PERFORMED",
+    "PREDICTION_ISSUED",
+    "PREDICTOR_CHOSEN",
     "PREDICTOR_TRAINED",
     "PRICE_PUBLISHED",
     "RECOMMENDATION_ISSUED",
@@ -60,6 +62,8 @@ MODEL_TRACED = "assay.model.traced.v1"
 ALIAS_DECLARED = "assay.alias.declared.v1"
 PRICE_PUBLISHED = "assay.price.published.v1"
 PREDICTOR_TRAINED = "assay.predictor.trained.v1"
+PREDICTOR_CHOSEN = "assay.predictor.chosen.v1"
+PREDICTION_ISSUED = "assay.prediction.issued.v1"
 RECOMMENDATION_ISSUED = "assay.recommendation.issued.v1"
 OPERATION_PERFORMED = "assay.operation.performed.v1"
 SNAPSHOT_NAMED = "assay.snapshot.named.v1"
@@ -78,6 +82,8 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     ALIAS_DECLARED: payloads.AliasDeclared,
     PRICE_PUBLISHED: payloads.PricePublished,
     PREDICTOR_TRAINED: payloads.PredictorTrained,
+    PREDICTOR_CHOSEN: payloads.PredictorChosen,
+    PREDICTION_ISSUED: payloads.PredictionIssued,
     RECOMMENDATION_ISSUED: payloads.RecommendationIssued,
     OPERATION_PERFORMED: payloads.OperationPerformed,
     SNAPSHOT_NAMED: payloads.SnapshotNamed,

@@ -47,6 +47,8 @@ __all__ = [
     "Observed",
     "OperationPerformed",
     "Operator",
+    "PredictionIssued",
+    "PredictorChosen",
     "PredictorTrained",
     "PricePublished",
     "Provenance",
@@ -272,11 +274,35 @@ class PricePublished(Shape, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PredictorTrained(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """A predictor: its artifact by digest, the position of the log that it saw, and its card."""
+    """A predictor: its artifact by digest, the position of the log that it saw, and its card.
+
+    One that was not `accepted` is kept and answers nothing until it is chosen. `comparison` holds the scores of both on
+    rows that neither had seen, `reason` says in a sentence why it was taken or not.
+    """
 
     digest: Digest
     position: Annotated[int, msgspec.Meta(ge=0)]
     card: dict[str, Any]
+    accepted: bool = True
+    reason: Sentence | None = None
+    comparison: dict[str, Any] | None = None
+
+
+class PredictorChosen(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """From here on this predictor answers: one that was trained before, or `shipped`. `by` is who chose it."""
+
+    digest: Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64}|shipped)$")]
+    by: Sentence
+    reason: Sentence | None = None
+
+
+class PredictionIssued(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """A question about one configuration and the prediction that was given, to be scored when it is measured."""
+
+    prediction: str
+    position: Annotated[int, msgspec.Meta(ge=0)]
+    question: dict[str, Any]
+    answer: dict[str, Any]
 
 
 class RecommendationIssued(Shape, frozen=True, kw_only=True, omit_defaults=True):

@@ -255,9 +255,28 @@ SELECT position, event_id, source, time, recorded_at, d.event_id, d.run_id, d.re
 -- name: predictors
 -- of: assay.predictor.trained.v1
 INSERT INTO predictor
-SELECT position, event_id, source, time, recorded_at, d.digest, d.position::BIGINT, d.card FROM (
-    SELECT *, from_json(body, '{"data": {"digest": "VARCHAR", "position": "VARCHAR", "card": "JSON"}}').data AS d
+SELECT position, event_id, source, time, recorded_at, d.digest, d.position::BIGINT, d.card, coalesce(d.accepted::BOOLEAN, true),
+    d.reason, d.comparison
+FROM (
+    SELECT *, from_json(body, '{"data": {"digest": "VARCHAR", "position": "VARCHAR", "card": "JSON", "accepted": "VARCHAR",
+        "reason": "VARCHAR", "comparison": "JSON"}}').data AS d
     FROM batch WHERE type = 'assay.predictor.trained.v1'
+) ORDER BY position;
+
+-- name: predictor_choices
+-- of: assay.predictor.chosen.v1
+INSERT INTO predictor_choice
+SELECT position, event_id, source, time, recorded_at, d.digest, d.by, d.reason FROM (
+    SELECT *, from_json(body, '{"data": {"digest": "VARCHAR", "by": "VARCHAR", "reason": "VARCHAR"}}').data AS d
+    FROM batch WHERE type = 'assay.predictor.chosen.v1'
+) ORDER BY position;
+
+-- name: predictions
+-- of: assay.prediction.issued.v1
+INSERT INTO prediction
+SELECT position, event_id, source, time, recorded_at, d.prediction, d.position::BIGINT, d.question, d.answer FROM (
+    SELECT *, from_json(body, '{"data": {"prediction": "VARCHAR", "position": "VARCHAR", "question": "JSON", "answer": "JSON"}}').data AS d
+    FROM batch WHERE type = 'assay.prediction.issued.v1'
 ) ORDER BY position;
 
 -- name: recommendations

@@ -24,8 +24,8 @@ POSTED = {
 }
 """Tables that hold every id of a kind as it was posted."""
 _PLAIN = (
-    "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
-    "snapshot", "measurement", "test",
+    "run", "run_end", "environment", "alias", "retraction", "predictor", "predictor_choice", "recommendation", "prediction",
+    "operation", "dead_letter", "snapshot", "measurement", "test",
 )  # fmt: skip
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "told": 3}

@@ -36,11 +36,12 @@ CONTEXT = frozenset(("source", "run_id", "environment_fingerprint", "origin", "p
 ORDER = {
     **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations"), "position"),
     **dict.fromkeys((
-        "retractions", "aliases", "predictors", "recommendations", "dead_letters", "state", "snapshot",
+        "retractions", "aliases", "predictors", "predictor_choices", "recommendations", "dead_letters", "state", "snapshot",
     ), "position"),
-    "predictions": "position, rank", "snapshots": "name",
+    "predictions": "position, rank", "scored_predictions": "measured_position, position, rank, target", "snapshots": "name",
     **dict.fromkeys((
-        "run", "run_end", "environment", "alias", "retraction", "predictor", "recommendation", "operation", "dead_letter",
+        "run", "run_end", "environment", "alias", "retraction", "predictor", "predictor_choice", "recommendation", "prediction",
+        "operation", "dead_letter",
     ), "position"),
     "models": "model_id", "hardware": "hardware_id",
     "compatibility": "model_id, platform, precision",

@@ -27,10 +27,19 @@ _NEWEST = " UNION ALL ".join(
 
 Filter = str | int | bool | Sequence[str] | None
 _NOW = """
-SELECT position, (SELECT max_by(digest, position) FROM main.predictor),
+SELECT position, (SELECT max_by(digest, position) FROM (
+        SELECT digest, position FROM main.predictor WHERE accepted UNION ALL SELECT digest, position FROM main.predictor_choice)),
     (SELECT coalesce(list((kind, alias, canonical) ORDER BY position), []) FROM main.alias)
 FROM main.projection
 """
+
+
+_LINE = """
+SELECT digest FROM (
+    SELECT position, digest FROM main.predictor WHERE accepted UNION ALL SELECT position, digest FROM main.predictor_choice
+) WHERE position <= ? ORDER BY position
+"""
+_SHIPPED = "shipped"
 
 
 class _Now(NamedTuple):
@@ -62,11 +71,26 @@ class Tables:
 
     @property
     def predictor(self) -> str | None:
-        """The digest of the predictor in force, None before any was trained."""
+        """The digest of what was accepted or chosen last; None before anything was, and where the shipped one was chosen."""
         if self._at(None) is None:
-            return self._now.predictor
-        newest = self.view("predictor", columns=["digest"], limit=1, descending=True).column("digest")
-        return str(newest[0]) if len(newest) else None
+            return None if self._now.predictor == _SHIPPED else self._now.predictor
+        line = self.predictor_line()
+        return line[-1] if line else None
+
+    def predictor_line(self) -> list[str]:
+        """Return the digests that answer, the one in force last, and before each the one to go back to from it.
+
+        Choosing one that stands in the line takes away what came after it; below the first is the one that ships with Assay.
+        """
+        line: list[str] = []
+        for (digest,) in self.cursor.execute(_LINE, [self.position]).fetchall():
+            if digest == _SHIPPED:
+                line.clear()
+            elif digest in line:
+                del line[line.index(digest) + 1 :]
+            else:
+                line.append(digest)
+        return line
 
     def recorded_at(self, position: int | None = None) -> datetime | None:
         """Return when the newest event at or below `position` was recorded: the "now" of answers there."""
@@ -167,8 +191,16 @@ class Tables:
         return self.view("retraction", as_of=as_of)
 
     def predictors(self, *, as_of: int | None = None) -> pa.Table:
-        """Return the trained predictors by position; the last is the one in force."""
-        return self.view("predictor", as_of=as_of)
+        """Return the trained predictors by position; `in_force` says which one answers."""
+        return self.view("predictors", as_of=as_of)
+
+    def predictor_choices(self, *, as_of: int | None = None) -> pa.Table:
+        """Return the choices of a predictor by hand, by position."""
+        return self.view("predictor_choices", as_of=as_of)
+
+    def scored_predictions(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return the predictions given out beside the measurements that came after them, by position of these."""
+        return self._filtered("scored_predictions", as_of, filters)
 
     def recommendations(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
         """Return the recommendations that were recorded, by position."""

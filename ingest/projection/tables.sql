@@ -184,7 +184,20 @@ CREATE TABLE retraction (
 CREATE TABLE predictor (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
-    digest VARCHAR NOT NULL, trained_at_position BIGINT NOT NULL, card JSON
+    digest VARCHAR NOT NULL, trained_at_position BIGINT NOT NULL, card JSON,
+    accepted BOOLEAN NOT NULL, reason VARCHAR, comparison JSON
+);
+
+CREATE TABLE predictor_choice (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    digest VARCHAR NOT NULL, chosen_by VARCHAR NOT NULL, reason VARCHAR
+);
+
+CREATE TABLE prediction (
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL,
+    prediction VARCHAR NOT NULL, answered_at_position BIGINT NOT NULL, question JSON, answer JSON
 );
 
 CREATE TABLE recommendation (

@@ -258,7 +258,18 @@ SELECT * FROM retraction;
 SELECT *, position = max(position) OVER (PARTITION BY kind, alias) AS in_force FROM alias;
 
 -- name: predictors
-SELECT * FROM predictor;
+-- In force is what was accepted or chosen last.
+SELECT *, coalesce(position = (
+    SELECT max(position) FROM predictor WHERE digest = (
+        SELECT max_by(digest, position) FROM (
+            SELECT digest, position FROM predictor WHERE accepted UNION ALL SELECT digest, position FROM predictor_choice
+        )
+    )
+), false) AS in_force
+FROM predictor;
+
+-- name: predictor_choices
+SELECT * FROM predictor_choice;
 
 -- name: recommendations
 SELECT
@@ -274,21 +285,101 @@ SELECT
     predictor, interval_coverage, one.rank, one.configuration, one.hardware AS hardware_id, one.hardware_count, one.platform,
     one.precision, one.batch_size, one.sequence_length, one.image_size, one.basis, one.origin, one.latency_ms,
     one.latency_ms_low AS latency_low_ms, one.latency_ms_high AS latency_high_ms, one.latency_is_mean, one.interval_covered,
-    one.throughput_per_s, one.peak_memory_bytes, one.energy_j, one.usd_per_hour, one.verdict, one.evidence, one.why
+    one.throughput_per_s, one.peak_memory_bytes, one.energy_j, one.usd_per_hour, one.verdict, one.evidence, one.why,
+    prediction, one.images, one.audio_seconds, one.frames, one.input_tokens, one.output_tokens, one.concurrency,
+    one.runtime AS runtime_name, one.runtime_version, one.compiled, one.layout,
+    one.peak_memory_bytes_low AS peak_memory_low_bytes, one.peak_memory_bytes_high AS peak_memory_high_bytes,
+    one.ttft_ms, one.ttft_ms_low AS ttft_low_ms, one.ttft_ms_high AS ttft_high_ms,
+    one.tpot_ms, one.tpot_ms_low AS tpot_low_ms, one.tpot_ms_high AS tpot_high_ms,
+    one.energy_j_low AS energy_low_j, one.energy_j_high AS energy_high_j
 FROM (
     SELECT
-        position, event_id, source, time, recorded_at, recommendation, answered_at_position, answer->>'$.model' AS model_id,
+        position, event_id, source, time, recorded_at, recommendation, prediction, answered_at_position,
+        answer->>'$.model' AS model_id,
         question->>'$.mode' AS mode, question->>'$.objective' AS objective, question->>'$.percentile' AS percentile,
         answer->>'$.predictor' AS predictor, try_cast(answer->>'$.interval' AS DOUBLE) AS interval_coverage,
-        unnest(from_json(json_extract(answer, '$.ranked'), '[{
+        unnest(from_json(ranked, '[{
             "rank": "BIGINT", "configuration": "VARCHAR", "hardware": "VARCHAR", "hardware_count": "BIGINT", "platform": "VARCHAR",
             "precision": "VARCHAR", "batch_size": "BIGINT", "sequence_length": "BIGINT", "image_size": "BIGINT", "basis": "VARCHAR",
             "origin": "VARCHAR", "latency_ms": "DOUBLE", "latency_ms_low": "DOUBLE", "latency_ms_high": "DOUBLE",
             "latency_is_mean": "BOOLEAN", "interval_covered": "BOOLEAN", "throughput_per_s": "DOUBLE",
             "peak_memory_bytes": "BIGINT", "energy_j": "DOUBLE", "usd_per_hour": "DOUBLE", "verdict": "VARCHAR",
-            "evidence": ["VARCHAR"], "why": "VARCHAR"}]')) AS one
-    FROM recommendation
+            "evidence": ["VARCHAR"], "why": "VARCHAR", "images": "BIGINT", "audio_seconds": "DOUBLE", "frames": "BIGINT",
+            "input_tokens": "BIGINT", "output_tokens": "BIGINT", "concurrency": "BIGINT", "runtime": "VARCHAR",
+            "runtime_version": "VARCHAR", "compiled": "BOOLEAN", "layout": "VARCHAR", "peak_memory_bytes_low": "DOUBLE",
+            "peak_memory_bytes_high": "DOUBLE", "ttft_ms": "DOUBLE", "ttft_ms_low": "DOUBLE", "ttft_ms_high": "DOUBLE",
+            "tpot_ms": "DOUBLE", "tpot_ms_low": "DOUBLE", "tpot_ms_high": "DOUBLE", "energy_j_low": "DOUBLE",
+            "energy_j_high": "DOUBLE"}]')) AS one
+    FROM (
+        SELECT position, event_id, source, time, recorded_at, recommendation, NULL::VARCHAR AS prediction, answered_at_position,
+            question, answer, json_extract(answer, '$.ranked') AS ranked
+        FROM recommendation
+        UNION ALL
+        SELECT position, event_id, source, time, recorded_at, NULL, prediction, answered_at_position,
+            question, answer, ('[' || answer || ']')::JSON
+        FROM prediction WHERE answer->>'$.basis' <> 'abstained'
+    )
 );
+
+-- name: scored_predictions
+-- A prediction is of every configuration that has all that it says: what it leaves open (threads, versions) may be anything.
+-- Names are followed to what they stand for now, so that an alias declared since the answer finds the measurements as well.
+SELECT
+    position, event_id, recorded_at, recommendation, prediction, rank, predictor, basis, model_id, category, family, hardware_id,
+    hardware_kind, platform, precision, mode, batch_size, configuration, runtime_name, runtime_version, origin, target,
+    predicted, low, high, interval_coverage, interval_covered, measured_position, measured_event_id, measured_recorded_at,
+    measured, ln(predicted / measured) AS log_error, measured BETWEEN low AND high AS within,
+    epoch(measured_recorded_at) - epoch(recorded_at) AS age_s,
+    row_number() OVER (PARTITION BY position, rank, target ORDER BY measured_position) AS nth
+FROM (
+    SELECT
+        g.position, g.event_id, g.recorded_at, g.recommendation, g.prediction, g.rank, g.predictor, g.basis, s.model_id,
+        s.category, s.family, s.hardware_id, s.hardware_kind, s.platform, s.precision, s.mode, s.batch_size, s.configuration,
+        s.runtime_name, s.runtime_version, c.origin, g.target.name AS target, g.target.predicted AS predicted,
+        g.target.low AS low, g.target.high AS high, g.interval_coverage, coalesce(g.interval_covered, false) AS interval_covered,
+        m.position AS measured_position, m.event_id::VARCHAR AS measured_event_id, m.recorded_at AS measured_recorded_at,
+        CASE g.target.name
+            WHEN 'latency' THEN coalesce(
+                m.latency_p50_ms, m.latency_mean_ms, 1000 * s.batch_size / nullif(m.throughput_per_s, 0))
+            WHEN 'memory' THEN coalesce(m.device_memory_bytes, m.peak_memory_bytes)
+            WHEN 'ttft' THEN m.ttft_ms WHEN 'tpot' THEN m.tpot_ms WHEN 'energy' THEN m.energy_j
+        END AS measured
+    FROM (
+        SELECT *, unnest([
+            {'name': 'latency', 'predicted': latency_ms, 'low': latency_low_ms, 'high': latency_high_ms},
+            {'name': 'memory', 'predicted': peak_memory_bytes::DOUBLE, 'low': peak_memory_low_bytes,
+                'high': peak_memory_high_bytes},
+            {'name': 'ttft', 'predicted': ttft_ms, 'low': ttft_low_ms, 'high': ttft_high_ms},
+            {'name': 'tpot', 'predicted': tpot_ms, 'low': tpot_low_ms, 'high': tpot_high_ms},
+            {'name': 'energy', 'predicted': energy_j, 'low': energy_low_j, 'high': energy_high_j}]) AS target
+        FROM predictions
+        WHERE basis NOT IN ('measured', 'imported') AND coalesce(percentile, 'p50') = 'p50'
+    ) AS g
+    LEFT JOIN (SELECT DISTINCT model_id_posted, model_id FROM subject) AS model_now ON g.model_id = model_now.model_id_posted
+    LEFT JOIN (SELECT DISTINCT hardware_id_posted, hardware_id FROM subject) AS hardware_now
+        ON g.hardware_id = hardware_now.hardware_id_posted
+    JOIN subject AS s ON s.model_id = coalesce(model_now.model_id, g.model_id)
+        AND s.hardware_id = coalesce(hardware_now.hardware_id, g.hardware_id)
+        AND s.platform = g.platform AND s.precision = g.precision AND s.batch_size = g.batch_size
+        AND s.mode = coalesce(g.mode, 'inference') AND s.hardware_count = coalesce(g.hardware_count, 1)
+        AND coalesce(s.compiled, false) = coalesce(g.compiled, false)
+        AND (lower(coalesce(s.layout, '')) IN ('nhwc', 'channels_last')) = (lower(coalesce(g.layout, '')) IN ('nhwc', 'channels_last'))
+    JOIN measurement AS m ON m.subject = s.id
+    JOIN context AS c ON m.context = c.id
+    JOIN judgement AS j ON m.judgement = j.id
+    WHERE g.target.predicted > 0 AND m.position > g.position AND m.position NOT IN (SELECT position FROM void)
+        AND (g.runtime_name IS NULL OR s.runtime_name = g.runtime_name)
+        AND s.sequence_length IS NOT DISTINCT FROM g.sequence_length AND s.image_size IS NOT DISTINCT FROM g.image_size
+        AND s.images IS NOT DISTINCT FROM g.images AND s.audio_seconds IS NOT DISTINCT FROM g.audio_seconds
+        AND s.frames IS NOT DISTINCT FROM g.frames AND s.input_tokens IS NOT DISTINCT FROM g.input_tokens
+        AND s.output_tokens IS NOT DISTINCT FROM g.output_tokens AND s.concurrency IS NOT DISTINCT FROM g.concurrency
+        AND (g.concurrency IS NOT NULL OR coalesce(s.scenario, 'single_stream') IN ('single_stream', 'offline'))
+        -- What may train may judge.
+        AND coalesce(s.fallback_share, 0) = 0
+        AND ((c.origin = 'measured' AND coalesce(j.verdict, 'valid') = 'valid')
+            OR (c.origin = 'imported' AND coalesce(j.verdict, 'valid') IN ('valid', 'suspect')))
+)
+WHERE measured > 0;
 
 -- name: snapshots
 SELECT name, named_position, note, position, event_id, source, time, recorded_at

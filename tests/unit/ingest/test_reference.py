@@ -161,8 +161,8 @@ def tables(build, tmp_path_factory) -> Path:
         ((key,),) = connection.execute("SELECT configuration FROM measurements WHERE position = 1").fetchall()
         option = {
             "rank": 1, "configuration": key, "hardware": "acme-one", "hardware_count": 1, "platform": "cpu",
-            "precision": "fp32", "batch_size": 1, "basis": "predicted", "origin": None, "latency_ms": 2.25,
-            "latency_ms_low": 1.5, "latency_ms_high": 3.0, "evidence": ["e1", "e2"], "why": "it is near",
+            "precision": "fp32", "batch_size": 1, "sequence_length": 128, "basis": "predicted", "origin": None,
+            "latency_ms": 2.25,            "latency_ms_low": 1.5, "latency_ms_high": 3.0, "evidence": ["e1", "e2"], "why": "it is near",
         }  # fmt: skip
         answer = {"model": "acme/tiny", "predictor": "sha256:0", "interval": 0.8, "ranked": [option], "abstained": None}
         question = {"model": "acme/tiny", "mode": "inference", "objective": "latency", "percentile": "p50"}
