@@ -1,0 +1,122 @@
+"""A prediction taken apart: the roofline's parts, and what was learned beyond it, in ms that add up to it.
+
+The roofline is a sum, and its parts are exact. What is learned multiplies it: prediction = roofline · exp(Σ cᵢ). A
+factor has no milliseconds of its own, so each cᵢ gets L · cᵢ, L being the logarithmic mean of prediction and roofline,
+(a − b) ÷ ln(a ÷ b). The sum of them is the difference then, none depends on the order in which the factors are taken,
+and no rest is left over (the LMDI of Ang, *Energy Policy* 32, 2004).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from domain.roofline import Roofline
+from predictor.explaining.groups import COMPUTE, LAUNCHES, MEMORY
+
+__all__ = ["CALIBRATION", "USUAL", "Explanation", "Part", "explain"]
+
+USUAL = "usual overhead"
+"""How far real software usually lies from the roofline: what the trees would say of a model they know nothing of."""
+CALIBRATION = "this device's calibration"
+_WORDS = {"compute": "compute-bound", "memory": "bandwidth-bound", "launch": "launch-bound"}
+_WHAT = {"compute": "arithmetic", "memory": "traffic to and from memory", "launch": "starting operators"}
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One group's share in ms: `roofline_ms` by physics, `learned_ms` beyond it (below 0: faster than that)."""
+
+    group: str
+    roofline_ms: float
+    learned_ms: float
+
+    @property
+    def ms(self) -> float:
+        """Both together."""
+        return self.roofline_ms + self.learned_ms
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """`parts` add up to `latency_ms`, largest first; `by_class_ms` and `bottleneck` (compute, memory or launch) are the
+    roofline's."""
+
+    latency_ms: float
+    roofline_ms: float
+    bottleneck: str
+    told: str
+    parts: tuple[Part, ...]
+    by_class_ms: dict[str, float]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the API gives it."""
+        return {
+            "latency_ms": _figures(self.latency_ms),
+            "roofline_ms": _figures(self.roofline_ms),
+            "bottleneck": self.bottleneck,
+            "told": self.told,
+            "parts": [
+                {
+                    "group": part.group,
+                    "roofline_ms": _figures(part.roofline_ms),
+                    "learned_ms": _figures(part.learned_ms),
+                    "ms": _figures(part.ms),
+                }
+                for part in self.parts
+            ],
+            "by_class_ms": {name: _figures(value) for name, value in sorted(self.by_class_ms.items())},
+        }
+
+    def brief(self) -> dict[str, Any]:
+        """Return the sentence and the two largest parts: what an entry of a ranking has room for."""
+        return {"told": self.told, "parts": [{"group": part.group, "ms": _figures(part.ms)} for part in self.parts[:2]]}
+
+
+def _figures(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def explain(latency_ms: float, floor: Roofline, learned: Mapping[str, float], rest: str = CALIBRATION) -> Explanation:
+    """Return the parts of a predicted latency.
+
+    `learned` maps groups to what the trees add to log(latency / roofline). What they leave unsaid is the `rest`: the
+    device's calibration, or where no trees were asked all that stands between the roofline and the prediction.
+    """
+    factors = dict(learned)
+    total = math.log(latency_ms / floor.latency_ms)
+    left = total - sum(factors.values())
+    if abs(left) > 1e-9:
+        factors[rest] = factors.get(rest, 0.0) + left
+    mean = _logarithmic_mean(latency_ms, floor.latency_ms)
+    physics = _physics(floor)
+    parts = [
+        Part(group=group, roofline_ms=physics.get(group, 0.0), learned_ms=mean * factors.get(group, 0.0))
+        for group in dict.fromkeys((*physics, *factors))
+    ]
+    return Explanation(
+        latency_ms=latency_ms,
+        roofline_ms=floor.latency_ms,
+        bottleneck=floor.bound,
+        told=_told(floor, physics),
+        parts=tuple(sorted(parts, key=lambda part: (-abs(part.ms), part.group))),
+        by_class_ms=dict(floor.by_class_ms),
+    )
+
+
+def _physics(floor: Roofline) -> dict[str, float]:
+    """Each operator's time is its arithmetic or its traffic, whichever is longer, and its launch."""
+    bandwidth_ms = floor.latency_ms - floor.launch_ms - floor.compute_bound_ms
+    return {COMPUTE: floor.compute_bound_ms, MEMORY: bandwidth_ms, LAUNCHES: floor.launch_ms}
+
+
+def _told(floor: Roofline, physics: Mapping[str, float]) -> str:
+    share = physics[{"compute": COMPUTE, "memory": MEMORY, "launch": LAUNCHES}[floor.bound]] / floor.latency_ms
+    return f"{_WORDS[floor.bound]}: {share:.0%} of the roofline is {_WHAT[floor.bound]}"
+
+
+def _logarithmic_mean(one: float, other: float) -> float:
+    ratio = math.log(one / other)
+    # Near 1 the quotient would be 0 / 0; the geometric mean is the limit, and its error the square of the ratio.
+    return math.sqrt(one * other) if abs(ratio) < 1e-6 else (one - other) / ratio
