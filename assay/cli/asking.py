@@ -27,7 +27,8 @@ Examples:
   assay recommend bert-base-uncased
   assay recommend vit-base --objective throughput --hardware own --top 5
   assay recommend bert-base-uncased --max-latency-ms 20 --percentile p95 --json
-  assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090"""
+  assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090
+  assay recommend ./exported.onnx --platform cpu,openvino"""
 )
 @click.argument("model")
 @modelled
@@ -107,18 +108,22 @@ def ask(
 ) -> dict[str, Any]:
     """Ask about a model; where the service lacks an operator trace, trace it here, post that, and ask again.
 
-    A folder with a config is asked for by the id that its measurements have.
+    A folder with a config is asked for by the id that its measurements have, an ONNX file by that of its trace.
     """
     try:
         return question(_identity(model))
     except (TraceNeeded, UnknownModel) as missing:
-        event = _traced(model, flags, missing)
-        answer = client.post_events([event])
+        events = _traced(model, flags, missing)
+        answer = client.post_events(events)
         client.wait_for(answer["last_position"])
-        return question(event["data"]["model"]["id"])
+        return question(events[0]["data"]["model"]["id"])
 
 
 def _identity(model: str) -> str:
+    if _is_onnx(model):
+        from runner.onnx_trace import trace_onnx
+
+        return str(trace_onnx(Path(model))["model"]["id"])
     if not Path(model).is_dir():
         return model
     from runner.sources import resolve
@@ -126,21 +131,45 @@ def _identity(model: str) -> str:
     return resolve(model, "random").id
 
 
-def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> dict[str, Any]:
-    from domain.configuration import Workload
+_SIZES = ("sequence_length", "image_size", "audio_seconds", "frames", "input_tokens", "output_tokens")
+
+
+def _is_onnx(model: str) -> bool:
+    return model.lower().endswith(".onnx")
+
+
+def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[dict[str, Any]]:
+    """Return the facts of the phases that the work consists of."""
     from domain.events import MODEL_TRACED, new_event
-    from runner.sources import resolve
 
     try:
-        from runner.tracing import trace
-
-        source = resolve(model, "random")
-        say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
-        sizes = {name: flags.get(name) for name in ("sequence_length", "image_size")}
-        data = trace(source, Workload(mode="inference", **sizes))
+        traces = _traces_of(model, flags)
     except ModuleNotFoundError:
         raise missing from None
-    return new_event(MODEL_TRACED, data, source="assay-cli", subject=data["model"]["id"], time=datetime.now(UTC))
+    when = datetime.now(UTC)
+    return [
+        new_event(MODEL_TRACED, data, source="assay-cli", subject=data["model"]["id"], time=when) for data in traces
+    ]
+
+
+def _traces_of(model: str, flags: Mapping[str, Any]) -> list[dict[str, Any]]:
+    from domain.configuration import Workload
+
+    work = Workload(mode=flags.get("mode") or "inference", **{name: flags.get(name) for name in _SIZES})
+    if _is_onnx(model):
+        from runner.onnx_trace import trace_onnx
+
+        data = trace_onnx(Path(model), work)
+        unknown = ", ".join(data["tracer"]["unknown"])
+        if unknown:
+            say(f"[dim]operators not understood, counted by what they move alone: {unknown}[/dim]")
+        return [data]
+    from runner.sources import resolve
+    from runner.tracing import phases_of, trace
+
+    source = resolve(model, "random")
+    say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
+    return [trace(source, work, phase=phase) for phase in phases_of(source, work)]
 
 
 def tell_answer(answer: Mapping[str, Any], top: int | None = None) -> None:

@@ -106,6 +106,11 @@ def modelled(verb: Verb) -> Verb:
             ),
             click.option("--sequence-length", type=click.IntRange(min=1), metavar="N", help="Tokens of one item."),
             click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side of one image in pixels."),
+            click.option("--audio-seconds", type=float, metavar="S", help="Seconds of one recording."),
+            click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Frames of one clip."),
+            click.option("--input-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of the prompt."),
+            click.option("--output-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens to generate."),
+            click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests at a time, served."),
         )
     ):
         verb = option(verb)

@@ -14,12 +14,12 @@ from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPla
 from domain.hardware import HardwareSpec
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
-from predictor.answering.evidence import agrees, chosen_sizes
-from predictor.answering.option import SIZE_NAMES, Sizes
+from predictor.answering.evidence import chosen_sizes
+from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.question import Question
 from predictor.answering.recommendation import Known
 from predictor.learning.artifact import Predictor
-from predictor.learning.traces import Trace, trace_from_data
+from predictor.learning.traces import Trace, TraceBook, trace_from_data
 
 __all__ = ["Devices", "known_at", "trace_from_row"]
 
@@ -97,19 +97,20 @@ def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Se
     """
     model = tables.resolve_model(question.model)
     rows = tables.measurements(model=model, mode=question.mode).to_pylist()
-    found = [row for row in tables.traces(model=model).to_pylist() if row["phase"] in (None, "forward")]
+    book = TraceBook(trace_from_row(row) for row in tables.traces(model=model).to_pylist())
+    found = book.of_model(model, "prefill" if question.output_tokens else "forward")
     _check_names(question, rows)
     if not rows and not found and not _is_known(tables, model):
         raise UnknownModel(question.model, models.nearest(question.model), field="model")
-    asked = Sizes(sequence_length=question.sequence_length, image_size=question.image_size)
+    asked = question.sizes
     sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], asked, _usual(model, found))
-    trace = _trace_at(found, sizes)
+    trace = book.work(model, question.mode, sizes.stated(), sizes.output_tokens)
     wanted = asked.stated()
     evidence = any(
         row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items()) for row in rows
     )
     if trace is None and not evidence:
-        raise _trace_needed(question, model, found)
+        raise _trace_needed(question, model, there=bool(found))
     devices = Devices(tables)
     specs, unspecified = _specs(tables, question, devices)
     recorded = tables.recorded_at()
@@ -135,48 +136,29 @@ def _is_known(tables: Tables, model: str) -> bool:
     return models.find(model) is not None or tables.models(model=model).num_rows > 0
 
 
-def _trace_needed(question: Question, model: str, found: Sequence[Mapping[str, Any]]) -> TraceNeeded:
-    size = ""
-    if question.sequence_length is not None:
-        size += f" --sequence-lengths {question.sequence_length}"
-    there = " at these sizes" if found else ""
+def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded:
+    size = "".join(f" {BENCH_FLAGS[name]} {value}" for name, value in question.sizes.stated().items())
     return TraceNeeded(
-        f"{model} was not measured, and it has no operator trace{there} to predict from.",
+        f"{model} was not measured, and it has no operator trace{' at these sizes' if there else ''} to predict from.",
         field="model",
         remedy=f"Trace and measure it where torch is installed: assay bench {model}{size}",
     )
 
 
-def _usual(model: str, found: Sequence[Mapping[str, Any]]) -> Sizes:
+def _usual(model: str, found: Sequence[Trace]) -> Sizes:
     """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's."""
     entry = models.find(model)
-    category = entry.category if entry is not None else (found[0]["category"] if found else None)
+    category = entry.category if entry is not None else (found[0].category if found else None)
     usual = msgspec.structs.asdict(models.default_workload(category or ""))
     if entry is not None:
         own = msgspec.structs.asdict(entry.workload)
         usual |= {name: value for name, value in own.items() if value is not None}
-    traced = [_sizes_of(row).stated() for row in found]
+    traced = [{name: size for name, size in trace.sizes.items() if name in SIZE_NAMES} for trace in found]
     if not traced:
         return Sizes(**usual) if entry is not None else Sizes()
     agreeing = [sizes for sizes in traced if all(usual.get(name) == value for name, value in sizes.items())]
     sizes = (agreeing or traced)[0]
     return Sizes(**{**usual, **sizes}) if entry is not None else Sizes(**sizes)
-
-
-def _trace_at(found: Sequence[Mapping[str, Any]], sizes: Sizes) -> Trace | None:
-    """The newest trace whose stated sizes agree with the answer's."""
-    for row in reversed(found):
-        stated = _sizes_of(row)
-        wanted = {name: value for name, value in sizes.stated().items() if getattr(stated, name) is not None}
-        if agrees(stated, Sizes(**wanted)):
-            return trace_from_row(row)
-    return None
-
-
-def _sizes_of(row: Mapping[str, Any]) -> Sizes:
-    """The sizes that a trace was made at; it may state more of them than have a column."""
-    workload = json.loads(row["workload"] or "{}")
-    return Sizes(**{name: workload.get(name) for name in SIZE_NAMES})
 
 
 def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -9,11 +9,23 @@ import msgspec
 from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
 
-__all__ = ["SIZE_NAMES", "Option", "Sizes"]
+__all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option", "Sizes"]
 
 SIZE_NAMES = (
     "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens",
 )  # fmt: skip
+
+
+BENCH_FLAGS = {
+    "sequence_length": "--sequence-lengths",
+    "image_size": "--image-sizes",
+    "images": "--images",
+    "audio_seconds": "--audio-seconds",
+    "frames": "--frames",
+    "input_tokens": "--input-tokens",
+    "output_tokens": "--output-tokens",
+}
+"""How `assay bench` calls each size."""
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from domain.canonical import digest
 from domain.errors import ImpossibleConstraint, UsageError
 from domain.vocabulary import MODES
+from predictor.answering.option import SIZE_NAMES, Sizes
 
 __all__ = ["OBJECTIVES", "PERCENTILES", "PredictQuestion", "Question"]
 
@@ -42,6 +43,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch_sizes: list[int] = []
     sequence_length: int | None = None
     image_size: int | None = None
+    images: int | None = None
+    audio_seconds: float | None = None
+    frames: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    concurrency: int | None = None
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
     top: int = 10
     record: bool = False
@@ -67,10 +74,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         if self.as_of is not None and self.as_of < 0:
             raise UsageError("a position is 0 or more.", field="as_of", remedy="Leave it out for the newest.")
-        for field in ("sequence_length", "image_size"):
+        for field in (*SIZE_NAMES, "concurrency"):
             value = getattr(self, field)
-            if value is not None and value < 1:
-                raise UsageError(f"{value} is not a size.", field=field, remedy="Give a positive whole number.")
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{value} is not a size.", field=field, remedy="Give a positive number.")
         for size in self.batch_sizes:
             if not 1 <= size <= LARGEST_BATCH:
                 raise UsageError(f"{size} is not a batch size.", field="batch_sizes", remedy=f"1 to {LARGEST_BATCH}.")
@@ -91,6 +98,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             precision=_listed(self.precision),
             batch_sizes=sorted(set(self.batch_sizes)),
         )
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes that are asked for."""
+        return Sizes(**{name: getattr(self, name) for name in SIZE_NAMES})
 
     @property
     def at(self) -> int | None:
@@ -116,6 +128,12 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     mode: str = "inference"
     sequence_length: int | None = None
     image_size: int | None = None
+    images: int | None = None
+    audio_seconds: float | None = None
+    frames: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    concurrency: int | None = None
     compiled: bool | None = None
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
 
@@ -131,8 +149,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             platform=[self.platform],
             precision=[self.precision],
             batch_sizes=[self.batch_size],
-            sequence_length=self.sequence_length,
-            image_size=self.image_size,
+            **{name: getattr(self, name) for name in (*SIZE_NAMES, "concurrency")},
             as_of=self.as_of,
             top=1,
         ).checked()

@@ -15,15 +15,13 @@ from domain.roofline import limits_of, roofline
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
-from predictor.answering.option import Option, Sizes
+from predictor.answering.option import BENCH_FLAGS, Option, Sizes
 from predictor.answering.question import Question
 from predictor.answering.ranking import constrained, ordered, tied, value_of
 from predictor.learning.artifact import Predictor
 from predictor.learning.traces import Trace
 
 __all__ = ["Known", "answer", "entry"]
-
-_FLAGS = (("sequence_length", "--sequence-lengths"), ("image_size", "--image-size"))
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -238,8 +236,8 @@ def _command(known: Known, platform: str, precision: str, batch_size: int | None
     words = ["assay bench", known.model, "--platform", platform, "--precision", precision]
     if batch_size is not None:
         words += ["--batch-sizes", str(batch_size)]
-    if known.sizes.sequence_length is not None:
-        words += ["--sequence-lengths", str(known.sizes.sequence_length)]
+    for name, value in known.sizes.stated().items():
+        words += [BENCH_FLAGS[name], str(value)]
     return " ".join(words)
 
 

@@ -152,25 +152,27 @@ class TraceBook:
         return max(fitting, key=lambda trace: len(trace.sizes.keys() & stated.keys()), default=None)
 
     def find_for(self, row: Row) -> Trace | None:
-        """Return the work of a row: a forward pass, a training step, or a whole generation; None where not traced.
+        """Return the work of a row: a forward pass, a training step, or a whole generation; None where not traced."""
+        sizes = {name: getattr(row, name) for name in _SIZES}
+        generates = row.scenario in (None, "single_stream", "offline")
+        return self.work(row.model, row.mode, sizes, row.output_tokens if generates else None)
+
+    def work(self, model: str, mode: str, sizes: Mapping[str, Any], output_tokens: int | None = None) -> Trace | None:
+        """Return the work of one call, None where it was not traced.
 
         A training step that was not traced as such is a forward pass, which counts three times in its prior.
         """
-        sizes = {name: getattr(row, name) for name in _SIZES if name != "gradient_checkpointing"}
-        if row.mode == "training":
-            checkpointing = row.gradient_checkpointing or None
-            step = self.find(row.model, "training", **sizes, gradient_checkpointing=checkpointing)
-            return step or self.find(row.model, **sizes)
-        if row.output_tokens and row.scenario in (None, "single_stream", "offline"):
-            return self._generation(row, sizes)
-        return self.find(row.model, **sizes)
+        if mode == "training":
+            forward = {**sizes, "gradient_checkpointing": None}
+            return self.find(model, "training", **sizes) or self.find(model, **forward)
+        if output_tokens:
+            return self._generation(model, sizes, output_tokens)
+        return self.find(model, **sizes)
 
-    def _generation(self, row: Row, sizes: Mapping[str, Any]) -> Trace | None:
-        key = (row.model, "generation", row.output_tokens, *(sizes.get(name) for name in _SIZES))
+    def _generation(self, model: str, sizes: Mapping[str, Any], output_tokens: int) -> Trace | None:
+        key = (model, "generation", output_tokens, *(sizes.get(name) for name in _SIZES))
         if key not in self._found:
-            prefill = self.find(row.model, "prefill", **sizes)
-            decode = self.find(row.model, "decode", **sizes)
-            self._found[key] = (
-                None if prefill is None or decode is None else generation(prefill, decode, row.output_tokens or 1)
-            )
+            prefill, decode = self.find(model, "prefill", **sizes), self.find(model, "decode", **sizes)
+            known = prefill is not None and decode is not None
+            self._found[key] = generation(prefill, decode, output_tokens) if known else None  # type: ignore[arg-type]
         return self._found[key]
