@@ -7,6 +7,7 @@ AssayError
 │   ├── UnknownName: UnknownModel, UnknownHardware, UnknownPlatform, UnknownFormat, UnknownSnapshot, UnknownView
 │   └── UnsupportedPrecision
 ├── UnsupportedWorkload
+├── Untraceable
 ├── ConflictingEvent, VersionConflict, NameTaken
 ├── Expired
 ├── TraceNeeded
@@ -54,6 +55,7 @@ __all__ = [
     "UnknownView",
     "UnsupportedPrecision",
     "UnsupportedWorkload",
+    "Untraceable",
     "UsageError",
     "VersionConflict",
 ]
@@ -197,6 +199,13 @@ class UnsupportedWorkload(AssayError):
     """Model, platform and precision exist, and this kind of work cannot be done with them: the detail says why."""
 
     type = "unsupported-workload"
+    status = 422
+
+
+class Untraceable(AssayError):
+    """The model's operators cannot be counted without running it; the detail names the operator that stopped it."""
+
+    type = "untraceable"
     status = 422
 
 

@@ -6,18 +6,18 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-__all__ = ["OPERATOR_CLASSES", "Operator", "Recorder"]
+from runner.operator_rows import Operator, rows_of
 
-OPERATOR_CLASSES = (
-    "conv", "conv1x1", "depthwise", "grouped", "mm", "bmm", "attention", "softmax", "norm",
-    "elementwise", "reduce", "copy", "embedding", "other",
-)  # fmt: skip
+__all__ = ["STOPPED_AT", "Recorder"]
+
+STOPPED_AT = "while tracing operator "
+"""How the note on an error begins that names the operator which raised it."""
 
 _NAMES = {
     "mm": "mm addmm linear mv addmv dot _int_mm",
@@ -62,43 +62,6 @@ _NO_WORK = frozenset(_ALLOCATIONS.split())
 """What allocates or renames memory and moves none; views are known by their schema."""
 
 
-class Operator(NamedTuple):
-    """One kind of operator call; identical calls are counted, not repeated.
-
-    `flops` is twice the multiply-accumulates of one call of a convolution, a matrix product or attention and 0
-    elsewhere; the `*_elements` are the elements one call moves at batch 1, those that do not grow with the batch
-    (weights and what is derived from them alone) apart as `weight_elements`. `inner` is the length summed over,
-    `kernel` and `stride` the longest side of each.
-    """
-
-    name: str
-    op_class: str
-    flops: float
-    read_elements: int
-    write_elements: int
-    weight_elements: int
-    inner: int | None = None
-    kernel: int | None = None
-    stride: int | None = None
-    groups: int | None = None
-
-    def as_row(self, count: int) -> dict[str, Any]:
-        """The row of `assay.model.traced.v1` for `count` such calls."""
-        return {
-            "name": self.name,
-            "class": self.op_class,
-            "count": count,
-            "flops": self.flops,
-            "read_elements": self.read_elements,
-            "write_elements": self.write_elements,
-            "weight_elements": self.weight_elements,
-            "inner": self.inner,
-            "kernel": self.kernel,
-            "stride": self.stride,
-            "groups": self.groups,
-        }
-
-
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Counts the operators that run while it is active.
 
@@ -113,6 +76,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._module = module
         self.counts: dict[Operator, int] = {}
         self.peak_activation_elements = 0
+        self.stopped_at: str | None = None
         self._live_elements = 0
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._constants: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -141,6 +105,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             # In inference mode composite operators would arrive whole: aten.conv2d, aten.linear.
             with torch.inference_mode(False), torch.set_grad_enabled(gradients), self:
                 yield self
+        except Exception as error:
+            if self.stopped_at:
+                error.add_note(f"{STOPPED_AT}{self.stopped_at}")
+            raise
         finally:
             functional.scaled_dot_product_attention = original
             for hook in hooks:
@@ -148,7 +116,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def rows(self) -> list[dict[str, Any]]:
         """Every operator in order of first appearance."""
-        return [operator.as_row(count) for operator, count in self.counts.items()]
+        return rows_of(self.counts)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and note what it moved."""
@@ -163,7 +131,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         elif name in ("index", "index_put", "index_put_"):
             args = (args[0], _positions(args[1]), *args[2:])
         args, kwargs = _on_one_device(args, kwargs)
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except Exception:
+            self.stopped_at = f"aten.{name}"
+            raise
         outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         if name == "any":
             self._exceptions.update(t.untyped_storage() for t in outputs)

@@ -8,17 +8,20 @@ the prefill of a generation, its first decoding step, or the forward and backwar
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import torch
 
-from domain.canonical import digest
 from domain.configuration import Workload
+from domain.errors import AssayError, Untraceable
 from runner.build import Built, build_meta, count_parameters
 from runner.heads import Purpose, generates
 from runner.inputs import make_inputs, workload_defaults
-from runner.operators import Recorder
+from runner.operator_rows import architecture_digest, sums_of
+from runner.operators import STOPPED_AT, Recorder
 from runner.phases import Phase, decode_step, kv_elements_per_token, on_meta, prefill, training_step
 from runner.sources import ModelSource
 
@@ -50,7 +53,7 @@ def trace(source: ModelSource, workload: Workload | None = None, *, phase: Phase
     `kv_elements_per_token` in their totals, and `kv_bytes_per_token` at fp32); `training` is the forward pass, the
     loss and the backward pass, in the class that computes a loss. Takes a second or two and no weights, whatever the
     model's size. Raises what building and inputs raise: UnknownModel, UsageError, PartMissing, UnsupportedWorkload
-    for a phase that the model has not.
+    for a phase that the model has not, and Untraceable with the operator where the call cannot be followed.
     """
     asked = _single(source, workload or Workload(mode="inference"), phase)
     default = workload_defaults(source, Workload(mode="inference"))
@@ -96,22 +99,13 @@ def record(module: Any, inputs: dict[str, Any] | tuple[Any, ...]) -> tuple[list[
 
 def _told(recorder: Recorder, module: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     rows = recorder.rows()
-    totals: dict[str, Any] = {
-        key: sum(row[key] * row["count"] for row in rows)
-        for key in ("flops", "read_elements", "write_elements", "weight_elements")
-    }
-    totals["operators"] = sum(row["count"] for row in rows)
+    totals = sums_of(rows)
     totals["parameters"] = count_parameters(module)
     totals["peak_activation_elements"] = recorder.peak_activation_elements
     # Modules hold reference cycles; freeing them here keeps a long run of traces small.
     del recorder
     gc.collect()
     return rows, totals
-
-
-def architecture_digest(rows: list[dict[str, Any]]) -> str:
-    """Return the 64 hex digits that name an architecture: SHA-256 of its operator list at the default workload."""
-    return digest(rows).removeprefix("sha256:")
 
 
 def traced_data(
@@ -166,11 +160,31 @@ def _traced(
     purpose: Purpose = {"forward": "inference", "training": "training"}.get(phase, "generation")  # type: ignore[assignment]
     with torch.inference_mode(False):
         built = build_meta(source, image_size=workload.image_size, purpose=purpose)
-        if phase == "forward":
-            return record(built.module, on_meta(make_inputs(built, workload)))
-        if phase == "training":
-            return _trained(built, workload)
-        return _generated(built, workload, phase)
+        with _naming(source, phase):
+            if phase == "forward":
+                return record(built.module, on_meta(make_inputs(built, workload)))
+            if phase == "training":
+                return _trained(built, workload)
+            return _generated(built, workload, phase)
+
+
+@contextmanager
+def _naming(source: ModelSource, phase: Phase) -> Iterator[None]:
+    """Say of a call that fails which model, phase and operator it was."""
+    try:
+        yield
+    except AssayError:
+        raise
+    except Exception as error:
+        stopped = [note for note in getattr(error, "__notes__", ()) if note.startswith(STOPPED_AT)]
+        at = f"at {stopped[-1].removeprefix(STOPPED_AT)}" if stopped else "outside of any operator"
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise Untraceable(
+            f"the {phase} trace of {source.id} stopped {at}: {reason}.",
+            field="model",
+            remedy="What follows from the values of tensors cannot be traced without weights; measure it instead: "
+            f"assay bench {source.id}",
+        ) from error
 
 
 def _trained(built: Built, workload: Workload) -> tuple[list[dict[str, Any]], dict[str, Any]]:
