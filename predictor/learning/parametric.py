@@ -1,0 +1,231 @@
+"""Few rows: how many times its time at the limits each kind of work really takes, learned in layers.
+
+time = Σ work × multiple. The logarithm of a multiple is the sum of what holds everywhere, for a precision, for a
+platform, for a software on it, and for one device with exactly this software; each layer is a small correction of the
+ones before, so what was never measured takes over what is nearest. What is left of a family, an architecture and an
+architecture on a platform is an offset of each. That is one Gaussian process over the logarithm of time, linearised at
+its own solution; its variance says where few or unlike rows speak.
+
+The spreads below were chosen on half of the families of our own rows and confirmed on the other half
+(docs/accuracy.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.roofline import ARITHMETIC_CLASSES
+from predictor.learning.dataset import Row
+from predictor.learning.method import Prediction
+from predictor.learning.table import Array, Matrix, Table
+from predictor.learning.work import MULTIPLES, TERMS, work_of_many
+
+__all__ = ["LAYERS", "MOST_ROWS", "OFFSETS", "Known", "ParametricMethod", "ParametricModel"]
+
+MOST_ROWS = 1000
+"""Solving takes the cube of the rows: the newest ones count."""
+ROUNDS = 30
+CLOSE = 1e-6
+LARGEST_STEP = 1.5
+NOISE = 0.05
+"""Spread of one measurement about another of the same configuration, in log units."""
+ALIKE = 0.5
+"""Variance that multiples of one kind (arithmetic, traffic, launches) share, beside 1 for each of its own."""
+CALL = 0.5
+"""That of entering the runtime, beside 1 for everything else: no runtime needs many milliseconds for it."""
+ODD = 4.0
+"""A row this many times the noise off its neighbours counts half."""
+
+
+class Layer(NamedTuple):
+    """Corrections that rows with the same key share: their spread in log units, and what the key is."""
+
+    spread: float
+    key: Callable[[Row], tuple[Any, ...]]
+
+
+LAYERS: dict[str, Layer] = {
+    "everywhere": Layer(0.4, lambda _: ()),
+    "precision": Layer(1.0, lambda row: (row.precision,)),
+    "platform": Layer(0.3, lambda row: (row.platform, row.runtime)),
+    "software": Layer(0.5, lambda row: (row.platform, row.runtime, row.precision, row.compiled, row.mode)),
+    "device": Layer(0.3, lambda row: (row.hardware, row.platform, row.runtime, row.precision)),
+    "exact": Layer(0.1, lambda row: (*row.software, row.mode, row.threads)),
+}
+OFFSETS = {"family": 0.05, "architecture": 0.08, "architecture on a platform": 0.04}
+"""Spread of what is left of each, in log units."""
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is solved from, as it is kept: work in seconds (`TERMS`), keys of layers and offsets, and log time."""
+
+    terms: list[str]
+    work: list[list[float]]
+    keys: list[list[str]]
+    log_time: list[float]
+    noise: float
+
+
+class ParametricMethod(msgspec.Struct, frozen=True, kw_only=True):
+    """Fit multiples of work; `noise` is the spread of repeated measurements in log units."""
+
+    noise: float = NOISE
+    name: str = "parametric"
+
+    def fit(self, table: Table) -> ParametricModel:
+        """Return the multiples that a traced table with at least one row teaches; the same rows teach the same."""
+        order = sorted(range(len(table)), key=lambda index: (table.rows[index].time or "", table.rows[index].position))
+        newest = table.take(sorted(order[-MOST_ROWS:]))
+        return ParametricModel(_Seen.of(newest), np.log(newest.measured), self.noise)
+
+
+class _Seen(NamedTuple):
+    """Rows as amounts of work, and by which keys they belong together: a column a layer, then one an offset."""
+
+    work: Matrix
+    keys: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, table: Table) -> _Seen:
+        limits = [one for one in table.limits if one is not None]
+        keys = [
+            [
+                *(repr(layer.key(row)) for layer in LAYERS.values()),
+                family,
+                architecture,
+                f"{architecture} {row.platform}",
+            ]
+            for row, family, architecture in zip(table.rows, table.family, table.architecture, strict=True)
+        ]
+        shape = (len(keys), len(LAYERS) + len(OFFSETS))
+        return cls(work_of_many(table.subjects, limits, table.rows), np.array(keys, dtype=str).reshape(shape))
+
+
+class _Likeness(NamedTuple):
+    """Variance that rows share: of each multiple, and of their offsets; (rows, other rows)."""
+
+    multiples: Matrix
+    offsets: Matrix
+
+    @classmethod
+    def of(cls, some: _Seen, others: _Seen) -> _Likeness:
+        shared = [np.zeros((len(some.keys), len(others.keys))) for _ in range(2)]
+        for column, spread in enumerate((*(layer.spread for layer in LAYERS.values()), *OFFSETS.values())):
+            both = np.concatenate([some.keys[:, column], others.keys[:, column]])
+            _, codes = np.unique(both, return_inverse=True)
+            same = codes[: len(some.keys), None] == codes[None, len(some.keys) :]
+            shared[column >= len(LAYERS)] += spread**2 * same
+        return cls(*shared)
+
+    def of_log_time(self, shares: Matrix, others: Matrix) -> Matrix:
+        """Return the variance that log times share, given which share of them each kind of work is."""
+        return np.asarray(self.multiples * (shares @ TOGETHER @ others.T) + self.offsets, dtype=np.float64)
+
+    def log_multiples(self, shares: Matrix, pull: Array) -> Matrix:
+        """Return the multiples of each row: those expected beforehand, and what the other rows add."""
+        return np.asarray(BEFOREHAND + self.multiples @ (shares * pull[:, None]) @ TOGETHER, dtype=np.float64)
+
+
+class ParametricModel:
+    """What was learned: rows in work and time, and how each pulls the multiples."""
+
+    def __init__(self, seen: _Seen, log_time: Array, noise: float) -> None:
+        """Solve for the multiples of these rows."""
+        self._seen, self._log_time, self._noise = seen, log_time, noise
+        like = _Likeness.of(seen, seen)
+        multiples = np.tile(BEFOREHAND, (len(log_time), 1))
+        weights = np.ones(len(log_time))
+        for _ in range(ROUNDS):
+            shares, expected = _shares(seen.work, multiples)
+            wanted = log_time - expected + (shares * (multiples - BEFOREHAND)).sum(axis=1)
+            variance = noise**2 / weights
+            factor = np.asarray(np.linalg.cholesky(like.of_log_time(shares, shares) + np.diag(variance)))
+            pull = _solved(factor, wanted)
+            step = np.clip(like.log_multiples(shares, pull) - multiples, -LARGEST_STEP, LARGEST_STEP)
+            multiples = multiples + step
+            # Cauchy's weights: a row that its neighbours contradict must not drag them.
+            weights = 1 / (1 + (variance * pull / (ODD * noise)) ** 2)
+            if np.abs(step).max() < CLOSE:
+                break
+        self._shares, self._pull, self._factor = shares, pull, factor
+        # The variance of a row given all others is the reciprocal of its element in the inverse's diagonal.
+        self._usual = float(np.median((np.linalg.inv(factor) ** 2).sum(axis=0) ** -0.5))
+
+    def predict(self, table: Table) -> Prediction:
+        """Return log(time / prior) of each row, and how unsure it is beside a usual row of those that taught."""
+        asked = _Seen.of(table)
+        like = _Likeness.of(asked, self._seen)
+        shares, log_time = _shares(asked.work, like.log_multiples(self._shares, self._pull))
+        log_time = log_time + like.offsets @ self._pull
+        towards = np.linalg.solve(self._factor, like.of_log_time(shares, self._shares).T)
+        alone = _VARIANCE * ((shares @ TOGETHER) * shares).sum(axis=1) + _OFFSET_VARIANCE
+        variance = np.maximum(alone - (towards**2).sum(axis=0), 0.0)
+        return Prediction(
+            residual=np.asarray(log_time - np.log(table.prior), dtype=np.float64),
+            difficulty=np.sqrt(variance + self._noise**2) / self._usual,
+        )
+
+    def shares(self, table: Table) -> Matrix:
+        """Return which share of its predicted time each kind of work (`TERMS`) takes, one row a row."""
+        asked = _Seen.of(table)
+        return _shares(asked.work, _Likeness.of(asked, self._seen).log_multiples(self._shares, self._pull))[0]
+
+    def adapted(self, shots: Table) -> ParametricModel:
+        """Return the model that knows these rows as well; the sums are solved again, which takes milliseconds."""
+        new = _Seen.of(shots)
+        both = _Seen(np.vstack([self._seen.work, new.work]), np.concatenate([self._seen.keys, new.keys]))
+        return ParametricModel(both, np.concatenate([self._log_time, np.log(shots.measured)]), self._noise)
+
+    def known(self) -> Known:
+        """Return what to keep; `restored` gives the same model again."""
+        return Known(
+            terms=list(TERMS),
+            work=self._seen.work.tolist(),
+            keys=self._seen.keys.tolist(),
+            log_time=self._log_time.tolist(),
+            noise=self._noise,
+        )
+
+    @classmethod
+    def restored(cls, known: Known) -> ParametricModel:
+        """Return the model that was kept. Raises ValueError where it was kept in other terms."""
+        if tuple(known.terms) != TERMS:
+            raise ValueError("made with other kinds of work")
+        seen = _Seen(np.array(known.work, dtype=np.float64), np.array(known.keys, dtype=str))
+        return cls(seen, np.array(known.log_time, dtype=np.float64), known.noise)
+
+
+def _together() -> Matrix:
+    """Return how multiples go together: a device or a precision that is slow at one product is so at the others."""
+    kinds = np.array([_kind(name) for name in TERMS])
+    own = np.array([CALL if name == "call" else 1.0 for name in TERMS])
+    return np.asarray(np.diag(own) + ALIKE * own * (kinds[:, None] == kinds[None, :]), dtype=np.float64)
+
+
+def _kind(term: str) -> str:
+    name = term.partition(".")[0]
+    if name in ARITHMETIC_CLASSES:
+        return "arithmetic"
+    return name if name in ("launch", "call", "optimizer") else "traffic"
+
+
+TOGETHER = _together()
+BEFOREHAND: Array = np.log(np.array([MULTIPLES[name] for name in TERMS]))
+_VARIANCE = sum(layer.spread**2 for layer in LAYERS.values())
+_OFFSET_VARIANCE = sum(spread**2 for spread in OFFSETS.values())
+
+
+def _shares(work: Matrix, log_multiples: Matrix) -> tuple[Matrix, Array]:
+    """Return which share of the time each kind of work takes, and the logarithm of the time."""
+    times = work * np.exp(log_multiples)
+    total = times.sum(axis=1)
+    return times / total[:, None], np.asarray(np.log(total), dtype=np.float64)
+
+
+def _solved(factor: NDArray[Any], right: Array) -> Array:
+    return np.asarray(np.linalg.solve(factor.T, np.linalg.solve(factor, right)), dtype=np.float64)
