@@ -14,8 +14,8 @@ from predictor.answering.option import Option
 from predictor.learning.artifact import Predictor
 from predictor.learning.calibration import Calibration
 from predictor.learning.features import FEATURES, Features, Software, version_number
-from predictor.learning.traces import Trace
 from predictor.learning.operators import features_of_many
+from predictor.learning.traces import Trace
 
 __all__ = ["INTERVAL", "estimate"]
 

@@ -91,6 +91,7 @@ def _option(group: list[Record], percentile: str) -> Option:
         why=_why(newest, len(runs), is_mean),
         key=newest["configuration"],
         position=int(newest["position"]),
+        measured_at=newest.get("time"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -79,6 +80,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     key: str | None = None
     position: int = 0
+    measured_at: datetime | None = None
 
     @property
     def usd_per_million(self) -> float | None:

@@ -136,6 +136,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     concurrency: int | None = None
     compiled: bool | None = None
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
+    record: bool = False
 
     def as_question(self) -> Question:
         """Return the question that has this configuration as its only candidate, checked."""
@@ -151,6 +152,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             batch_sizes=[self.batch_size],
             **{name: getattr(self, name) for name in (*SIZE_NAMES, "concurrency")},
             as_of=self.as_of,
+            record=self.record,
             top=1,
         ).checked()
 

@@ -6,6 +6,7 @@ A pure function of its inputs: no clock, no reading. The same known facts and qu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -22,6 +23,10 @@ from predictor.learning.artifact import Predictor
 from predictor.learning.traces import Trace
 
 __all__ = ["Known", "answer", "entry"]
+
+
+STALE_DAYS = 180
+"""Drivers and libraries move on: an older measurement still counts, and says that it is old."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -185,6 +190,7 @@ def _plain_cpu(measured: Sequence[Option]) -> dict[int | None, float]:
 def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int | None, float]) -> dict[str, Any]:
     """Return one ranked entry."""
     reference = cpu.get(option.batch_size)
+    age = _age_days(option, known)
     return {
         "rank": rank,
         "configuration": option.configuration(known.model, mode, known.sizes),
@@ -215,11 +221,20 @@ def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int |
         "n": option.n,
         "runs": option.runs or None,
         "verdict": option.verdict,
+        "age_days": age,
+        "stale": age is not None and age > STALE_DAYS,
         "bottleneck": _bound(option, known, mode),
         "evidence": list(option.evidence),
-        "why": option.why,
+        "why": option.why + (f"; {age} days old, so measure again" if age is not None and age > STALE_DAYS else ""),
         "command": _command(known, option.platform, option.precision, option.batch_size),
     }
+
+
+def _age_days(option: Option, known: Known) -> int | None:
+    """How old a measurement was at the position of the answer; None where either moment is unknown."""
+    if option.measured_at is None or known.time is None:
+        return None
+    return max(0, (datetime.fromisoformat(known.time) - option.measured_at).days)
 
 
 def _bound(option: Option, known: Known, mode: str) -> str | None:

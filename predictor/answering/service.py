@@ -22,8 +22,8 @@ from predictor.learning.artifact import Predictor, decode, load_shipped
 from predictor.learning.building import Trained, train
 from predictor.learning.dataset import Row, row_from_table, training_rows
 from predictor.learning.evaluation import evaluate
-from predictor.learning.traces import TraceBook
 from predictor.learning.routes import Evaluation, chosen, routed
+from predictor.learning.traces import TraceBook
 
 __all__ = ["Answerer"]
 
@@ -156,13 +156,13 @@ class Answerer:
             cursor.close()
 
     def _predictor(self, tables: Tables) -> tuple[Predictor, list[str]]:
-        """Return the newest predictor that can be read, and a note for each newer one that could not."""
+        """Return the predictor in force, or the last good one before it, and a note for each that could not be read."""
         notes: list[str] = []
-        for row in reversed(tables.predictors().to_pylist()):
+        for digest in reversed(tables.predictor_line()):
             try:
-                return self._loaded(row["digest"]), notes
+                return self._loaded(digest), notes
             except (CorruptArtifact, NotFound) as error:
-                notes.append(f"predictor {row['digest']} is passed over: {error.detail}")
+                notes.append(f"predictor {digest} is passed over: {error.detail}")
         return load_shipped(), notes
 
     def _loaded(self, digest: str) -> Predictor:

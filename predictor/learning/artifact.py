@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -71,18 +72,36 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A card with its trees; `digest` names the bytes it came from."""
+    """A card with its trees; `digest` names the bytes it came from.
+
+    `trees` are those of a call's time, `others` those of other routes and targets by name, such as `serving.tpot`.
+    """
 
     card: Card
     trees: Trees
     digest: str
+    others: dict[str, Trees] = {}
 
 
-def encode(card: Card, trees: Trees) -> tuple[bytes, str]:
+def encode(card: Card, trees: Trees, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:
     """Return the bytes of an artifact and their digest; the same card and trees give the same bytes."""
-    document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": trees.texts}
+    document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": _texts(trees, others or {})}
     content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     return content, digest_of(content)
+
+
+def _texts(trees: Trees, others: Mapping[str, Trees]) -> dict[str, str]:
+    """One text a model: those of a call's time by objective, the others as `name/objective`."""
+    named = {f"{name}/{objective}": text for name, one in others.items() for objective, text in one.texts.items()}
+    return {**trees.texts, **named}
+
+
+def _trees(texts: Mapping[str, str]) -> tuple[Trees, dict[str, Trees]]:
+    parts: dict[str, dict[str, str]] = {"": {}}
+    for name, text in texts.items():
+        part, _, objective = name.rpartition("/")
+        parts.setdefault(part, {})[objective] = text
+    return Trees(parts.pop("")), {name: Trees(found) for name, found in parts.items()}
 
 
 def digest_of(content: bytes) -> str:
@@ -109,21 +128,26 @@ def decode(content: bytes, digest: str) -> Predictor:
             field="digest",
             remedy="Train again: assay train.",
         )
-    return Predictor(card=card, trees=Trees(texts), digest=digest)
+    trees, others = _trees(texts)
+    return Predictor(card=card, trees=trees, digest=digest, others=others)
 
 
-def write_folder(folder: Path, card: Card, trees: Trees) -> str:
+def write_folder(folder: Path, card: Card, trees: Trees, others: Mapping[str, Trees] | None = None) -> str:
     """Write an artifact as files that are kept in a repository: one gzip a model, the card readable. Return its digest."""
-    content, digest = encode(card, trees)
+    content, digest = encode(card, trees, others)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in trees.texts.items():
-        with (folder / f"model_{name}.txt.gz").open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+    for name, text in _texts(trees, others or {}).items():
+        with (folder / _file(name)).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
             packed.write(text.encode())
     document = json.loads(content)
     document["models"] = sorted(document.pop("trees"))
     document["digest"] = digest
     (folder / "card.json").write_text(_readable(document) + "\n")
     return digest
+
+
+def _file(name: str) -> str:
+    return f"model_{name.replace('/', '_')}.txt.gz"
 
 
 def _readable(document: dict[str, Any]) -> str:
@@ -139,7 +163,7 @@ def read_folder(folder: Traversable) -> Predictor:
         digest = document.pop("digest")
         names = document.pop("models")
         document["trees"] = {
-            name: gzip.decompress(folder.joinpath(f"model_{name}.txt.gz").read_bytes()).decode() for name in names
+            name: gzip.decompress(folder.joinpath(_file(name)).read_bytes()).decode() for name in names
         }
         content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     except (OSError, EOFError, ValueError, KeyError) as error:

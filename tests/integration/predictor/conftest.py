@@ -17,9 +17,9 @@ from domain import hardware
 from domain.canonical import digest
 from domain.roofline import limits_of
 from predictor.learning.dataset import Row
-from predictor.learning.traces import TraceBook, trace_from_data
 from predictor.learning.operators import tabulate
 from predictor.learning.table import Table
+from predictor.learning.traces import TraceBook, trace_from_data
 from predictor.learning.training import Learner
 
 PEAK_SHARE = {"conv": 0.55, "mm": 0.8, "depthwise": 0.1, "attention": 0.4}

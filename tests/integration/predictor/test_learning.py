@@ -111,6 +111,10 @@ def test_an_artifact_survives_and_a_corrupted_one_is_refused(built: Any, table: 
     with pytest.raises(CorruptArtifact):
         decode(content.replace(b"leaf_value=", b"leaf_valve=", 1), digest)
     assert write_folder(tmp_path, card, trees) == digest == read_folder(tmp_path).digest
+    others = {"serving.tpot": trees}
+    whole, name = encode(card, trees, others)
+    assert decode(whole, name).others["serving.tpot"].texts == trees.texts
+    assert write_folder(tmp_path / "more", card, trees, others) == name == read_folder(tmp_path / "more").digest
     packed = tmp_path / "model_l2.txt.gz"
     packed.write_bytes(gzip.compress(gzip.decompress(packed.read_bytes()) + b" "))
     with pytest.raises(CorruptArtifact):

@@ -315,3 +315,35 @@ def test_a_wide_question_is_answered_quickly(service: Any, told: Any, trace_even
     assert considered > 60 * 4 * 6
     # 0.08 s alone on two cores; the margin is for machines that do other things as well.
     assert min(took) < 0.6
+
+
+def test_an_old_measurement_counts_and_says_that_it_is_old(
+    service: Any, told: Any, trace_event: Any, measured: Any
+) -> None:
+    told(trace_event())
+    told({**measured(7.5), "time": "2024-03-01T12:00:00+00:00"})
+    entry = ask(service, precision="fp32", batch_sizes=[8])["ranked"][0]
+    assert (entry["basis"], entry["stale"]) == ("measured", True)
+    assert entry["age_days"] > 180
+    assert f"{entry['age_days']} days old" in entry["why"]
+    predicted = ask(service, precision="fp32", batch_sizes=[16])["ranked"][0]
+    assert (predicted["age_days"], predicted["stale"]) == (None, False)
+
+
+def test_a_generation_is_predicted_from_its_prompt_and_its_steps(
+    service: Any, told: Any, build: Any, make_trace: Any
+) -> None:
+    for phase, seed in (("prefill", 3), ("decode", 4)):
+        data = make_trace("acme/writer", "writer", "text_generation", seed)
+        data["workload"] |= {"phase": phase, "input_tokens": 64, "image_size": None}
+        told(build.event("assay.model.traced.v1", data))
+
+    def latency(output_tokens: int) -> float:
+        asked = {"model": "acme/writer", "input_tokens": 64, "output_tokens": output_tokens, "batch_sizes": [1]}
+        return float(ask(service, precision="fp32", **asked)["ranked"][0]["latency_ms"])
+
+    one, two, four = latency(1), latency(2), latency(4)
+    assert one < two < four
+    assert four - two == pytest.approx(2 * (two - one), rel=1e-3)  # Each further token costs one more step.
+    with pytest.raises(TraceNeeded, match="at these sizes"):
+        ask(service, model="acme/writer", input_tokens=99, output_tokens=2)
