@@ -1,0 +1,142 @@
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from predictor.learning.dataset import Row
+from predictor.learning.table import Table
+from predictor.reference.method import ReferenceFitted, ReferenceMethod
+from predictor.reference.pieces import tabulate
+
+MODELS, SOFTWARE = 60, (("tflite", "fp16"), ("tflite", "int8"), ("qairt", "int8"))
+
+
+def no_spec(_: str) -> None:
+    return None
+
+
+def rows(noise: float = 0.02, seed: int = 0) -> list[Row]:
+    """Eight devices: each has a speed, a shift by software, and takes more or less to a hidden kind of model."""
+    random = np.random.default_rng(seed)
+    level, kind = random.normal(scale=1.5, size=MODELS), random.choice([-1.0, 1.0], size=MODELS)
+    made: list[Row] = []
+    for device in range(8):
+        speed, taste = random.normal(scale=0.8), random.normal(scale=0.25)
+        for runtime, precision in SOFTWARE:
+            shift = random.normal(scale=0.2)
+            for model in range(MODELS):
+                log = level[model] + speed + shift + taste * kind[model] + random.normal(scale=noise)
+                made.append(
+                    Row(
+                        model=f"acme/net-{model}", hardware=f"board-{device}", platform="qnn", runtime=runtime,
+                        precision=precision, batch_size=1, latency_ms=float(np.exp(log)),
+                        event_id=f"{device}-{runtime}-{precision}-{model}", position=len(made),
+                    )
+                )  # fmt: skip
+    return made
+
+
+TABLE = tabulate(rows(), no_spec)
+NEW = np.array([row.hardware == "board-3" for row in TABLE.rows])
+
+
+def parted(shots: int, each: bool = True) -> tuple[Table, Table]:
+    """Return shots and the rest of the new device: so many shots a software configuration, or in all."""
+    random, here = np.random.default_rng(1), np.flatnonzero(NEW)
+    keys = np.array([f"{TABLE.rows[index].runtime} {TABLE.rows[index].precision}" if each else "" for index in here])
+    chosen = np.concatenate([random.permutation(here[keys == key])[:shots] for key in np.unique(keys)])
+    return TABLE.take(chosen), TABLE.take(np.setdiff1d(here, chosen))
+
+
+def errors(fitted: ReferenceFitted, asked: Table) -> Any:
+    return np.abs(asked.residual - fitted.predict(asked).residual)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> ReferenceFitted:
+    return ReferenceMethod().fit(TABLE.take(~NEW))
+
+
+def test_ten_figures_a_software_configuration_give_the_others_of_the_device(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    assert np.median(errors(fitted.adapted(shots), rest)) < 0.04
+    assert errors(fitted.adapted(shots), rest).mean() < 0.1 * errors(fitted, rest).mean() + 0.05
+
+
+def test_the_kind_of_model_is_seen_in_the_siblings_and_corrected_with_the_shots(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    asked = fitted.predict(rest).residual
+    after = fitted.adapted(shots).predict(rest).residual
+    software = np.array([f"{row.runtime} {row.precision}" for row in rest.rows])
+    of_shots = np.array([f"{row.runtime} {row.precision}" for row in shots.rows])
+    away = shots.residual - fitted.predict(shots).residual
+    offset = np.array([np.median(away[of_shots == one]) for one in software])
+    alone = np.abs(rest.residual - asked - offset)
+    assert np.abs(rest.residual - after).mean() < 0.5 * alone.mean()
+
+
+def test_ten_figures_in_all_find_the_speed_and_widen_what_they_do_not_know(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10, each=False)
+    many = fitted.adapted(parted(10)[0])
+    few = fitted.adapted(shots)
+    assert errors(few, rest).mean() < 0.15
+    assert few.predict(rest).difficulty.mean() > many.predict(rest).difficulty.mean()
+
+
+def test_without_a_figure_of_the_device_its_speed_is_unknown_and_said_to_be(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    assert fitted.predict(rest).difficulty.min() > 4 * fitted.adapted(shots).predict(rest).difficulty.max()
+
+
+def test_odd_shots_do_not_drag_the_rest_along(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    factor = np.where(np.arange(len(shots)) % 10 < 2, 4.5, 1.0)
+    odd = msgspec.structs.replace(shots, measured=shots.measured * factor)
+    assert np.median(errors(fitted.adapted(odd), rest)) < 0.08
+
+
+def test_a_device_that_does_not_go_by_its_siblings_is_found_harder(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    scattered = shots.measured * np.exp(np.random.default_rng(2).normal(scale=0.6, size=len(shots)))
+    wild = fitted.adapted(msgspec.structs.replace(shots, measured=scattered))
+    calm = fitted.adapted(shots)
+    assert wild.predict(rest).difficulty.mean() > 2 * calm.predict(rest).difficulty.mean()
+
+
+def test_rows_of_a_device_in_the_table_correct_it_as_shots_do(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    indexes = [index for index, row in enumerate(TABLE.rows) if not NEW[index] or row in shots.rows]
+    whole = ReferenceMethod().fit(TABLE.take(indexes))
+    assert whole.predict(rest).residual == pytest.approx(fitted.adapted(shots).predict(rest).residual, abs=1e-9)
+
+
+def test_a_piece_that_no_sibling_did_is_harder_by_far(fitted: ReferenceFitted) -> None:
+    shots, rest = parted(10)
+    known = fitted.adapted(shots)
+    unknown = msgspec.structs.replace(
+        rest, rows=[msgspec.structs.replace(row, model="acme/unheard-of") for row in rest.rows]
+    )
+    assert known.predict(unknown).difficulty.min() > 3 * known.predict(rest).difficulty.max()
+
+
+def test_one_device_alone_still_answers() -> None:
+    table = TABLE.take(NEW)
+    found = ReferenceMethod().fit(table).predict(table)
+    assert np.isfinite(found.residual).all()
+    assert found.difficulty.min() > 3
+
+
+def test_the_evidence_is_the_siblings_figures_newest_first(fitted: ReferenceFitted) -> None:
+    asked = TABLE.rows[int(np.flatnonzero(NEW)[0])]
+    shots, _ = parted(10)
+    found = fitted.adapted(shots).evidence(asked)
+    assert found == tuple(f"{device}-tflite-fp16-0" for device in (7, 6, 5, 4, 2))
+    assert "board-3" not in fitted.siblings(asked)
+    assert len(fitted.siblings(asked)) == 7
+
+
+def test_the_same_rows_give_the_same_bits() -> None:
+    shots, rest = parted(10)
+    once, again = (ReferenceMethod().fit(TABLE.take(~NEW)).adapted(shots).predict(rest).residual for _ in range(2))
+    assert once.tobytes() == again.tobytes()
