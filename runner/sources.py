@@ -184,6 +184,12 @@ def _timm_source(name: str, weights: WeightChoice) -> ModelSource:
 def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bool, allow_pickle: bool) -> ModelSource:
     folder = folder.parent if folder.name == "config.json" else folder
     path = folder / "config.json"
+    if folder.suffix == ".onnx":
+        raise UsageError(
+            f"{folder} is an ONNX file, which is traced and predicted, not measured.",
+            field="model",
+            remedy="Ask assay predict or assay recommend about it, or give the folder of its checkpoint.",
+        )
     if not path.is_file():
         raise UsageError(
             f"the folder {folder} holds no config.json.",

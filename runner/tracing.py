@@ -7,7 +7,6 @@ the prefill of a generation, its first decoding step, or the forward and backwar
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -102,9 +101,6 @@ def _told(recorder: Recorder, module: Any) -> tuple[list[dict[str, Any]], dict[s
     totals = sums_of(rows)
     totals["parameters"] = count_parameters(module)
     totals["peak_activation_elements"] = recorder.peak_activation_elements
-    # Modules hold reference cycles; freeing them here keeps a long run of traces small.
-    del recorder
-    gc.collect()
     return rows, totals
 
 
@@ -182,8 +178,8 @@ def _naming(source: ModelSource, phase: Phase) -> Iterator[None]:
         raise Untraceable(
             f"the {phase} trace of {source.id} stopped {at}: {reason}.",
             field="model",
-            remedy="What follows from the values of tensors cannot be traced without weights; measure it instead: "
-            f"assay bench {source.id}",
+            remedy="A config whose sizes do not fit together stops so, and a step that needs the values of tensors. "
+            f"Where the model runs, measure it instead: assay bench {source.id}",
         ) from error
 
 

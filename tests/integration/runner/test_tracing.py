@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 import torch
 from torch import nn
 
 from domain.configuration import Workload
-from domain.errors import UnsupportedWorkload
+from domain.errors import UnsupportedWorkload, Untraceable
 from domain.models import catalogue
 from domain.payloads import ModelTraced
 from runner.operators import Recorder
@@ -285,3 +288,23 @@ def test_families_with_caches_of_their_own_kind_decode_one_token(name: str) -> N
     prefill, decode = (phase(name, which)["totals"] for which in ("prefill", "decode"))
     assert decode["kv_elements_per_token"] == prefill["kv_elements_per_token"] > 0
     assert 0 < decode["flops"] < 0.1 * prefill["flops"]
+
+
+def test_a_call_that_cannot_be_followed_names_the_operator(tmp_path: Path) -> None:
+    # Rotary positions turn pairs: an odd number of turned channels builds, and cannot run.
+    config = {**resolve("assay/gptj-small").config, "rotary_dim": 15}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(Untraceable, match=r"the forward trace of local/\S+ stopped at aten\.mul: ") as caught:
+        trace(resolve(str(tmp_path), "random"))
+    assert caught.value.field == "model"
+    assert "assay bench" in str(caught.value.remedy)
+
+
+def test_what_follows_from_values_names_the_operator() -> None:
+    class Positive(nn.Module):
+        def forward(self, x):
+            return x[x > 0]
+
+    with pytest.raises(NotImplementedError) as caught:
+        rows_of(Positive(), 4)
+    assert caught.value.__notes__ == ["while tracing operator aten.index"]
