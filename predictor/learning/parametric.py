@@ -3,7 +3,8 @@
 time = Σ work × multiple. The logarithm of a multiple is the sum of what holds everywhere, for a precision, for a
 platform, for a software on it, and for one device with exactly this software; each layer is a small correction of the
 ones before, so what was never measured takes over what is nearest. What is left of a family, an architecture and an
-architecture on a platform is an offset of each. That is one Gaussian process over the logarithm of time, linearised at
+architecture on a platform is an offset of each, and rows that spend their time alike are left with alike errors where
+the software is the same. That is one Gaussian process over the logarithm of time, linearised at
 its own solution; its variance says where few or unlike rows speak.
 
 The spreads below were chosen on half of the families of our own rows and confirmed on the other half
@@ -42,6 +43,12 @@ ODD = 4.0
 """A row this many times the noise off its neighbours counts half."""
 
 
+MIX = 0.25
+"""Spread of what is left of rows that spend their time in exactly the same way with the same software, in log units."""
+MIX_REACH = 0.1
+"""How far apart the shares of two rows may lie, as a Euclidean distance, to still be left with like errors."""
+
+
 class Layer(NamedTuple):
     """Corrections that rows with the same key share: their spread in log units, and what the key is."""
 
@@ -57,6 +64,7 @@ LAYERS: dict[str, Layer] = {
     "device": Layer(0.3, lambda row: (row.hardware, row.platform, row.runtime, row.precision)),
     "exact": Layer(0.1, lambda row: (*row.software, row.mode, row.threads)),
 }
+_SOFTWARE = list(LAYERS).index("software")
 OFFSETS = {"family": 0.05, "architecture": 0.08, "architecture on a platform": 0.04}
 """Spread of what is left of each, in log units."""
 
@@ -107,24 +115,37 @@ class _Seen(NamedTuple):
 
 
 class _Likeness(NamedTuple):
-    """Variance that rows share: of each multiple, and of their offsets; (rows, other rows)."""
+    """What rows share: variance of each multiple and of their offsets, and whether the software; (rows, other rows)."""
 
     multiples: Matrix
     offsets: Matrix
+    software: NDArray[np.bool_]
 
     @classmethod
     def of(cls, some: _Seen, others: _Seen) -> _Likeness:
         shared = [np.zeros((len(some.keys), len(others.keys))) for _ in range(2)]
+        software = np.ones(shared[0].shape, dtype=np.bool_)
         for column, spread in enumerate((*(layer.spread for layer in LAYERS.values()), *OFFSETS.values())):
             both = np.concatenate([some.keys[:, column], others.keys[:, column]])
             _, codes = np.unique(both, return_inverse=True)
             same = codes[: len(some.keys), None] == codes[None, len(some.keys) :]
             shared[column >= len(LAYERS)] += spread**2 * same
-        return cls(*shared)
+            if column == _SOFTWARE:
+                software = same
+        return cls(shared[0], shared[1], software)
 
     def of_log_time(self, shares: Matrix, others: Matrix) -> Matrix:
         """Return the variance that log times share, given which share of them each kind of work is."""
-        return np.asarray(self.multiples * (shares @ TOGETHER @ others.T) + self.offsets, dtype=np.float64)
+        return np.asarray(
+            self.multiples * (shares @ TOGETHER @ others.T) + self.beside(shares, others), dtype=np.float64
+        )
+
+    def beside(self, shares: Matrix, others: Matrix) -> Matrix:
+        """Return the part of it that is not the multiples': offsets, and what is left of those that spend time alike."""
+        products = -2 * shares @ others.T
+        apart = products + (shares**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)[None, :]
+        alike = MIX**2 * np.exp(-np.maximum(apart, 0.0) / (2 * MIX_REACH**2))
+        return np.asarray(self.offsets + np.where(self.software, alike, 0.0), dtype=np.float64)
 
     def log_multiples(self, shares: Matrix, pull: Array) -> Matrix:
         """Return the multiples of each row: those expected beforehand, and what the other rows add."""
@@ -161,7 +182,7 @@ class ParametricModel:
         asked = _Seen.of(table)
         like = _Likeness.of(asked, self._seen)
         shares, log_time = _shares(asked.work, like.log_multiples(self._shares, self._pull))
-        log_time = log_time + like.offsets @ self._pull
+        log_time = log_time + like.beside(shares, self._shares) @ self._pull
         towards = np.linalg.solve(self._factor, like.of_log_time(shares, self._shares).T)
         alone = _VARIANCE * ((shares @ TOGETHER) * shares).sum(axis=1) + _OFFSET_VARIANCE
         variance = np.maximum(alone - (towards**2).sum(axis=0), 0.0)
@@ -217,7 +238,7 @@ def _kind(term: str) -> str:
 TOGETHER = _together()
 BEFOREHAND: Array = np.log(np.array([MULTIPLES[name] for name in TERMS]))
 _VARIANCE = sum(layer.spread**2 for layer in LAYERS.values())
-_OFFSET_VARIANCE = sum(spread**2 for spread in OFFSETS.values())
+_OFFSET_VARIANCE = sum(spread**2 for spread in OFFSETS.values()) + MIX**2
 
 
 def _shares(work: Matrix, log_multiples: Matrix) -> tuple[Matrix, Array]:

@@ -40,7 +40,8 @@ def net(name: str, *kinds: str) -> Trace:
 
 TRACES = [net(f"net{index}", *RANDOM.choice(KINDS[:4], 3, replace=False)) for index in range(40)]
 BOOK = TraceBook(TRACES)
-TRUE = {"cpu": np.exp(RANDOM.normal(0.5, 0.5, len(TERMS))), "openvino": np.exp(RANDOM.normal(0.0, 0.5, len(TERMS)))}
+CPU = np.exp(RANDOM.normal(0.5, 0.8, len(TERMS)))
+TRUE = {"cpu": CPU, "openvino": CPU * np.exp(RANDOM.normal(-0.5, 0.2, len(TERMS)))}
 
 
 def spec_of(name: str) -> HardwareSpec:
