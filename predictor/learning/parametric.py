@@ -177,6 +177,11 @@ class ParametricModel:
         # The variance of a row given all others is the reciprocal of its element in the inverse's diagonal.
         self._usual = float(np.median((np.linalg.inv(factor) ** 2).sum(axis=0) ** -0.5))
 
+    @property
+    def usual(self) -> float:
+        """Return the standard deviation, in log units, of a usual row given all the others: a difficulty of 1."""
+        return self._usual
+
     def predict(self, table: Table) -> Prediction:
         """Return log(time / prior) of each row, and how unsure it is beside a usual row of those that taught."""
         asked = _Seen.of(table)
