@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,7 +12,7 @@ from domain.roofline import Limits, limits_of
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
 from predictor.learning.artifact import Card
 from predictor.learning.calibration import Calibration
-from predictor.learning.dataset import minor_version
+from predictor.learning.dataset import minor_version, version_key
 
 __all__ = ["CalibrationIndex", "Candidate", "Exclusion", "candidates"]
 
@@ -44,6 +45,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     compiled: bool
     runtime_version: str
+    layout: str | None = None
+    threads: int | None = None
     calibrations: tuple[Calibration, ...] = ()
 
     @property
@@ -67,12 +70,8 @@ class CalibrationIndex:
         cell = self._by_cell.get((hardware, platform, precision), {})
         if not cell:
             return ()
-        software = max(cell, key=lambda key: (not key[1], not key[2], _version_key(key[3]), key[0]))
+        software = max(cell, key=lambda key: (not key[1], not key[2], version_key(key[3]), key[0]))
         return tuple(sorted(cell[software], key=lambda one: one.base))
-
-
-def _version_key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
 
 
 def candidates(
@@ -111,7 +110,7 @@ def candidates(
                     )
                     continue
                 calibrations = index.best(spec.id, platform, precision)
-                runtime, compiled, version = _software(spec, platform, precision, calibrations, card)
+                software = _software(spec, platform, precision, question.mode, calibrations, card)
                 found.extend(
                     Candidate(
                         spec=spec,
@@ -119,9 +118,7 @@ def candidates(
                         platform=platform,
                         precision=precision,
                         batch_size=batch,
-                        runtime=runtime,
-                        compiled=compiled,
-                        runtime_version=version,
+                        **software,
                         calibrations=calibrations,
                     )
                     for batch in batches
@@ -145,14 +142,19 @@ def _precisions(spec: HardwareSpec, platform: str, question: Question, seen: set
 
 
 def _software(
-    spec: HardwareSpec, platform: str, precision: str, calibrations: tuple[Calibration, ...], card: Card
-) -> tuple[str, bool, str]:
-    """The software that a prediction is for: what was calibrated, else eager, else what the trees know."""
+    spec: HardwareSpec, platform: str, precision: str, mode: str, calibrations: tuple[Calibration, ...], card: Card
+) -> dict[str, Any]:
+    """The software that a prediction is for: what was calibrated, what was measured there, else what the trees know."""
     if calibrations:
-        _, _, runtime, _, compiled, _, version = calibrations[0].software
-        return runtime, compiled, version
+        _, _, runtime, _, compiled, channels_last, version = calibrations[0].software
+        layout = "nhwc" if channels_last else None
+        return {"runtime": runtime, "compiled": compiled, "runtime_version": version, "layout": layout}
+    place = card.few.place(spec.id, platform, precision, mode) if card.few is not None else None
+    if place is not None and place.hardware == spec.id:
+        return {name: getattr(place, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
     runtime = RUNTIMES.get(platform, "torch")
     known = card.coverage
     eager = known.knows_software(platform, runtime, precision, False)
     compiled = not eager and known.knows_software(platform, runtime, precision, True) and known.knows_maker(spec)
-    return runtime, compiled, minor_version(card.newest_version.get(platform, ""))
+    version = minor_version(card.newest_version.get(platform, ""))
+    return {"runtime": runtime, "compiled": compiled, "runtime_version": version}

@@ -1,82 +1,101 @@
-"""Predict candidates: the best base that covers each, its correction, its interval, and what it rests on."""
+"""Predict candidates: the best base that covers each, its interval, and what it rests on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
 from domain.roofline import memory_estimate
 from predictor.answering.candidates import Candidate
-from predictor.answering.option import Option
+from predictor.answering.option import Option, Sizes
 from predictor.learning.artifact import Predictor
 from predictor.learning.calibration import Calibration
-from predictor.learning.features import FEATURES, Features, Software, version_number
-from predictor.learning.operators import features_of_many
+from predictor.learning.dataset import Row
+from predictor.learning.few import Few, Place
+from predictor.learning.operators import asked
+from predictor.learning.table import Array, Table
 from predictor.learning.traces import Trace
 
 __all__ = ["INTERVAL", "estimate"]
 
 INTERVAL = 0.8
 UNSEEN_CATEGORY = 1.5
-"""A calibration measured on other categories of models is this much wider; a judgement, not a measurement."""
+"""A correction measured on other categories of models is this much wider; a judgement, not a measurement."""
 UNCOVERED = 1.5
-"""The plain roofline's width is that of its training residuals times this; a judgement, and said to be not covered."""
+"""An interval that no measurement supports is this much wider than the nearest that one does; a judgement, and said."""
 _NORMAL_80 = 1.2816
+_TOLD = {
+    "interpolation": "this model was measured on other configurations",
+    "new_architecture": "other models of its family were measured",
+    "new_family": "no model of its family was measured; models with like operators were",
+    "new_hardware": "no measurement of this device: not calibrated",
+}
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True):
-    """How one candidate is predicted."""
+    """How one candidate is predicted: by `trees`, by `few` rows, or by the plain `roofline`."""
 
     basis: str
-    uses_trees: bool
-    calibration: Calibration | None
+    method: str
     width: float | None
     covered: bool
     why: str
+    calibration: Calibration | None = None
+    evidence: tuple[str, ...] = ()
 
 
-def estimate(trace: Trace, chosen: Sequence[Candidate], predictor: Predictor, mode: str) -> list[Option]:
-    """Return one option a candidate, in their order; one pass over the trees for all of them."""
+def estimate(
+    trace: Trace, chosen: Sequence[Candidate], predictor: Predictor, mode: str, sizes: Sizes | None = None
+) -> list[Option]:
+    """Return one option a candidate, in their order; one pass over each method for all that it predicts."""
     if not chosen:
         return []
-    software = [
-        Software(
-            batch_size=one.batch_size,
-            compiled=one.compiled,
-            runtime_version=version_number(one.runtime_version),
-            cpu=one.platform == "cpu",
-            training=mode == "training",
-        )
-        for one in chosen
-    ]
-    features = features_of_many([trace] * len(chosen), [one.limits for one in chosen], software)
-    bases = _bases(trace, chosen, features, predictor, mode)
-    log_residual = _residuals(features, bases, predictor)
-    latency = features.prior_s * np.exp(log_residual) * 1e3
+    rows = [_row(trace, one, mode, sizes or Sizes()) for one in chosen]
+    table = asked(trace, rows, [one.limits for one in chosen])
+    bases = _bases(trace, chosen, table, predictor, mode)
+    residual, difficulty = _predicted(table, bases, predictor)
+    latency = table.prior * np.exp(residual) * 1e3
     return [
-        _option(trace, one, base, float(latency[index]), predictor, mode)
+        _option(trace, one, base, float(latency[index]), float(difficulty[index]), predictor, mode)
         for index, (one, base) in enumerate(zip(chosen, bases, strict=True))
     ]
 
 
-def _bases(
-    trace: Trace, chosen: Sequence[Candidate], features: Features, predictor: Predictor, mode: str
-) -> list[_Base]:
+def _row(trace: Trace, one: Candidate, mode: str, sizes: Sizes) -> Row:
+    return Row(
+        model=trace.model,
+        hardware=one.spec.id,
+        platform=one.platform,
+        precision=one.precision,
+        batch_size=one.batch_size,
+        mode=mode,
+        runtime=one.runtime,
+        runtime_version=one.runtime_version,
+        compiled=one.compiled,
+        layout=one.layout,
+        threads=one.threads,
+        family=trace.family,
+        category=trace.category,
+        hardware_kind=one.spec.kind,
+        **sizes.stated(),
+    )
+
+
+def _bases(trace: Trace, chosen: Sequence[Candidate], table: Table, predictor: Predictor, mode: str) -> list[_Base]:
     """Return the base of each candidate; those that differ in batch alone share it, but where the batch did not train."""
     coverage = predictor.card.coverage
     why_not = coverage.why_not(trace, mode)
     known: dict[tuple[str, str, str], _Base] = {}
     bases: list[_Base] = []
-    launch_shares = features.values[:, FEATURES.index("launch_share")].tolist()
-    for one, launch_share in zip(chosen, launch_shares, strict=True):
+    for one, launch_share in zip(chosen, table.column("launch_share").tolist(), strict=True):
         cell = one.cell[:3]
         if cell not in known:
             known[cell] = _base(trace, one, predictor, why_not, mode)
         base = known[cell]
-        if base.uses_trees and base.calibration is None:
+        if base.method == "trees" and base.calibration is None:
             outside = coverage.outside(one.platform, one.batch_size, launch_share)
             base = base if outside is None else _roofline(predictor, outside)
         bases.append(base)
@@ -84,53 +103,75 @@ def _bases(
 
 
 def _base(trace: Trace, one: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> _Base:
-    coverage = predictor.card.coverage
-    if one.calibrations and mode == "inference":
-        return _calibrated(trace, one.calibrations, why_not)
+    coverage, few = predictor.card.coverage, predictor.card.few
+    if one.calibrations and why_not is None and mode == "inference":
+        return _calibrated(trace, one.calibrations[0])
+    place = few.place(one.spec.id, one.platform, one.precision, mode) if few is not None else None
+    knows = coverage.knows_software(one.platform, one.runtime, one.precision, one.compiled)
+    if (
+        why_not is None
+        and knows
+        and coverage.knows_maker(one.spec)
+        and (place is None or place.hardware != one.spec.id)
+    ):
+        return _trees(trace, one, predictor)
+    if few is not None and place is not None:
+        return _few(trace, one, few, place)
     if why_not is not None:
         return _roofline(predictor, why_not)
-    if not coverage.knows_software(one.platform, one.runtime, one.precision, one.compiled):
+    if not knows:
         return _roofline(predictor, f"no {one.runtime} rows on {one.platform} in {one.precision} trained the predictor")
-    if not coverage.knows_maker(one.spec):
-        return _roofline(predictor, f"no {one.spec.vendor or 'such'} {one.spec.kind or 'device'} trained the predictor")
+    return _roofline(predictor, f"no {one.spec.vendor or 'such'} {one.spec.kind or 'device'} trained the predictor")
+
+
+def _trees(trace: Trace, one: Candidate, predictor: Predictor) -> _Base:
+    coverage = predictor.card.coverage
     level = coverage.level(trace) if one.spec.id in coverage.hardware else "new_hardware"
     width = predictor.card.widths.of(level, INTERVAL)
-    told = {
-        "interpolation": "this model was measured on other configurations",
-        "new_architecture": "other models of its family were measured",
-        "new_family": "no model of its family was measured; models with like operators were",
-        "new_hardware": "no measurement of this device: not calibrated",
-    }[level]
     # A new family on a new device is farther than either alone, and no width of ours was measured there.
     covered = width is not None and not (level == "new_hardware" and coverage.level(trace) == "new_family")
+    return _Base(basis="predicted", method="trees", width=width, covered=covered, why=f"predicted: {_TOLD[level]}")
+
+
+def _few(trace: Trace, one: Candidate, few: Few, place: Place) -> _Base:
+    """Few rows: of this device it is calibrated, of this model on another device a reference, else a prediction."""
+    level = few.level(one.spec.id, place, trace.architecture, trace.family)
+    measured = few.widths.of(level, INTERVAL)
+    covered = measured is not None and level != "new_hardware" and trace.category in place.categories
+    width = measured or UNCOVERED * (few.widths.of("new_family", INTERVAL) or _NORMAL_80 * few.model.usual)
+    if trace.category not in place.categories:
+        width *= UNSEEN_CATEGORY
+    elsewhere = level == "new_hardware" and trace.architecture in place.architectures
+    told = f"from {place.rows} measurements in this precision on {place.hardware}"
+    if level != "new_hardware":
+        told += f": {_TOLD[level]}"
+    if trace.category not in place.categories:
+        told += f"; none of them {trace.category or 'of this category'}"
     return _Base(
-        basis="predicted", uses_trees=True, calibration=None, width=width, covered=covered, why=f"predicted: {told}"
+        basis="calibrated" if level != "new_hardware" else "reference" if elsewhere else "predicted",
+        method="few",
+        width=width,
+        covered=covered,
+        why=told + ("; this device was not measured: not calibrated" if level == "new_hardware" else ""),
+        evidence=tuple(place.evidence),
     )
 
 
-def _calibrated(trace: Trace, calibrations: Sequence[Calibration], why_not: str | None) -> _Base:
-    """Trees where they know the model; else whichever base erred less on the models left out."""
-    by_base = {one.base: one for one in calibrations}
-    if "trees" in by_base and why_not is None:
-        one = by_base["trees"]
-    else:
-        one = min(calibrations, key=lambda each: (each.error if each.models > 1 else math.inf, each.base))
+def _calibrated(trace: Trace, one: Calibration) -> _Base:
     width = one.widths[str(INTERVAL)]
-    told = (
-        f"{'predicted' if one.base == 'trees' else 'roofline'}, corrected by {one.rows} measurements of {one.models} "
-    )
+    told = f"predicted, corrected by {one.rows} measurements of {one.models} "
     told += f"model{'s' if one.models != 1 else ''} on this device"
     known = trace.category in one.categories
     if not known:
         told += f", none of them {trace.category or 'of this category'}"
     return _Base(
         basis="calibrated",
-        uses_trees=one.base == "trees",
+        method="trees",
         calibration=one,
         width=width if known else width * UNSEEN_CATEGORY,
-        # Coverage after a few shots was measured for trees alone; what corrects a bare roofline was never scored.
-        covered=known and one.models > 1 and one.base == "trees",
+        covered=known and one.models > 1,
         why=told,
+        evidence=tuple(one.evidence),
     )
 
 
@@ -138,32 +179,47 @@ def _roofline(predictor: Predictor, reason: str) -> _Base:
     spread = predictor.card.spreads["roofline"]
     return _Base(
         basis="roofline",
-        uses_trees=False,
-        calibration=None,
+        method="roofline",
         width=UNCOVERED * _NORMAL_80 * math.hypot(spread.between, spread.within),
         covered=False,
         why=f"roofline, at the share of it that the trained rows usually reach; interval not covered by measurement: {reason}",
     )
 
 
-def _residuals(features: Features, bases: Sequence[_Base], predictor: Predictor) -> np.ndarray:
-    residual = np.zeros(len(bases))
-    asked = np.array([base.uses_trees for base in bases], dtype=bool)
-    residual[asked] = predictor.trees.predict(features.values[asked])
-    balance = features.values[:, FEATURES.index("balance")]
-    centre = predictor.card.spreads["roofline"].centre
+def _predicted(table: Table, bases: Sequence[_Base], predictor: Predictor) -> tuple[Array, Array]:
+    """Return the log residual of each candidate about its roofline, and how hard it is beside a usual one."""
+    residual = np.full(len(bases), predictor.card.spreads["roofline"].centre)
+    difficulty = np.ones(len(bases))
+    here = _those(bases, lambda base: base.method == "trees")
+    residual[here] = predictor.trees.predict(table.values[here])
+    balance = table.column("balance")
     for index, base in enumerate(bases):
         if base.calibration is not None:
             residual[index] += float(base.calibration.fit.correction(balance[index]))
-        elif not base.uses_trees:
-            residual[index] += centre
-    return residual
+    here = _those(bases, lambda base: base.method == "few")
+    if len(here) and predictor.card.few is not None:
+        found = predictor.card.few.model.predict(table.take(here))
+        residual[here], difficulty[here] = found.residual, found.difficulty
+    return residual, difficulty
 
 
-def _option(trace: Trace, one: Candidate, base: _Base, latency_ms: float, predictor: Predictor, mode: str) -> Option:
+def _those(bases: Sequence[_Base], chosen: Callable[[_Base], bool]) -> np.ndarray:
+    return np.array([index for index, base in enumerate(bases) if chosen(base)], dtype=np.intp)
+
+
+def _option(
+    trace: Trace,
+    one: Candidate,
+    base: _Base,
+    latency_ms: float,
+    difficulty: float,
+    predictor: Predictor,
+    mode: str,
+) -> Option:
     memory = memory_estimate(trace.totals, precision=one.precision, batch_size=one.batch_size, mode=mode)
     overhead = predictor.card.memory.get(f"{one.platform}/{one.runtime}")
     floor = None if memory is None else memory.total_bytes
+    width = None if base.width is None else base.width * difficulty
     return Option(
         hardware=one.spec.id,
         platform=one.platform,
@@ -171,8 +227,8 @@ def _option(trace: Trace, one: Candidate, base: _Base, latency_ms: float, predic
         batch_size=one.batch_size,
         basis=base.basis,
         latency_ms=latency_ms,
-        low_ms=None if base.width is None else latency_ms * math.exp(-base.width),
-        high_ms=None if base.width is None else latency_ms * math.exp(base.width),
+        low_ms=None if width is None else latency_ms * math.exp(-width),
+        high_ms=None if width is None else latency_ms * math.exp(width),
         covered=base.covered,
         throughput_per_s=one.batch_size / latency_ms * 1e3,
         peak_memory_bytes=None if floor is None or overhead is None else max(floor, floor + overhead.offset_bytes),
@@ -180,6 +236,7 @@ def _option(trace: Trace, one: Candidate, base: _Base, latency_ms: float, predic
         runtime=one.runtime,
         runtime_version=one.runtime_version or None,
         compiled=one.compiled,
-        evidence=tuple(base.calibration.evidence) if base.calibration is not None else (),
+        layout=one.layout,
+        evidence=base.evidence,
         why=base.why,
     )

@@ -138,7 +138,7 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
             for one in chosen
         )
         return [], excluded
-    options = estimate(known.trace, chosen, known.predictor, question.mode)
+    options = estimate(known.trace, chosen, known.predictor, question.mode, known.sizes)
     fitting: list[Option] = []
     for one, option in zip(chosen, options, strict=True):
         need, room = option.memory_floor_bytes, one.limits.memory_bytes

@@ -116,7 +116,7 @@ class Answerer:
     def train(self, as_of: int | None = None) -> Trained:
         """Return a predictor trained on the log up to a position; storing and recording it is the caller's part."""
         with self._tables(as_of) as tables:
-            rows, book, devices = self._training_data(tables)
+            rows, book, devices = self._training_data(tables, mode=None)
             return train(rows, book, devices.spec, load_shipped(), position=tables.position)
 
     def evaluate(self, asked: Evaluation) -> dict[str, Any]:

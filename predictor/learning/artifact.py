@@ -22,6 +22,7 @@ from predictor.learning.calibration import Calibration
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import Coverage
 from predictor.learning.features import FEATURES, FEATURES_VERSION
+from predictor.learning.few import Few
 from predictor.learning.training import Trees
 
 __all__ = ["ARTIFACT_KIND", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
@@ -62,6 +63,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     newest_version: dict[str, str] = {}
     """Newest runtime version that trained, by platform: what predictions are for where nothing says otherwise."""
     calibrations: list[Calibration] = []
+    few: Few | None = None
+    """What predicts on software that the trees do not know."""
     memory: dict[str, MemoryOverhead] = {}
     """What a runtime needs beside weights and activations, by `platform/runtime`."""
     scores: dict[str, Any] = {}

@@ -16,6 +16,7 @@ from predictor.learning.coverage import coverage_of
 from predictor.learning.dataset import Row, SoftwareKey, by_software, minor_version
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
+from predictor.learning.few import Few, few_of
 from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.table import Table
 from predictor.learning.traces import TraceBook
@@ -66,7 +67,8 @@ def train(
     base's trees stay, and the card's limits say how much is missing. Either way each software configuration that the
     trees do not know is calibrated from its own rows.
     """
-    table = tabulate(rows, book, spec_of)
+    everything = tabulate(rows, book, spec_of)
+    table = everything.take([index for index, row in enumerate(everything.rows) if row.mode == "inference"])
     broad = _broad(table, needs)
     architectures = set(table.architecture[broad].tolist())
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
@@ -82,8 +84,9 @@ def train(
     card = msgspec.structs.replace(
         card,
         calibrations=calibrations_of(table, card, trees),
-        memory=memory_overheads(table),
-        data={**card.data, "log": {"rows": len(table), "left_out": table.dropped, "position": position}},
+        few=few_rows(everything, card, base.card.few),
+        memory=memory_overheads(everything),
+        data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )
     return finish(card, trees)
 
@@ -207,17 +210,28 @@ def roofline_spread(table: Table) -> Spread:
 
 
 def calibrations_of(table: Table, card: Card, trees: Trees) -> list[Calibration]:
-    """Return the calibrations of the software configurations that did not train the trees, by name."""
+    """Return the calibrations of the devices that the trees have not seen, under software that they have, by name."""
     found: list[Calibration] = []
     for software, members in sorted(by_software(table.rows).items()):
         if software[0] in card.coverage.hardware and card.coverage.knows_software(*software[1:5]):
             continue
-        part = table.take(members)
-        found.append(_calibrated(software, "roofline", part, part.residual, card))
         if card.coverage.near_software(*software[1:4]):
+            part = table.take(members)
             about_trees = part.residual - trees.predict(part.values)
             found.append(_calibrated(software, "trees", part, about_trees, card))
     return found
+
+
+def few_rows(table: Table, card: Card, base: Few | None) -> Few | None:
+    """Return what the rows teach about software that the trees do not know, on top of what the base knew."""
+    unknown = [
+        index
+        for index, row in enumerate(table.rows)
+        if not card.coverage.near_software(*row.software[1:4])
+        or table.subjects[index].category not in card.coverage.categories
+        or row.mode not in card.coverage.modes
+    ]
+    return few_of(table.take(unknown), base)
 
 
 def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, card: Card) -> Calibration:

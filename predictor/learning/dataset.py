@@ -24,6 +24,7 @@ __all__ = [
     "row_from_event",
     "row_from_table",
     "training_rows",
+    "version_key",
 ]
 
 SoftwareKey = tuple[str, str, str, str, bool, bool, str]
@@ -118,6 +119,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 def minor_version(version: str) -> str:
     """Return `2.13` of `2.13.0`."""
     return ".".join(version.split(".")[:2])
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return a version's numbers, so that 2.9 comes before 2.13."""
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
 
 
 def _text(value: Any) -> str | None:

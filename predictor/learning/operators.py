@@ -15,7 +15,7 @@ from predictor.learning.features import FEATURES, Features, Software, features_o
 from predictor.learning.table import Table
 from predictor.learning.traces import Trace, TraceBook
 
-__all__ = ["SpecOf", "features_of_many", "relimited", "software_of", "tabulate"]
+__all__ = ["SpecOf", "asked", "features_of_many", "relimited", "software_of", "tabulate"]
 
 SpecOf = Callable[[str], HardwareSpec | None]
 _TIMES = ("latency", "throughput")
@@ -65,7 +65,9 @@ def tabulate(rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str 
         subjects=list(traces),
         limits=list(limits),
         architecture=np.array([trace.architecture for trace in traces], dtype=str),
-        family=np.array([trace.family or row.family or row.model for trace, row in zip(traces, kept, strict=True)], dtype=str),
+        family=np.array(
+            [trace.family or row.family or row.model for trace, row in zip(traces, kept, strict=True)], dtype=str
+        ),
         dropped=dict(dropped),
     )
 
@@ -92,6 +94,23 @@ def _of_row(
         spec = spec_of(row.hardware)
         known[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
     return (trace, known[key]) if known[key] is not None else "no peak or bandwidth"  # type: ignore[return-value]
+
+
+def asked(trace: Trace, rows: Sequence[Row], limits: Sequence[Limits]) -> Table:
+    """Return the table of configurations of one model that were not measured: `measured` is NaN throughout."""
+    features = features_of_many([trace] * len(rows), limits, [software_of(row) for row in rows])
+    return Table(
+        target="latency",
+        rows=list(rows),
+        names=FEATURES,
+        values=features.values,
+        prior=features.prior_s,
+        measured=np.full(len(rows), np.nan),
+        subjects=[trace] * len(rows),
+        limits=list(limits),
+        architecture=np.array([trace.architecture] * len(rows), dtype=str),
+        family=np.array([trace.family or trace.model] * len(rows), dtype=str),
+    )
 
 
 def relimited(table: Table, limits: Sequence[Limits]) -> Table:

@@ -165,7 +165,7 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
     assert (card.trees_from, card.rows) == ("log", len(world.rows))
     assert card.coverage.hardware == ["nvidia-rtx-3090", "nvidia-rtx-4090"]
     assert {one.software[0] for one in card.calibrations} == {"nvidia-l4"}
-    assert {one.base for one in card.calibrations} == {"roofline", "trees"}
+    assert {one.base for one in card.calibrations} == {"trees"}
     assert all(one.models == 10 and set(one.evidence) == {row.event_id for row in few} for one in card.calibrations)
 
 
