@@ -1,0 +1,208 @@
+"""The open questions: what was asked and is not measured, with what is known of each configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from domain.errors import AssayError, TraceNeeded
+from domain.roofline import OPERATOR_CLASSES, limits_of, roofline
+from ingest.projection import Tables
+from predictor.answering.facts import Devices, known_at
+from predictor.answering.option import SIZE_NAMES
+from predictor.answering.question import Question
+from predictor.answering.recommendation import Known, answer
+from predictor.learning.artifact import Predictor
+from predictor.learning.coverage import op_mix
+from predictor.learning.dataset import minor_version
+from predictor.learning.table import Array
+from predictor.suggesting.question import MODELS_LIMIT, SuggestQuestion
+
+__all__ = ["Asked", "Configuration", "gathered", "mixes", "targets"]
+
+OPEN = ("reference", "calibrated", "predicted", "roofline")
+"""Bases that a measurement would replace; an imported figure is evidence and stays."""
+UNKNOWN = 0.7
+"""Spread of the log error where nothing can be predicted: a factor of two either way."""
+NORMAL_80 = 1.2816
+RECENT = 50
+_IRRELEVANT: dict[str, Any] = {
+    "percentile": "p50", "max_latency_ms": None, "max_memory_mb": None, "max_usd_per_hour": None,
+    "min_throughput_per_s": None, "top": 1000, "record": False,
+}  # fmt: skip
+"""What a recorded question asks beyond its configurations: an answer that misses a limit by its error is open as well."""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One configuration of a question. Without `mix` it has no trace; without `spread` it is measured."""
+
+    model: str
+    mode: str
+    hardware: str
+    platform: str
+    precision: str
+    batch_size: int
+    sizes: dict[str, Any]
+    runtime: str
+    version: str
+    compiled: bool
+    basis: str
+    own: bool
+    latency_ms: float | None = None
+    spread: float | None = None
+    weight: float = 0.0
+    mix: Array | None = None
+    balance: float = 0.0
+    work: float = 0.0
+
+    @property
+    def software(self) -> tuple[str, ...]:
+        """What is calibrated together; a model without a trace tells of nothing but itself."""
+        if self.mix is None:
+            return ("untraced", self.model, self.hardware)
+        compiled = "compiled" if self.compiled else ""
+        return (self.hardware, self.platform, self.runtime, self.precision, compiled, minor_version(self.version))
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions and whence they are: `asked`, `recorded` or `traced`; `notes` say what had to stay out."""
+
+    source: str
+    questions: list[Question]
+    notes: list[str]
+
+
+def targets(tables: Tables, asked: SuggestQuestion) -> Asked:
+    """Return whose questions runs are chosen for: the models named, else what was recorded, else all that is traced."""
+    if asked.models:
+        return _asked("asked", asked, [Question(model=name, mode=asked.mode) for name in asked.models])
+    recorded = list(_recorded(tables, asked.mode))
+    if recorded:
+        return _asked("recorded", asked, recorded)
+    rows = tables.traces(columns=["model_id"]).to_pylist()
+    names = sorted({row["model_id"] for row in rows})
+    return _asked("traced", asked, [Question(model=name, mode=asked.mode) for name in names])
+
+
+def _asked(source: str, asked: SuggestQuestion, questions: list[Question]) -> Asked:
+    kept = questions[:MODELS_LIMIT]
+    left = len(questions) - len(kept)
+    notes = [f"{left} more models have a trace; name models to ask about them."] if left else []
+    whole = [msgspec.structs.replace(asked.about(one), **_IRRELEVANT).checked() for one in kept]
+    return Asked(source=source, questions=whole, notes=notes)
+
+
+def _recorded(tables: Tables, mode: str) -> Iterator[Question]:
+    """Yield the newest recorded questions of a mode, each once."""
+    seen: set[bytes] = set()
+    for row in tables.recommendations(columns=["question"], limit=4 * RECENT, descending=True).to_pylist():
+        known = {
+            name: value for name, value in json.loads(row["question"]).items() if name in Question.__struct_fields__
+        }
+        try:
+            question = msgspec.structs.replace(msgspec.convert(known, Question), **_IRRELEVANT, objective="latency")
+        except msgspec.ValidationError:
+            continue  # A question of another version, whose answer stays readable.
+        name = msgspec.json.encode(question)
+        if question.mode == mode and name not in seen and len(seen) < RECENT:
+            seen.add(name)
+            yield question
+
+
+def gathered(
+    tables: Tables, asked: Asked, predictor: Predictor, notes: Sequence[str]
+) -> tuple[list[Configuration], list[str]]:
+    """Return the configurations of the questions, open and measured, each once, and what could not be asked.
+
+    Every question weighs the same, whatever number of configurations it has. A model that was named and that nobody
+    knows is an UnknownModel.
+    """
+    found: dict[tuple[Any, ...], Configuration] = {}
+    told: list[str] = list(asked.notes)
+    for question in asked.questions:
+        try:
+            parts = _of_question(tables, question, predictor, notes)
+        except AssayError as error:
+            if asked.source == "asked":
+                raise
+            told.append(f"{question.model}: {error.detail}")
+            continue
+        for one in parts:
+            key = (*one.software, one.model, one.mode, one.batch_size, tuple(sorted(one.sizes.items())))
+            before = found.get(key)
+            found[key] = one if before is None else msgspec.structs.replace(one, weight=one.weight + before.weight)
+    return list(found.values()), told
+
+
+def _of_question(tables: Tables, question: Question, predictor: Predictor, notes: Sequence[str]) -> list[Configuration]:
+    try:
+        known = known_at(tables, question, predictor, notes)
+    except TraceNeeded:
+        return _untraced(tables, question)
+    entries = answer(question, known, "")["ranked"]
+    open_ = sum(entry["basis"] in OPEN for entry in entries)
+    return [_configuration(entry, question, known, 1.0 / max(open_, 1)) for entry in entries]
+
+
+def _untraced(tables: Tables, question: Question) -> list[Configuration]:
+    """One run that makes the trace: the plainest that a device of the question can do."""
+    devices = Devices(tables)
+    names = devices.own if question.hardware in ("own", "all") else list(question.hardware)
+    for name in names:
+        spec = devices.spec(tables.resolve_hardware(name))
+        platforms = [
+            one for one in (spec.platforms if spec else ()) if not question.platform or one in question.platform
+        ]
+        if platforms:
+            return [
+                Configuration(
+                    model=tables.resolve_model(question.model), mode=question.mode, hardware=name, platform=platforms[0],
+                    precision=question.precision[0] if question.precision else "fp32",
+                    batch_size=question.batch_sizes[0], sizes=_sizes(msgspec.structs.asdict(question)), runtime="",
+                    version="", compiled=False, basis="abstained", own=name in devices.own, spread=UNKNOWN, weight=1.0,
+                )
+            ]  # fmt: skip
+    return []
+
+
+def _configuration(entry: Mapping[str, Any], question: Question, known: Known, weight: float) -> Configuration:
+    open_ = entry["basis"] in OPEN
+    low, high = entry["latency_ms_low"], entry["latency_ms_high"]
+    spread = math.log(high / low) / 2 / NORMAL_80 if low and high else UNKNOWN
+    mix, balance, work = _placed(entry, question, known)
+    return Configuration(
+        model=known.model, mode=question.mode, hardware=entry["hardware"], platform=entry["platform"],
+        precision=entry["precision"], batch_size=entry["batch_size"] or 1, sizes=_sizes(entry),
+        runtime=entry["runtime"] or "", version=entry["runtime_version"] or "", compiled=bool(entry["compiled"]),
+        basis=entry["basis"], own=entry["hardware"] in known.own, latency_ms=entry["latency_ms"],
+        spread=max(spread, 1e-3) if open_ else None, weight=weight if open_ else 0.0, mix=mix, balance=balance, work=work,
+    )  # fmt: skip
+
+
+def _placed(entry: Mapping[str, Any], question: Question, known: Known) -> tuple[Array | None, float, float]:
+    """Where the configuration lies: its op mix, its balance and its work."""
+    trace = known.trace
+    if trace is None:
+        return None, 0.0, 0.0
+    spec = next((one for one in known.specs if one.id == entry["hardware"]), None)
+    limits = None if spec is None else limits_of(spec, entry["precision"], entry["platform"])
+    if limits is None:
+        return op_mix(trace), 0.0, 0.0
+    mode = "inference" if trace.phase == "training" else question.mode
+    floor = roofline(trace.operators, limits, batch_size=entry["batch_size"] or 1, mode=mode)
+    balance = math.log(max(floor.compute_ms, 1e-9) / max(floor.memory_ms, 1e-9))
+    return op_mix(trace), balance, math.log(max(floor.latency_ms, 1e-9))
+
+
+def _sizes(of: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: of[name] for name in SIZE_NAMES if of.get(name) is not None}
+
+
+def mixes(configurations: Iterable[Configuration]) -> Array:
+    """Return the op mixes, one row each; of what has no trace zeros."""
+    return np.array([np.zeros(len(OPERATOR_CLASSES)) if one.mix is None else one.mix for one in configurations])

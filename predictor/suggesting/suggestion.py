@@ -1,0 +1,222 @@
+"""The answer to `assay suggest`: runs, why each, whom it helps, and the plans that make them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ingest.projection import Tables
+from predictor.learning.artifact import Predictor
+from predictor.learning.dataset import minor_version
+from predictor.suggesting.belief import Belief, Kernel, Points, covariance
+from predictor.suggesting.choice import Chosen, choose
+from predictor.suggesting.cost import BUDGET_S, Costs
+from predictor.suggesting.plans import plan_of
+from predictor.suggesting.question import SuggestQuestion
+from predictor.suggesting.questions import Configuration, gathered, mixes, targets
+
+__all__ = ["suggest"]
+
+LARGEST = 1500
+"""Configurations that are weighed against each other: the time for it grows with their square."""
+BETWEEN_BARE = 0.5
+"""Spread of devices about the bare roofline, which nobody knows beforehand, in log units; as calibration has it."""
+_EXAMPLES = 3
+_COST_COLUMNS = ("platform", "origin", "load_ms", "convert_ms", "compile_ms")
+_SOFTWARE_COLUMNS = (
+    "hardware_id", "platform", "runtime_name", "precision", "compiled", "runtime_version", "model_id", "mode",
+)  # fmt: skip
+
+
+def suggest(tables: Tables, asked: SuggestQuestion, predictor: Predictor, notes: Sequence[str]) -> dict[str, Any]:
+    """Return the runs that take most from the error of the open questions within the budget (docs/suggestions.md).
+
+    Raises what `facts.known_at` raises for what is named and not known.
+    """
+    wanted = targets(tables, asked)
+    found, told = gathered(tables, wanted, predictor, notes)
+    found, left = _thinned(found)
+    if left:
+        told.append(f"{left} of the open configurations were left out of the comparison; ask about fewer models.")
+    costs = Costs(tables.measurements(columns=list(_COST_COLUMNS)).to_pylist())
+    measured = _measured_models(tables, asked.mode)
+    chosen, before, after = _chosen(found, predictor, costs, measured, asked)
+    runs = _runs(found, chosen, measured)
+    open_ = [one for one in found if one.spread is not None]
+    return {
+        "position": tables.position,
+        "predictor": predictor.digest,
+        "budget_s": asked.budget_s,
+        "seconds": round(sum(one.seconds for one in chosen), 1),
+        "questions": {
+            "source": wanted.source,
+            "models": len(wanted.questions),
+            "open": len(open_),
+            "measured": len(found) - len(open_),
+        },
+        "runs": runs,
+        "devices": _devices(runs),
+        "expected": {"error_before": before, "error_after": after},
+        "abstained": None if runs else _abstained(tables, asked, wanted.questions, open_, costs),
+        "notes": [*notes, *told],
+    }
+
+
+def _thinned(found: list[Configuration]) -> tuple[list[Configuration], int]:
+    """Keep as many as can be compared, every n-th in the order of the questions."""
+    if len(found) <= LARGEST:
+        return found, 0
+    kept = np.unique(np.linspace(0, len(found) - 1, LARGEST).astype(int))
+    return [found[index] for index in kept], len(found) - len(kept)
+
+
+def _measured_models(tables: Tables, mode: str) -> Counter[tuple[str, ...]]:
+    """How many models each software configuration has measured."""
+    rows = tables.measurements(columns=list(_SOFTWARE_COLUMNS), mode=mode, origin="measured").to_pylist()
+    return Counter(
+        software
+        for software, _ in {
+            (
+                (
+                    row["hardware_id"], row["platform"], row["runtime_name"] or "", row["precision"] or "",
+                    "compiled" if row["compiled"] else "", minor_version(row["runtime_version"] or ""),
+                ),
+                row["model_id"],
+            )
+            for row in rows
+        }
+    )  # fmt: skip
+
+
+def _chosen(
+    found: Sequence[Configuration],
+    predictor: Predictor,
+    costs: Costs,
+    measured: Counter[tuple[str, ...]],
+    asked: SuggestQuestion,
+) -> tuple[list[Chosen], float | None, float | None]:
+    """Choose, and say how wrong the open answers are expected to be before and after, as a share of the latency."""
+    weights = np.array([one.weight for one in found])
+    if not weights.any():
+        return [], None, None
+    kernel = Kernel()
+    belief = Belief(covariance(_points(found, predictor, measured), kernel), kernel.noise)
+    for index, one in enumerate(found):
+        if one.spread is None:
+            belief.measure(index)
+    seconds = np.array([costs.seconds(one.platform, one.latency_ms) for one in found])
+    # What is measured is no candidate.
+    seconds[weights == 0] = math.inf
+    before = _error(belief, weights)
+    chosen = choose(belief, seconds, weights, asked.budget_s, asked.top)
+    return chosen, before, _error(belief, weights)
+
+
+def _points(found: Sequence[Configuration], predictor: Predictor, measured: Counter[tuple[str, ...]]) -> Points:
+    usual = float(np.median([one.spread for one in found if one.spread is not None]))
+    return Points(
+        software=[one.software for one in found],
+        mix=mixes(found),
+        balance=np.array([one.balance for one in found]),
+        work=np.array([one.work for one in found]),
+        spread=np.array([usual if one.spread is None else one.spread for one in found]),
+        common=np.array([_common(one, predictor, measured[one.software]) for one in found]),
+    )
+
+
+def _common(one: Configuration, predictor: Predictor, models: int) -> float:
+    """The share of the variance that is the software configuration's own: it falls with the models measured on it."""
+    spread = predictor.card.spreads["roofline" if one.basis == "roofline" else "trees"]
+    between = max(spread.between, BETWEEN_BARE) if one.basis == "roofline" else spread.between
+    offset = spread.within**2 * between**2 / (spread.within**2 + models * between**2)
+    return offset / (offset + spread.within**2)
+
+
+def _error(belief: Belief, weights: np.ndarray) -> float:
+    mean = float(np.maximum(belief.variance, 0.0) @ weights / weights.sum())
+    return float(f"{math.expm1(math.sqrt(mean)):.3g}")
+
+
+def _runs(
+    found: Sequence[Configuration], chosen: Sequence[Chosen], measured: Counter[tuple[str, ...]]
+) -> list[dict[str, Any]]:
+    total = sum(one.gain for one in chosen)
+    seen = set(measured)
+    runs: list[dict[str, Any]] = []
+    for rank, one in enumerate(chosen, 1):
+        this = found[one.index]
+        runs.append(
+            {
+                "rank": rank,
+                "model": this.model,
+                "hardware": this.hardware,
+                "own": this.own,
+                "platform": this.platform,
+                "precision": this.precision,
+                "batch_size": this.batch_size,
+                **this.sizes,
+                "mode": this.mode,
+                "compiled": this.compiled,
+                "seconds": round(one.seconds, 1),
+                "basis": this.basis,
+                "latency_ms": this.latency_ms,
+                "share": float(f"{one.gain / total:.3g}"),
+                "helps": len(one.helped),
+                "helps_most": [_named(found[index]) for index in one.helped[:_EXAMPLES]],
+                "why": _why(this, one, first=this.software not in seen),
+            }
+        )
+        seen.add(this.software)
+    return runs
+
+
+def _named(one: Configuration) -> str:
+    return f"{one.model} {one.platform} {one.precision} batch {one.batch_size}"
+
+
+def _why(this: Configuration, one: Chosen, *, first: bool) -> str:
+    if this.mix is None:
+        return "nothing can be predicted of this model without its operator trace, which the run makes"
+    others = f"{len(one.helped)} other open answer{'s' if len(one.helped) != 1 else ''}"
+    if first and one.helped:
+        return f"first measurement of {this.platform} {this.precision} on {this.hardware}: {others} rest on it"
+    if one.own >= 0.5 and this.spread is not None:
+        sure = f"its own answer rests on {this.basis}, give or take {math.expm1(this.spread):.0%}"
+        return f"{sure}; {others} gain" if one.helped else sure
+    return f"typical of {others} with such operators and such a balance"
+
+
+def _devices(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a device in the order of its first run, with its plan."""
+    devices: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        devices.setdefault(run["hardware"], []).append(run)
+    return [
+        {
+            "hardware": name,
+            "own": theirs[0]["own"],
+            "runs": len(theirs),
+            "seconds": round(sum(run["seconds"] for run in theirs), 1),
+            "plan": plan_of(name, theirs, BUDGET_S),
+        }
+        for name, theirs in devices.items()
+    ]
+
+
+def _abstained(
+    tables: Tables, asked: SuggestQuestion, questions: Sequence[Any], open_: Sequence[Configuration], costs: Costs
+) -> str:
+    if not questions:
+        return "No model is traced and nothing was asked. Begin with one: assay bench --models-set small --limit 5"
+    if open_:
+        least = min(costs.seconds(one.platform, one.latency_ms) for one in open_)
+        return f"No run fits {asked.budget_s:g} s; the shortest takes about {least:.0f} s."
+    if asked.hardware == "own" and not any(
+        row["described"] or row["measured"] for row in tables.hardware().to_pylist()
+    ):
+        return "No hardware of yours is known. Run `assay detect --post` on it first, or name hardware."
+    return "Nothing is open: what was asked is measured or imported, or the devices cannot do it."
