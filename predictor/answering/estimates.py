@@ -239,4 +239,5 @@ def _option(
         layout=one.layout,
         evidence=base.evidence,
         why=base.why,
+        method=base.method,
     )

@@ -49,7 +49,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Latencies in ms of one call at that batch, memory in bytes, throughput in items a second.
 
     `low` and `high` bound the latency at the answer's interval; `covered` says whether measurement supports that
-    interval. `key` is the configuration's name where the log knows it.
+    interval. `key` is the configuration's name where the log knows it; `method` what predicted it: trees, few or roofline.
     """
 
     hardware: str
@@ -78,6 +78,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     evidence: tuple[str, ...] = ()
     why: str = ""
+    method: str | None = None
     key: str | None = None
     position: int = 0
     measured_at: datetime | None = None

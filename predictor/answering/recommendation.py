@@ -12,17 +12,19 @@ from typing import Any
 import msgspec
 
 from domain.hardware import HardwareSpec
-from domain.roofline import limits_of, roofline
+from domain.roofline import limits_of
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.option import BENCH_FLAGS, Option, Sizes
 from predictor.answering.question import Question
 from predictor.answering.ranking import constrained, ordered, tied, value_of
+from predictor.explaining.entries import explained
+from predictor.explaining.explanation import Explanation
 from predictor.learning.artifact import Predictor
 from predictor.learning.traces import Trace
 
-__all__ = ["Known", "answer", "entry"]
+__all__ = ["Known", "answer", "entry", "explanation_of"]
 
 
 STALE_DAYS = 180
@@ -191,7 +193,7 @@ def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int |
     """Return one ranked entry."""
     reference = cpu.get(option.batch_size)
     age = _age_days(option, known)
-    return {
+    told = {
         "rank": rank,
         "configuration": option.configuration(known.model, mode, known.sizes),
         "hardware": option.hardware,
@@ -223,10 +225,16 @@ def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int |
         "verdict": option.verdict,
         "age_days": age,
         "stale": age is not None and age > STALE_DAYS,
-        "bottleneck": _bound(option, known, mode),
+        "method": option.method,
         "evidence": list(option.evidence),
         "why": option.why + (f"; {age} days old, so measure again" if age is not None and age > STALE_DAYS else ""),
         "command": _command(known, option.platform, option.precision, option.batch_size),
+    }
+    reasons = explanation_of(told, known, mode)
+    return {
+        **told,
+        "bottleneck": None if reasons is None else reasons.bottleneck,
+        "explanation": None if reasons is None else reasons.brief(),
     }
 
 
@@ -237,14 +245,13 @@ def _age_days(option: Option, known: Known) -> int | None:
     return max(0, (datetime.fromisoformat(known.time) - option.measured_at).days)
 
 
-def _bound(option: Option, known: Known, mode: str) -> str | None:
-    if known.trace is None or option.batch_size is None:
+def explanation_of(told: Mapping[str, Any], known: Known, mode: str) -> Explanation | None:
+    """Return what an entry's latency is made of; None where the model has no trace or the device no figures."""
+    spec = next((one for one in known.specs if one.id == told["hardware"]), None)
+    limits = None if spec is None else limits_of(spec, told["precision"], told["platform"])
+    if known.trace is None or limits is None:
         return None
-    spec = next((one for one in known.specs if one.id == option.hardware), None)
-    limits = None if spec is None else limits_of(spec, option.precision, option.platform)
-    if limits is None:
-        return None
-    return roofline(known.trace.operators, limits, batch_size=option.batch_size, mode=mode).bound
+    return explained(told, known.trace, limits, known.predictor, mode)
 
 
 def _command(known: Known, platform: str, precision: str, batch_size: int | None) -> str:

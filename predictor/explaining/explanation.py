@@ -17,7 +17,7 @@ import msgspec
 from domain.roofline import Roofline
 from predictor.explaining.groups import COMPUTE, LAUNCHES, MEMORY
 
-__all__ = ["CALIBRATION", "USUAL", "Explanation", "Part", "explain"]
+__all__ = ["CALIBRATION", "USUAL", "Explanation", "Part", "explain", "explain_shares"]
 
 USUAL = "usual overhead"
 """How far real software usually lies from the roofline: what the trees would say of a model they know nothing of."""
@@ -90,16 +90,30 @@ def explain(latency_ms: float, floor: Roofline, learned: Mapping[str, float], re
     if abs(left) > 1e-9:
         factors[rest] = factors.get(rest, 0.0) + left
     mean = _logarithmic_mean(latency_ms, floor.latency_ms)
+    return _told(latency_ms, floor, {group: mean * factor for group, factor in factors.items()})
+
+
+def explain_shares(latency_ms: float, floor: Roofline, shares: Mapping[str, float]) -> Explanation:
+    """Return the parts of a predicted latency of which a method says itself which share each group takes."""
+    physics = _physics(floor)
+    beyond = {
+        group: latency_ms * shares.get(group, 0.0) - physics.get(group, 0.0)
+        for group in dict.fromkeys((*physics, *shares))
+    }
+    return _told(latency_ms, floor, beyond)
+
+
+def _told(latency_ms: float, floor: Roofline, learned_ms: Mapping[str, float]) -> Explanation:
     physics = _physics(floor)
     parts = [
-        Part(group=group, roofline_ms=physics.get(group, 0.0), learned_ms=mean * factors.get(group, 0.0))
-        for group in dict.fromkeys((*physics, *factors))
+        Part(group=group, roofline_ms=physics.get(group, 0.0), learned_ms=learned_ms.get(group, 0.0))
+        for group in dict.fromkeys((*physics, *learned_ms))
     ]
     return Explanation(
         latency_ms=latency_ms,
         roofline_ms=floor.latency_ms,
         bottleneck=floor.bound,
-        told=_told(floor, physics),
+        told=_sentence(floor, physics),
         parts=tuple(sorted(parts, key=lambda part: (-abs(part.ms), part.group))),
         by_class_ms=dict(floor.by_class_ms),
     )
@@ -111,7 +125,7 @@ def _physics(floor: Roofline) -> dict[str, float]:
     return {COMPUTE: floor.compute_bound_ms, MEMORY: bandwidth_ms, LAUNCHES: floor.launch_ms}
 
 
-def _told(floor: Roofline, physics: Mapping[str, float]) -> str:
+def _sentence(floor: Roofline, physics: Mapping[str, float]) -> str:
     share = physics[{"compute": COMPUTE, "memory": MEMORY, "launch": LAUNCHES}[floor.bound]] / floor.latency_ms
     return f"{_WORDS[floor.bound]}: {share:.0%} of the roofline is {_WHAT[floor.bound]}"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from domain.roofline import ARITHMETIC_CLASSES
+
 __all__ = [
     "ATTENTION",
     "COMPUTE",
@@ -25,6 +27,7 @@ CONVOLUTION = "convolution"
 OTHER = "other operators"
 SIZE = "batch and sizes"
 RUNTIME = "runtime"
+OPTIMIZER = "optimizer"
 
 _BY_CLASS = {
     **dict.fromkeys(("attention", "bmm", "softmax"), ATTENTION),
@@ -46,6 +49,14 @@ def group_of(feature: str) -> str:
     """Return the group of a feature; of those about one class of operators (`inner.conv`) that of the class."""
     stem, _, kind = feature.rpartition(".")
     return _BY_CLASS.get(kind, OTHER) if stem else _BY_NAME.get(feature, OTHER)
+
+
+def kind_of(work: str) -> str:
+    """Return the group of a kind of work (`predictor.learning.work.TERMS`)."""
+    name = work.partition(".")[0]
+    if name in ARITHMETIC_CLASSES:
+        return COMPUTE
+    return {"launch": LAUNCHES, "call": RUNTIME, "optimizer": OPTIMIZER}.get(name, MEMORY)
 
 
 def grouped(names: Sequence[str], values: Iterable[float]) -> dict[str, float]:
