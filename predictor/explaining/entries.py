@@ -1,0 +1,78 @@
+"""Why an entry of an answer is as fast as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from domain.roofline import Limits, Roofline, roofline
+from predictor.explaining.contributions import attribution_of
+from predictor.explaining.explanation import USUAL, Explanation, explain, explain_shares
+from predictor.explaining.groups import grouped, kind_of
+from predictor.learning.artifact import Predictor
+from predictor.learning.dataset import Row
+from predictor.learning.operators import asked
+from predictor.learning.traces import Trace
+from predictor.learning.work import TERMS
+
+__all__ = ["explained"]
+
+BEYOND = "beyond the roofline"
+"""What a measured latency takes more than the roofline: a measurement does not say why."""
+_SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens")
+
+
+def explained(
+    entry: Mapping[str, Any], trace: Trace, limits: Limits, predictor: Predictor, mode: str
+) -> Explanation | None:
+    """Return the parts of an entry's latency (`predictor.answering.recommendation.entry`), or None where it has none.
+
+    How they were found depends on the entry's method: of trees the contributions of features, of few rows the kinds of
+    work, of the plain roofline and of a measurement no more than how far from the roofline they are.
+    """
+    if entry["latency_ms"] is None or entry["batch_size"] is None:
+        return None
+    floor = roofline(
+        trace.operators,
+        limits,
+        batch_size=entry["batch_size"],
+        mode="inference" if trace.phase == "training" else mode,
+    )
+    method = entry.get("method")
+    if method == "trees":
+        return _by_trees(entry, trace, limits, predictor, mode, floor)
+    if method == "few" and predictor.card.few is not None:
+        shares = predictor.card.few.model.shares(asked(trace, [_row(entry, trace, mode)], [limits]))[0]
+        kinds: dict[str, float] = {}
+        for term, share in zip(TERMS, shares.tolist(), strict=True):
+            kinds[kind_of(term)] = kinds.get(kind_of(term), 0.0) + share
+        return explain_shares(entry["latency_ms"], floor, kinds)
+    return explain(entry["latency_ms"], floor, {}, rest=USUAL if method == "roofline" else BEYOND)
+
+
+def _by_trees(
+    entry: Mapping[str, Any], trace: Trace, limits: Limits, predictor: Predictor, mode: str, floor: Roofline
+) -> Explanation:
+    table = asked(trace, [_row(entry, trace, mode)], [limits])
+    base, parts = attribution_of(predictor.trees).of(np.asarray(table.values[0], dtype=np.float64))
+    return explain(entry["latency_ms"], floor, {USUAL: base, **grouped(table.names, parts.tolist())})
+
+
+def _row(entry: Mapping[str, Any], trace: Trace, mode: str) -> Row:
+    return Row(
+        model=trace.model,
+        hardware=entry["hardware"],
+        platform=entry["platform"],
+        precision=entry["precision"],
+        batch_size=entry["batch_size"],
+        mode=mode,
+        runtime=entry.get("runtime") or "",
+        runtime_version=entry.get("runtime_version") or "",
+        compiled=bool(entry.get("compiled")),
+        layout=entry.get("layout"),
+        family=trace.family,
+        category=trace.category,
+        **{name: entry[name] for name in _SIZES if entry.get(name) is not None},
+    )
