@@ -15,15 +15,18 @@ from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
 from domain.roofline import limits_of, roofline
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
+from predictor.answering.current import current, state_of
 from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
-from predictor.answering.recommendation import answer
+from predictor.answering.recommendation import answer, explanation_of
 from predictor.learning.artifact import Predictor, decode, load_shipped
 from predictor.learning.building import Trained, train
 from predictor.learning.dataset import Row, row_from_table, training_rows
 from predictor.learning.evaluation import evaluate
 from predictor.learning.routes import Evaluation, chosen, routed
 from predictor.learning.traces import TraceBook
+from predictor.suggesting.question import SuggestQuestion
+from predictor.suggesting.suggestion import suggest
 
 __all__ = ["Answerer"]
 
@@ -39,6 +42,7 @@ class Answerer:
         self._cursor = cursor
         self._load_artifact = load_artifact
         self._predictors: OrderedDict[str, Predictor] = OrderedDict()
+        self._currents: OrderedDict[tuple[Any, ...], Predictor] = OrderedDict()
         self._lock = threading.Lock()
 
     def recommend(self, question: Question) -> dict[str, Any]:
@@ -48,7 +52,7 @@ class Answerer:
         """
         asked = question.checked()
         with self._tables(asked.at) as tables:
-            predictor, notes = self._predictor(tables)
+            predictor, notes = self._current(tables)
             known = known_at(tables, asked, predictor, notes)
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
             return answer(asked, known, identity)
@@ -57,7 +61,7 @@ class Answerer:
         """Return the prediction for one configuration, beside what was measured of it, or why there is none."""
         asked = question.as_question()
         with self._tables(asked.at) as tables:
-            predictor, notes = self._predictor(tables)
+            predictor, notes = self._current(tables)
             known = known_at(tables, asked, predictor, notes)
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
             measured = answer(asked, known, identity)
@@ -66,6 +70,7 @@ class Answerer:
         seen = found if found is not None and found["basis"] in ("measured", "imported") else None
         chosen = predicted["ranked"][0] if predicted["ranked"] else seen
         given = {name: value for name, value in (chosen or {}).items() if name not in ("rank", "tied_with")}
+        reasons = None if chosen is None else explanation_of(chosen, known, asked.mode)
         kept = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
         return {
             **{name: predicted[name] for name in kept},
@@ -73,8 +78,15 @@ class Answerer:
             **given,
             "measured": seen,
             "breakdown": self._breakdown(asked, known),
+            "explanation": None if reasons is None else reasons.document(),
             "abstained": None if chosen else predicted["abstained"],
         }
+
+    def suggest(self, question: SuggestQuestion) -> dict[str, Any]:
+        """Return the runs that would lower the error of open questions most within a budget, as plans."""
+        asked = question.checked()
+        with self._tables(asked.at) as tables:
+            return suggest(tables, asked, *self._current(tables))
 
     @staticmethod
     def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:
@@ -164,6 +176,20 @@ class Answerer:
             except (CorruptArtifact, NotFound) as error:
                 notes.append(f"predictor {digest} is passed over: {error.detail}")
         return load_shipped(), notes
+
+    def _current(self, tables: Tables) -> tuple[Predictor, list[str]]:
+        """Return the predictor in force with what was measured since, made once for each newest measurement."""
+        predictor, notes = self._predictor(tables)
+        key = (predictor.digest, state_of(tables))
+        with self._lock:
+            found = self._currents.get(key)
+        if found is None:
+            found = current(predictor, tables)
+            with self._lock:
+                self._currents[key] = found
+                while len(self._currents) > KEPT_PREDICTORS:
+                    self._currents.popitem(last=False)
+        return found, notes
 
     def _loaded(self, digest: str) -> Predictor:
         with self._lock:

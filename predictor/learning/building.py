@@ -222,8 +222,8 @@ def calibrations_of(table: Table, card: Card, trees: Trees) -> list[Calibration]
     return found
 
 
-def few_rows(table: Table, card: Card, base: Few | None) -> Few | None:
-    """Return what the rows teach about software that the trees do not know, on top of what the base knew."""
+def few_rows(table: Table, card: Card, base: Few | None, *, measure: bool = True) -> Few | None:
+    """Return what the rows teach about software that the trees do not know; see `few.few_of`."""
     unknown = [
         index
         for index, row in enumerate(table.rows)
@@ -231,7 +231,7 @@ def few_rows(table: Table, card: Card, base: Few | None) -> Few | None:
         or table.subjects[index].category not in card.coverage.categories
         or row.mode not in card.coverage.modes
     ]
-    return few_of(table.take(unknown), base)
+    return few_of(table.take(unknown), base, measure=measure)
 
 
 def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, card: Card) -> Calibration:

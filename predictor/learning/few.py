@@ -78,11 +78,11 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return "new_architecture" if any(family in one.families for one in here) else "new_family"
 
 
-def few_of(table: Table, base: Few | None = None) -> Few | None:
+def few_of(table: Table, base: Few | None = None, *, measure: bool = True) -> Few | None:
     """Return what the rows of a table and those of a base teach together; None where there is no row.
 
-    Rows that the base holds already count once. The widths are measured on groups held out of the table's own rows
-    where there are enough of them, and are the base's otherwise.
+    Rows that the base holds already count once. With `measure` the widths are measured on groups held out of the table's
+    own rows, where there are enough of them; they are the base's otherwise.
     """
     seen = set(base.events if base is not None else ())
     new = table.take([index for index, row in enumerate(table.rows) if not row.event_id or row.event_id not in seen])
@@ -93,7 +93,7 @@ def few_of(table: Table, base: Few | None = None) -> Few | None:
         known=model.known(),
         events=sorted({*seen, *(row.event_id for row in new.rows if row.event_id)}),
         places=_places(new, base.places if base is not None else ()),
-        widths=_widths(_newest(table, CHECKED_ROWS), base),
+        widths=_widths(_newest(table, CHECKED_ROWS), base) if measure or base is None else base.widths,
     )
 
 
