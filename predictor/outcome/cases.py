@@ -1,0 +1,100 @@
+"""What was tried and how it ended, as the log says it: tests, failures and measurements, each configuration once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+
+__all__ = ["ENDS", "Case", "End", "case_from_row", "cases_of", "row_from_event"]
+
+End = Literal["runs", "unsupported", "out_of_memory", "fails"]
+ENDS: tuple[End, ...] = get_args(End)
+_ENDS: dict[str, End] = {
+    "passed": "runs",
+    "unsupported": "unsupported",
+    "out_of_memory": "out_of_memory",
+    "failed": "fails",
+    "error": "fails",
+    "timeout": "fails",
+}
+"""By outcome. What was skipped was not tried."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration that was tried, or that is asked about (`end` is then None)."""
+
+    model: str
+    platform: str
+    precision: str | None = None
+    hardware: str | None = None
+    category: str | None = None
+    family: str | None = None
+    mode: str = "inference"
+    batch_size: int | None = None
+    origin: str = "measured"
+    end: End | None = None
+    evidence: str = ""
+
+
+def case_from_row(row: Mapping[str, Any]) -> Case | None:
+    """Return the case in a row of the view `outcomes` or `measurements`; None where nothing was really tried.
+
+    A measurement has run. Simulated rows, skipped cases, and work that fell back to another device say nothing of the
+    platform that was asked for. A configuration that failed has no actual precision: the one asked for counts.
+    """
+    end: End | None = "runs" if "outcome" not in row else _ENDS.get(row["outcome"])
+    if end is None or row.get("origin") == "simulated" or row.get("verdict") == "invalid" or row.get("fallback_share"):
+        return None
+    platform = row.get("platform") or row.get("platform_asked")
+    if not platform:
+        return None
+    return Case(
+        model=row["model_id"],
+        platform=platform,
+        precision=row.get("precision") or row.get("precision_asked"),
+        hardware=row.get("hardware_id"),
+        category=row.get("category"),
+        family=row.get("family"),
+        mode=row.get("mode") or "inference",
+        batch_size=row.get("batch_size"),
+        origin=row.get("origin") or "measured",
+        end=end,
+        evidence=str(row.get("event_id") or ""),
+    )
+
+
+def cases_of(rows: Iterable[Mapping[str, Any]]) -> list[Case]:
+    """Return the cases of rows in the order of the log; of one configuration tried again only the newest counts."""
+    newest: dict[tuple[Any, ...], Case] = {}
+    for row in rows:
+        case = case_from_row(row)
+        if case is None:
+            continue
+        key = (case.model, case.platform, case.precision, case.hardware, case.mode, case.batch_size)
+        newest.pop(key, None)
+        newest[key] = case
+    return list(newest.values())
+
+
+def row_from_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `case_from_row` reads, of an event of a measurement, a failure or a test."""
+    data = event["data"]
+    observed, validity = data.get("observed") or {}, data.get("validity") or {}
+    execution, hardware = data["execution"], data["hardware"]
+    row = {
+        "event_id": event["id"],
+        "model_id": data["model"]["id"],
+        "category": data["model"].get("category"),
+        "family": data["model"].get("family"),
+        "hardware_id": hardware["id"],
+        "platform": observed.get("platform") or execution["platform"],
+        "precision": observed.get("precision") or execution.get("precision"),
+        "mode": data["workload"].get("mode"),
+        "batch_size": data["workload"].get("batch_size"),
+        "fallback_share": observed.get("fallback_share"),
+        "origin": data["provenance"]["origin"],
+        "verdict": validity.get("verdict"),
+    }
+    return row if "outcome" not in data else {**row, "outcome": data["outcome"]}

@@ -1,0 +1,107 @@
+"""Shares of how configurations ended, from the general to the particular: each level is shrunk to the one above it.
+
+A share of a model on a platform that was tried twice is mostly that of its family there, and that mostly the
+category's; with more tries it becomes its own. Counts of a level weigh against `strength` tries of the level above.
+What others reported and what was measured here are told apart from the platform on, and meet again in the model.
+
+Trees of LightGBM on the same columns were tried beside it and did worse on models that were left out (docs/accuracy.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from predictor.learning.table import Array
+from predictor.outcome.cases import ENDS, Case
+
+__all__ = ["STRENGTH", "Chances", "Shares"]
+
+STRENGTH = 4.0
+BEFORE = {"runs": 0.7, "unsupported": 0.1, "out_of_memory": 0.1, "fails": 0.1}
+"""Expected of anything before anything was tried; a judgement that a handful of tries outweighs."""
+
+
+class Chances(msgspec.Struct, frozen=True, kw_only=True):
+    """Chances that add up to 1, the level that they rest on (`""`: none), how many tries it saw, and some of them."""
+
+    runs: float
+    unsupported: float
+    out_of_memory: float
+    fails: float
+    level: str
+    tries: int
+    evidence: tuple[str, ...] = ()
+
+
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
+    """Tries by level and key, and how they ended."""
+
+    counts: dict[str, dict[str, list[int]]]
+    evidence: dict[str, list[str]]
+    strength: float = STRENGTH
+
+    @classmethod
+    def fitted(cls, cases: Sequence[Case], strength: float = STRENGTH) -> Shares:
+        """Count cases; the same cases in another order give the same shares."""
+        found: dict[str, dict[str, Counter[int]]] = {}
+        evidence: dict[str, list[str]] = {}
+        for case in cases:
+            if case.end is None:
+                continue
+            for level, key in _path(case):
+                found.setdefault(level, {}).setdefault(key, Counter())[ENDS.index(case.end)] += 1
+                if case.evidence:
+                    evidence.setdefault(f"{level} {key}", []).append(case.evidence)
+        counts = {
+            level: {key: [count[index] for index in range(len(ENDS))] for key, count in sorted(keys.items())}
+            for level, keys in found.items()
+        }
+        return cls(counts=counts, evidence={key: ids[-5:] for key, ids in evidence.items()}, strength=strength)
+
+    def chances(self, case: Case) -> Chances:
+        """Return the chances of a configuration."""
+        shares = np.array([BEFORE[end] for end in ENDS])
+        level, key, tries = "", "", 0
+        for name, place in _path(case):
+            here = self.counts.get(name, {}).get(place)
+            if here is None:
+                continue
+            shares = (np.array(here) + self.strength * shares) / (sum(here) + self.strength)
+            level, key, tries = name, place, sum(here)
+        return chances_of(shares, level, tries, tuple(self.evidence.get(f"{level} {key}", ())))
+
+
+def chances_of(shares: Array, level: str, tries: int, evidence: tuple[str, ...] = ()) -> Chances:
+    """Return shares in the order of `ENDS` as chances."""
+    named: dict[str, Any] = dict(zip(ENDS, (float(share) for share in shares), strict=True))
+    return Chances(**named, level=level, tries=tries, evidence=evidence)
+
+
+def _path(case: Case) -> list[tuple[str, str]]:
+    """The levels of a case from the general to the particular; one that lacks what a level needs leaves it out."""
+    where = f"{case.platform} {case.origin}"
+    precision = case.precision or "-"
+    path = [
+        ("all", ""),
+        ("origin", case.origin),
+        ("platform", case.platform),
+        ("platform by origin", where),
+        ("precision", f"{where} {precision}"),
+    ]
+    if case.category:
+        path.append(("category", f"{case.category} {where}"))
+    if case.family:
+        path.append(("family", f"{case.family} {where}"))
+    path += [
+        ("model anywhere", case.model),
+        ("model", f"{case.model} {case.platform}"),
+        ("configuration", f"{case.model} {case.platform} {precision}"),
+    ]
+    if case.hardware:
+        path.append(("hardware", f"{case.model} {case.platform} {precision} {case.hardware}"))
+    return path
