@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ import pytest
 
 from domain import hardware
 from domain.errors import CorruptArtifact, UsageError
-from predictor.learning.accuracy import report
 from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
 from predictor.learning.building import Needs, build_from_table, train
 from predictor.learning.dataset import training_rows
@@ -167,11 +165,6 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
     assert {one.software[0] for one in card.calibrations} == {"nvidia-l4"}
     assert {one.base for one in card.calibrations} == {"trees"}
     assert all(one.models == 10 and set(one.evidence) == {row.event_id for row in few} for one in card.calibrations)
-
-
-def test_the_report_is_the_commands(world: Any) -> None:
-    written = (Path(__file__).parents[3] / "docs" / "accuracy.md").read_text()
-    assert written == report(load_shipped())
 
 
 def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> None:

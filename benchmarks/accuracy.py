@@ -1,0 +1,200 @@
+"""How accurate the predictor is on the published measurements of others, split by split, beside the bars it was built for.
+
+    python -m benchmarks.accuracy --data DATA --traces TRACES.ndjson.gz [names…] [--list]
+
+DATA holds the folders timm, aiconfigurator, argonne and ai_hub with the files that docs/importers.md names; TRACES are the
+operator traces of timm's models (`python benchmarks/trace_timm.py`). Every line is `predictor.learning.evaluation` over
+rows as the importers give them, as `assay evaluate` runs it over a log; the result goes to benchmarks/results/accuracy/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gzip
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain import hardware
+from domain.events import MEASUREMENT_RECORDED
+from ingest.importers import Refused, import_paths
+from predictor.learning.dataset import Row, row_from_event, training_rows
+from predictor.learning.evaluation import evaluate
+from predictor.learning.routes import chosen, routed
+from predictor.learning.traces import TraceBook, trace_from_data
+
+__all__ = ["LINES", "Line", "main"]
+
+RESULTS = Path(__file__).parent / "results" / "accuracy"
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluation; `bars` say, by device or `all`, what an error must be at the most (shares)."""
+
+    title: str
+    data: str
+    split: str
+    target: str = "throughput"
+    shots: int = 0
+    mode: str = "inference"
+    platform: str | None = None
+    hardware: str | None = None
+    route: str | None = None
+    figure: str = "mape"
+    bars: dict[str, float] = {}
+    within_10: float | None = None
+
+
+_GPU = {"nvidia-rtx-4090", "nvidia-rtx-5090", "nvidia-rtx-3090"}
+LINES: dict[str, Line] = {
+    "interpolation": Line(title="interpolation: random rows of timm", data="timm", split="random", bars={"all": 0.035}),
+    "architecture": Line(
+        title="unseen architecture, timm inference", data="timm", split="architecture", bars={"all": 0.06}, within_10=0.87
+    ),
+    "family": Line(title="unseen family, timm inference", data="timm", split="family", bars={"all": 0.11}, within_10=0.68),
+    "gpu-0": Line(
+        title="unseen GPU, no measurement of it",
+        data="timm",
+        split="hardware",
+        platform="cuda",
+        bars={"nvidia-rtx-4090": 0.10, "nvidia-rtx-5090": 0.10, "nvidia-rtx-3090": 0.20},
+    ),
+    "gpu-10": Line(
+        title="unseen GPU, 10 measurements a software configuration",
+        data="timm",
+        split="hardware",
+        shots=10,
+        platform="cuda",
+        bars={"nvidia-rtx-4090": 0.065, "nvidia-rtx-5090": 0.065, "nvidia-rtx-3090": 0.11},
+    ),
+    "gpu-family-10": Line(
+        title="unseen GPU and unseen family, 10 measurements",
+        data="timm",
+        split="hardware+family",
+        shots=10,
+        platform="cuda",
+        bars={"all": 0.14},
+    ),
+    "cpu-10": Line(
+        title="unseen CPU, 10 measurements",
+        data="timm",
+        split="hardware",
+        shots=10,
+        platform="cpu",
+        bars={"intel-core-i9-10940x": 0.13, "intel-core-i7-12700h": 0.11},
+    ),
+    "training": Line(
+        title="training throughput, unseen architecture", data="timm", split="architecture", mode="training",
+        bars={"all": 0.09},
+    ),
+    "tpot": Line(
+        title="time per output token, unseen configuration", data="aiconfigurator", split="configuration", target="tpot",
+        bars={"all": 0.07},
+    ),
+    "ttft": Line(
+        title="time to first token, unseen configuration", data="aiconfigurator", split="configuration", target="ttft",
+        bars={"all": 0.13},
+    ),
+    "tpot-model-10": Line(
+        title="time per output token, unseen model, 10 measurements", data="aiconfigurator", split="architecture",
+        target="tpot", shots=10, bars={"all": 0.15},
+    ),
+    "tpot-gpu-10": Line(
+        title="time per output token, unseen GPU, 10 measurements", data="aiconfigurator", split="hardware", target="tpot",
+        shots=10, bars={"all": 0.18},
+    ),
+    "ttft-gpu-10": Line(
+        title="time to first token, unseen GPU, 10 measurements", data="aiconfigurator", split="hardware", target="ttft",
+        shots=10, bars={"all": 0.25},
+    ),
+    "argonne-10": Line(
+        title="throughput of language models on an unseen accelerator, 10 measurements", data="argonne", split="hardware",
+        shots=10, route="serving",
+        bars={"amd-instinct-mi300x": 0.2, "amd-instinct-mi250": 0.2, "intel-gaudi-2": 0.2, "intel-max-1550": 0.2},
+    ),
+    "ai-hub-10": Line(
+        title="AI-Hub latency, unseen device, seen model, 10 measurements", data="ai_hub", split="hardware",
+        target="latency", shots=10, route="reference", bars={"all": 0.15},
+    ),
+}  # fmt: skip
+
+
+@functools.cache
+def rows_of(folder: Path, kind: str) -> tuple[Row | None, ...]:
+    """Return the rows of one folder as their importer gives them."""
+    name = {"ai_hub": "ai-hub"}.get(kind, kind)
+    events = (item for item in import_paths(name, [folder / kind]) if not isinstance(item, Refused))
+    return tuple(row_from_event(event) for event in events if event["type"] == MEASUREMENT_RECORDED)
+
+
+@functools.cache
+def book_of(traces: Path) -> TraceBook:
+    """Return the traces of a compressed NDJSON file."""
+    with gzip.open(traces, "rt") as lines:
+        return TraceBook(trace_from_data(json.loads(line)) for line in lines)
+
+
+def run(line: Line, data: Path, traces: Path, seed: int = 0) -> dict[str, Any]:
+    """Return the evaluation of one line, with points for pictures and the seconds it took."""
+    began = time.monotonic()
+    rows = training_rows(rows_of(data, line.data), line.target, line.mode)
+    rows = [row for row in rows if line.platform in (None, row.platform)]
+    route = chosen(line.route, line.target)
+    table, method = routed(
+        route, rows, book_of(traces) if route == "operators" else TraceBook(), hardware.find, line.target
+    )
+    told = evaluate(table, method, line.split, line.target, shots=line.shots, seed=seed, points=True)
+    return {**told, "route": route, "line": msgspec.to_builtins(line), "seconds": round(time.monotonic() - began, 1)}
+
+
+def verdicts(line: Line, told: dict[str, Any]) -> list[tuple[str, float | None, float]]:
+    """Return for each bar its name, what was measured, and the bar."""
+    parts = {"all": told["overall"], **told["by_hardware"]}
+    return [(name, parts.get(name, {}).get(line.figure), bar) for name, bar in line.bars.items()]
+
+
+def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = print) -> int:
+    """Run the lines that are named; return 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help="lines to run; all by default")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--traces", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.list:
+        for name, line in LINES.items():
+            say(f"{name:16} {line.title}")
+        return 0
+    unknown = set(options.names) - set(LINES)
+    if unknown:
+        parser.error(f"no line {', '.join(sorted(unknown))}; there are {', '.join(LINES)}")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    good = True
+    for name in options.names or LINES:
+        line = LINES[name]
+        told = run(line, options.data, options.traces, options.seed)
+        (RESULTS / f"{name}.json").write_text(json.dumps(told, sort_keys=True, indent=1) + "\n")
+        for part, value, bar in verdicts(line, told):
+            met = value is not None and value <= bar
+            good &= met
+            shown = "–" if value is None else f"{value:.3f}"
+            overall = told["overall"]
+            say(
+                f"{name:16} {part:24} {line.figure} {shown} (bar {bar:g}: {'yes' if met else 'no'}) within 10 % "
+                f"{overall['within_10']:.3f} covers {overall['coverage_80']} {overall['coverage_90']} in {told['seconds']} s"
+            )
+        sys.stdout.flush()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
