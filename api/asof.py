@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from litestar.params import QueryParameter
@@ -13,7 +13,7 @@ from litestar.params import QueryParameter
 from api.parts import Parts
 from domain.errors import UnknownSnapshot, UsageError
 
-__all__ = ["AsOf", "Asked", "named", "resolved"]
+__all__ = ["AsOf", "Asked", "named", "placed", "resolved"]
 
 _LONGEST = 100
 AsOf = Annotated[
@@ -23,6 +23,16 @@ AsOf = Annotated[
 """In a query string."""
 Asked = Annotated[int, msgspec.Meta(ge=0)] | Annotated[str, msgspec.Meta(max_length=_LONGEST)] | None
 """In a body."""
+
+
+class _Question(Protocol):
+    """A question of a state of the log, a struct."""
+
+    @property
+    def as_of(self) -> int | str | None: ...
+
+
+Placed = TypeVar("Placed", bound=_Question)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
@@ -44,6 +54,13 @@ async def resolved(parts: Parts, as_of: int | str | None, min_position: int | No
     await parts.reach(min_position)
     found = await asyncio.to_thread(named, parts, as_of)
     return int(found["named_position"])
+
+
+async def placed(parts: Parts, question: Placed) -> Placed:
+    """Return the question with a position in the place of a snapshot's name, once the tables have reached it."""
+    position = await resolved(parts, question.as_of)
+    await parts.reach(position, "as_of")
+    return msgspec.structs.replace(question, as_of=position)  # type: ignore[type-var]
 
 
 def named(parts: Parts, name: str, field: str = "as_of") -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _kinds(root: type[AssayError]) -> list[type[AssayError]]:
 def main() -> None:
     """Do the work that is named on the command line."""
     asked: Json = msgspec.json.decode(sys.stdin.buffer.read())
-    work = {"query": _query, "train": _train, "evaluate": _evaluate}[sys.argv[1]]
+    work = {"query": _query, "train": _train, "replay": _replay, "evaluate": _evaluate}[sys.argv[1]]
     content = b""
     try:
         told, content = work(asked)
@@ -189,8 +189,15 @@ def _confine(cpu_s: int) -> None:
 
 
 def _train(asked: Json) -> Worked:
-    trained = _answerer(asked).train()
-    return Worked({"event_data": trained.event_data}, trained.content)
+    answerer = _answerer(asked)
+    comparison = msgspec.to_builtins(answerer.compare())
+    trained = answerer.train()
+    return Worked({"event_data": trained.event_data, "comparison": comparison}, trained.content)
+
+
+def _replay(asked: Json) -> Worked:
+    made, told = _answerer(asked).replay(asked["digest"], asked["position"])
+    return Worked({"event_data": made.event_data, "replayed": told}, made.content)
 
 
 def _evaluate(asked: Json) -> Worked:
@@ -205,12 +212,12 @@ def _answerer(asked: Json) -> Any:
     import duckdb
 
     from ingest.artifacts import ArtifactStore
-    from predictor.answering.service import Answerer
+    from predictor.live.answerer import LiveAnswerer
 
     connection = duckdb.connect(asked["path"], read_only=True)
     connection.execute("SET TimeZone = 'UTC'")
     store = ArtifactStore(asked["database_url"])
-    return Answerer(connection.cursor, lambda digest: store.get(digest).content)
+    return LiveAnswerer(connection.cursor, lambda digest: store.get(digest).content)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/events", "post"): ("404", "409"),
     ("/v1/events/{event_id}", "get"): ("404", "410"),
     ("/v1/recommendations/{recommendation_id}", "get"): ("404",),
+    ("/v1/predictor/rollback", "post"): ("404",),
+    ("/v1/predictor/replay", "post"): ("404",),
     ("/v1/models/{model_id}", "get"): ("404",),
     ("/v1/hardware/{hardware_id}", "get"): ("404",),
     ("/v1/tables/{view}", "get"): ("404",),

@@ -14,7 +14,7 @@ from litestar import MediaType, Request, Response, Router, get
 
 from api.access import OPEN
 from api.metrics import CONTENT_TYPE
-from api.parts import Parts
+from api.parts import Parts, predictor_in_force
 from api.problems import problem, problem_response
 from domain.errors import ProjectionBehind, ServiceUnavailable
 
@@ -39,7 +39,7 @@ async def live(request: Request[Any, Any, Any]) -> Json:
 
 @get("/health/ready", opt={"scope": OPEN}, summary="Position and lag", media_type=MediaType.JSON)
 async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Return position, lag in events and seconds, dead letters, unknown types, archive and parts.
+    """Return position, lag in events and seconds, dead letters, unknown types, archive, predictor and parts.
 
     503 with the same members while Postgres is away, while the projector stands still, while the tables are made anew,
     and on a query node until its tables have caught up with the log for the first time.
@@ -83,6 +83,7 @@ async def _state(parts: Parts) -> Json:
         "stands": None,
         "archive": None,
         "duckdb": None,
+        "predictor": None,
     }
     if parts.projects:
         state |= await asyncio.to_thread(_of_tables, parts)
@@ -120,11 +121,27 @@ async def _asked(parts: Parts) -> Json:
 def _of_tables(parts: Parts) -> Json:
     with parts.tables(None) as tables:
         unknown = _unknown_types(tables)
+        predictor = _predictor(tables)
+    drift = parts.watch.drift if parts.watch is not None else None
     return {
         "position": parts.projection.position,
         "duckdb": "open",
         "unknown_types": unknown,
         "unknown_events": sum(one["events"] for one in unknown),
+        "predictor": predictor | {"drift": drift.flag if drift else None, "drift_said": drift.said if drift else None},
+    }
+
+
+def _predictor(tables: Any) -> Json:
+    """Return what answers, and the newest training, whether it was accepted or not."""
+    columns = ["position", "recorded_at", "accepted"]
+    last = tables.view("predictors", columns=columns, limit=1, descending=True).to_pylist()
+    told = last[0] if last else dict.fromkeys(columns)
+    return {
+        "digest": predictor_in_force(tables),
+        "trained_at": told["recorded_at"],
+        "trained_event_position": told["position"],
+        "accepted": told["accepted"],
     }
 
 
@@ -167,7 +184,13 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     counted.bodies.set(parts.room.bodies)
     counted.body_bytes.set(parts.room.bytes)
     archive = state["archive"] or {}
-    told = state | {"archived_position": archive.get("last_position"), "archive_bytes": archive.get("bytes")}
+    predictor = state["predictor"] or {}
+    told = state | {
+        "archived_position": archive.get("last_position"),
+        "archive_bytes": archive.get("bytes"),
+        "trained_position": predictor.get("trained_event_position"),
+        "drift": predictor.get("drift"),
+    }
     return Response(counted.rendered(told, up=not state["error"]), media_type=CONTENT_TYPE)
 
 

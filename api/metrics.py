@@ -26,6 +26,8 @@ _STATE = {
     "unknown_events": ("assay_unknown_events", "Events of types that this version does not know; kept, not projected."),
     "archived_position": ("assay_archive_position", "Highest position that is in the archive."),
     "archive_bytes": ("assay_archive_bytes", "Size of the archive's files."),
+    "trained_position": ("assay_predictor_trained_position", "Position of the newest training, accepted or not."),
+    "drift": ("assay_predictor_drift", "1 where the predictor in force misses more of its intervals than it promised."),
 }
 """Member of the service's state → gauge; what is not known has no sample."""
 

@@ -37,8 +37,9 @@ from ingest.postgres import Database, open_database
 
 if TYPE_CHECKING:
     from api.snapshot import Snapshots
+    from api.watch import Watch
     from ingest.projection import Projection, Tables
-    from predictor.answering.service import Answerer
+    from predictor.live.answerer import LiveAnswerer
 
 __all__ = ["QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
 
@@ -93,17 +94,20 @@ class Parts:
         self.training = asyncio.Lock()
         self.asking = asyncio.Lock()
         self.naming = asyncio.Lock()
+        self.watch: Watch | None = None
         self._snapshots: Snapshots | None = None
         self._projection: Projection | None = None
-        self._answerer: Answerer | None = None
+        self._answerer: LiveAnswerer | None = None
         if settings.projects:
             from api.snapshot import Snapshots
+            from api.watch import Watch
             from ingest.projection import Projection
-            from predictor.answering.service import Answerer
+            from predictor.live.answerer import LiveAnswerer
 
             self._snapshots = Snapshots(settings.home / "snapshots")
             self._projection = Projection(settings.home, database)
-            self._answerer = Answerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
+            self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
+            self.watch = Watch(self, settings.retrain_every_s)
 
     @property
     def projection(self) -> Projection:
@@ -113,7 +117,7 @@ class Parts:
         return self._projection
 
     @property
-    def answerer(self) -> Answerer:
+    def answerer(self) -> LiveAnswerer:
         """What answers questions; PartMissing in a process that has no tables."""
         if self._answerer is None:
             raise _no_tables()
@@ -186,7 +190,7 @@ class Parts:
 
 
 def predictor_in_force(tables: Tables) -> str:
-    """Return the digest of the predictor at the position that the tables tell of; `shipped` before any was trained."""
+    """Return the digest of the predictor at the position that the tables tell of; `shipped` where that one answers."""
     return tables.predictor or "shipped"
 
 
@@ -248,6 +252,8 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
         if parts.projects:
             await asyncio.to_thread(parts.projection.start)
             stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
+        if parts.watch is not None:
+            await stack.enter_async_context(parts.watch)
         app.state.parts = parts
         # What is loaded now stays; a body of a thousand events makes no garbage that needs a search for cycles.
         gc.freeze()

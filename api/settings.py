@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ __all__ = ["DEFAULT_RATE", "LEVELS", "ROLES", "Rate", "Settings"]
 ROLES = ("all", "ingest", "query")
 LEVELS = ("debug", "info", "warning", "error")
 BODY_DEADLINE_S = 30.0
+_DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhd])", re.ASCII)
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`role` says which routes and parts there are: `ingest` has no tables, `query` takes no events, `all` has both.
 
     `host` is the address that the server binds to; it decides whether the service may be open (see api.access).
-    `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
+    `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
     the process that started this worker: it waits for a Postgres that is away, and ends with its supervisor.
     """
 
@@ -46,11 +49,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     body_deadline_s: float = BODY_DEADLINE_S
     supervisor: int | None = None
+    retrain_every_s: float | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL and
-        ASSAY_BODY_DEADLINE_S; raise UsageError naming the one that is wrong.
+        """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL,
+        ASSAY_BODY_DEADLINE_S and ASSAY_RETRAIN_EVERY; raise UsageError naming the one that is wrong.
         """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
@@ -64,6 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             rate=_rate(values.get("ASSAY_RATE_LIMIT") or ""),
             log_level=_among((values.get("ASSAY_LOG_LEVEL") or "info").lower(), LEVELS, "ASSAY_LOG_LEVEL", "level"),
             body_deadline_s=_seconds(values.get("ASSAY_BODY_DEADLINE_S") or ""),
+            retrain_every_s=_every(values.get("ASSAY_RETRAIN_EVERY") or ""),
             supervisor=int(values["ASSAY_SUPERVISOR"]) if values.get("ASSAY_SUPERVISOR") else None,
         )
 
@@ -122,3 +127,17 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise UsageError(f"{text!r} is not a time.", field="ASSAY_BODY_DEADLINE_S", remedy="Give seconds above 0.")
     return seconds
+
+
+def _every(text: str) -> float | None:
+    """Read `24h`, `30m`, `90s`, `7d` or `off`."""
+    if text in ("", "off"):
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None or not float(found[1]) > 0:
+        raise UsageError(
+            f"{text!r} is not a time between trainings.",
+            field="ASSAY_RETRAIN_EVERY",
+            remedy="Give 24h, 30m, 7d or off.",
+        )
+    return float(found[1]) * _SECONDS[found[2]]

@@ -180,9 +180,28 @@ class Client(Tabular):
         """Return the card of the predictor in force."""
         return self._get("/v1/predictor", **filters)
 
-    def train(self) -> Json:
-        """Train on what the tables hold and return the new predictor's card; takes minutes on large logs."""
-        return self._post("/v1/predictor/train", {}, timeout_s=3600, again=False)
+    def predictors(self, **filters: Any) -> Json:
+        """Return every predictor, newest first, as `items`, and the `line` of those that answer, the one in force last."""
+        return self._get("/v1/predictor/list", **filters)
+
+    def accuracy(self, **filters: Any) -> Json:
+        """Return how right the recorded predictions of a `target` were, by what was measured since, and whether that drifts."""
+        return self._get("/v1/predictor/accuracy", **filters)
+
+    def train(self, *, force: bool = False) -> Json:
+        """Train on what the tables hold and return the new predictor's card; takes minutes on large logs.
+
+        `accepted` says whether it answers from here on: it does where it is not worse than the one in force, or with `force`.
+        """
+        return self._post("/v1/predictor/train", {"force": force}, timeout_s=3600, again=False)
+
+    def rollback(self, digest: str | None = None, reason: str | None = None) -> Json:
+        """Let the predictor before the one in force answer, or the one of this digest, its beginning, or `shipped`."""
+        return self._post("/v1/predictor/rollback", {"digest": digest, "reason": reason}, again=False)
+
+    def replay(self, digest: str) -> Json:
+        """Train a predictor again at its position; `same` says whether it is bit for bit the same, `differences` what is not."""
+        return self._post("/v1/predictor/replay", {"digest": digest}, timeout_s=3600)
 
     def evaluate(self, **question: Any) -> Json:
         """Return grouped scores of the predictor's method on the tables."""

@@ -32,13 +32,17 @@ RESPAWN_S = 4.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to serve: `role` all, ingest or query; `workers` counts processes of the ingest role."""
+    """How to serve: `role` all, ingest or query; `workers` counts processes of the ingest role.
+
+    `retrain_every` (`24h`, `off`) goes before ASSAY_RETRAIN_EVERY.
+    """
 
     home: Home
     role: str = "all"
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
+    retrain_every: str | None = None
 
     @property
     def url(self) -> str:
@@ -58,6 +62,8 @@ def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
     """Serve until SIGTERM or Ctrl-C; the query and all roles are one process, which owns its DuckDB file."""
     require_free(settings.host, settings.port)
     os.environ.update(ASSAY_HOME=str(settings.home.path), ASSAY_ROLE=settings.role, ASSAY_HOST=settings.host)
+    if settings.retrain_every is not None:
+        os.environ["ASSAY_RETRAIN_EVERY"] = settings.retrain_every
     if settings.role == "ingest":
         if settings.workers < 1:
             raise UsageError("at least one worker is needed.", field="workers", remedy="Give 1 or more.")

@@ -14,7 +14,7 @@ from domain.errors import CorruptArtifact, NotFound, ServiceUnavailable
 __all__ = ["Artifact", "ArtifactStore"]
 
 _PUT = """
-INSERT INTO artifact (digest, kind, content, card) VALUES (%s, %s, %s, %s) ON CONFLICT (digest) DO NOTHING
+INSERT INTO artifact (digest, kind, content, card) VALUES (%s, %s, %s, %s) ON CONFLICT (digest) DO UPDATE SET content = excluded.content
 """
 _GET = "SELECT kind, content, card FROM artifact WHERE digest = %s"
 
@@ -35,7 +35,8 @@ class ArtifactStore:
         self.url = url
 
     def put(self, content: bytes, card: dict[str, Any], kind: str) -> str:
-        """Keep the content and return its digest; the same content twice is kept once, with its first card."""
+        """Keep the content and return its digest; the same content twice is kept once, with its first card, and
+        takes the place of bytes under its digest that are not its own."""
         digest = _digest(content)
         with self._connect() as connection:
             connection.execute(_PUT, [digest, kind, content, json.dumps(card)])

@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "recommend": "asking",
     "predict": "asking",
     "train": "training",
+    "predictor": "predictors",
     "evaluate": "evaluating",
     "compare": "comparing",
     "matrix": "matrix",
@@ -59,7 +60,7 @@ VERBS: dict[str, str] = {
 HELP = {
     "Ask": ["recommend", "predict", "compare", "matrix", "trends", "report", "regressions", "query"],
     "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract"],
-    "Learn": ["train", "evaluate", "hardware", "model"],
+    "Learn": ["train", "evaluate", "predictor", "hardware", "model"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "archive", "samples", "snapshot", "export"],
 }

@@ -86,6 +86,9 @@ def recommend(
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
 @modelled
 @click.option("--as-of", type=AS_OF)
+@click.option(
+    "--record", is_flag=True, help="Keep it in the log, to be scored when it is measured (assay predictor accuracy)."
+)
 @served
 @as_json
 def predict(model: str, server: str | None, token: str | None, as_json: bool, **flags: Any) -> int:

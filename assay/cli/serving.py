@@ -15,7 +15,12 @@ from assay.cli.output import notes, say
 __all__ = ["serve", "up"]
 
 
-@click.command(epilog="Example: assay serve --role ingest --workers 2 --host 0.0.0.0 --port 8000")
+@click.command(
+    epilog="""\b
+Examples:
+  assay serve --retrain-every 24h
+  assay serve --role ingest --workers 2 --host 0.0.0.0 --port 8000"""
+)
 @click.option(
     "--role",
     type=click.Choice(["all", "ingest", "query"]),
@@ -28,14 +33,21 @@ __all__ = ["serve", "up"]
 @click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the ingest role."
 )
+@click.option(
+    "--retrain-every",
+    metavar="24h|off",
+    help="Train the predictor so often, and when it drifts (ASSAY_RETRAIN_EVERY); off by default.",
+)
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
-def serve(role: str, host: str, port: int, workers: int, until_stdin_closes: bool) -> NoReturn:
+def serve(
+    role: str, host: str, port: int, workers: int, retrain_every: str | None, until_stdin_closes: bool
+) -> NoReturn:
     """Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL."""
     from assay.home import find_home
     from assay.service import Settings
     from assay.service import serve as run
 
-    settings = Settings(home=find_home(), role=role, host=host, port=port, workers=workers)
+    settings = Settings(home=find_home(), role=role, host=host, port=port, workers=workers, retrain_every=retrain_every)
     say(f"serving {settings.url} from {settings.home.path} (role {role}); Ctrl-C ends it")
     run(settings, until_stdin_closes=until_stdin_closes)
     # Everything is closed; taking DuckDB, Arrow and LightGBM apart module by module would hold up a restart by seconds.

@@ -241,6 +241,11 @@ class Tables:
         ((count,),) = self.cursor.execute(f"{clause}{what}{where}", front + values).fetchall()
         return int(count)
 
+    def measured_position(self) -> int:
+        """Return the position of the newest measurement that is now in the tables, 0 without any."""
+        ((found,),) = self.cursor.execute("SELECT coalesce(max(last_position), 0) FROM main.standing").fetchall()
+        return int(found)
+
     def newest(self, as_of: int | None = None) -> datetime | None:
         """Return when the newest measurement was made (taken into the log where it does not say), None without any."""
         at = self._at(as_of)

@@ -1,0 +1,33 @@
+"""Suggestions: which measurements would lower the error of open questions most."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router, post
+from litestar.params import JSONBody
+
+from api.asof import resolved
+from api.formats import JSON, etag
+from api.parts import Parts
+from domain.canonical import canonical
+from predictor.suggesting.question import SuggestQuestion
+
+__all__ = ["router"]
+
+
+@post("/v1/suggestions", status_code=200, summary="What should be measured next?")
+async def suggest(request: Request[Any, Any, Any], data: JSONBody[SuggestQuestion]) -> Response[bytes]:
+    """Return the runs that lower the error of open questions most within a budget, and a plan for each device."""
+    parts: Parts = request.app.state.parts
+    position = await resolved(parts, data.as_of)
+    await parts.reach(position, "as_of")
+    asked = msgspec.structs.replace(data, as_of=position)
+    answer = await asyncio.to_thread(parts.answerer.suggest, asked)
+    tag = etag(answer["position"], answer["predictor"])
+    return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
+
+
+router = Router("/", route_handlers=[suggest], tags=["questions"])

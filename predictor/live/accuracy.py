@@ -1,0 +1,79 @@
+"""Live accuracy: errors and coverage of the predictions given out, over all and by what they rest on and speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from predictor.live.scored import Scored
+
+__all__ = ["accuracy", "score"]
+
+_GROUPS: dict[str, Callable[[Scored], str | None]] = {
+    "by_basis": lambda one: one.basis,
+    "by_hardware": lambda one: one.hardware,
+    "by_family": lambda one: one.family,
+    "by_predictor": lambda one: one.predictor,
+}
+
+
+def accuracy(scored: Sequence[Scored]) -> dict[str, Any]:
+    """Return the scores of all, and by basis, hardware, family and predictor; what has no family is `unknown`.
+
+    `macro_mape` is the mean of the models' own errors, so that a model with many measurements counts once.
+    """
+    told: dict[str, Any] = {"overall": score(scored)}
+    for name, of in _GROUPS.items():
+        groups: dict[str, list[Scored]] = {}
+        for one in scored:
+            groups.setdefault(of(one) or "unknown", []).append(one)
+        told[name] = {group: score(groups[group]) for group in sorted(groups)}
+    return told
+
+
+def score(scored: Sequence[Scored]) -> dict[str, Any]:
+    """Return the errors (shares: 0.08 is 8 %) and the share of intervals that held; None where nothing is to be said.
+
+    `coverage_80` is of the 80 % intervals that measurement supports, `width_80` the mean of (high − low) ÷ predicted of
+    those; `unsupported_80` the share of the others that held. `bias` is the median of ln(predicted ÷ measured).
+    """
+    if not scored:
+        return {"rows": 0, "models": 0, **dict.fromkeys(_EMPTY)}
+    errors = np.array([one.predicted / one.measured - 1 for one in scored])
+    models = np.array([one.model for one in scored])
+    absolute = np.abs(errors)
+    intervals = [one for one in scored if one.within is not None and one.interval == 0.8]
+    supported = [one for one in intervals if one.supported]
+    return {
+        "rows": len(scored),
+        "models": len(set(models.tolist())),
+        "mape": _rounded(absolute.mean()),
+        "macro_mape": _rounded(np.mean([absolute[models == name].mean() for name in np.unique(models)])),
+        "median_ape": _rounded(np.median(absolute)),
+        "within_10": _rounded(np.mean(absolute <= 0.1)),
+        "within_20": _rounded(np.mean(absolute <= 0.2)),
+        "bias": _rounded(np.median([one.log_error for one in scored])),
+        "coverage_80": _held(supported),
+        "width_80": _width(supported),
+        "unsupported_80": _held([one for one in intervals if not one.supported]),
+    }
+
+
+_EMPTY = (
+    "mape", "macro_mape", "median_ape", "within_10", "within_20", "bias", "coverage_80", "width_80", "unsupported_80",
+)  # fmt: skip
+
+
+def _held(scored: Sequence[Scored]) -> float | None:
+    return _rounded(np.mean([bool(one.within) for one in scored])) if scored else None
+
+
+def _width(scored: Sequence[Scored]) -> float | None:
+    widths = [(one.high - one.low) / one.predicted for one in scored if one.low is not None and one.high is not None]
+    return _rounded(np.mean(widths)) if widths else None
+
+
+def _rounded(value: Any) -> float:
+    return round(float(value), 6)

@@ -1,0 +1,84 @@
+"""The trial of a newcomer: trained without what is held out, it predicts that beside the predictor in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from domain.errors import AssayError
+from ingest.projection import Tables
+from predictor.answering.facts import known_at
+from predictor.answering.question import PredictQuestion
+from predictor.answering.recommendation import Known, answer
+from predictor.learning.artifact import Predictor
+from predictor.learning.dataset import Row
+from predictor.live.scored import scored_at
+from predictor.live.shadow import Case, Comparison, Given, compared, held_out, uncompared
+
+__all__ = ["tried"]
+
+Fit = Callable[[Sequence[Row]], Predictor]
+"""Train on these rows."""
+
+
+def tried(tables: Tables, rows: Sequence[Row], fit: Fit, old: Predictor) -> Comparison:
+    """Return whether a predictor trained on rows of these tables is not worse than `old` on rows that neither has seen.
+
+    Both answer as they would be asked, by the trace alone: what was measured of a model is hidden from them.
+    """
+    met = {one.measured_event_id for one in scored_at(tables)}
+    kept_back = held_out(rows, old.card, met)
+    if not kept_back:
+        return uncompared(
+            "accepted without a comparison: there are no rows that the one in force has not seen", old.digest
+        )
+    hidden = {row.event_id for row in kept_back}
+    newcomer = fit([row for row in rows if row.event_id not in hidden])
+    cases = [case for row in kept_back if (case := _case(tables, row, old, newcomer)) is not None]
+    return compared(cases, old.digest)
+
+
+def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | None:
+    """Return what both say of a measured row; None where one of them says nothing, or speaks of other software."""
+    if row.latency_ms is None or row.batch_size is None:
+        return None
+    question = PredictQuestion(
+        model=row.model,
+        hardware=row.hardware,
+        platform=row.platform,
+        precision=row.precision,
+        batch_size=row.batch_size,
+        mode=row.mode,
+        sequence_length=row.sequence_length,
+        image_size=row.image_size,
+    ).as_question()
+    try:
+        known = known_at(tables, question, old, ())
+    except AssayError:
+        return None  # Without a trace nothing is predicted: such a row tells nothing of either.
+    sides = [_given(row, question, known, one) for one in (old, new)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    return Case(model=row.model, measured=row.latency_ms, old=sides[0], new=sides[1])
+
+
+def _given(row: Row, question: Any, known: Known, predictor: Predictor) -> Given | None:
+    blind = msgspec.structs.replace(known, rows=(), predictor=predictor)
+    ranked = answer(question, blind, "")["ranked"]
+    if not ranked or not _speaks_of(ranked[0], row):
+        return None
+    first = ranked[0]
+    return Given(value=first["latency_ms"], low=first["latency_ms_low"], high=first["latency_ms_high"])
+
+
+def _speaks_of(entry: dict[str, Any], row: Row) -> bool:
+    """Whether an answer is about what was measured: the same sizes, and no other software."""
+    return (
+        entry["latency_ms"] is not None
+        and entry["runtime"] in (None, row.runtime)
+        and bool(entry["compiled"]) == row.compiled
+        and ((entry["layout"] or "").lower() in ("nhwc", "channels_last")) == row.channels_last
+        and all(entry.get(name) == getattr(row, name) for name in ("sequence_length", "image_size"))
+    )
