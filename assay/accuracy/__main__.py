@@ -1,0 +1,84 @@
+"""Write the accuracy report and its pictures: `python -m assay.accuracy --out docs`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.accuracy.report import report, worst_families
+from assay.accuracy.results import Result, of_benchmarks, of_card
+from predictor.learning.artifact import load_shipped
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["main", "write"]
+
+RESULTS = Path("benchmarks/results/accuracy")
+
+
+def write(out: Path, results: Path) -> list[Path]:
+    """Write `accuracy.md` and the pictures that it shows into a folder, and return their paths."""
+    from dashboard import pictures
+
+    predictor = load_shipped()
+    card, benchmarks = of_card(predictor.card), of_benchmarks(results)
+    drawn = _drawn(card, benchmarks)
+    folder = out / "accuracy"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    written = []
+    for name, chart in drawn.items():
+        path = folder / f"{name}.svg"
+        path.write_bytes(pictures.svg(chart))
+        written.append(path)
+    page = out / "accuracy.md"
+    page.write_text(report(predictor, card, benchmarks, drawn), encoding="utf-8")
+    return [page, *written]
+
+
+def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, alt.LayerChart]:
+    """Return the pictures by name: intervals, errors by device and by family, and one of each result with points."""
+    from dashboard import charts
+
+    drawn: dict[str, alt.LayerChart] = {}
+    lines = [{"name": result.title, "calibration": result.calibration} for result in [*card, *benchmarks]]
+    if lines:
+        drawn["calibration"] = charts.calibration(lines, theme="light", picture=True)
+    devices = [
+        {"name": f"{device}, {result.answer['shots']} measurements", **one}
+        for result in card if result.answer["split"] == "hardware" and result.answer["target"] == "throughput"
+        for device, one in result.answer["by_hardware"].items()
+    ]  # fmt: skip
+    if devices:
+        devices.sort(key=lambda one: str(one["name"].partition(",")[0]))
+        drawn["devices"] = charts.errors(devices, theme="light", picture=True)
+    family = next((one for one in card if one.answer["split"] == "family" and one.answer["by_family"]), None)
+    if family is not None:
+        rows = [{"name": name, **one} for name, one in worst_families(family)]
+        drawn["families"] = charts.errors(rows, theme="light", log=True, picture=True)
+    for result in [*benchmarks, *card]:
+        if result.fields:
+            drawn[f"parity-{result.name}"] = charts.parity(result.fields, result.unit, theme="light", picture=True)
+    return drawn
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the report and print the paths."""
+    parser = argparse.ArgumentParser(prog="python -m assay.accuracy", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of accuracy.md")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="what `python -m benchmarks.accuracy` left (default: %(default)s)"
+    )
+    asked = parser.parse_args(arguments)
+    for path in write(asked.out, asked.results):
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""The accuracy report as Markdown; what is not there is left out, never made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from assay import numbers
+from assay.accuracy.results import Result
+from predictor.learning.artifact import Predictor
+
+__all__ = ["COMMAND", "report"]
+
+COMMAND = "python -m assay.accuracy --out docs"
+WORST_FAMILIES = 12
+FEWEST_ROWS = 20
+_HEAD = ("MAPE", "median", "within 10 %", "within 20 %", "τ", "80 % holds", "90 % holds", "width at 80 %")
+
+
+def report(predictor: Predictor, card: Sequence[Result], benchmarks: Sequence[Result], pictures: Iterable[str]) -> str:
+    """Return the report on a predictor; `pictures` are the names of those that lie beside it in `accuracy/`."""
+    drawn = frozenset(pictures)
+    parts = [
+        *_opening(predictor),
+        *_bars(benchmarks),
+        *_splits(card),
+        *_picture("calibration", "How often intervals held what they promised, split by split", drawn),
+        *_devices(card, drawn),
+        *_families(card, drawn),
+        *_parity([*benchmarks, *card], drawn),
+        *_widths(predictor),
+        *_limits(predictor),
+        *_data(predictor),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _opening(predictor: Predictor) -> list[str]:
+    card = predictor.card
+    return [
+        "# How accurate the shipped predictor is",
+        "",
+        f"Made by `{COMMAND}` from the card in `predictor/prior/` and what the accuracy benchmark left; do not edit.",
+        (
+            f"Predictor `{predictor.digest}`: {card.rows:,} rows, {len(card.coverage.architectures):,} architectures,"
+            f" {len(card.coverage.families)} families, {len(card.coverage.hardware)} devices."
+        ),
+        "",
+        (
+            "Errors are relative to what was measured. Whole groups are held out, five folds; hardware one device at a"
+            " time. *Macro* is the mean over families or devices of their errors, which the large ones do not decide."
+            " τ is Kendall's, within a software configuration. Coverage is that of intervals taken from other folds."
+        ),
+        "",
+    ]
+
+
+def _bars(results: Sequence[Result]) -> list[str]:
+    rows = [(result, bar) for result in results for bar in result.bars]
+    if not rows:
+        return []
+    met = sum(bar.met for _, bar in rows)
+    lines = [
+        "## Against the bars",
+        "",
+        f"{met} of {len(rows)} bars are met. Made by `python -m benchmarks.accuracy`.",
+        "",
+        "| held out | device | rows | error | bar | met | within 10 % | macro families | macro devices | 80 % holds | 90 % holds |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for result, bar in rows:
+        answer = result.answer
+        one = answer["overall"] if bar.of == "all" else answer["by_hardware"].get(bar.of, {})
+        figure = "" if bar.figure == "mape" else " (median)"
+        cells = [
+            result.title, bar.of, numbers.count(one.get("rows")), f"{_percent(bar.found)}{figure}", f"≤ {_percent(bar.most)}",
+            "yes" if bar.met else _missed(bar.found, bar.most), _percent(one.get("within_10")),
+            _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
+            _percent(one.get("coverage_80")), _percent(one.get("coverage_90")),
+        ]  # fmt: skip
+        lines.append(_line(cells))
+    return [*lines, ""]
+
+
+def _missed(found: float | None, most: float) -> str:
+    return "not evaluated" if found is None else f"**no**, by {(found - most) * 100:.1f} points"
+
+
+def _splits(card: Sequence[Result]) -> list[str]:
+    if not card:
+        return ["The card holds no scores.", ""]
+    lines = [
+        "## Split by split",
+        "",
+        f"| held out | rows | {' | '.join(_HEAD)} | macro families | macro devices |",
+        f"| --- | --- |{' --- |' * (len(_HEAD) + 2)}",
+    ]
+    for result in card:
+        one, answer = result.answer["overall"], result.answer
+        tau = one.get("kendall_tau")
+        cells = [
+            result.title, numbers.count(one.get("rows")),
+            *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
+            "–" if tau is None else f"{tau:.3f}",
+            *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
+            _percent(answer.get("macro_family_mape")), _percent(_macro(answer)),
+        ]  # fmt: skip
+        lines.append(_line(cells))
+    return [*lines, ""]
+
+
+def _macro(answer: Mapping[str, Any]) -> float | None:
+    """The mean over devices, counted here where an older evaluation did not tell it."""
+    errors = [one["mape"] for one in answer["by_hardware"].values()]
+    found = answer.get("macro_hardware_mape")
+    return found if found is not None else sum(errors) / len(errors) if errors else None
+
+
+def _devices(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
+    devices = sorted({device for result in card for device in result.answer["by_hardware"]})
+    if not devices:
+        return []
+    lines = [
+        "## By device",
+        "",
+        f"| device | {' | '.join(result.name for result in card)} |",
+        f"| --- |{' --- |' * len(card)}",
+    ]
+    for device in devices:
+        errors = (result.answer["by_hardware"].get(device, {}).get("mape") for result in card)
+        lines.append(_line([device, *(_percent(error) for error in errors)]))
+    return [*lines, "", *_picture("devices", "Errors on devices that never trained", drawn)]
+
+
+def _families(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
+    found = next((result for result in card if result.answer["split"] == "family" and result.answer["by_family"]), None)
+    if found is None:
+        return []
+    lines = [
+        "## The families that are predicted worst when they are new",
+        "",
+        "| family | rows | MAPE |",
+        "| --- | --- | --- |",
+    ]
+    worst = worst_families(found)
+    lines += [_line([name, numbers.count(one["rows"]), _percent(one["mape"])]) for name, one in worst]
+    return [*lines, "", *_picture("families", "Errors of families that never trained", drawn)]
+
+
+def worst_families(result: Result) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the families of enough rows with the largest errors, largest first."""
+    families = [pair for pair in result.answer["by_family"].items() if pair[1]["rows"] >= FEWEST_ROWS]
+    return sorted(families, key=lambda pair: -pair[1]["mape"])[:WORST_FAMILIES]
+
+
+def _parity(results: Sequence[Result], drawn: frozenset[str]) -> list[str]:
+    shown = [result for result in results if f"parity-{result.name}" in drawn]
+    if not shown:
+        return []
+    lines = [
+        "## Predicted over measured",
+        "",
+        "Colour counts the rows in a field; the dotted lines are 20 % apart.",
+        "",
+    ]
+    for result in shown:
+        lines += _picture(f"parity-{result.name}", result.title, drawn)
+    return lines
+
+
+def _picture(name: str, alternative: str, drawn: frozenset[str]) -> list[str]:
+    return [f"![{alternative}](accuracy/{name}.svg)", ""] if name in drawn else []
+
+
+def _widths(predictor: Predictor) -> list[str]:
+    by_level = predictor.card.widths.by_level
+    if not by_level:
+        return []
+    nominals = list(dict.fromkeys(name for widths in by_level.values() for name in widths))
+    return [
+        "## Widths of the intervals",
+        "",
+        (
+            "Half-widths in log units by how far a question lies from what trained; an empty cell is not covered by any"
+            " measurement. Families and devices count as one draw each."
+        ),
+        "",
+        f"| level | {' | '.join(_nominal(name) for name in nominals)} |",
+        f"| --- |{' --- |' * len(nominals)}",
+        *(
+            _line([level, *("" if widths.get(name) is None else f"{widths[name]:.3f}" for name in nominals)])
+            for level, widths in by_level.items()
+        ),
+        "",
+    ]
+
+
+def _nominal(name: Any) -> str:
+    return f"{float(name) * 100:.0f} %" if float(name) <= 1 else f"{name} %"
+
+
+def _limits(predictor: Predictor) -> list[str]:
+    return [
+        "## Limits",
+        "",
+        *(f"- {limit.rstrip('.')}." for limit in predictor.card.limits),
+        "- Zero shots on a new device is called *not calibrated*: so few devices cannot support a 90 % interval.",
+        "- Shots are drawn at random, K for each software configuration (device, torch version, compiled, layout).",
+        "",
+    ]
+
+
+def _data(predictor: Predictor) -> list[str]:
+    sources = predictor.card.data.get("sources", [])
+    return [
+        "## Data",
+        "",
+        *(f"- {_source(one)}" for one in sources),
+        *([""] if sources else []),
+        "The predictor is made again by `python -m predictor.prior --help`.",
+    ]
+
+
+def _source(one: Mapping[str, Any]) -> str:
+    where = f", {one['repository']} folder `{one['folder']}`" if "repository" in one else ""
+    commit = f", commit {one['commit']}" if one.get("commit") else ""
+    licence = ", ".join(
+        filter(None, (one.get("licence"), f"sha256 {one['sha256'][:16]}…" if one.get("sha256") else None))
+    )
+    counts = one.get("measurements")
+    taken = f"; {counts['read']:,} measurements read, {counts['kept']:,} kept" if counts else ""
+    return f"{one['name']}{where}{commit}{f' ({licence})' if licence else ''}{taken}."
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share * 100:.1f} %"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

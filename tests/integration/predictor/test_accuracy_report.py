@@ -1,0 +1,92 @@
+"""The accuracy report: what evaluations say, in tables and pictures, and what is not there left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.accuracy import of_benchmarks, of_card, report
+from assay.accuracy.__main__ import RESULTS, main
+from domain.errors import UsageError
+from predictor.learning.artifact import load_shipped
+from predictor.learning.evaluation import evaluate
+from predictor.learning.trees import TreeMethod
+
+ROOT = Path(__file__).parents[3]
+BARS = {"nvidia-rtx-3090": 10.0, "nvidia-rtx-4090": 0.0001, "google-tpu-v5e": 0.1}
+
+
+@pytest.fixture(scope="module")
+def results(table: Any, learners: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the accuracy benchmark leaves: one evaluation that meets a bar, misses one, and was not asked for one."""
+    folder = tmp_path_factory.mktemp("results")
+    told = evaluate(table, TreeMethod(learners), "hardware", shots=10, points=True)
+    line = {"title": "an unseen GPU", "bars": BARS, "figure": "mape"}
+    (folder / "gpu-10.json").write_text(json.dumps({**told, "line": line}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("docs")
+    assert main(["--out", str(out), "--results", str(results)]) == 0
+    return out
+
+
+def test_bars_that_are_met_missed_and_not_evaluated_say_so(written: Path, results: Path) -> None:
+    answer = json.loads((results / "gpu-10.json").read_text())["by_hardware"]
+    text = (written / "accuracy.md").read_text()
+    assert "1 of 3 bars are met" in text
+    lines = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| an unseen GPU |")}
+    assert f"{answer['nvidia-rtx-3090']['mape'] * 100:.1f} %" in lines["nvidia-rtx-3090"]
+    assert " yes " in lines["nvidia-rtx-3090"]
+    assert re.search(r"\*\*no\*\*, by \d+\.\d points", lines["nvidia-rtx-4090"])
+    assert "not evaluated" in lines["google-tpu-v5e"]
+
+
+def test_every_picture_that_is_shown_is_there_and_the_other_way_round(written: Path) -> None:
+    shown = set(re.findall(r"\]\(accuracy/(\S+)\.svg\)", (written / "accuracy.md").read_text()))
+    assert shown == {path.stem for path in (written / "accuracy").iterdir()}
+    assert {"calibration", "parity-gpu-10"} <= shown
+    assert all(path.read_text().startswith("<svg") for path in (written / "accuracy").iterdir())
+
+
+def test_points_are_counted_in_fields_and_no_row_is_shown(results: Path) -> None:
+    result = of_benchmarks(results)[0]
+    points = result.answer["points"]
+    assert sum(field["rows"] for field in result.fields) == len(points)
+    assert len(result.fields) < len(points) / 2
+    assert not {field["x"] for field in result.fields} & {point["measured"] for point in points}
+
+
+def test_without_evaluations_the_page_says_so_and_shows_nothing(tmp_path: Path) -> None:
+    shipped = load_shipped()
+    assert of_benchmarks(tmp_path / "nothing") == []
+    text = report(shipped, [], [], ())
+    assert "The card holds no scores" in text
+    assert "](accuracy/" not in text and "Against the bars" not in text
+
+
+def test_a_card_of_before_intervals_had_three_levels_is_read(tmp_path: Path) -> None:
+    results = of_card(load_shipped().card)
+    assert results[0].answer["split"] == "random"
+    for result in results:
+        bare = result._replace(answer={key: value for key, value in result.answer.items() if key != "calibration"})
+        assert [one["nominal"] for one in bare.calibration] == [0.8, 0.9]
+
+
+def test_a_file_that_holds_no_evaluation_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text('{"rows": 3}')
+    with pytest.raises(UsageError, match=r"odd\.json holds no evaluation"):
+        of_benchmarks(tmp_path)
+
+
+def test_the_page_in_the_documentation_is_the_commands(tmp_path: Path) -> None:
+    main(["--out", str(tmp_path), "--results", str(ROOT / RESULTS)])
+    assert (ROOT / "docs" / "accuracy.md").read_text() == (tmp_path / "accuracy.md").read_text()
+    drawn = {path.name for path in (tmp_path / "accuracy").iterdir()}
+    assert drawn == {path.name for path in (ROOT / "docs" / "accuracy").iterdir()}
