@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain.errors import AssayError, TraceNeeded
+from domain import models
+from domain.errors import TraceNeeded, UnknownModel
 from domain.roofline import OPERATOR_CLASSES, limits_of, roofline
 from ingest.projection import Tables
 from predictor.answering.facts import Devices, known_at
@@ -84,17 +85,19 @@ def targets(tables: Tables, asked: SuggestQuestion) -> Asked:
     recorded = list(_recorded(tables, asked.mode))
     if recorded:
         return _asked("recorded", asked, recorded)
-    rows = tables.traces(columns=["model_id"]).to_pylist()
-    names = sorted({row["model_id"] for row in rows})
-    return _asked("traced", asked, [Question(model=name, mode=asked.mode) for name in names])
+    traced = sorted({row["model_id"] for row in tables.traces(columns=["model_id"]).to_pylist()})
+    # One model that a runner cannot build is one plan that it refuses.
+    names = [name for name in traced if models.find(name) is not None][:MODELS_LIMIT]
+    left = len(traced) - len(names)
+    notes = (
+        [f"{left} more models have a trace and are not of the catalogue; name them to ask about them."] if left else []
+    )
+    return _asked("traced", asked, [Question(model=name, mode=asked.mode) for name in names], notes)
 
 
-def _asked(source: str, asked: SuggestQuestion, questions: list[Question]) -> Asked:
-    kept = questions[:MODELS_LIMIT]
-    left = len(questions) - len(kept)
-    notes = [f"{left} more models have a trace; name models to ask about them."] if left else []
+def _asked(source: str, asked: SuggestQuestion, kept: list[Question], notes: list[str] | None = None) -> Asked:
     whole = [msgspec.structs.replace(asked.about(one), **_IRRELEVANT).checked() for one in kept]
-    return Asked(source=source, questions=whole, notes=notes)
+    return Asked(source=source, questions=whole, notes=notes or [])
 
 
 def _recorded(tables: Tables, mode: str) -> Iterator[Question]:
@@ -127,7 +130,7 @@ def gathered(
     for question in asked.questions:
         try:
             parts = _of_question(tables, question, predictor, notes)
-        except AssayError as error:
+        except UnknownModel as error:
             if asked.source == "asked":
                 raise
             told.append(f"{question.model}: {error.detail}")

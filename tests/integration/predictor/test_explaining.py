@@ -1,0 +1,107 @@
+"""Why a prediction is what it is, asked of a real log: parts add up whatever method made it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from predictor.answering.question import PredictQuestion, Question
+from predictor.explaining.entries import BEYOND
+from predictor.explaining.explanation import CALIBRATION, USUAL
+
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = "acme/net"
+GPU = "nvidia-rtx-4090"
+
+
+@pytest.fixture
+def traced(build: Any, make_trace: Any) -> Any:
+    def made(model: str = MODEL, category: str = "vision", seed: int = 3) -> Any:
+        return build.event("assay.model.traced.v1", make_trace(model, "net", category, seed))
+
+    return made
+
+
+@pytest.fixture
+def measured(build: Any) -> Any:
+    def made(p50: float, model: str, platform: str = "cuda", precision: str = "bf16", batch: int = 8) -> Any:
+        event = build.measurement(p50, model=model, hardware=GPU, platform=platform, precision=precision)
+        event["data"]["workload"] = {
+            "mode": "inference", "scenario": "single_stream", "batch_size": batch, "image_size": 224,
+        }  # fmt: skip
+        return event
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def resnet() -> dict[str, Any]:
+    """The trace of a network like those that trained, as a runner made it."""
+    (path,) = ROOT.glob("data/intel-xeon-2c-2026-11.ndjson.gz")
+    with gzip.open(path, "rt") as lines:
+        found = (json.loads(line) for line in lines if '"type":"assay.model.traced.v1"' in line[:400])
+        return next(event for event in found if event["subject"] == "microsoft/resnet-50")
+
+
+def predict(service: Any, **asked: Any) -> dict[str, Any]:
+    whole = {"model": MODEL, "hardware": GPU, "platform": "cuda", "precision": "amp-fp16", "batch_size": 64, **asked}
+    return service.answers.predict(PredictQuestion(**whole))
+
+
+def groups(told: dict[str, Any]) -> dict[str, float]:
+    parts = told["explanation"]["parts"]
+    assert sum(part["ms"] for part in parts) == pytest.approx(told["latency_ms"], rel=1e-4)
+    assert sum(part["roofline_ms"] for part in parts) == pytest.approx(told["breakdown"]["latency_ms"], rel=1e-4)
+    assert told["explanation"]["bottleneck"] == told["breakdown"]["bound"] == told["bottleneck"]
+    return {part["group"]: part["learned_ms"] for part in parts}
+
+
+def test_of_trees_every_part_is_a_group_of_features_and_nothing_is_left(
+    service: Any, told: Any, resnet: dict[str, Any]
+) -> None:
+    told(resnet)
+    answer = predict(service, model="microsoft/resnet-50")
+    assert (answer["basis"], answer["method"]) == ("predicted", "trees")
+    parts = groups(answer)
+    assert {USUAL, "attention", "convolution", "batch and sizes", "runtime"} <= parts.keys()
+    # Nothing measured this device: what the features leave unsaid would be an error of the attribution.
+    assert abs(parts.get(CALIBRATION, 0.0)) < 1e-4 * answer["latency_ms"]
+
+
+def test_of_few_rows_the_parts_are_kinds_of_work(service: Any, told: Any, traced: Any, measured: Any) -> None:
+    models = [f"acme/net-{index}" for index in range(6)]
+    told(traced(), *(traced(model, seed=index) for index, model in enumerate(models)))
+    told(*(measured(2.0 + index, model) for index, model in enumerate(models)))
+    answer = predict(service, precision="bf16")
+    assert (answer["basis"], answer["method"]) == ("calibrated", "few")
+    assert {"compute", "memory traffic", "launches", "runtime"} <= groups(answer).keys()
+    assert CALIBRATION not in groups(answer)
+
+
+def test_of_the_plain_roofline_only_the_distance_is_told(service: Any, told: Any, traced: Any) -> None:
+    told(traced(category="audio"))
+    answer = predict(service, precision="bf16")
+    assert (answer["basis"], answer["method"]) == ("roofline", "roofline")
+    assert [name for name, ms in groups(answer).items() if ms] == [USUAL]
+
+
+def test_entries_of_a_ranking_have_the_sentence_and_two_parts(
+    service: Any, told: Any, traced: Any, measured: Any
+) -> None:
+    told(traced(), measured(50.0, MODEL))
+    asked = Question(model=MODEL, hardware=[GPU], platform="cuda", precision=["bf16"], batch_sizes=[8, 16])
+    seen, unseen = sorted(service.answers.recommend(asked)["ranked"], key=lambda one: one["basis"] != "measured")
+    assert seen["explanation"]["parts"][0]["group"] == BEYOND
+    for one in (seen, unseen):
+        assert one["explanation"]["told"].partition(":")[0] in ("compute-bound", "bandwidth-bound", "launch-bound")
+        assert len(one["explanation"]["parts"]) == 2
+
+
+def test_what_has_no_trace_is_not_explained(service: Any, told: Any, measured: Any) -> None:
+    told(measured(5.0, MODEL))
+    answer = predict(service, precision="bf16", batch_size=8)
+    assert (answer["basis"], answer["explanation"], answer["bottleneck"]) == ("measured", None, None)
