@@ -45,7 +45,7 @@ _KIN = {family: kin for kin, families in KIN.items() for family in families.spli
 def read(paths: Sequence[Path]) -> Table:
     """Return every valid row of the files, of inference, generation and training, with its trace."""
     rows, traces, specs = [], [], dict[str, HardwareSpec]()
-    for event in _events(paths):
+    for event in events_of(paths):
         if event["type"] == MEASUREMENT_RECORDED:
             rows.append(row_from_event(event))
         elif event["type"] == MODEL_TRACED:
@@ -57,7 +57,8 @@ def read(paths: Sequence[Path]) -> Table:
     return tabulate(training_rows(rows, mode=None), TraceBook(traces), specs.get)
 
 
-def _events(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def events_of(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the events of NDJSON files, compressed or not."""
     for path in paths:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
             yield from map(json.loads, lines)
