@@ -52,10 +52,8 @@ class Result(NamedTuple):
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """The fields of the parity chart; empty where the answer has no points."""
-        from dashboard.charts import fields
-
-        return list(self.answer.get("fields") or fields(self.answer.get("points") or ()))
+        """The fields of the parity chart; empty where the answer has none."""
+        return list(self.answer.get("fields") or ())
 
     @property
     def unit(self) -> str:

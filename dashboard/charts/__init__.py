@@ -5,7 +5,7 @@ chart names only the domain of its colours, so that the browser swaps light for 
 names the range too. No chart has more than `MAX_MARKS` marks, and a value that is missing has no mark.
 """
 
-from dashboard.charts.accuracy_charts import calibration, errors, fields, parity
+from dashboard.charts.accuracy_charts import calibration, errors, parity
 from dashboard.charts.axes import needs_log
 from dashboard.charts.frame import MAX_MARKS
 from dashboard.charts.interval_chart import intervals
@@ -23,7 +23,6 @@ __all__ = [
     "Row",
     "calibration",
     "errors",
-    "fields",
     "intervals",
     "name_of",
     "needs_log",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,41 +12,21 @@ from assay import numbers
 from dashboard.charts.axes import axis_of, may_be_log, scale_of
 from dashboard.charts.frame import finish, refuse_too_many
 from dashboard.palette import DIVERGING, INKS, SEQUENTIAL, Ink, Theme
+from domain.parity import FIELDS_A_DECADE
 
-__all__ = ["calibration", "errors", "fields", "parity"]
+__all__ = ["calibration", "errors", "parity"]
 
 ROW_HEIGHT = 30
 LINE_HEIGHT = 44
 """Pixels of a line of three intervals."""
 SIDE = 400
 """Pixels of either side of a parity chart."""
-BINS_A_DECADE = 10
-"""Fields of a parity chart in each direction: a factor of 1.26."""
-
-
-def fields(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return how many points `{"measured", "predicted"}` lie in each field of a parity chart: `{"x", "y", "rows"}`.
-
-    `x` and `y` are where a field begins, which is a factor of 10^0.1 wide in both directions. Points that are not above
-    zero are left out. Fields, not points: any number of rows stays readable, and no row of other people's data is shown.
-    """
-    pairs = [(float(one["measured"]), float(one["predicted"])) for one in points]
-    counts = Counter(
-        (math.floor(math.log10(x) * BINS_A_DECADE), math.floor(math.log10(y) * BINS_A_DECADE))
-        for x, y in pairs
-        if min(x, y) > 0 and math.isfinite(x + y)
-    )
-    return [{"x": _edge(x), "y": _edge(y), "rows": rows} for (x, y), rows in sorted(counts.items())]
-
-
-def _edge(step: float) -> float:
-    return float(f"{10 ** (step / BINS_A_DECADE):.6g}")
 
 
 def parity(
     found: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None = None, picture: bool = False
 ) -> alt.LayerChart:
-    """Draw what was predicted over what was measured, both logarithmic, from `fields`, in the unit that `what` names.
+    """Draw what was predicted over what was measured, both logarithmic, from the fields of `domain.parity`, in the unit that `what` names.
 
     The line is where both are the same, the dotted ones where they are 20 % apart.
     """
@@ -77,7 +56,7 @@ def parity(
 
 def _field(field: Mapping[str, Any]) -> dict[str, Any]:
     x, y = float(field["x"]), float(field["y"])
-    x2, y2 = (float(f"{end * 10 ** (1 / BINS_A_DECADE):.6g}") for end in (x, y))
+    x2, y2 = (float(f"{end * 10 ** (1 / FIELDS_A_DECADE):.6g}") for end in (x, y))
     told = f"measured {x:.3g}–{x2:.3g}, predicted {y:.3g}–{y2:.3g}"
     return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "told": told}
 

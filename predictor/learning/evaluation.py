@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.errors import UsageError
+from domain.parity import fields
 from predictor.learning.conformal import width
 from predictor.learning.dataset import TARGETS, by_software
 from predictor.learning.method import Fitted, Method, Prediction
@@ -97,15 +98,11 @@ def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: 
         folds.append(np.full(len(part.test), number, dtype=np.intp))
     joined = np.concatenate(index)
     difficulty = np.concatenate([one.difficulty for one in predictions])
-    held = HeldOut(
-        index=joined, errors=np.concatenate(errors), difficulty=difficulty, groups=groups[joined], widths={}
-    )
+    held = HeldOut(index=joined, errors=np.concatenate(errors), difficulty=difficulty, groups=groups[joined], widths={})
     return msgspec.structs.replace(held, widths=_widths(held, predictions, np.concatenate(folds), split, shots))
 
 
-def _parts(
-    table: Table, groups: Names, split: str, shots: int, random: np.random.Generator
-) -> Iterator[Part]:
+def _parts(table: Table, groups: Names, split: str, shots: int, random: np.random.Generator) -> Iterator[Part]:
     if split == "time":
         yield _latest(table)
     elif split == "hardware":
@@ -144,9 +141,7 @@ def _devices(table: Table, groups: Names, shots: int, random: np.random.Generato
         yield from _after(_alike(table, groups, device), _by_software(table, out), shots, random)
 
 
-def _devices_and_families(
-    table: Table, groups: Names, shots: int, random: np.random.Generator
-) -> Iterator[Part]:
+def _devices_and_families(table: Table, groups: Names, shots: int, random: np.random.Generator) -> Iterator[Part]:
     """Each device in turn and on it each fold of families, neither of which trained; shots are of other families."""
     folds = _folds(table.family, random)
     for device in np.unique(groups):
@@ -190,9 +185,7 @@ def _widths(
     """Widths of each part: its method's own, or those of the errors of all other parts, scaled by difficulty."""
     own = all(one.widths is not None for one in predictions)
     if own:
-        return {
-            nominal: np.concatenate([(one.widths or {})[nominal] for one in predictions]) for nominal in NOMINALS
-        }
+        return {nominal: np.concatenate([(one.widths or {})[nominal] for one in predictions]) for nominal in NOMINALS}
     widths = {nominal: np.full(len(held.errors), math.nan) for nominal in NOMINALS}
     if split in GROUPS_NEEDED and not shots:
         return widths  # Too few devices say how far off the next one is: not calibrated.
@@ -267,6 +260,7 @@ def summarise(table: Table, held: HeldOut, split: str, target: str, shots: int) 
             for nominal, widths in sorted(held.widths.items())
         ],
         "regret": _regret(rows, measured, held.errors),
+        "fields": fields(zip(measured.tolist(), (measured * np.exp(-held.errors)).tolist(), strict=True)),
         "by_hardware": by_hardware,
         "by_family": by_family,
         "left_out": table.dropped,

@@ -24,7 +24,7 @@ BARS = {"nvidia-rtx-3090": 10.0, "nvidia-rtx-4090": 0.0001, "google-tpu-v5e": 0.
 def results(table: Any, learners: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the accuracy benchmark leaves: one evaluation that meets a bar, misses one, and was not asked for one."""
     folder = tmp_path_factory.mktemp("results")
-    told = evaluate(table, TreeMethod(learners), "hardware", shots=10, points=True)
+    told = evaluate(table, TreeMethod(learners), "hardware", shots=10)
     line = {"title": "an unseen GPU", "bars": BARS, "figure": "mape"}
     (folder / "gpu-10.json").write_text(json.dumps({**told, "line": line}))
     return folder
@@ -55,12 +55,11 @@ def test_every_picture_that_is_shown_is_there_and_the_other_way_round(written: P
     assert all(path.read_text().startswith("<svg") for path in (written / "accuracy").iterdir())
 
 
-def test_points_are_counted_in_fields_and_no_row_is_shown(results: Path) -> None:
+def test_every_row_is_counted_in_a_field_and_none_is_shown(results: Path, table: Any) -> None:
     result = of_benchmarks(results)[0]
-    points = result.answer["points"]
-    assert sum(field["rows"] for field in result.fields) == len(points)
-    assert len(result.fields) < len(points) / 2
-    assert not {field["x"] for field in result.fields} & {point["measured"] for point in points}
+    assert sum(field["rows"] for field in result.fields) == result.answer["rows"]
+    assert len(result.fields) < result.answer["rows"] / 2
+    assert not {field["x"] for field in result.fields} & set(table.measured.tolist())
 
 
 def test_without_evaluations_the_page_says_so_and_shows_nothing(tmp_path: Path) -> None:
