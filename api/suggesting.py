@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
-from api.asof import resolved
+from api.asof import placed
 from api.formats import JSON, etag
 from api.parts import Parts
 from domain.canonical import canonical
@@ -22,9 +21,7 @@ __all__ = ["router"]
 async def suggest(request: Request[Any, Any, Any], data: JSONBody[SuggestQuestion]) -> Response[bytes]:
     """Return the runs that lower the error of open questions most within a budget, and a plan for each device."""
     parts: Parts = request.app.state.parts
-    position = await resolved(parts, data.as_of)
-    await parts.reach(position, "as_of")
-    asked = msgspec.structs.replace(data, as_of=position)
+    asked = await placed(parts, data)
     answer = await asyncio.to_thread(parts.answerer.suggest, asked)
     tag = etag(answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})

@@ -176,6 +176,10 @@ class Client(Tabular):
         """Return one configuration's prediction with its interval and basis."""
         return self._post("/v1/predictions", {"model": model, **question})
 
+    def suggest(self, budget_s: float, **question: Any) -> Json:
+        """Return the runs that would lower the error of open questions most in `budget_s` seconds, with plans."""
+        return self._post("/v1/suggestions", {"budget_s": budget_s, **question}, timeout_s=300)
+
     def predictor(self, **filters: Any) -> Json:
         """Return the card of the predictor in force."""
         return self._get("/v1/predictor", **filters)

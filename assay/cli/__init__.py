@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "noise": "detecting",
     "bench": "measuring",
     "verify": "measuring",
+    "suggest": "suggesting",
     "spool": "spooling",
     "post": "sending",
     "import": "importing",
@@ -59,11 +60,13 @@ VERBS: dict[str, str] = {
 
 HELP = {
     "Ask": ["recommend", "predict", "compare", "matrix", "trends", "report", "regressions", "query"],
-    "Measure": ["detect", "noise", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract"],
+    "Measure": [
+        "detect", "noise", "suggest", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract",
+    ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "archive", "samples", "snapshot", "export"],
-}
+}  # fmt: skip
 
 
 class Verbs(click.RichGroup):

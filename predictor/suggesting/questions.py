@@ -101,20 +101,30 @@ def _asked(source: str, asked: SuggestQuestion, kept: list[Question], notes: lis
 
 
 def _recorded(tables: Tables, mode: str) -> Iterator[Question]:
-    """Yield the newest recorded questions of a mode, each once."""
+    """Yield the newest recorded questions of a mode, recommendations and predictions, each once."""
+    page: dict[str, Any] = {"columns": ["position", "question"], "limit": 4 * RECENT, "descending": True}
+    rows = [row for name in ("recommendation", "prediction") for row in tables.view(name, **page).to_pylist()]
     seen: set[bytes] = set()
-    for row in tables.recommendations(columns=["question"], limit=4 * RECENT, descending=True).to_pylist():
-        known = {
-            name: value for name, value in json.loads(row["question"]).items() if name in Question.__struct_fields__
-        }
-        try:
-            question = msgspec.structs.replace(msgspec.convert(known, Question), **_IRRELEVANT, objective="latency")
-        except msgspec.ValidationError:
-            continue  # A question of another version, whose answer stays readable.
+    for row in sorted(rows, key=lambda row: -int(row["position"])):
+        question = _question(json.loads(row["question"]))
+        if question is None or question.mode != mode:
+            continue
         name = msgspec.json.encode(question)
-        if question.mode == mode and name not in seen and len(seen) < RECENT:
+        if name not in seen and len(seen) < RECENT:
             seen.add(name)
             yield question
+
+
+def _question(recorded: dict[str, Any]) -> Question | None:
+    """Return what was asked, of any device; None where it was of another version of questions."""
+    if "batch_size" in recorded:
+        recorded = {**recorded, "batch_sizes": [recorded["batch_size"]]}
+    known = {name: value for name, value in recorded.items() if name in Question.__struct_fields__}
+    try:
+        question = msgspec.convert(known, Question)
+    except msgspec.ValidationError:
+        return None
+    return msgspec.structs.replace(question, **_IRRELEVANT, objective="latency", hardware="own", as_of=None)
 
 
 def gathered(

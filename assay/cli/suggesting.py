@@ -1,0 +1,175 @@
+"""`assay suggest`: the measurements that would lower the error of open questions most, as a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from domain.errors import UsageError
+from domain.vocabulary import MODES
+
+__all__ = ["suggest"]
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+class Span(click.ParamType[float]):
+    """`2h`, `90m`, `1h30m`, `45s`: a time."""
+
+    name = "2h"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds; anything but whole numbers with h, m and s, in this order, is wrong usage."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,7})s)?", str(value))
+        seconds = (
+            sum(int(part or 0) * unit for part, unit in zip(found.groups(), _UNITS.values(), strict=True))
+            if found
+            else 0
+        )
+        if not seconds:
+            self.fail(f"{value!r} is not a time; write 2h, 90m, 1h30m or 45s", param, ctx)
+        return float(seconds)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay suggest --budget 2h
+  assay suggest bert-base-uncased gpt2 --budget 30m --platform cpu,openvino --out plan.yaml
+  assay suggest --budget 1h --hardware nvidia-l4,intel-xeon-2c --json
+  assay bench --plan plan.yaml"""
+)
+@click.argument("models", nargs=-1, metavar="[MODEL…]")
+@click.option("--budget", "budget_s", type=Span(), required=True, help="Time of machines, over all devices.")
+@click.option(
+    "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; own by default."
+)
+@click.option("--mode", type=click.Choice(MODES), default="inference", show_default=True)
+@click.option("--platform", type=WORDS)
+@click.option("--precision", type=WORDS)
+@click.option("--batch-sizes", type=NUMBERS, help="Of what is asked; 1,8 where a question names none.")
+@click.option("--top", type=click.IntRange(min=1, max=1000), default=200, show_default=True, help="Runs at most.")
+@click.option("--as-of", type=AS_OF)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the plan for `assay bench --plan`; of several devices one each, named by them.",
+)
+@served
+@as_json
+def suggest(
+    models: tuple[str, ...],
+    hardware: tuple[list[str], ...],
+    out: Path | None,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """List the runs that would lower the error of open questions most, for the time they take.
+
+    Open is what the MODELs, or the recorded recommendations and predictions, or else all traced models of the catalogue
+    could be asked about and was not measured. Exit code 1 where nothing is worth a run.
+    """
+    from assay.cli.connection import connected
+
+    asked = {name: value for name, value in flags.items() if value is not None}
+    named = [slug for slugs in hardware for slug in slugs]
+    if named:
+        asked["hardware"] = named[0] if named in (["own"], ["all"]) else named
+    with connected(server, token) as client:
+        answer = client.suggest(models=list(models), **asked)
+    written = _written(out, answer["devices"]) if out and answer["runs"] else {}
+    if as_json:
+        print_json(answer)
+    else:
+        _tell(answer, written)
+    return 0 if answer["runs"] else 1
+
+
+def _written(out: Path, devices: Sequence[Mapping[str, Any]]) -> dict[str, Path]:
+    """Write the plans and return their files by device."""
+    import yaml
+
+    suffix = out.suffix or ".yaml"
+    files = {
+        one["hardware"]: out if len(devices) == 1 else out.with_name(f"{out.stem}.{one['hardware']}{suffix}")
+        for one in devices
+    }
+    for one in devices:
+        path = files[one["hardware"]]
+        text = yaml.safe_dump(one["plan"], sort_keys=False, allow_unicode=True, width=100)
+        try:
+            path.write_text(
+                f"# Made by assay suggest for {one['hardware']}; the best run first.\n{text}", encoding="utf-8"
+            )
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be written: {error.strerror}.",
+                field="out",
+                remedy="Name a file in a folder that exists.",
+            ) from error
+        say(f"plan of {one['runs']} runs written to {path}")
+    return files
+
+
+def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
+    console = answers()
+    for note in answer["notes"]:
+        say(f"[dim]{note}[/dim]")
+    if not answer["runs"]:
+        console.print(answer["abstained"], soft_wrap=False)
+        return
+    console.print(_table(answer))
+    asked, expected = answer["questions"], answer["expected"]
+    console.print()
+    console.print(
+        f"{asked['open']} open answers of {asked['models']} questions ({asked['source']}); their expected error falls "
+        f"from {expected['error_before']:.0%} to {expected['error_after']:.0%}."
+    )
+    for one in answer["devices"]:
+        name = written.get(one["hardware"], "plan.yaml")
+        console.print(
+            f"on {one['hardware']}, about {_minutes(one['seconds'])}: assay bench --plan {name}", soft_wrap=True
+        )
+    if not written:
+        console.print("[dim]--out plan.yaml writes the plan[/dim]")
+
+
+def _table(answer: Mapping[str, Any]) -> Any:
+    several = len(answer["devices"]) > 1
+    columns: list[str | tuple[str, str]] = [("#", "right"), "model", *(["hardware"] if several else []), "how"]
+    columns += [("batch", "right"), ("seconds", "right"), ("helps", "right"), "why"]
+    rows = [
+        [
+            str(run["rank"]),
+            run["model"].rpartition("/")[2],
+            *([run["hardware"]] if several else []),
+            _how(run),
+            str(run["batch_size"]),
+            f"{run['seconds']:.0f}",
+            str(run["helps"]),
+            run["why"],
+        ]
+        for run in answer["runs"]
+    ]
+    return grid(f"Worth measuring within {_minutes(answer['budget_s'])}", columns, rows)
+
+
+def _how(run: Mapping[str, Any]) -> str:
+    words = [run["platform"], run["precision"]]
+    if run["compiled"]:
+        words.append("compiled")
+    return " ".join([*words, *([run["mode"]] if run["mode"] != "inference" else [])])
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
