@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ingest.projection import Tables
 from predictor.answering.facts import Devices, trace_from_row
 from predictor.learning.artifact import Predictor
 from predictor.learning.building import calibrations_of, few_rows
-from predictor.learning.dataset import row_from_table, training_rows
-from predictor.learning.operators import tabulate
+from predictor.learning.dataset import Row, row_from_table, training_rows
+from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.traces import TraceBook
 
-__all__ = ["NEWEST", "current", "state_of"]
+__all__ = ["NEWEST", "corrected", "current", "state_of"]
 
 NEWEST = 300
 """So many of the newest valid measurements correct; all of them do after `assay train`."""
@@ -45,7 +47,12 @@ def current(predictor: Predictor, tables: Tables) -> Predictor:
     rows = training_rows((row_from_table(row) for row in reversed(newest)), mode=None)
     models = sorted({row.model for row in rows})
     book = TraceBook(trace_from_row(row) for row in tables.traces(model=models).to_pylist()) if models else TraceBook()
-    table = tabulate(rows, book, Devices(tables).spec)
+    return corrected(predictor, rows, book, Devices(tables).spec)
+
+
+def corrected(predictor: Predictor, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf) -> Predictor:
+    """Return the predictor with these rows taken in: what `current` gives where they are the newest measurements."""
+    table = tabulate(rows, book, spec_of)
     if not len(table):
         return predictor
     inference = table.take([index for index, row in enumerate(table.rows) if row.mode == "inference"])

@@ -17,7 +17,10 @@ from predictor.learning.dataset import Row
 from predictor.learning.few import Few, Place
 from predictor.learning.operators import asked
 from predictor.learning.table import Array, Table
+from predictor.learning.tails import Tails
 from predictor.learning.traces import Trace
+from predictor.outcome.cases import Case
+from predictor.outcome.shares import Chances
 
 __all__ = ["INTERVAL", "estimate"]
 
@@ -26,6 +29,8 @@ UNSEEN_CATEGORY = 1.5
 """A correction measured on other categories of models is this much wider; a judgement, not a measurement."""
 UNCOVERED = 1.5
 """An interval that no measurement supports is this much wider than the nearest that one does; a judgement, and said."""
+TAILS_COVERED = 20
+"""With fewer rows that have the percentile its spread is not called covered."""
 _NORMAL_80 = 1.2816
 _TOLD = {
     "interpolation": "this model was measured on other configurations",
@@ -48,9 +53,17 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimate(
-    trace: Trace, chosen: Sequence[Candidate], predictor: Predictor, mode: str, sizes: Sizes | None = None
+    trace: Trace,
+    chosen: Sequence[Candidate],
+    predictor: Predictor,
+    mode: str,
+    sizes: Sizes | None = None,
+    percentile: str = "p50",
 ) -> list[Option]:
-    """Return one option a candidate, in their order; one pass over each method for all that it predicts."""
+    """Return one option a candidate, in their order; one pass over each method for all that it predicts.
+
+    A percentile other than the median needs tails, which measured rows with enough samples teach: see `tailed`.
+    """
     if not chosen:
         return []
     rows = [_row(trace, one, mode, sizes or Sizes()) for one in chosen]
@@ -58,10 +71,35 @@ def estimate(
     bases = _bases(trace, chosen, table, predictor, mode)
     residual, difficulty = _predicted(table, bases, predictor)
     latency = table.prior * np.exp(residual) * 1e3
-    return [
+    options = [
         _option(trace, one, base, float(latency[index]), float(difficulty[index]), predictor, mode)
         for index, (one, base) in enumerate(zip(chosen, bases, strict=True))
     ]
+    tails = predictor.card.tails
+    if percentile == "p50" or tails is None:
+        return options
+    return [tailed(option, row, tails, percentile) for option, row in zip(options, rows, strict=True)]
+
+
+def tailed(option: Option, row: Row, tails: Tails, percentile: str) -> Option:
+    """Return the option at a percentile of its calls: the median times its tail, with both spreads in the interval."""
+    if option.latency_ms is None:
+        return option
+    tail = tails.of(row, option.latency_ms, percentile, INTERVAL)
+    latency = option.latency_ms * tail.ratio
+    low = high = None
+    if option.low_ms is not None and option.high_ms is not None:
+        middle = math.log(option.latency_ms)
+        low = latency * math.exp(-math.hypot(middle - math.log(option.low_ms), math.log(tail.ratio / tail.low)))
+        high = latency * math.exp(math.hypot(math.log(option.high_ms) - middle, math.log(tail.high / tail.ratio)))
+    return msgspec.structs.replace(
+        option,
+        latency_ms=latency,
+        low_ms=low,
+        high_ms=high,
+        covered=option.covered and tail.supporting >= TAILS_COVERED,
+        why=f"{option.why}; {percentile} is {tail.ratio:.3g} times the median, from {tail.supporting} rows with the samples",
+    )
 
 
 def _row(trace: Trace, one: Candidate, mode: str, sizes: Sizes) -> Row:
@@ -240,4 +278,24 @@ def _option(
         evidence=base.evidence,
         why=base.why,
         method=base.method,
+        chances=_chances(trace, one, predictor, mode),
+    )
+
+
+def _chances(trace: Trace, one: Candidate, predictor: Predictor, mode: str) -> Chances | None:
+    """How configurations like it ended, so far as the predictor saw any."""
+    shares = predictor.card.shares
+    if shares is None:
+        return None
+    return shares.chances(
+        Case(
+            model=trace.model,
+            platform=one.platform,
+            precision=one.precision,
+            hardware=one.spec.id,
+            category=trace.category,
+            family=trace.family,
+            mode=mode,
+            batch_size=one.batch_size,
+        )
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
+from predictor.outcome.shares import Chances
 
 __all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option", "Sizes"]
 
@@ -82,6 +83,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     position: int = 0
     measured_at: datetime | None = None
+    chances: Chances | None = None
 
     @property
     def usd_per_million(self) -> float | None:

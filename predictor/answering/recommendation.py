@@ -23,6 +23,7 @@ from predictor.explaining.entries import explained
 from predictor.explaining.explanation import Explanation
 from predictor.learning.artifact import Predictor
 from predictor.learning.traces import Trace
+from predictor.outcome.shares import Chances
 
 __all__ = ["Known", "answer", "entry", "explanation_of"]
 
@@ -128,19 +129,19 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
             )
             continue
         chosen.append(one)
-    if question.percentile != "p50":
+    if question.percentile != "p50" and known.predictor.card.tails is None:
         excluded.extend(
             Exclusion(
                 hardware=one.spec.id,
                 platform=one.platform,
                 precision=one.precision,
                 rule="no tail prediction",
-                detail=f"{question.percentile} is answered from measurements alone",
+                detail=f"no measurement with the samples for {question.percentile} trained the predictor",
             )
             for one in chosen
         )
         return [], excluded
-    options = estimate(known.trace, chosen, known.predictor, question.mode, known.sizes)
+    options = estimate(known.trace, chosen, known.predictor, question.mode, known.sizes, question.percentile)
     fitting: list[Option] = []
     for one, option in zip(chosen, options, strict=True):
         need, room = option.memory_floor_bytes, one.limits.memory_bytes
@@ -217,6 +218,7 @@ def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int |
         "peak_memory_bytes": _whole(option.peak_memory_bytes),
         "memory_floor_bytes": _whole(option.memory_floor_bytes),
         "energy_j": _figures(option.energy_j),
+        "chances": None if option.chances is None else _rounded(option.chances),
         "usd_per_hour": _figures(option.usd_per_hour),
         "usd_per_million": _figures(option.usd_per_million),
         "speedup_over_cpu": _figures(reference / option.latency_ms) if reference and option.latency_ms else None,
@@ -266,6 +268,11 @@ def _command(known: Known, platform: str, precision: str, batch_size: int | None
 def _figures(value: float | None) -> float | None:
     """Six significant digits: more would promise what no measurement holds, and differ between machines."""
     return None if value is None else float(f"{value:.6g}")
+
+
+def _rounded(chances: Chances) -> dict[str, Any]:
+    told = msgspec.to_builtins(chances)
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in told.items()}
 
 
 def _whole(value: float | None) -> int | None:

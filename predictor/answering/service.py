@@ -25,6 +25,7 @@ from predictor.learning.dataset import Row, row_from_table, training_rows
 from predictor.learning.evaluation import evaluate
 from predictor.learning.routes import Evaluation, chosen, routed
 from predictor.learning.traces import TraceBook
+from predictor.outcome.cases import cases_of
 from predictor.suggesting.question import SuggestQuestion
 from predictor.suggesting.suggestion import suggest
 
@@ -129,7 +130,8 @@ class Answerer:
         """Return a predictor trained on the log up to a position; storing and recording it is the caller's part."""
         with self._tables(as_of) as tables:
             rows, book, devices = self._training_data(tables, mode=None)
-            return train(rows, book, devices.spec, load_shipped(), position=tables.position)
+            cases = cases_of([*tables.view("outcomes").to_pylist(), *tables.measurements().to_pylist()])
+            return train(rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases)
 
     def evaluate(self, asked: Evaluation) -> dict[str, Any]:
         """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""

@@ -23,7 +23,9 @@ from predictor.learning.conformal import Widths
 from predictor.learning.coverage import Coverage
 from predictor.learning.features import FEATURES, FEATURES_VERSION
 from predictor.learning.few import Few
+from predictor.learning.tails import Tails
 from predictor.learning.training import Trees
+from predictor.outcome.shares import Shares
 
 __all__ = ["ARTIFACT_KIND", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
 
@@ -65,6 +67,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     calibrations: list[Calibration] = []
     few: Few | None = None
     """What predicts on software that the trees do not know."""
+    tails: Tails | None = None
+    shares: Shares | None = None
     memory: dict[str, MemoryOverhead] = {}
     """What a runtime needs beside weights and activations, by `platform/runtime`."""
     scores: dict[str, Any] = {}

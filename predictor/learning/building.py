@@ -19,9 +19,12 @@ from predictor.learning.features import FEATURES, FEATURES_VERSION, version_numb
 from predictor.learning.few import Few, few_of
 from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.table import Table
+from predictor.learning.tails import fit_tails
 from predictor.learning.traces import TraceBook
 from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
 from predictor.learning.trees import TreeMethod
+from predictor.outcome.cases import Case
+from predictor.outcome.shares import Shares
 
 __all__ = ["LIGHT", "Needs", "Trained", "build_from_table", "train"]
 
@@ -60,8 +63,9 @@ def train(
     position: int = 0,
     needs: Needs = ENOUGH,
     learners: Sequence[Learner] = LEARNERS,
+    cases: Sequence[Case] = (),
 ) -> Trained:
-    """Return the predictor that a log's rows give.
+    """Return the predictor that a log's rows give, with the chances that its cases tell of.
 
     With enough traced rows and architectures the trees are fitted on them; otherwise the
     base's trees stay, and the card's limits say how much is missing. Either way each software configuration that the
@@ -85,6 +89,8 @@ def train(
         card,
         calibrations=calibrations_of(table, card, trees),
         few=few_rows(everything, card, base.card.few),
+        tails=fit_tails(rows) or base.card.tails,
+        shares=Shares.fitted(cases) if cases else base.card.shares,
         memory=memory_overheads(everything),
         data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )

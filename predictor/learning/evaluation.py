@@ -148,9 +148,8 @@ def _devices_and_families(table: Table, groups: Names, shots: int, random: np.ra
         alike = _alike(table, groups, device)
         for fold in range(FOLDS):
             train = alike[folds[alike] != fold]
-            chosen: list[Indexes] = []
-            for members in _by_software(table, np.flatnonzero((groups == device) & (folds != fold))):
-                chosen.append(random.permutation(members)[:shots])
+            seen = _by_software(table, np.flatnonzero((groups == device) & (folds != fold)))
+            chosen = [random.permutation(members)[:shots] for members in seen]
             shot = np.concatenate(chosen) if chosen else train[:0]
             out = np.flatnonzero((groups == device) & (folds == fold))
             if len(out) and len(train) >= ROWS_NEEDED:
