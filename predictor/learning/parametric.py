@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from domain.roofline import ARITHMETIC_CLASSES
 from predictor.learning.dataset import Row
 from predictor.learning.method import Prediction
+from predictor.learning.single import single_threaded
 from predictor.learning.table import Array, Matrix, Table
 from predictor.learning.work import MULTIPLES, TERMS, work_of_many
 
@@ -158,6 +159,11 @@ class ParametricModel:
     def __init__(self, seen: _Seen, log_time: Array, noise: float) -> None:
         """Solve for the multiples of these rows."""
         self._seen, self._log_time, self._noise = seen, log_time, noise
+        with single_threaded():
+            self._solve()
+
+    def _solve(self) -> None:
+        seen, log_time, noise = self._seen, self._log_time, self._noise
         like = _Likeness.of(seen, seen)
         multiples = np.tile(BEFOREHAND, (len(log_time), 1))
         weights = np.ones(len(log_time))
@@ -184,6 +190,10 @@ class ParametricModel:
 
     def predict(self, table: Table) -> Prediction:
         """Return log(time / prior) of each row, and how unsure it is beside a usual row of those that taught."""
+        with single_threaded():
+            return self._predicted(table)
+
+    def _predicted(self, table: Table) -> Prediction:
         asked = _Seen.of(table)
         like = _Likeness.of(asked, self._seen)
         shares, log_time = _shares(asked.work, like.log_multiples(self._shares, self._pull))
