@@ -117,6 +117,8 @@ class Answerer:
             name: value for name, value in told["coverage"].items() if name not in ("op_mix", "architectures")
         } | {"architectures": len(card.coverage.architectures)}
         told.pop("features")
+        told["few"] = None if card.few is None else card.few.told()
+        told["shares"] = None if card.shares is None else card.shares.told()
         return {
             **told,
             "digest": predictor.digest,

@@ -114,6 +114,7 @@ def finish(card: Card, trees: Trees) -> Trained:
             }
             for one in card.calibrations
         ],
+        "few": None if card.few is None else card.few.told(),
         "widths": msgspec.to_builtins(card.widths),
         "scores": card.scores,
         "limits": card.limits,

@@ -54,6 +54,14 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     places: list[Place]
     widths: Widths
 
+    def told(self) -> dict[str, Any]:
+        """Return what people are told of it: the rows that taught, where, and the widths."""
+        return {
+            "rows": len(self.known.log_time),
+            "places": [msgspec.to_builtins(place) for place in self.places],
+            "widths": msgspec.to_builtins(self.widths),
+        }
+
     @cached_property
     def model(self) -> ParametricModel:
         """The model, solved when it is first asked."""

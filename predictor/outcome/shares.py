@@ -63,6 +63,16 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         }
         return cls(counts=counts, evidence={key: ids[-5:] for key, ids in evidence.items()}, strength=strength)
 
+    def told(self) -> dict[str, Any]:
+        """Return what people are told of it: how all tries ended, and those of each platform."""
+        everything = self.counts.get("all", {}).get("", [0] * len(ENDS))
+        return {
+            "tries": dict(zip(ENDS, everything, strict=True)),
+            "platforms": {
+                name: dict(zip(ENDS, count, strict=True)) for name, count in self.counts.get("platform", {}).items()
+            },
+        }
+
     def chances(self, case: Case) -> Chances:
         """Return the chances of a configuration."""
         shares = np.array([BEFORE[end] for end in ENDS])
