@@ -16,6 +16,9 @@ from domain.vocabulary import MODES
 
 __all__ = ["suggest"]
 
+SHOWN = 20
+_ORDER = ("assay", "name", "weights", "budget_s", "sweeps", "models")
+"""Members that stand first in a plan; the others follow by name."""
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -106,7 +109,7 @@ def _written(out: Path, devices: Sequence[Mapping[str, Any]]) -> dict[str, Path]
     }
     for one in devices:
         path = files[one["hardware"]]
-        text = yaml.safe_dump(one["plan"], sort_keys=False, allow_unicode=True, width=100)
+        text = yaml.safe_dump(_sorted(one["plan"]), sort_keys=False, default_flow_style=None, width=100)
         try:
             path.write_text(
                 f"# Made by assay suggest for {one['hardware']}; the best run first.\n{text}", encoding="utf-8"
@@ -121,6 +124,14 @@ def _written(out: Path, devices: Sequence[Mapping[str, Any]]) -> dict[str, Path]
     return files
 
 
+def _sorted(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan with its members in the order in which people read them."""
+    members = sorted(
+        plan.items(), key=lambda item: (_ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER), item[0])
+    )
+    return {name: [_sorted(one) for one in value] if name == "sweeps" else value for name, value in members}
+
+
 def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
     console = answers()
     for note in answer["notes"]:
@@ -129,6 +140,8 @@ def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
         console.print(answer["abstained"], soft_wrap=False)
         return
     console.print(_table(answer))
+    if len(answer["runs"]) > SHOWN:
+        console.print(f"[dim]and {len(answer['runs']) - SHOWN} more, in the plan and with --json[/dim]")
     asked, expected = answer["questions"], answer["expected"]
     console.print()
     console.print(
@@ -147,7 +160,7 @@ def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
 def _table(answer: Mapping[str, Any]) -> Any:
     several = len(answer["devices"]) > 1
     columns: list[str | tuple[str, str]] = [("#", "right"), "model", *(["hardware"] if several else []), "how"]
-    columns += [("batch", "right"), ("seconds", "right"), ("helps", "right"), "why"]
+    columns += [("batch", "right"), ("seconds", "right"), "why"]
     rows = [
         [
             str(run["rank"]),
@@ -156,10 +169,9 @@ def _table(answer: Mapping[str, Any]) -> Any:
             _how(run),
             str(run["batch_size"]),
             f"{run['seconds']:.0f}",
-            str(run["helps"]),
             run["why"],
         ]
-        for run in answer["runs"]
+        for run in answer["runs"][:SHOWN]
     ]
     return grid(f"Worth measuring within {_minutes(answer['budget_s'])}", columns, rows)
 

@@ -26,6 +26,7 @@ LARGEST = 1500
 BETWEEN_BARE = 0.5
 """Spread of devices about the bare roofline, which nobody knows beforehand, in log units; as calibration has it."""
 _EXAMPLES = 3
+_WORDS = {"roofline": "the plain roofline's", "reference": "taken from another device"}
 _COST_COLUMNS = ("platform", "origin", "load_ms", "convert_ms", "compile_ms")
 _SOFTWARE_COLUMNS = (
     "hardware_id", "platform", "runtime_name", "precision", "compiled", "runtime_version", "model_id", "mode",
@@ -181,13 +182,17 @@ def _named(one: Configuration) -> str:
 def _why(this: Configuration, one: Chosen, *, first: bool) -> str:
     if this.mix is None:
         return "nothing can be predicted of this model without its operator trace, which the run makes"
-    others = f"{len(one.helped)} other open answer{'s' if len(one.helped) != 1 else ''}"
-    if first and one.helped:
-        return f"first measurement of {this.platform} {this.precision} on {this.hardware}: {others} rest on it"
+    others = len(one.helped)
+    if first and others:
+        return f"first measurement of {this.platform} {this.precision} here: {_counted(others, 'rests', 'rest')} on it"
     if one.own >= 0.5 and this.spread is not None:
-        sure = f"its own answer rests on {this.basis}, give or take {math.expm1(this.spread):.0%}"
-        return f"{sure}; {others} gain" if one.helped else sure
-    return f"typical of {others} with such operators and such a balance"
+        sure = f"its own answer is {_WORDS.get(this.basis, this.basis)}, give or take {math.expm1(this.spread):.0%}"
+        return f"{sure}; {_counted(others, 'gains', 'gain')}" if others else sure
+    return f"{_counted(others, 'has', 'have')} like operators and a like balance"
+
+
+def _counted(answers: int, one: str, several: str) -> str:
+    return f"1 other open answer {one}" if answers == 1 else f"{answers} other open answers {several}"
 
 
 def _devices(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
