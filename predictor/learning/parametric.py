@@ -13,7 +13,7 @@ The spreads below were chosen on half of the families of our own rows and confir
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,11 +29,15 @@ from predictor.learning.work import MULTIPLES, TERMS, work_of_many
 
 __all__ = ["LAYERS", "MOST_ROWS", "OFFSETS", "Known", "ParametricMethod", "ParametricModel"]
 
+Codes = NDArray[np.intp]
 MOST_ROWS = 1000
 """Solving takes the cube of the rows: the newest ones count."""
 ROUNDS = 30
-CLOSE = 1e-6
+CLOSE = 1e-3
+"""The solution has been found when no expected time moves by more than this share of itself."""
 LARGEST_STEP = 1.5
+DAMPING = 0.7
+"""Full steps overshoot to and fro where multiples of like work trade places."""
 NOISE = 0.05
 """Spread of one measurement about another of the same configuration, in log units."""
 ALIKE = 0.5
@@ -114,6 +118,13 @@ class _Seen(NamedTuple):
         shape = (len(keys), len(LAYERS) + len(OFFSETS))
         return cls(work_of_many(table.subjects, limits, table.rows), np.array(keys, dtype=str).reshape(shape))
 
+    def codes(self, known: Sequence[Mapping[str, int]]) -> Codes:
+        """Return the keys as numbers, one dictionary a column; one that is not known is -1."""
+        columns = [
+            [names.get(key, -1) for key in keys] for names, keys in zip(known, self.keys.T.tolist(), strict=True)
+        ]
+        return np.array(columns, dtype=np.intp).T.reshape(self.keys.shape)
+
 
 class _Likeness(NamedTuple):
     """What rows share: variance of each multiple and of their offsets, and whether the software; (rows, other rows)."""
@@ -123,13 +134,11 @@ class _Likeness(NamedTuple):
     software: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, some: _Seen, others: _Seen) -> _Likeness:
-        shared = [np.zeros((len(some.keys), len(others.keys))) for _ in range(2)]
+    def of(cls, some: Codes, others: Codes) -> _Likeness:
+        shared = [np.zeros((len(some), len(others))) for _ in range(2)]
         software = np.ones(shared[0].shape, dtype=np.bool_)
         for column, spread in enumerate((*(layer.spread for layer in LAYERS.values()), *OFFSETS.values())):
-            both = np.concatenate([some.keys[:, column], others.keys[:, column]])
-            _, codes = np.unique(both, return_inverse=True)
-            same = codes[: len(some.keys), None] == codes[None, len(some.keys) :]
+            same = some[:, column, None] == others[None, :, column]
             shared[column >= len(LAYERS)] += spread**2 * same
             if column == _SOFTWARE:
                 software = same
@@ -159,29 +168,30 @@ class ParametricModel:
     def __init__(self, seen: _Seen, log_time: Array, noise: float) -> None:
         """Solve for the multiples of these rows."""
         self._seen, self._log_time, self._noise = seen, log_time, noise
+        self._names = [{key: code for code, key in enumerate(sorted(set(keys)))} for keys in seen.keys.T.tolist()]
+        self._codes = seen.codes(self._names)
         with single_threaded():
-            self._solve()
+            self._solve(_Likeness.of(self._codes, self._codes))
 
-    def _solve(self) -> None:
-        seen, log_time, noise = self._seen, self._log_time, self._noise
-        like = _Likeness.of(seen, seen)
-        multiples = np.tile(BEFOREHAND, (len(log_time), 1))
-        weights = np.ones(len(log_time))
+    def _solve(self, like: _Likeness) -> None:
+        multiples = np.tile(BEFOREHAND, (len(self._log_time), 1))
+        variance = np.full(len(self._log_time), self._noise**2)
+        before = np.full(len(self._log_time), np.inf)
         for _ in range(ROUNDS):
-            shares, expected = _shares(seen.work, multiples)
-            wanted = log_time - expected + (shares * (multiples - BEFOREHAND)).sum(axis=1)
-            variance = noise**2 / weights
-            factor = np.asarray(np.linalg.cholesky(like.of_log_time(shares, shares) + np.diag(variance)))
-            pull = _solved(factor, wanted)
-            step = np.clip(like.log_multiples(shares, pull) - multiples, -LARGEST_STEP, LARGEST_STEP)
-            multiples = multiples + step
-            # Cauchy's weights: a row that its neighbours contradict must not drag them.
-            weights = 1 / (1 + (variance * pull / (ODD * noise)) ** 2)
-            if np.abs(step).max() < CLOSE:
+            shares, expected = _shares(self._seen.work, multiples)
+            wanted = self._log_time - expected + (shares * (multiples - BEFOREHAND)).sum(axis=1)
+            covariance = like.of_log_time(shares, shares) + np.diag(variance)
+            pull = np.linalg.solve(covariance, wanted)
+            if np.abs(expected - before).max() < CLOSE:
                 break
-        self._shares, self._pull, self._factor = shares, pull, factor
+            step = np.clip(like.log_multiples(shares, pull) - multiples, -LARGEST_STEP, LARGEST_STEP)
+            multiples, before = multiples + DAMPING * step, expected
+            # Cauchy's weights: a row that its neighbours contradict must not drag them.
+            variance = self._noise**2 * (1 + (variance * pull / (ODD * self._noise)) ** 2)
+        self._shares, self._pull = shares, pull
+        self._inverse = np.linalg.inv(np.linalg.cholesky(covariance))
         # The variance of a row given all others is the reciprocal of its element in the inverse's diagonal.
-        self._usual = float(np.median((np.linalg.inv(factor) ** 2).sum(axis=0) ** -0.5))
+        self._usual = float(np.median((self._inverse**2).sum(axis=0) ** -0.5))
 
     @property
     def usual(self) -> float:
@@ -195,10 +205,10 @@ class ParametricModel:
 
     def _predicted(self, table: Table) -> Prediction:
         asked = _Seen.of(table)
-        like = _Likeness.of(asked, self._seen)
+        like = _Likeness.of(asked.codes(self._names), self._codes)
         shares, log_time = _shares(asked.work, like.log_multiples(self._shares, self._pull))
         log_time = log_time + like.beside(shares, self._shares) @ self._pull
-        towards = np.linalg.solve(self._factor, like.of_log_time(shares, self._shares).T)
+        towards = self._inverse @ like.of_log_time(shares, self._shares).T
         alone = _VARIANCE * ((shares @ TOGETHER) * shares).sum(axis=1) + _OFFSET_VARIANCE
         variance = np.maximum(alone - (towards**2).sum(axis=0), 0.0)
         return Prediction(
@@ -209,10 +219,11 @@ class ParametricModel:
     def shares(self, table: Table) -> Matrix:
         """Return which share of its predicted time each kind of work (`TERMS`) takes, one row a row."""
         asked = _Seen.of(table)
-        return _shares(asked.work, _Likeness.of(asked, self._seen).log_multiples(self._shares, self._pull))[0]
+        like = _Likeness.of(asked.codes(self._names), self._codes)
+        return _shares(asked.work, like.log_multiples(self._shares, self._pull))[0]
 
     def adapted(self, shots: Table) -> ParametricModel:
-        """Return the model that knows these rows as well; the sums are solved again, which takes milliseconds."""
+        """Return the model that knows these rows as well; the sums are solved again, no trees are grown."""
         new = _Seen.of(shots)
         both = _Seen(np.vstack([self._seen.work, new.work]), np.concatenate([self._seen.keys, new.keys]))
         return ParametricModel(both, np.concatenate([self._log_time, np.log(shots.measured)]), self._noise)
@@ -261,7 +272,3 @@ def _shares(work: Matrix, log_multiples: Matrix) -> tuple[Matrix, Array]:
     times = work * np.exp(log_multiples)
     total = times.sum(axis=1)
     return times / total[:, None], np.asarray(np.log(total), dtype=np.float64)
-
-
-def _solved(factor: NDArray[Any], right: Array) -> Array:
-    return np.asarray(np.linalg.solve(factor.T, np.linalg.solve(factor, right)), dtype=np.float64)
