@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from domain.errors import CorruptArtifact, NotFound
+from predictor.answering.current import NEWEST, corrected
 from predictor.answering.service import Answerer
 from predictor.learning.artifact import Predictor, load_shipped
 from predictor.learning.building import Trained, train
@@ -34,12 +35,16 @@ class LiveAnswerer(Answerer):
         """Return whether what `train` gives at a position is not worse than the predictor in force there, and why."""
         with self._tables(as_of) as tables:
             old, _ = self._predictor(tables)
-            rows, book, devices = self._training_data(tables)
+            rows, book, devices = self._training_data(tables, mode=None)
 
-            def fit(kept: Sequence[Row]) -> Predictor:
-                return train(kept, book, devices.spec, load_shipped(), position=tables.position).predictor
+            def correct(shown: Sequence[Row]) -> Predictor:
+                newest = [row for row in shown if row.origin == "measured" and row.verdict == "valid"][-NEWEST:]
+                return corrected(old, newest, book, devices.spec)
 
-            return tried(tables, rows, fit, old)
+            def fit(shown: Sequence[Row]) -> Predictor:
+                return train(shown, book, devices.spec, load_shipped(), position=tables.position).predictor
+
+            return tried(tables, rows, old, correct, fit)
 
     def replay(self, digest: str, position: int) -> tuple[Trained, dict[str, Any]]:
         """Train again at a position; return what that gives, and whether it is the predictor of this digest bit for bit.

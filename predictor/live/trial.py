@@ -10,6 +10,7 @@ import msgspec
 from domain.errors import AssayError
 from ingest.projection import Tables
 from predictor.answering.facts import known_at
+from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
 from predictor.answering.recommendation import Known, answer
 from predictor.learning.artifact import Predictor
@@ -19,14 +20,15 @@ from predictor.live.shadow import Case, Comparison, Given, compared, held_out, u
 
 __all__ = ["tried"]
 
-Fit = Callable[[Sequence[Row]], Predictor]
-"""Train on these rows."""
+Learn = Callable[[Sequence[Row]], Predictor]
+"""Return what is predicted with where these rows are known."""
 
 
-def tried(tables: Tables, rows: Sequence[Row], fit: Fit, old: Predictor) -> Comparison:
+def tried(tables: Tables, rows: Sequence[Row], old: Predictor, correct: Learn, fit: Learn) -> Comparison:
     """Return whether a predictor trained on rows of these tables is not worse than `old` on rows that neither has seen.
 
-    Both answer as they would be asked, by the trace alone: what was measured of a model is hidden from them.
+    Both answer as they would be asked, but for what was measured of the model itself, which is hidden from them: the old
+    one as measurements since its training `correct` it, the newcomer as it is `fit`.
     """
     met = {one.measured_event_id for one in scored_at(tables)}
     kept_back = held_out(rows, old.card, met)
@@ -35,8 +37,9 @@ def tried(tables: Tables, rows: Sequence[Row], fit: Fit, old: Predictor) -> Comp
             "accepted without a comparison: there are no rows that the one in force has not seen", old.digest
         )
     hidden = {row.event_id for row in kept_back}
-    newcomer = fit([row for row in rows if row.event_id not in hidden])
-    cases = [case for row in kept_back if (case := _case(tables, row, old, newcomer)) is not None]
+    shown = [row for row in rows if row.event_id not in hidden]
+    sides = correct(shown), fit(shown)
+    cases = [case for row in kept_back if (case := _case(tables, row, *sides)) is not None]
     return compared(cases, old.digest)
 
 
@@ -51,8 +54,8 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | No
         precision=row.precision,
         batch_size=row.batch_size,
         mode=row.mode,
-        sequence_length=row.sequence_length,
-        image_size=row.image_size,
+        concurrency=row.concurrency,
+        **{name: getattr(row, name) for name in SIZE_NAMES},
     ).as_question()
     try:
         known = known_at(tables, question, old, ())
@@ -80,5 +83,5 @@ def _speaks_of(entry: dict[str, Any], row: Row) -> bool:
         and entry["runtime"] in (None, row.runtime)
         and bool(entry["compiled"]) == row.compiled
         and ((entry["layout"] or "").lower() in ("nhwc", "channels_last")) == row.channels_last
-        and all(entry.get(name) == getattr(row, name) for name in ("sequence_length", "image_size"))
+        and all(entry.get(name) == getattr(row, name) for name in SIZE_NAMES)
     )

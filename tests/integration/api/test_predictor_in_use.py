@@ -164,6 +164,11 @@ def test_misses_that_no_chance_explains_raise_the_flag_and_hits_do_not(fresh_ser
         assert "Drift: " in capsys.readouterr().out
 
 
+def imported(event: dict[str, Any]) -> dict[str, Any]:
+    event["data"]["provenance"] = {"origin": "imported", "source": "elsewhere.csv"}
+    return event
+
+
 def test_a_newcomer_that_is_worse_is_kept_and_does_not_answer(fresh_service, world, capsys):
     service = fresh_service().start()
     with service.client() as client:
@@ -172,8 +177,8 @@ def test_a_newcomer_that_is_worse_is_kept_and_does_not_answer(fresh_service, wor
         first = client.train()
         assert first["accepted"] is True
         assert "without a comparison" not in first["reason"] or first["comparison"].get("rows", 0) == 0
-        # A broken clock for a day, then the truth again: what learns from the day predicts the truth worse.
-        broken = [*world.rows(4.0), *world.rows(5.0)]
+        # A file from elsewhere that is wrong, and the truth again: what learns from the file predicts the truth worse.
+        broken = [imported(event) for event in (*world.rows(4.0), *world.rows(5.0))]
         post(client, broken)
         position = post(client, world.rows(1.01))
         second = client.train()
@@ -193,7 +198,7 @@ def test_a_newcomer_that_is_worse_is_kept_and_does_not_answer(fresh_service, wor
         back = client.rollback()
         assert (back["digest"], back["before"]) == (first["digest"], forced["digest"])
         assert client.predictor(as_of=position)["digest"] == first["digest"]
-        # The day is taken back: what is left is the truth, and what learns from it is not worse.
+        # The file is taken back: what is left is the truth, and what learns from it is not worse.
         post(client, [world.build.retraction(event["id"]) for event in broken])
         third = client.train()
         assert third["accepted"] is True, third["reason"]
