@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from assay import numbers
+from assay.cli.explaining import class_line, parts_table
 from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, modelled, served
 from assay.cli.output import answers, print_json, say
 from assay.cli.tables import NOT_COVERED, excluded_table, ranked_table
@@ -103,6 +104,10 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
     else:
         for line in _prediction_lines(answer):
             answers().print(line)
+        if answer.get("explanation"):
+            answers().print()
+            answers().print(parts_table(answer["explanation"]))
+            answers().print(f"[dim]{class_line(answer['explanation'])}[/dim]")
     return 0 if answer.get("latency_ms") is not None else 1
 
 
