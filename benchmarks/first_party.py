@@ -1,9 +1,10 @@
 """How well our own measurements predict a class of models that was left out, by method.
 
-    python -m benchmarks.first_party data/*.ndjson.gz [--by family|kin|architecture|model] [--method all] [--json]
+    python -m benchmarks.first_party data/*.ndjson.gz [--by family|kin|model|platform] [--method all] [--json]
 
 Every group in turn is left out wholly (on every platform and in every precision) and predicted from the others. `kin`
-leaves out what is built alike together: the encoders after BERT, the decoders after GPT, and so on. There is one machine
+leaves out what is built alike together: the encoders after BERT, the decoders after GPT, and so on; `platform` leaves
+out a family on one platform alone, where its rows on the other one stay. There is one machine
 in data/, so what a machine left out would give cannot be told from it.
 """
 
@@ -105,7 +106,10 @@ def groups_of(table: Table, by: str) -> Names:
         return np.array([_KIN.get(family, family) for family in table.family], dtype=str)
     if by == "model":
         return np.array([row.model for row in table.rows], dtype=str)
-    return table.family if by == "family" else table.architecture
+    if by == "platform":
+        pairs = zip(table.family, table.rows, strict=True)
+        return np.array([f"{family} {row.platform}" for family, row in pairs], dtype=str)
+    return table.family
 
 
 def left_out(table: Table, method: Method, groups: Names) -> tuple[Array, Array]:
@@ -160,7 +164,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--by", choices=("family", "kin", "architecture", "model"), default="family")
+    parser.add_argument("--by", choices=("family", "kin", "model", "platform"), default="family")
     parser.add_argument("--method", choices=(*METHODS, "all"), default="all")
     parser.add_argument("--mode", choices=("all", "inference", "training"), default="all")
     parser.add_argument("--json", action="store_true")
