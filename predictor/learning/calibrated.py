@@ -1,0 +1,165 @@
+"""Learned predictions on a device that training never saw, corrected by a few measurements made there.
+
+Trees are never fitted anew: the measurements choose the device's effective peak, and what is left of their errors is
+carried over to other rows by kinship. Where the model was measured on a sibling device that measurement is the start
+instead of the trees, in the share that the measurements speak for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.learning.conformal import COVERAGES
+from predictor.learning.correction import Correction, Guess
+from predictor.learning.kinship import Kin, kin_of
+from predictor.learning.method import Fitted, Method, Prediction
+from predictor.learning.peaks import PEAKS, at_peak, doubt
+from predictor.learning.siblings import Matched, Siblings
+from predictor.learning.table import Array, Table
+
+__all__ = ["Calibrated", "CalibratedMethod", "Known"]
+
+TREE_NOISE, SIBLING_NOISE = 0.08, 0.06
+"""What is left between rows of no kinship after correcting the trees, and after correcting a sibling; log units."""
+SHARES = (0.0, 0.3, 0.6, 1.0)
+"""Shares that are tried of the difference which the trees see between a row and its sibling."""
+SIBLINGS_FROM = 3
+"""With fewer measured rows that have siblings, siblings are not used."""
+
+
+class Known:
+    """What was learned, and from what: the base of every calibration."""
+
+    def __init__(self, fitted: Fitted, table: Table) -> None:
+        """Take what learned and the rows that it learned from."""
+        self.fitted = fitted
+        self.siblings = Siblings(table)
+        self._devices = {row.hardware for row in table.rows}
+        self._models = set(table.architecture.tolist())
+
+    def kin(self, table: Table) -> Kin:
+        """Return what decides kinship of the rows of a table."""
+        return kin_of(table, self._devices, self._models)
+
+    def predict(self, table: Table) -> Prediction:
+        """Return what was learned as it is."""
+        return self.fitted.predict(table)
+
+    def adapted(self, shots: Table) -> Calibrated:
+        """Return predictions corrected by measured rows. Raises ValueError where there are none."""
+        return Calibrated(self, shots)
+
+    def guess(self, name: str, table: Table, matched: Matched | None) -> Array | None:
+        """Return the log residual of each row by a named guess, or None where it cannot be made of these rows."""
+        kind, _, figure = name.partition(" ")
+        if kind == "sibling":
+            return None if matched is None else matched.residual_at(float(figure))
+        moved = at_peak(table, float(figure))
+        if moved is None:
+            return self.fitted.predict(table).residual if float(figure) == 1.0 else None
+        return np.asarray(self.fitted.predict(moved).residual + np.log(moved.prior / table.prior), dtype=np.float64)
+
+
+class Calibrated:
+    """Predictions corrected by measured rows of one or several devices (or models): their `shots`."""
+
+    def __init__(self, known: Known, shots: Table) -> None:
+        """Fit the corrections; the shots of all software configurations of a device help each other."""
+        if not len(shots):
+            raise ValueError("a calibration needs at least one measured row")
+        self._known = known
+        self.shots = shots
+        self._places = {(row.hardware, row.platform) for row in shots.rows}
+        kin, difficulty = known.kin(shots), known.predict(shots).difficulty
+        self.trees = self._fit(shots, kin, difficulty, [f"peak {share}" for share in PEAKS], None, TREE_NOISE)
+        self.reference: Correction | None = None
+        matched = known.siblings.matched(shots, known.fitted)
+        chosen = np.flatnonzero(matched.found)
+        if len(chosen) >= SIBLINGS_FROM:
+            some = shots.take(chosen)
+            self.reference = self._fit(
+                some,
+                kin.take(chosen),
+                difficulty[chosen],
+                [*(f"sibling {share}" for share in SHARES), "peak 1.0"],
+                matched.take(chosen),
+                SIBLING_NOISE,
+            )
+
+    def _fit(
+        self, shots: Table, kin: Kin, difficulty: Array, names: list[str], matched: Matched | None, noise: float
+    ) -> Correction:
+        guesses: dict[str, Guess] = {}
+        for name in names:
+            residual = self._known.guess(name, shots, matched)
+            if residual is not None:
+                before = doubt(float(name.split(" ")[1])) if name.startswith("peak") else 0.0
+                guesses[name] = Guess(residual=residual, doubt=before)
+        return Correction(kin, shots.residual, guesses, noise=noise, difficulty=np.sqrt(difficulty))
+
+    @property
+    def effective_peak(self) -> float:
+        """Return the share of its stated peak that the device reaches, as far as the measurements tell."""
+        parts = {float(name.split(" ")[1]): weight for name, weight in self.trees.weights.items()}
+        return float(np.exp(sum(weight * np.log(share) for share, weight in parts.items()) / sum(parts.values())))
+
+    def predict(self, table: Table) -> Prediction:
+        """Return corrected residuals with the half-widths that the measurements leave.
+
+        Rows of devices that no shot measured get what was learned, without widths (NaN).
+        """
+        bare = self._known.predict(table)
+        residual = bare.residual.copy()
+        widths = {nominal: np.full(len(table), np.nan) for nominal in COVERAGES}
+        here = np.array([(row.hardware, row.platform) in self._places for row in table.rows], dtype=bool)
+        found = np.zeros(len(table), dtype=bool)
+        if self.reference is not None and here.any():
+            matched = self._known.siblings.matched(table, self._known.fitted)
+            found = here & matched.found
+            self._correct(self.reference, table, matched, found, bare, residual, widths)
+        self._correct(self.trees, table, None, here & ~found, bare, residual, widths)
+        return Prediction(residual=residual, difficulty=bare.difficulty, widths=widths)
+
+    def _correct(
+        self,
+        correction: Correction,
+        table: Table,
+        matched: Matched | None,
+        chosen: NDArray[np.bool_],
+        bare: Prediction,
+        residual: Array,
+        widths: dict[float, Array],
+    ) -> None:
+        """Write the chosen rows' corrected residuals and half-widths."""
+        place = np.flatnonzero(chosen)
+        if not len(place):
+            return
+        some, kin = table.take(place), self._known.kin(table).take(place)
+        matched = None if matched is None else matched.take(place)
+        guesses = {name: self._known.guess(name, some, matched) for name in correction.weights}
+        residual[place] = correction.corrected(kin, {name: one for name, one in guesses.items() if one is not None})
+        spread = correction.spread(kin, np.sqrt(bare.difficulty[place]))
+        for nominal, reach in correction.reach().items():
+            widths[nominal][place] = reach * spread
+
+    def adapted(self, shots: Table) -> Calibrated:
+        """Return the calibration by these measurements instead."""
+        return Calibrated(self._known, shots)
+
+
+class CalibratedMethod:
+    """A method whose predictions a few measurements of something new correct."""
+
+    def __init__(self, method: Method) -> None:
+        """Take the method that learns."""
+        self._method = method
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method within."""
+        return self._method.name
+
+    def fit(self, table: Table) -> Known:
+        """Return what the rows teach, ready to be calibrated."""
+        return Known(self._method.fit(table), table)

@@ -1,0 +1,95 @@
+"""The same model on a sibling device: what it took there says much about what it takes here.
+
+What the trees miss of a model they miss on every device of its kind, so the measured residual of the roofline moves
+with the model. A sibling is a row of the same model at the same sizes on another device of the same platform, compiled
+alike, with the same layout and precision; of several the one nearest in runtime version and batch size counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.learning.dataset import Row
+from predictor.learning.kinship import version_steps
+from predictor.learning.method import Fitted
+from predictor.learning.table import Array, Table
+
+__all__ = ["Matched", "Siblings"]
+
+DOUBLINGS = 3.0
+"""A row whose batch is more doublings away says too little: other kernels run, and other limits bind."""
+PER_DOUBLING = 1.5
+"""How many minor versions of the runtime one doubling of the batch counts as."""
+
+
+class Matched(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """For the rows of a table: which have a sibling, its log(measured / prior), and what the trees make of both.
+
+    `step` is the trees' residual of the row less that of its sibling; `events` name the siblings. Where there is none
+    the figures are 0.
+    """
+
+    found: NDArray[np.bool_]
+    residual: Array
+    step: Array
+    events: list[str]
+
+    def take(self, chosen: NDArray[np.intp]) -> Matched:
+        """Return the chosen rows."""
+        events = [self.events[index] for index in chosen]
+        return Matched(found=self.found[chosen], residual=self.residual[chosen], step=self.step[chosen], events=events)
+
+    def residual_at(self, share: float) -> Array:
+        """Return the residual here if `share` of the difference that the trees see is true."""
+        return np.asarray(self.residual + share * self.step, dtype=np.float64)
+
+
+class Siblings:
+    """The rows that trained, found by the work they did."""
+
+    def __init__(self, known: Table) -> None:
+        """Take the measured rows."""
+        self._known = known
+        self._residual = known.residual
+        self._by_work: dict[tuple[Any, ...], list[int]] = {}
+        for index, row in enumerate(known.rows):
+            self._by_work.setdefault(_work(row), []).append(index)
+
+    def matched(self, table: Table, fitted: Fitted) -> Matched:
+        """Return the sibling of each row; `fitted` is what learned from the known rows."""
+        nearest = [self._nearest(row) for row in table.rows]
+        found = np.array([index is not None for index in nearest], dtype=bool)
+        residual, step, events = np.zeros(len(table)), np.zeros(len(table)), [""] * len(table)
+        if found.any():
+            chosen = np.array([index for index in nearest if index is not None], dtype=np.intp)
+            residual[found] = self._residual[chosen]
+            there = fitted.predict(self._known.take(chosen)).residual
+            step[found] = fitted.predict(table.take(found)).residual - there
+            for place, index in zip(np.flatnonzero(found).tolist(), chosen.tolist(), strict=True):
+                events[place] = self._known.rows[index].event_id
+        return Matched(found=found, residual=residual, step=step, events=events)
+
+    def _nearest(self, row: Row) -> int | None:
+        near = [
+            (_distance(row, self._known.rows[index]), index)
+            for index in self._by_work.get(_work(row), ())
+            if self._known.rows[index].hardware != row.hardware
+        ]
+        distance, index = min(near, default=(math.inf, None))
+        return index if math.isfinite(distance) else None
+
+
+def _work(row: Row) -> tuple[Any, ...]:
+    return (row.model, row.mode, *row.sizes, row.platform, row.runtime, row.precision, row.compiled, row.channels_last)
+
+
+def _distance(row: Row, other: Row) -> float:
+    doublings = abs(math.log2((row.batch_size or 1) / (other.batch_size or 1)))
+    if doublings > DOUBLINGS:
+        return math.inf
+    return abs(version_steps(row.runtime_version) - version_steps(other.runtime_version)) + PER_DOUBLING * doublings
