@@ -19,6 +19,8 @@ from domain.vocabulary import MODES
 
 __all__ = [
     "BASES_SHOWN",
+    "GROUPS",
+    "LIVE_TARGETS",
     "METRIC_NAMES",
     "OBJECTIVES",
     "PERCENTILES",
@@ -26,11 +28,14 @@ __all__ = [
     "Comparison",
     "Question",
     "Read",
+    "Scores",
+    "View",
     "command",
     "link",
     "parameters",
     "read_comparison",
     "read_question",
+    "read_scores",
     "request",
     "verify_command",
 ]
@@ -40,6 +45,8 @@ PERCENTILES = ("p50", "p90", "p95", "p99")
 BASES_SHOWN = ("auto", "measured", "all")
 """Evidence where there is any and estimates elsewhere; evidence alone; both."""
 SCALES = ("auto", "log", "linear")
+GROUPS = ("hardware", "family")
+LIVE_TARGETS = ("latency", "memory", "ttft", "tpot", "energy")
 METRIC_NAMES = ("throughput", "latency", "memory")
 Params = Mapping[str, Sequence[str]]
 
@@ -77,6 +84,18 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     as_of: int | None = None
 
 
+class Scores(msgspec.Struct, frozen=True, kw_only=True):
+    """What the predictor page shows: an evaluation by name, errors by which groups, and which target's live accuracy."""
+
+    split: str = ""
+    group: str = "hardware"
+    target: str = "latency"
+    as_of: int | None = None
+
+
+View = Question | Comparison | Scores
+
+
 class Read(NamedTuple):
     """What a URL was understood to ask, and a sentence for each part that was not."""
 
@@ -94,7 +113,12 @@ def read_comparison(params: Params) -> Read:
     return _read(Comparison, params, _COMPARISON)
 
 
-def parameters(asked: Question | Comparison, *, everything: bool = False) -> dict[str, list[str]]:
+def read_scores(params: Params) -> Read:
+    """Read a predictor page's parameters."""
+    return _read(Scores, params, _SCORES)
+
+
+def parameters(asked: View, *, everything: bool = False) -> dict[str, list[str]]:
     """Write a view as URL parameters; values that are the default are left out unless `everything`."""
     defaults = type(asked)()
     found: dict[str, list[str]] = {}
@@ -107,7 +131,7 @@ def parameters(asked: Question | Comparison, *, everything: bool = False) -> dic
     return found
 
 
-def link(base: str, path: str, asked: Question | Comparison) -> str:
+def link(base: str, path: str, asked: View) -> str:
     """Return an address that says every value, so that it keeps its meaning when a default changes."""
     query = urlencode(parameters(asked, everything=True), doseq=True)
     return f"{base.rstrip('/')}/{path}?{query}"
@@ -224,6 +248,11 @@ _QUESTION: dict[str, Reader] = {
 _COMPARISON: dict[str, Reader] = {
     "model": _text, "mode": _one_of(MODES), "metric": _one_of(METRIC_NAMES), "scale": _one_of(SCALES), "platform": _slugs,
     "precision": _slugs, "batch": _whole, "basis": _one_of(BASES_SHOWN), "as_of": _position,
+}  # fmt: skip
+
+
+_SCORES: dict[str, Reader] = {
+    "split": _text, "group": _one_of(GROUPS), "target": _one_of(LIVE_TARGETS), "as_of": _position,
 }  # fmt: skip
 
 

@@ -19,11 +19,13 @@ from domain.errors import AssayError
 
 __all__ = [
     "NewerService",
+    "accuracy",
     "compare",
     "forget",
     "hardware",
     "models",
     "predictor",
+    "predictors",
     "ready",
     "recommend",
     "reporter",
@@ -125,6 +127,18 @@ def summary(position: int) -> dict[str, Any]:
 def predictor(position: int) -> dict[str, Any]:
     """Return what answers are predicted with at a position."""
     return dict(client().predictor(as_of=position))
+
+
+@_kept(max_entries=4)
+def predictors(position: int) -> dict[str, Any]:
+    """Return every predictor that was trained up to a position, newest first, and the line of those that answer."""
+    return dict(client().predictors(as_of=position))
+
+
+@_kept(max_entries=16)
+def accuracy(target: str, position: int) -> dict[str, Any]:
+    """Return how right the predictions given out were, by what was measured up to a position."""
+    return _checked(dict(client().accuracy(target=target, as_of=position)), "given", "scored", "overall")
 
 
 def reporter(kind: str, subject: str | None, position: int) -> Callable[[], bytes]:

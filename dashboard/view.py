@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.address import Comparison, Params, Question, Read, link, parameters
+from dashboard.address import Params, Read, View, link, parameters
 
 __all__ = ["address", "adopt", "current", "go", "widget"]
 
@@ -31,7 +31,7 @@ def widget(page: str, name: str) -> str:
     return f"{page} {name}"
 
 
-def adopt(page: str, asked: Question | Comparison, values: Mapping[str, Any]) -> None:
+def adopt(page: str, asked: View, values: Mapping[str, Any]) -> None:
     """Fill the page's widgets from the address when it is new, or when the page was away meanwhile."""
     mark = parameters(asked, everything=True)
     keys = {widget(page, name): value for name, value in values.items()}
@@ -41,14 +41,14 @@ def adopt(page: str, asked: Question | Comparison, values: Mapping[str, Any]) ->
         st.session_state[f"{page} view"] = parameters(asked)
 
 
-def go(page: str, asked: Question | Comparison) -> None:
+def go(page: str, asked: View) -> None:
     """Make a view the address of the page."""
     st.session_state[f"{page} view"] = parameters(asked)
     st.session_state[f"{page} adopted"] = parameters(asked, everything=True)
     st.query_params.from_dict(parameters(asked))
 
 
-def address(page: str, asked: Question | Comparison) -> str:
+def address(page: str, asked: View) -> str:
     """Return the full address that shows a view in another browser."""
     base = (st.context.url or "").split("?")[0].rstrip("/").removesuffix(f"/{page}")
     return link(base, page, asked)

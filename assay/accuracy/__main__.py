@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.accuracy.report import report, worst_families
+from assay.accuracy.report import WORST_FAMILIES, report
 from assay.accuracy.results import Result, of_benchmarks, of_card
+from dashboard import scores
 from predictor.learning.artifact import load_shipped
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, al
     from dashboard import charts
 
     drawn: dict[str, alt.LayerChart] = {}
-    lines = [{"name": result.title, "calibration": result.calibration} for result in [*card, *benchmarks]]
+    lines = [
+        {"name": result.title, "calibration": scores.calibration(result.answer)} for result in [*card, *benchmarks]
+    ]
     if lines:
         drawn["calibration"] = charts.calibration(lines, theme="light", picture=True)
     devices = [
@@ -59,11 +62,13 @@ def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, al
         drawn["devices"] = charts.errors(devices, theme="light", picture=True)
     family = next((one for one in card if one.answer["split"] == "family" and one.answer["by_family"]), None)
     if family is not None:
-        rows = [{"name": name, **one} for name, one in worst_families(family)]
+        rows = scores.grouped(family.answer, "family", WORST_FAMILIES)
         drawn["families"] = charts.errors(rows, theme="light", log=True, picture=True)
     for result in [*benchmarks, *card]:
         if result.fields:
-            drawn[f"parity-{result.name}"] = charts.parity(result.fields, result.unit, theme="light", picture=True)
+            drawn[f"parity-{result.name}"] = charts.parity(
+                result.fields, scores.unit(result.answer), theme="light", picture=True
+            )
     return drawn
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from assay import numbers
 from assay.accuracy.results import Result
+from dashboard.scores import grouped, macro_devices
 from predictor.learning.artifact import Predictor
 
-__all__ = ["COMMAND", "report"]
+__all__ = ["COMMAND", "WORST_FAMILIES", "report"]
 
 COMMAND = "python -m assay.accuracy --out docs"
 WORST_FAMILIES = 12
-FEWEST_ROWS = 20
 _HEAD = ("MAPE", "median", "within 10 %", "within 20 %", "τ", "80 % holds", "90 % holds", "width at 80 %")
 
 
@@ -103,17 +103,10 @@ def _splits(card: Sequence[Result]) -> list[str]:
             *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
             "–" if tau is None else f"{tau:.3f}",
             *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
-            _percent(answer.get("macro_family_mape")), _percent(_macro(answer)),
+            _percent(answer.get("macro_family_mape")), _percent(macro_devices(answer)),
         ]  # fmt: skip
         lines.append(_line(cells))
     return [*lines, ""]
-
-
-def _macro(answer: Mapping[str, Any]) -> float | None:
-    """The mean over devices, counted here where an older evaluation did not tell it."""
-    errors = [one["mape"] for one in answer["by_hardware"].values()]
-    found = answer.get("macro_hardware_mape")
-    return found if found is not None else sum(errors) / len(errors) if errors else None
 
 
 def _devices(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
@@ -142,15 +135,9 @@ def _families(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
         "| family | rows | MAPE |",
         "| --- | --- | --- |",
     ]
-    worst = worst_families(found)
-    lines += [_line([name, numbers.count(one["rows"]), _percent(one["mape"])]) for name, one in worst]
+    worst = grouped(found.answer, "family", WORST_FAMILIES)
+    lines += [_line([one["name"], numbers.count(one["rows"]), _percent(one["mape"])]) for one in worst]
     return [*lines, "", *_picture("families", "Errors of families that never trained", drawn)]
-
-
-def worst_families(result: Result) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the families of enough rows with the largest errors, largest first."""
-    families = [pair for pair in result.answer["by_family"].items() if pair[1]["rows"] >= FEWEST_ROWS]
-    return sorted(families, key=lambda pair: -pair[1]["mape"])[:WORST_FAMILIES]
 
 
 def _parity(results: Sequence[Result], drawn: frozenset[str]) -> list[str]:

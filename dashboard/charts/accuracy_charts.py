@@ -19,6 +19,9 @@ __all__ = ["calibration", "errors", "parity"]
 ROW_HEIGHT = 30
 LINE_HEIGHT = 44
 """Pixels of a line of three intervals."""
+KEY_OF_INTERVALS = ": ticks promised, dots held"
+KEY_OF_ERRORS = ": dots mean, ticks median; smaller is better"
+"""What a picture that stands alone says in its axis, and a page, which may be narrow, under it."""
 SIDE = 400
 """Pixels of either side of a parity chart."""
 
@@ -49,7 +52,7 @@ def parity(
     )  # fmt: skip
     chart = alt.layer(
         base.mark_rect(stroke=None).encode(color=counted),
-        _diagonal(reach, 1.0, ink, [1, 0]), _diagonal(reach, 1.2, ink, [2, 3]), _diagonal(reach, 1 / 1.2, ink, [2, 3]),
+        *_diagonal(reach, 1.0, ink, [1, 0]), *_diagonal(reach, 1.2, ink, [2, 3]), *_diagonal(reach, 1 / 1.2, ink, [2, 3]),
     )  # fmt: skip
     return finish(chart, height=SIDE, theme=theme, picture=picture).properties(**({"width": SIDE} if picture else {}))
 
@@ -61,12 +64,14 @@ def _field(field: Mapping[str, Any]) -> dict[str, Any]:
     return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "told": told}
 
 
-def _diagonal(reach: Sequence[float], factor: float, ink: Ink, dash: list[int]) -> alt.Chart:
+def _diagonal(reach: Sequence[float], factor: float, ink: Ink, dash: list[int]) -> tuple[alt.Chart, alt.Chart]:
     """The line on which the prediction is a factor of the measurement, cut at the ends of the axes."""
     low, high = max(reach[0], reach[0] / factor), min(reach[1], reach[1] / factor)
     ends = [{"x": low, "y": low * factor}, {"x": high, "y": high * factor}]
-    line = alt.Chart(alt.Data(values=ends)).mark_line(color=ink.text, strokeWidth=1.2, strokeDash=dash, opacity=0.75)
-    return line.encode(x="x:Q", y="y:Q")
+    base = alt.Chart(alt.Data(values=ends)).encode(x="x:Q", y="y:Q")
+    # The ground shows on both sides of a line, so that it is seen on fields as bright or as dark as itself.
+    halo = base.mark_line(color=ink.ground, strokeWidth=3.4, strokeDash=dash)
+    return halo, base.mark_line(color=ink.text, strokeWidth=1.3, strokeDash=dash)
 
 
 def calibration(
@@ -92,7 +97,7 @@ def calibration(
     ]
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     low = min([80.0, *(row["covered"] for row in drawn), *(row["nominal"] for row in drawn)])
-    axis = axis_of("measured figures that lay in the interval, %: ticks promised, dots held", ink, None)
+    axis = axis_of(f"held by the interval, %{KEY_OF_INTERVALS if picture else ''}", ink, None)
     x_scale = alt.Scale(domain=[max(0.0, math.floor(low / 10) * 10 - 5), 100], nice=False)
     levels = sorted({row["nominal"] for row in drawn})
     within = alt.YOffset("nominal:O", scale=alt.Scale(domain=levels, paddingOuter=0.6))
@@ -123,7 +128,7 @@ def errors(
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     ends = [row[key] for row in drawn for key in ("mape", "median") if row[key] is not None]
     logarithmic = may_be_log(ends, log)
-    title = f"error, % ({'log' if logarithmic else 'linear'}): dots mean, ticks median; smaller is better"
+    title = f"error, % ({'log' if logarithmic else 'linear'}){KEY_OF_ERRORS if picture else ''}"
     axis = axis_of(title, ink, ends if logarithmic else None)
     scale = scale_of(ends, logarithmic)
     opacity = alt.Opacity("ink:Q", scale=None)

@@ -1,0 +1,276 @@
+"""Predictor: how wrong is it, does it know when it is, and what should we measure next?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pandas as pd
+import streamlit as st
+
+from assay import numbers
+from dashboard import answers, charts, pictures, scores
+from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
+from dashboard.frame import downloads, dropped, escape, guarded, header, theme
+from dashboard.view import address, adopt, current, go, widget
+
+__all__ = ["show"]
+
+PAGE = "predictor"
+MOST_GROUPS = 15
+COUNT = st.column_config.NumberColumn(format="localized")
+LIVE_TILES = (
+    ("Median error", "median_ape"), ("Within 20 %", "within_20"), ("80 % intervals held", "coverage_80"),
+    ("Mean error, models alike", "macro_mape"),
+)  # fmt: skip
+
+
+def show() -> None:
+    """Show what evaluations, live accuracy and the card say of the predictor in force."""
+    header("Predictor", "How wrong is it, does it know when it is, and what should we measure next?")
+    with guarded("The service"):
+        read = current(PAGE, read_scores)
+        dropped(read.dropped)
+        asked: Scores = read.asked
+        at = answers.ready()["position"] if asked.as_of is None else asked.as_of
+        strip = st.container()
+        with guarded("The card"):
+            card = answers.predictor(at)
+            with strip:
+                _provenance(asked, card, at)
+            for note in card.get("notes") or ():
+                st.warning(escape(str(note)), icon=":material/report:")
+            found = scores.in_order(card.get("scores") or {})
+            asked = _bar(asked, list(found))
+            _evaluations(asked, card, found, at)
+            _widths(card)
+        with guarded("Live accuracy"):
+            _live(asked, at)
+        with guarded("The training history"):
+            _history(at)
+        with guarded("What it knows"):
+            _knowledge(card)
+        st.subheader("What to measure next", anchor=False)
+        st.caption("Uncertainty picks the runs that would lower the error of open questions most:")
+        st.code("assay suggest --budget 2h", language="bash")
+
+
+def _provenance(asked: Scores, card: Mapping[str, Any], at: int) -> None:
+    whence = "ships with Assay" if card.get("shipped") else f"trained at position {numbers.count(card.get('position'))}"
+    words = f"position {numbers.count(at)} · predictor {numbers.digest(card.get('digest'))} · {whence}"
+    with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
+        st.caption(f"{words} · {numbers.count(card.get('rows'))} rows", width="content")
+        with st.popover("Copy link", type="tertiary", icon=":material/link:"):
+            st.caption("This view, at this position of the log:")
+            st.code(address(PAGE, msgspec.structs.replace(asked, as_of=at)), language=None, wrap_lines=True)
+
+
+def _bar(asked: Scores, names: list[str]) -> Scores:
+    """Show what is chosen, take what is chosen now, and return it; an evaluation that is not there gives way to another."""
+    if asked.split and asked.split not in names:
+        st.warning(f"From the address: no evaluation is called {escape(asked.split)}.", icon=":material/link_off:")
+    usual = next((name for name in names if name != "random"), names[0] if names else "")
+    asked = msgspec.structs.replace(asked, split=asked.split if asked.split in names else usual)
+    adopt(PAGE, asked, {"split": asked.split or None, "group": asked.group, "target": asked.target})
+    columns = st.columns([4, 2, 2], vertical_alignment="bottom")
+    columns[0].selectbox("Held out", names, key=widget(PAGE, "split"), filter_mode=None, disabled=not names)
+    columns[1].selectbox("Errors by", GROUPS, key=widget(PAGE, "group"), filter_mode=None)
+    columns[2].selectbox("Live accuracy of", LIVE_TARGETS, key=widget(PAGE, "target"), filter_mode=None)
+    state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("split", "group", "target")}
+    chosen = Scores(as_of=asked.as_of, **state)
+    if chosen != asked:
+        go(PAGE, chosen)
+        st.rerun()
+    return asked
+
+
+def _evaluations(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int) -> None:
+    if not found:
+        st.info("The card of this predictor holds no scores. This scores its method on what the log holds:")
+        st.code("assay evaluate --split family", language="bash")
+        return
+    answer = found[asked.split]
+    told = scores.sentence(answer)
+    with st.container(key="answer"):
+        st.subheader(escape(told), anchor=False)
+    _tiles(answer)
+    left, right = st.columns([1, 1], gap="large")
+    with left:
+        _parity(answer)
+    with right:
+        _calibration(found)
+    _groups(asked, answer)
+    st.subheader("Split by split", anchor=False)
+    st.dataframe(
+        scores.splits_table(found), hide_index=True, key=f"{PAGE} splits", row_height=36, height="content",
+        column_config={"Held out": st.column_config.Column(pinned=True), "Rows": COUNT}, alt="Scores of each evaluation",
+    )  # fmt: skip
+    st.caption(
+        "Errors are relative to what was measured. Whole groups are held out; macro is the mean over families or devices, "
+        "so that the large ones do not decide. A random-row split is interpolation only."
+    )
+    _downloads(card, found, at, told)
+
+
+def _tiles(answer: Mapping[str, Any]) -> None:
+    one = answer["overall"]
+    told = f"{answer['split']} · n {numbers.count(one['rows'])}"
+    figures = (
+        ("Median error", one["median_ape"]), ("Within 20 %", one["within_20"]),
+        ("80 % intervals held", one.get("coverage_80")), ("Width of an 80 % interval", one.get("width_80")),
+    )  # fmt: skip
+    with st.container(key="figures"):
+        for column, (label, value) in zip(st.columns(4), figures, strict=True):
+            column.metric(label, numbers.share(value), border=True)
+            column.caption(told if value is not None else f"{told} · not calibrated")
+
+
+def _parity(answer: Mapping[str, Any]) -> None:
+    st.subheader("Predicted over measured", anchor=False)
+    fields = answer.get("fields") or ()
+    if not fields:
+        st.info("This evaluation kept no fields to draw. A new one does:")
+        st.code(_command(answer), language="bash")
+        return
+    drawn = charts.parity(fields, scores.unit(answer), theme=theme())
+    st.altair_chart(
+        drawn, width="stretch", key=f"{PAGE} parity", alt=f"Predicted over measured, {scores.title(answer)}"
+    )
+    st.caption("Colour counts the rows in a field; the line is where both are the same, the dotted ones 20 % from it.")
+
+
+def _command(answer: Mapping[str, Any]) -> str:
+    words = f"assay evaluate --split {answer['split']} --target {answer['target']}"
+    return f"{words} --shots {answer['shots']}" if answer["shots"] else words
+
+
+def _calibration(found: Mapping[str, Mapping[str, Any]]) -> None:
+    st.subheader("Does it know when it is wrong?", anchor=False)
+    lines = [{"name": name, "calibration": scores.calibration(one)} for name, one in found.items()]
+    drawn = charts.calibration(lines, theme=theme())
+    st.altair_chart(drawn, width="stretch", key=f"{PAGE} calibration", alt="What intervals promised and held, by split")
+    st.caption(
+        "A dot right of its tick: intervals are wider than they need to be; left of it: narrower than they promise."
+    )
+
+
+def _groups(asked: Scores, answer: Mapping[str, Any]) -> None:
+    rows = scores.grouped(answer, asked.group, MOST_GROUPS)
+    st.subheader(f"Error by {asked.group}", anchor=False)
+    if not rows:
+        st.caption(f"This evaluation was not told by {asked.group}; choose another one above.")
+        return
+    st.altair_chart(
+        charts.errors(rows, theme=theme()), width="stretch", key=f"{PAGE} groups", alt=f"Errors by {asked.group}"
+    )
+    there = len(answer.get(f"by_{asked.group}") or ())
+    if there > len(rows):
+        st.caption(
+            f"The {len(rows)} worst of {numbers.count(there)}, those of fewer than {scores.FEWEST_ROWS} rows left out."
+        )
+
+
+def _widths(card: Mapping[str, Any]) -> None:
+    table = scores.widths_table(card.get("widths") or {})
+    if table.empty:
+        return
+    st.subheader("How wide are its intervals?", anchor=False)
+    st.dataframe(
+        table, hide_index=True, key=f"{PAGE} widths", row_height=36, height="content", placeholder=numbers.MISSING,
+        alt="Reach of the intervals by level", column_config={"Rows": COUNT},
+    )  # fmt: skip
+    st.caption(
+        "By how far a question lies from what trained. Families and devices count as one draw each; where too few of them "
+        f"were measured, the interval is {scores.EMPTY_LEVEL}, and answers say so."
+    )
+
+
+def _live(asked: Scores, at: int) -> None:
+    st.subheader("Live accuracy", anchor=False)
+    found = answers.accuracy(asked.target, at)
+    if not found["scored"]:
+        given = found["given"]
+        st.info(
+            f"{numbers.count(given)} predictions were recorded, and none of their {asked.target} was measured since."
+            if given
+            else "No prediction was recorded yet. One that is recorded is scored when its configuration is measured:"
+        )
+        st.code("assay predict MODEL --hardware … --platform … --precision … --record", language="bash")
+        return
+    drift = found.get("drift") or {}
+    show_drift = st.warning if drift.get("flag") else st.caption
+    show_drift(escape(str(drift.get("said") or "")))
+    one = found["overall"]
+    with st.container(key="live"):
+        for column, (label, key) in zip(st.columns(4), LIVE_TILES, strict=True):
+            column.metric(label, numbers.share(one.get(key)), border=True)
+            column.caption(f"{asked.target} · n {numbers.count(one['rows'])} · {numbers.count(one['models'])} models")
+    rows = scores.grouped(found, asked.group, MOST_GROUPS)
+    st.altair_chart(
+        charts.errors(rows, theme=theme()), width="stretch", key=f"{PAGE} live", alt=f"Live errors by {asked.group}"
+    )
+    by_basis = [
+        {"Basis": basis, "Rows": one["rows"], "Median error": numbers.share(one["median_ape"]),
+         "80 % held": numbers.share(one.get("coverage_80"))}
+        for basis, one in (found.get("by_basis") or {}).items()
+    ]  # fmt: skip
+    st.dataframe(
+        pd.DataFrame(by_basis), hide_index=True, key=f"{PAGE} basis", row_height=36, alt="Live errors by basis"
+    )
+
+
+def _history(at: int) -> None:
+    st.subheader("Training history", anchor=False)
+    st.dataframe(
+        scores.history(answers.predictors(at)), hide_index=True, key=f"{PAGE} history", row_height=36, height="content",
+        placeholder=numbers.MISSING, alt="Predictors, newest first", column_config={"Rows": COUNT, "Position": COUNT},
+    )  # fmt: skip
+    st.caption("`assay train` makes a new one from the log, which answers where it is not worse than the one in force.")
+
+
+def _knowledge(card: Mapping[str, Any]) -> None:
+    covered: Mapping[str, Any] = card.get("coverage") or {}
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Limits", anchor=False)
+        st.markdown(
+            "\n".join(f"- {escape(str(limit).rstrip('.'))}." for limit in card.get("limits") or ("none are stated",))
+        )
+    with right:
+        st.subheader("What it rests on", anchor=False)
+        lines = [
+            f"{numbers.count(covered.get('architectures'))} architectures of {len(covered.get('families') or ())} families",
+            f"devices {', '.join(covered.get('hardware') or ()) or numbers.MISSING}",
+            *(_source(one) for one in (card.get("data") or {}).get("sources") or ()),
+        ]
+        st.markdown("\n".join(f"- {escape(line)}" for line in lines))
+
+
+def _source(one: Mapping[str, Any]) -> str:
+    counts: Mapping[str, Any] = one.get("measurements") or {}
+    taken = f", {numbers.count(counts.get('kept'))} of {numbers.count(counts.get('read'))} rows kept" if counts else ""
+    return f"{one.get('name')} ({one.get('licence') or 'licence not said'}){taken}"
+
+
+def _downloads(card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int, told: str) -> None:
+    shade = theme()
+    name = f"assay_predictor_{numbers.digest(card.get('digest'))}_p{at}"
+    footer = f"position {numbers.count(at)} · predictor {numbers.digest(card.get('digest'))}"
+    lines = [{"name": title, "calibration": scores.calibration(one)} for title, one in found.items()]
+
+    def picture() -> Any:
+        drawn = charts.calibration(lines, theme=shade, picture=True)
+        return pictures.titled(drawn, "What intervals promised and held", answer=told, footer=footer)
+
+    digest = str(card.get("digest"))
+    downloads(
+        [
+            ("CSV, every score", f"{name}.csv", "text/csv", lambda: scores.csv_file(found, at, digest)),
+            ("JSON, the whole card", f"{name}.json", "application/json", lambda: json.dumps(card, indent=2).encode()),
+            ("PNG of the intervals", f"{name}.png", "image/png", lambda: pictures.png(picture())),
+            ("SVG of the intervals", f"{name}.svg", "image/svg+xml", lambda: pictures.svg(picture())),
+        ],
+        PAGE,
+    )

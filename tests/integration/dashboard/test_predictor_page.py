@@ -1,0 +1,179 @@
+"""The predictor's page: what the card and the live accuracy say, in a script and in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from assay import numbers
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+MODEL, DEVICE = "acme/traced", "nvidia-l4"
+ASKED = {"hardware": DEVICE, "platform": "cuda", "precision": "fp16", "batch_size": 8}
+
+
+def predictor() -> None:
+    from dashboard.screens import predictor
+
+    predictor.show()
+
+
+def trace(build: Any) -> dict[str, Any]:
+    operator = {
+        "name": "aten.addmm", "class": "mm", "count": 24, "flops": 1.5e8, "read_elements": 98304, "write_elements": 98304,
+        "weight_elements": 589824, "inner": 768, "kernel": None, "stride": None, "groups": None,
+    }  # fmt: skip
+    totals = {"flops": 3.6e9, "operators": 24, "parameters": 14155776, "peak_activation_elements": 393216}
+    return build.event(
+        "assay.model.traced.v1",
+        {
+            "model": {"id": MODEL, "category": "embedding", "family": "bert", "architecture": "sha256:" + "a" * 64},
+            "workload": {"mode": "inference", "phase": "forward", "batch_size": 1, "sequence_length": 128},
+            "tracer": {"name": "assay-tracer", "version": 1, "torch": "2.13.0"},
+            "operators": [operator],
+            "totals": totals,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def used_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+    """A service that gave out one prediction, half of what was measured then."""
+    with ephemeral(find_home(tmp_path_factory.mktemp("used"))) as url, Client(url) as client:
+        client.wait_for(client.post_events([trace(build)])["last_position"])
+        given = client.predict(MODEL, sequence_length=128, **ASKED, record=True)
+        row = build.measurement(p50=given["latency_ms"] * 2, model=MODEL, **ASKED)
+        client.wait_for(client.post_events([row])["last_position"])
+        yield url
+
+
+@pytest.fixture
+def asked(used_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("ASSAY_SERVER", used_url)
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    yield used_url
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def run(**params: str) -> AppTest:
+    test = AppTest.from_function(predictor, default_timeout=60)
+    for name, value in params.items():
+        test.query_params[name] = value
+    found = test.run()
+    assert not found.exception
+    return found
+
+
+def plain(value: Any) -> str:
+    return str(value).replace("\\", "").replace("\u202f", " ")
+
+
+def test_the_answer_is_about_what_never_trained_and_the_choice_becomes_the_address(asked: str) -> None:
+    test = run()
+    assert test.selectbox(key="predictor split").value != "random"
+    test.selectbox(key="predictor split").set_value("random").run()
+    assert not test.exception
+    assert test.query_params["split"] in ("random", ["random"])
+    assert any(plain(found.value).startswith("Interpolation only") for found in test.subheader)
+
+
+def test_an_address_chooses_the_evaluation_and_its_groups(asked: str) -> None:
+    with Client(asked) as client:
+        families = client.predictor()["scores"]["family"]["by_family"]
+    test = run(split="family", group="family")
+    assert test.selectbox(key="predictor group").value == "family"
+    assert any("Error by family" in str(found.value) for found in test.subheader)
+    worst = f"15 worst of {numbers.count(len(families))}"
+    assert any(worst in plain(found.value) for found in test.caption)
+
+
+def test_an_evaluation_that_is_not_there_is_named(asked: str) -> None:
+    test = run(split="moon")
+    assert any("no evaluation is called moon" in plain(found.value) for found in test.warning)
+    assert test.selectbox(key="predictor split").value != "moon"
+
+
+def test_a_split_without_intervals_has_a_dash_and_says_why(asked: str) -> None:
+    test = run(split="hardware-0")
+    figures = {found.label: found.value for found in test.metric}
+    assert figures["80 % intervals held"] == numbers.MISSING
+    assert any("not calibrated" in plain(found.value) for found in test.caption)
+
+
+def test_what_was_given_out_and_measured_is_scored(asked: str) -> None:
+    test = run()
+    figures = {found.label: plain(found.value) for found in test.metric if found.label.startswith("Mean error")}
+    assert figures == {"Mean error, models alike": "50.0 %"}
+    assert any("latency · n 1 · 1 models" in plain(found.value) for found in test.caption)
+
+
+def test_a_target_that_nothing_was_measured_of_says_so(asked: str) -> None:
+    test = run(target="energy")
+    assert any("none of their energy was measured since" in plain(found.value) for found in test.info)
+
+
+def test_as_of_a_position_before_the_answer_nothing_was_recorded(asked: str) -> None:
+    test = run(as_of="1")
+    assert any("No prediction was recorded yet" in plain(found.value) for found in test.info)
+
+
+@pytest.mark.browser
+def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: str, tmp_path: Path) -> None:
+    with Client(used_url) as client:
+        card = client.predictor()
+    one = card["scores"]["family"]["overall"]
+    text = page.open(f"{dashboards(used_url)}/predictor?split=family")
+    assert f"predictor {numbers.digest(card['digest'])}" in text
+    assert f"half of the errors are under {numbers.plain(numbers.share(one['median_ape']))}" in text
+    for limit in card["limits"]:
+        assert limit.rstrip(".") in text
+    assert "ships with Assay" in text and "assay suggest" in text
+    page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
+    with page.page.expect_download() as expected:
+        page.page.get_by_role("button", name="CSV, every score").click()
+    expected.value.save_as(tmp_path / "scores.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "scores.csv").read_text())))
+    family = next(row for row in rows if row["evaluation"] == "family" and row["by"] == "all")
+    assert float(family["mape"]) == one["mape"]
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_choice_writes_the_address(page: Any, dashboards: Any, used_url: str) -> None:
+    page.open(f"{dashboards(used_url)}/predictor?split=family")
+    page.page.get_by_label("Errors by").click()
+    page.page.get_by_role("option", name="family").click()
+    page.page.wait_for_function("location.search.includes('group=family')")
+    assert "Error by family" in page.text()
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [(390, "light"), (1280, "dark")], indirect=True)
+def test_the_page_fits_a_phone_and_the_dark(page: Any, dashboards: Any, used_url: str) -> None:
+    page.open(f"{dashboards(used_url)}/predictor")
+    wide = page.page.evaluate(
+        "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+        " return main.scrollWidth - main.clientWidth; })()"
+    )
+    assert wide <= 0
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_service_of_another_version_is_a_sentence(page: Any, dashboards: Any, newer_url: str) -> None:
+    text = page.open(f"{dashboards(newer_url)}/predictor")
+    assert "another version" in text and "Traceback" not in text
