@@ -25,6 +25,8 @@ HELD = 12.0
 """How many rows' worth of pull a part has to what it is part of, in relative errors of a row of the usual size."""
 POWER = 0.7
 """Errors count relative to the need to this power: by ratio alone a fit would settle at the small ones."""
+SMALLEST = 0.1
+"""Needs below this share of the usual one weigh as it does: what is said to be nearly nothing is often not counted."""
 ODD = 0.3
 ROUNDS = 4
 SWEEPS = 60
@@ -69,15 +71,16 @@ def fit_lines(rows: Sequence[Row], weights: Array, activations: Array, needs: Ar
 
 def _line(design: Matrix, needs: Array, within: tuple[float, float, float]) -> tuple[float, float, float]:
     """Non-negative least squares about the coefficients of the wider part; odd rows count less."""
-    scale = np.power(needs / np.median(needs), POWER - 1) / needs
-    pull = HELD * np.square(np.abs(design * scale[:, None]).mean(axis=0))
+    usual = float(np.median(needs))
+    scale = 1 / (usual * np.power(np.maximum(needs / usual, SMALLEST), POWER))
+    pull = HELD * np.square(np.abs(design * scale[:, None]).mean(axis=0)) + 1e-9
     centre = np.array(within)
     weights: NDArray[np.float64] = np.ones(len(needs))
     found = centre
     for _ in range(ROUNDS):
         weighed = design * (weights * scale**2)[:, None]
         found = _not_negative(weighed.T @ design + np.diag(pull), weighed.T @ needs + pull * centre)
-        off = np.abs(design @ found / needs - 1)
+        off = np.abs(np.log(np.maximum(design @ found, 1.0) / needs))
         weights = np.minimum(1.0, ODD / np.maximum(off, 1e-9))
     return tuple(round(float(one), 9) for one in found)  # type: ignore[return-value]
 

@@ -7,6 +7,7 @@ device. How far off it is was measured with each model left out, and gives inter
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
@@ -26,7 +27,6 @@ SHARE_SPREAD = 0.4
 REACH = 1.5
 """Distance of facts over which models are alike."""
 # Variances in squared log units, chosen on AI Hub's rows with models left out.
-RUNTIME, PLACE = 0.1, 0.15
 ALIKE, ALIKE_RUNTIME, ALIKE_PLACE = 0.15, 0.15, 0.15
 NOISE = 0.06
 ODD = 0.3
@@ -35,6 +35,8 @@ USUAL = 0.3
 """The standard deviation of a usual row, in log units: difficulty 1."""
 NORMAL_MODELS = 5.0
 """As many models of a normal distribution stand beside the measured errors in the chance of fitting."""
+
+_NORMAL_SAMPLE = np.array([NormalDist().inv_cdf((index + 0.5) / 99) for index in range(99)])
 
 Codes = NDArray[np.intp]
 
@@ -84,7 +86,7 @@ class MemoryFitted:
         """Return log(need / prior) and difficulties."""
         seen = self._sight(table)
         across = _covariance(seen, self._seen)
-        own = RUNTIME + PLACE + ALIKE + ALIKE_RUNTIME + ALIKE_PLACE
+        own = ALIKE + ALIKE_RUNTIME + ALIKE_PLACE
         left = np.maximum(own - np.einsum("ij,jk,ik->i", across, self._inverse, across, optimize=True), 0.0)
         need = self._by_lines(table) + across @ self._solved
         return Prediction(residual=need - np.log(table.prior), difficulty=np.sqrt(left + NOISE) / USUAL)
@@ -107,6 +109,18 @@ class MemoryFitted:
         models = float(reached[-1])
         counted = reached[np.searchsorted(self._scores[order], far, side="right")]
         return np.asarray((counted + NORMAL_MODELS * _normal(far / USUAL)) / (models + NORMAL_MODELS), dtype=np.float64)
+
+    def reach(self, nominal: float) -> float:
+        """Return the half-width, in log units at difficulty 1, that covers a share of the models left out.
+
+        As many models of the process's own width as stand in `chance` stand here.
+        """
+        normal = USUAL * np.abs(_NORMAL_SAMPLE)
+        errors = np.concatenate([np.abs(self._scores), normal])
+        weights = np.concatenate([self._weights, np.full(len(normal), NORMAL_MODELS / len(normal))])
+        order = np.argsort(errors, kind="stable")
+        reached = np.cumsum(weights[order]) / weights.sum()
+        return float(errors[order[min(int(np.searchsorted(reached, nominal)), len(errors) - 1)]])
 
     def _by_lines(self, table: Table) -> Array:
         weights, activations = _bytes(table)
@@ -162,9 +176,7 @@ def _covariance(one: _Seen, other: _Seen) -> Matrix:
     place = np.asarray(one.place[:, None] == other.place[None], dtype=np.float64)
     squares = np.square(one.facts).sum(axis=1)[:, None] + np.square(other.facts).sum(axis=1)[None]
     alike = np.exp(-0.5 * np.maximum(squares - 2 * one.facts @ other.facts.T, 0.0) / REACH**2)
-    return np.asarray(
-        RUNTIME * runtime + PLACE * place + alike * (ALIKE + ALIKE_RUNTIME * runtime + ALIKE_PLACE * place)
-    )
+    return np.asarray(alike * (ALIKE + ALIKE_RUNTIME * runtime + ALIKE_PLACE * place))
 
 
 def _normal(values: Array) -> Array:

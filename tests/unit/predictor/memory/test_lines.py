@@ -38,9 +38,21 @@ def test_a_part_with_few_rows_is_like_the_whole_and_with_many_like_itself() -> N
     assert with_int8(400) == pytest.approx(3.4e9, rel=0.1)
 
 
+def test_one_row_of_a_part_is_believed_by_less_than_half() -> None:
+    rows, weights, activations, needs = made(200, 4e8, 1.0, 1.0)
+    one = np.array([3 * (4e8 + 5e8)])
+    lines = fit_lines(
+        [*rows, row(precision="int8")],
+        np.append(weights, 5e8),
+        np.append(activations, 0.0),
+        np.concatenate([needs, one]),
+    )
+    assert 9.5e8 < lines.of(row(precision="int8"), 5e8, 0.0) < 1.8e9
+
+
 def test_one_absurd_row_moves_a_line_little() -> None:
     rows, weights, activations, needs = made(40, 4e8, 1.0, 1.0)
-    needs[3] *= 20
+    needs[3] *= 0.02
     assert fit_lines(rows, weights, activations, needs).of(row(), 5e8, 1e8) == pytest.approx(1e9, rel=0.08)
 
 

@@ -86,6 +86,15 @@ def test_the_kind_of_work_is_told_apart_where_weights_and_activations_are_the_sa
     assert ratio[0] == pytest.approx(1.5, abs=0.15)
 
 
+def test_an_absurd_row_does_not_drag_its_like_along() -> None:
+    rows = measured([n for n in range(30) if n % 2 == 0])
+    far = row(2, 30 * need(2))
+    known, after = (MemoryMethod().fit(tabulate(some, BOOK)) for some in (rows, [*rows, far]))
+    table = asked([2])
+    moved = after.predict(table).residual - known.predict(table).residual
+    assert abs(moved[0]) < 0.35
+
+
 def test_a_bigger_batch_needs_more(fitted: MemoryFitted) -> None:
     table = tabulate([row(31, 1e9, batch_size=batch) for batch in (1, 8, 64)], BOOK)
     needs = np.exp(fitted.predict(table).residual) * table.prior

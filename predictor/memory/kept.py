@@ -1,0 +1,136 @@
+"""Rows of measured memory as an artifact keeps them, and the estimates that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from predictor.learning.dataset import Row
+from predictor.learning.table import Array, Table
+from predictor.learning.traces import Trace
+from predictor.memory.facts import FACTS, facts_of, floor_of
+from predictor.memory.method import MemoryFitted
+
+__all__ = ["Memory", "Needs", "memory_of"]
+
+MOST_ROWS = 600
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Bytes at the peak, with the ends of their interval, and the chance that each fits; one entry a configuration.
+
+    The chance is NaN where the room is not known.
+    """
+
+    expected: Array
+    low: Array
+    high: Array
+    fits: Array
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a row decides how memory is used, beside its model."""
+
+    hardware: str
+    platform: str
+    runtime: str
+    precision: str
+    mode: str
+    options: dict[str, Any] = {}
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What taught: `facts` in the order of `FACTS`, bytes of `prior` and `measured`, and where it was."""
+
+    names: list[str]
+    where: list[Where]
+    facts: list[list[float]]
+    prior: list[float]
+    measured: list[float]
+    architecture: list[str]
+    events: list[str]
+
+    @cached_property
+    def fitted(self) -> MemoryFitted:
+        """The estimator, solved when it is first asked. Raises ValueError where the facts are others than today's."""
+        if tuple(self.names) != FACTS:
+            raise ValueError("made with other facts of memory")
+        return MemoryFitted(self._table)
+
+    @property
+    def _table(self) -> Table:
+        rows = [
+            Row(model=name, batch_size=1, event_id=event, **msgspec.structs.asdict(place))
+            for name, event, place in zip(self.architecture, self.events, self.where, strict=True)
+        ]
+        architecture = np.array(self.architecture, dtype=str)
+        return Table(
+            target="memory", rows=rows, names=FACTS, values=np.array(self.facts), prior=np.array(self.prior),
+            measured=np.array(self.measured), subjects=[None] * len(rows), limits=[None] * len(rows),
+            architecture=architecture, family=architecture,
+        )  # fmt: skip
+
+    def knows(self, platform: str, runtime: str) -> bool:
+        """Whether memory was measured under this runtime."""
+        return any((one.platform, one.runtime) == (platform, runtime) for one in self.where)
+
+    def needs(self, trace: Trace, rows: Sequence[Row], room_bytes: Array, nominal: float = 0.8) -> Needs | None:
+        """Return what configurations of one model need; None where its trace says nothing of weights and activations."""
+        floors = [floor_of(trace, row) for row in rows]
+        known = [floor for floor in floors if floor is not None]
+        if len(known) < len(rows) or not rows:
+            return None
+        prior = np.array([floor.total_bytes for floor in known])
+        names = np.array([trace.architecture] * len(rows), dtype=str)
+        table = Table(
+            target="memory", rows=list(rows), names=FACTS,
+            values=np.array([facts_of(trace, row, floor) for row, floor in zip(rows, known, strict=True)]),
+            prior=prior, measured=np.full(len(rows), np.nan), subjects=[trace] * len(rows), limits=[None] * len(rows),
+            architecture=names, family=names,
+        )  # fmt: skip
+        predicted = self.fitted.predict(table)
+        expected = np.maximum(prior * np.exp(predicted.residual), prior)
+        reach = predicted.difficulty * self.fitted.reach(nominal)
+        return Needs(
+            expected=expected,
+            low=np.maximum(expected * np.exp(-reach), prior),
+            high=expected * np.exp(reach),
+            fits=self.fitted.chance(table, room_bytes),
+        )
+
+
+def memory_of(table: Table, base: Memory | None = None) -> Memory | None:
+    """Return the rows of a table (`facts.tabulate`) beside those of a base; each event counts once, the newest stay."""
+    seen = set(base.events if base is not None else ())
+    new = [index for index, row in enumerate(table.rows) if not row.event_id or row.event_id not in seen]
+    new = new[-MOST_ROWS:]
+    if not new:
+        return base
+    rows = [table.rows[index] for index in new]
+    here = Memory(
+        names=list(FACTS),
+        where=[
+            Where(
+                hardware=row.hardware, platform=row.platform, runtime=row.runtime, precision=row.precision,
+                mode=row.mode, options=row.options,
+            )
+            for row in rows
+        ],
+        facts=np.round(table.values[new], 6).tolist(),
+        prior=table.prior[new].tolist(),
+        measured=table.measured[new].tolist(),
+        architecture=table.architecture[new].tolist(),
+        events=[row.event_id for row in rows],
+    )  # fmt: skip
+    if base is None:
+        return here
+    kept = MOST_ROWS - len(new)
+    both = {
+        name: [*(getattr(base, name)[-kept:] if kept > 0 else []), *getattr(here, name)]
+        for name in ("where", "facts", "prior", "measured", "architecture", "events")
+    }
+    return msgspec.structs.replace(here, **both)
