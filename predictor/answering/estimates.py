@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from domain.roofline import memory_estimate
 from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option, Sizes
+from predictor.answering.room import roomed
 from predictor.learning.artifact import Predictor
 from predictor.learning.calibration import Calibration
 from predictor.learning.dataset import Row
@@ -19,8 +20,6 @@ from predictor.learning.operators import asked
 from predictor.learning.table import Array, Table
 from predictor.learning.tails import Tails
 from predictor.learning.traces import Trace
-from predictor.outcome.cases import Case
-from predictor.outcome.shares import Chances
 
 __all__ = ["INTERVAL", "estimate"]
 
@@ -66,15 +65,17 @@ def estimate(
     """
     if not chosen:
         return []
-    rows = [_row(trace, one, mode, sizes or Sizes()) for one in chosen]
+    stated = (sizes or Sizes()).stated()
+    rows = [_row(trace, one, mode, stated) for one in chosen]
     table = asked(trace, rows, [one.limits for one in chosen])
     bases = _bases(trace, chosen, table, predictor, mode)
     residual, difficulty = _predicted(table, bases, predictor)
     latency = table.prior * np.exp(residual) * 1e3
     options = [
-        _option(trace, one, base, float(latency[index]), float(difficulty[index]), predictor, mode)
+        _option(one, base, float(latency[index]), float(difficulty[index]))
         for index, (one, base) in enumerate(zip(chosen, bases, strict=True))
     ]
+    options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
     tails = predictor.card.tails
     if percentile == "p50" or tails is None:
         return options
@@ -102,7 +103,7 @@ def tailed(option: Option, row: Row, tails: Tails, percentile: str) -> Option:
     )
 
 
-def _row(trace: Trace, one: Candidate, mode: str, sizes: Sizes) -> Row:
+def _row(trace: Trace, one: Candidate, mode: str, sizes: Mapping[str, Any]) -> Row:
     return Row(
         model=trace.model,
         hardware=one.spec.id,
@@ -118,7 +119,7 @@ def _row(trace: Trace, one: Candidate, mode: str, sizes: Sizes) -> Row:
         family=trace.family,
         category=trace.category,
         hardware_kind=one.spec.kind,
-        **sizes.stated(),
+        **sizes,
     )
 
 
@@ -245,18 +246,7 @@ def _those(bases: Sequence[_Base], chosen: Callable[[_Base], bool]) -> np.ndarra
     return np.array([index for index, base in enumerate(bases) if chosen(base)], dtype=np.intp)
 
 
-def _option(
-    trace: Trace,
-    one: Candidate,
-    base: _Base,
-    latency_ms: float,
-    difficulty: float,
-    predictor: Predictor,
-    mode: str,
-) -> Option:
-    memory = memory_estimate(trace.totals, precision=one.precision, batch_size=one.batch_size, mode=mode)
-    overhead = predictor.card.memory.get(f"{one.platform}/{one.runtime}")
-    floor = None if memory is None else memory.total_bytes
+def _option(one: Candidate, base: _Base, latency_ms: float, difficulty: float) -> Option:
     width = None if base.width is None else base.width * difficulty
     return Option(
         hardware=one.spec.id,
@@ -269,8 +259,6 @@ def _option(
         high_ms=None if width is None else latency_ms * math.exp(width),
         covered=base.covered,
         throughput_per_s=one.batch_size / latency_ms * 1e3,
-        peak_memory_bytes=None if floor is None or overhead is None else max(floor, floor + overhead.offset_bytes),
-        memory_floor_bytes=floor,
         runtime=one.runtime,
         runtime_version=one.runtime_version or None,
         compiled=one.compiled,
@@ -278,24 +266,4 @@ def _option(
         evidence=base.evidence,
         why=base.why,
         method=base.method,
-        chances=_chances(trace, one, predictor, mode),
-    )
-
-
-def _chances(trace: Trace, one: Candidate, predictor: Predictor, mode: str) -> Chances | None:
-    """How configurations like it ended, so far as the predictor saw any."""
-    shares = predictor.card.shares
-    if shares is None:
-        return None
-    return shares.chances(
-        Case(
-            model=trace.model,
-            platform=one.platform,
-            precision=one.precision,
-            hardware=one.spec.id,
-            category=trace.category,
-            family=trace.family,
-            mode=mode,
-            batch_size=one.batch_size,
-        )
     )

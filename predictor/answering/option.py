@@ -66,6 +66,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     is_mean: bool = False
     throughput_per_s: float | None = None
     peak_memory_bytes: float | None = None
+    memory_low_bytes: float | None = None
+    memory_high_bytes: float | None = None
     memory_floor_bytes: float | None = None
     energy_j: float | None = None
     usd_per_hour: float | None = None

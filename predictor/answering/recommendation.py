@@ -216,6 +216,8 @@ def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int |
         "interval_covered": option.covered,
         "throughput_per_s": _figures(option.throughput_per_s),
         "peak_memory_bytes": _whole(option.peak_memory_bytes),
+        "memory_low_bytes": _whole(option.memory_low_bytes),
+        "memory_high_bytes": _whole(option.memory_high_bytes),
         "memory_floor_bytes": _whole(option.memory_floor_bytes),
         "energy_j": _figures(option.energy_j),
         "chances": None if option.chances is None else _rounded(option.chances),

@@ -25,6 +25,7 @@ from predictor.learning.features import FEATURES, FEATURES_VERSION
 from predictor.learning.few import Few
 from predictor.learning.tails import Tails
 from predictor.learning.training import Trees
+from predictor.memory.kept import Memory
 from predictor.outcome.shares import Shares
 
 __all__ = ["ARTIFACT_KIND", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
@@ -40,14 +41,6 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     centre: float
     between: float
     within: float
-
-
-class MemoryOverhead(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured peak memory less the estimate of weights and activations: median and 90 % reach about it, in bytes."""
-
-    offset_bytes: float
-    reach_bytes: float
-    rows: int
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +62,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """What predicts on software that the trees do not know."""
     tails: Tails | None = None
     shares: Shares | None = None
-    memory: dict[str, MemoryOverhead] = {}
-    """What a runtime needs beside weights and activations, by `platform/runtime`."""
+    memory: Memory | None = None
     scores: dict[str, Any] = {}
     data: dict[str, Any] = {}
     limits: list[str] = []

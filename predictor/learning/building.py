@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain.roofline import memory_estimate
-from predictor.learning.artifact import Card, MemoryOverhead, Predictor, Spread, encode
+from predictor.learning.artifact import Card, Predictor, Spread, encode
 from predictor.learning.calibration import Calibration, calibrate
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import coverage_of
-from predictor.learning.dataset import Row, SoftwareKey, by_software, minor_version
+from predictor.learning.dataset import Row, SoftwareKey, by_software, minor_version, training_rows
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
 from predictor.learning.few import Few, few_of
@@ -23,6 +22,8 @@ from predictor.learning.tails import fit_tails
 from predictor.learning.traces import TraceBook
 from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
 from predictor.learning.trees import TreeMethod
+from predictor.memory.facts import tabulate as memory_table
+from predictor.memory.kept import memory_of
 from predictor.outcome.cases import Case
 from predictor.outcome.shares import Shares
 
@@ -91,7 +92,7 @@ def train(
         few=few_rows(everything, card, base.card.few),
         tails=fit_tails(rows) or base.card.tails,
         shares=Shares.fitted(cases) if cases else base.card.shares,
-        memory=memory_overheads(everything),
+        memory=memory_of(memory_table(training_rows(rows, "memory", None), book), base.card.memory),
         data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )
     return finish(card, trees)
@@ -257,20 +258,3 @@ def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, ca
     )
     fit = msgspec.structs.replace(one.fit, offset=round(one.fit.offset + spread.centre, 9))
     return msgspec.structs.replace(one, fit=fit)
-
-
-def memory_overheads(table: Table) -> dict[str, MemoryOverhead]:
-    """Return what each runtime needs beside weights and activations, from rows with a measured peak."""
-    beside: dict[str, list[float]] = {}
-    for row, trace in zip(table.rows, table.subjects, strict=True):
-        estimate = memory_estimate(trace.totals, precision=row.precision, batch_size=row.batch_size or 1, mode=row.mode)
-        if estimate is not None and row.peak_memory_bytes:
-            beside.setdefault(f"{row.platform}/{row.runtime}", []).append(row.peak_memory_bytes - estimate.total_bytes)
-    return {
-        name: MemoryOverhead(
-            offset_bytes=float(round(np.median(values))),
-            reach_bytes=float(round(np.quantile(np.abs(np.array(values) - np.median(values)), 0.9))),
-            rows=len(values),
-        )
-        for name, values in sorted(beside.items())
-    }

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from predictor.learning.dataset import Row
+from predictor.learning.single import single_threaded
 from predictor.learning.table import Array, Table
 from predictor.learning.traces import Trace
 from predictor.memory.facts import FACTS, facts_of, floor_of
@@ -59,7 +60,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The estimator, solved when it is first asked. Raises ValueError where the facts are others than today's."""
         if tuple(self.names) != FACTS:
             raise ValueError("made with other facts of memory")
-        return MemoryFitted(self._table)
+        with single_threaded():
+            return MemoryFitted(self._table)
 
     @property
     def _table(self) -> Table:
@@ -76,7 +78,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def knows(self, platform: str, runtime: str) -> bool:
         """Whether memory was measured under this runtime."""
-        return any((one.platform, one.runtime) == (platform, runtime) for one in self.where)
+        return (platform, runtime) in self._runtimes
+
+    @cached_property
+    def _runtimes(self) -> set[tuple[str, str]]:
+        return {(one.platform, one.runtime) for one in self.where}
 
     def needs(self, trace: Trace, rows: Sequence[Row], room_bytes: Array, nominal: float = 0.8) -> Needs | None:
         """Return what configurations of one model need; None where its trace says nothing of weights and activations."""
@@ -92,14 +98,15 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             prior=prior, measured=np.full(len(rows), np.nan), subjects=[trace] * len(rows), limits=[None] * len(rows),
             architecture=names, family=names,
         )  # fmt: skip
-        predicted = self.fitted.predict(table)
+        with single_threaded():
+            predicted = self.fitted.predict(table)
         expected = np.maximum(prior * np.exp(predicted.residual), prior)
         reach = predicted.difficulty * self.fitted.reach(nominal)
         return Needs(
             expected=expected,
             low=np.maximum(expected * np.exp(-reach), prior),
             high=expected * np.exp(reach),
-            fits=self.fitted.chance(table, room_bytes),
+            fits=self.fitted.chance(table, room_bytes, predicted),
         )
 
 

@@ -87,7 +87,7 @@ class MemoryFitted:
         seen = self._sight(table)
         across = _covariance(seen, self._seen)
         own = ALIKE + ALIKE_RUNTIME + ALIKE_PLACE
-        left = np.maximum(own - np.einsum("ij,jk,ik->i", across, self._inverse, across, optimize=True), 0.0)
+        left = np.maximum(own - ((across @ self._inverse) * across).sum(axis=1), 0.0)
         need = self._by_lines(table) + across @ self._solved
         return Prediction(residual=need - np.log(table.prior), difficulty=np.sqrt(left + NOISE) / USUAL)
 
@@ -95,13 +95,13 @@ class MemoryFitted:
         """Return what is known with these rows too."""
         return MemoryMethod().fit(joined(self._table, shots))
 
-    def chance(self, table: Table, room_bytes: Array) -> Array:
+    def chance(self, table: Table, room_bytes: Array, predicted: Prediction | None = None) -> Array:
         """Return the chance, 0 to 1, that each row needs no more than its room.
 
         By how far off the needs of models were that took no part; where few models are known a normal distribution
         of the process's own width stands beside them.
         """
-        predicted = self.predict(table)
+        predicted = predicted or self.predict(table)
         need = predicted.residual + np.log(table.prior)
         far = (np.log(room_bytes) - need) / predicted.difficulty
         order = np.argsort(self._scores, kind="stable")

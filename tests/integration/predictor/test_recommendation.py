@@ -192,12 +192,21 @@ def test_prices_decide_cost(service: Any, told: Any, build: Any, trace_event: An
     assert [entry["hardware"] for entry in ask(service, max_usd_per_hour=1.0, **asked)["ranked"]] == ["nvidia-l4"]
 
 
-def test_a_tail_is_answered_from_samples_alone(service: Any, told: Any, trace_event: Any, measured: Any) -> None:
+def test_a_tail_is_measured_where_there_are_samples_and_predicted_elsewhere(
+    service: Any, told: Any, trace_event: Any, measured: Any
+) -> None:
     metrics = {"latency_ms": {"mean": 5.0, "p50": 5.0, "p95": 6.0, "n": 100}}
     told(trace_event(), measured(5.0, metrics=metrics), measured(4.0, batch=4))
-    answer = ask(service, percentile="p95", precision="fp32")
-    assert [entry["latency_ms"] for entry in answer["ranked"]] == [6.0]
-    assert {one["rule"] for one in answer["excluded"]} == {"no latency at this percentile", "no tail prediction"}
+    answer = ask(service, percentile="p95", precision="fp32", batch_sizes=[4, 8, 16])
+    by_batch = {entry["batch_size"]: entry for entry in answer["ranked"]}
+    assert (by_batch[8]["latency_ms"], by_batch[8]["basis"]) == (6.0, "measured")
+    # What was measured without the samples is neither answered nor predicted in its own place.
+    assert 4 not in by_batch
+    assert {one["rule"] for one in answer["excluded"]} == {"no latency at this percentile"}
+    median = ask(service, precision="fp32", batch_sizes=[16])["ranked"][0]
+    assert by_batch[16]["latency_ms_low"] < by_batch[16]["latency_ms"] < by_batch[16]["latency_ms_high"]
+    assert by_batch[16]["latency_ms"] > median["latency_ms"]
+    assert "p95 is" in by_batch[16]["why"]
 
 
 def test_own_is_what_a_runner_of_ours_has_seen(service: Any, told: Any, trace_event: Any, measured: Any) -> None:

@@ -1,0 +1,100 @@
+"""What a configuration needs beside time: memory, and the chance that it runs at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from predictor.answering.candidates import Candidate
+from predictor.answering.option import Option
+from predictor.learning.artifact import Predictor
+from predictor.learning.dataset import Row
+from predictor.learning.traces import Trace
+from predictor.memory.facts import floor_of
+from predictor.outcome.cases import Case
+from predictor.outcome.shares import Chances, Shares
+
+__all__ = ["roomed"]
+
+
+def roomed(
+    options: Sequence[Option],
+    trace: Trace,
+    rows: Sequence[Row],
+    chosen: Sequence[Candidate],
+    predictor: Predictor,
+    nominal: float,
+) -> list[Option]:
+    """Return the options with their memory and chances; all four sequences have the same order.
+
+    Memory is estimated where it was measured under the same runtime; elsewhere only the floor, weights and live
+    activations, is given.
+    """
+    floors = [floor_of(trace, row) for row in rows]
+    made = [
+        msgspec.structs.replace(option, memory_floor_bytes=None if floor is None else floor.total_bytes)
+        for option, floor in zip(options, floors, strict=True)
+    ]
+    memory = predictor.card.memory
+    beyond = [math.nan] * len(made)
+    known = [
+        index for index, one in enumerate(chosen) if memory is not None and memory.knows(one.platform, one.runtime)
+    ]
+    if memory is not None and known:
+        room = np.array([chosen[index].limits.memory_bytes or math.nan for index in known])
+        needs = memory.needs(trace, [rows[index] for index in known], room, nominal)
+        if needs is not None:
+            for place, index in enumerate(known):
+                made[index] = msgspec.structs.replace(
+                    made[index],
+                    peak_memory_bytes=float(needs.expected[place]),
+                    memory_low_bytes=float(needs.low[place]),
+                    memory_high_bytes=float(needs.high[place]),
+                )
+                beyond[index] = 1 - float(needs.fits[place])
+    return _with_chances(made, trace, rows, predictor.card.shares, beyond)
+
+
+def _with_chances(
+    options: list[Option], trace: Trace, rows: Sequence[Row], shares: Shares | None, beyond: Sequence[float]
+) -> list[Option]:
+    if shares is None:
+        return options
+    found: dict[tuple[str, str, str], Chances] = {}
+    told: list[Option] = []
+    for option, row, out in zip(options, rows, beyond, strict=True):
+        cell = (row.hardware, row.platform, row.precision)
+        if cell not in found:
+            found[cell] = shares.chances(_case(trace, row))
+        told.append(msgspec.structs.replace(option, chances=_beyond(found[cell], out)))
+    return told
+
+
+def _case(trace: Trace, row: Row) -> Case:
+    return Case(
+        model=trace.model,
+        platform=row.platform,
+        precision=row.precision,
+        hardware=row.hardware,
+        category=trace.category,
+        family=trace.family,
+        mode=row.mode,
+    )
+
+
+def _beyond(chances: Chances, beyond: float) -> Chances:
+    """Where the need of memory is known it decides the chance of running out, and the others keep their proportions."""
+    others = chances.runs + chances.unsupported + chances.fails
+    if math.isnan(beyond) or others <= 0:
+        return chances
+    left = (1 - beyond) / others
+    return msgspec.structs.replace(
+        chances,
+        runs=chances.runs * left,
+        unsupported=chances.unsupported * left,
+        fails=chances.fails * left,
+        out_of_memory=beyond,
+    )
