@@ -34,13 +34,12 @@ _SOFTWARE = slice(1, 7)
 
 
 class _Siblings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The siblings of one device: their pieces, decomposed, and the numbers by which the process tells what is the same."""
+    """The siblings of one device: their pieces, decomposed."""
 
     places: dict[Piece, int]
     software: dict[Piece, int]
     levels: Levels
     centre: float
-    numbers: dict[object, int]
 
     def view(self, pieces: Sequence[Piece]) -> View:
         """Return what the process sees of pieces; a piece that no sibling did is at the mean of all levels."""
@@ -52,13 +51,7 @@ class _Siblings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             shift=np.where((group >= 0)[:, None], levels.shifts[group], levels.shifts.mean(axis=0)),
             profile=np.where(seen[:, None], levels.profile[at], 0.0),
             scatter=np.where(seen, levels.scatter[at], max(float(np.std(levels.level)), UNKNOWN) / SCATTER),
-            platform=self._numbered([("platform", piece[1]) for piece in pieces]),
-            software=self._numbered([("software", piece[_SOFTWARE]) for piece in pieces]),
-            model=self._numbered([("model", piece[0]) for piece in pieces]),
         )
-
-    def _numbered(self, values: Sequence[object]) -> NDArray[np.intp]:
-        return np.array([self.numbers.setdefault(value, len(self.numbers)) for value in values], dtype=np.intp)
 
 
 class ReferenceMethod:
@@ -154,10 +147,10 @@ class ReferenceFitted:
             software.setdefault(piece[_SOFTWARE], len(software))
         if not places:
             nothing = decompose(np.zeros((1, 1)), [0])
-            return _Siblings(places={}, software={}, levels=nothing, centre=0.0, numbers={})
+            return _Siblings(places={}, software={}, levels=nothing, centre=0.0)
         figures = np.full((len(places), len(names)), np.nan)
         for index in others:
             figures[places[self._pieces[index]], names[self._rows[index].hardware]] = self._figures[index]
         levels = decompose(figures, [software[piece[_SOFTWARE]] for piece in places])
         centre = float(np.mean(levels.level))
-        return _Siblings(places=places, software=software, levels=levels, centre=centre, numbers={})
+        return _Siblings(places=places, software=software, levels=levels, centre=centre)
