@@ -150,3 +150,40 @@ def test_what_is_kept_gives_the_same_model_again() -> None:
     np.testing.assert_array_equal(type(model).restored(kept).predict(asked).residual, model.predict(asked).residual)
     with pytest.raises(ValueError, match="other kinds"):
         type(model).restored(msgspec.structs.replace(kept, terms=["mm"]))
+
+
+def slower(table: Table, factor: float) -> Table:
+    return msgspec.structs.replace(table, measured=table.measured * factor)
+
+
+def test_what_is_odd_about_a_model_carries_over_to_the_other_platform_a_little() -> None:
+    others = joined(measured(range(30), "cpu"), measured(range(30), "openvino"))
+    asked = measured(range(35, 37), "openvino")
+    without = ParametricMethod().fit(others).predict(asked).residual
+    odd = slower(measured(range(35, 36), "cpu"), 1.4)
+    same, other = ParametricMethod().fit(joined(others, odd)).predict(asked).residual - without
+    assert 0.03 < same < np.log(1.4)
+    assert abs(other) < same / 2
+
+
+def test_a_model_of_another_family_that_spends_its_time_alike_is_left_with_the_like_error() -> None:
+    twin = msgspec.structs.replace(TRACES[36], model="twin", family="twin", architecture="twin")
+    BOOK.add(twin)
+    others = measured(range(30), "cpu")
+    odd = joined(others, slower(measured(range(36, 37), "cpu"), 1.5))
+    unlike = joined(others, slower(measured(range(37, 38), "cpu"), 1.5))
+    asked = measured(["twin"], "cpu")
+    moved = [ParametricMethod().fit(table).predict(asked).residual[0] for table in (odd, unlike, others)]
+    assert moved[0] - moved[2] > 0.2
+    assert abs(moved[1] - moved[2]) < 0.1
+
+
+def test_a_device_that_is_slow_at_one_product_is_expected_to_be_slow_at_the_others() -> None:
+    for name, kind in (("products", "mm"), ("convolutions", "conv"), ("norms", "norm")):
+        BOOK.add(net(name, kind))
+    model = ParametricMethod().fit(measured(range(30), "cpu"))
+    shots = slower(measured(["products"], "cpu", hardware="h2"), 2.0)
+    asked = joined(measured(["convolutions"], "cpu", hardware="h2"), measured(["norms"], "cpu", hardware="h2"))
+    convolutions, norms = model.adapted(shots).predict(asked).residual - model.predict(asked).residual
+    assert convolutions > 0.05
+    assert convolutions > 2 * abs(norms)

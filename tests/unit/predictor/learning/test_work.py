@@ -75,3 +75,26 @@ def test_several_traces_keep_their_order() -> None:
     together = work_of_many([one, other, one], [LIMITS] * 3, rows)
     np.testing.assert_allclose(together[1], work_of(other, [LIMITS], rows[1:2])[0])
     np.testing.assert_allclose(together[[0, 2]], work_of(one, [LIMITS] * 2, rows[::2]))
+
+
+def grouped(inner: int, kernel: list[int]) -> dict[str, float]:
+    one = {**operator("grouped", 1, 4e9, 1e4, 1e4), "inner": inner, "kernel": kernel, "groups": 4}
+    found = work_of(trace_from_data({**data(), "operators": [one]}), [LIMITS], [row()])[0]
+    return dict(zip(TERMS, found, strict=True))
+
+
+def test_a_group_as_wide_as_a_layer_works_as_a_plain_convolution_does() -> None:
+    wide, narrow, flat = grouped(9 * 64, [3, 3]), grouped(9 * 8, [3, 3]), grouped(192, [1])
+    assert (wide["grouped"], wide["conv.large"]) == pytest.approx((0.0, 8e9 / 1e12))
+    assert (narrow["grouped"], narrow["conv.large"]) == pytest.approx((8e9 / 1e12, 0.0))
+    assert flat["conv1x1.large"] == pytest.approx(8e9 / 1e12)
+    between = grouped(9 * 20, [3, 3])
+    assert 0 < between["grouped"] < narrow["grouped"]
+
+
+def test_batch_norm_is_apart_from_the_norms_that_no_runtime_folds_away() -> None:
+    folded = {**operator("norm", 2, 0.0, 1e8), "name": "aten.native_batch_norm"}
+    found = work_of(trace_from_data({**data(), "operators": [folded]}), [LIMITS], [row()])[0]
+    terms = dict(zip(TERMS, found, strict=True))
+    assert terms["batch norm"] == pytest.approx(2 * 4e8 / 1e11)
+    assert terms["norm.large"] == terms["norm.small"] == 0.0
