@@ -12,6 +12,7 @@ from domain.hardware import HardwareSpec
 from domain.roofline import Limits, limits_of
 from predictor.learning.dataset import Row, measured_target
 from predictor.learning.features import FEATURES, Features, Software, features_of, version_number
+from predictor.learning.fusion import as_run
 from predictor.learning.table import Table
 from predictor.learning.traces import Trace, TraceBook
 
@@ -54,6 +55,7 @@ def tabulate(rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str 
         traces.append(found[0])
         limits.append(found[1])
         measured.append(value or 0.0)
+    traces = as_run(traces, kept)
     features = features_of_many(traces, limits, [software_of(row) for row in kept])
     return Table(
         target=target,
@@ -98,7 +100,8 @@ def _of_row(
 
 def asked(trace: Trace, rows: Sequence[Row], limits: Sequence[Limits]) -> Table:
     """Return the table of configurations of one model that were not measured: `measured` is NaN throughout."""
-    features = features_of_many([trace] * len(rows), limits, [software_of(row) for row in rows])
+    traces = as_run([trace] * len(rows), rows)
+    features = features_of_many(traces, limits, [software_of(row) for row in rows])
     return Table(
         target="latency",
         rows=list(rows),
@@ -106,7 +109,7 @@ def asked(trace: Trace, rows: Sequence[Row], limits: Sequence[Limits]) -> Table:
         values=features.values,
         prior=features.prior_s,
         measured=np.full(len(rows), np.nan),
-        subjects=[trace] * len(rows),
+        subjects=list(traces),
         limits=list(limits),
         architecture=np.array([trace.architecture] * len(rows), dtype=str),
         family=np.array([trace.family or trace.model] * len(rows), dtype=str),
