@@ -55,6 +55,9 @@ def shots(model: str, question: str = "", comparison: str = "basis=all") -> list
         Shot("compare", compare),
         Shot("compare-dark", compare, "dark"),
         Shot("compare-390", compare, width=390),
+        Shot("predictor", "predictor?split=family"),
+        Shot("predictor-dark", "predictor?split=family", "dark"),
+        Shot("predictor-390", "predictor?split=family", width=390),
     ]
 
 

@@ -172,7 +172,7 @@ def test_pages_fit_a_phone_and_the_dark(page: Any, dashboards: Any, service_url:
 def test_an_empty_service_names_the_one_command(page: Any, dashboards: Any, empty_url: str) -> None:
     at = dashboards(empty_url)
     assert "assay bench bert-base-uncased --platform cpu,openvino" in page.open(at)
-    for path in ("recommend", "compare"):
+    for path in ("recommend", "compare", "predictor"):
         text = page.open(f"{at}/{path}")
         assert "Traceback" not in text
     assert page.wrong == []
@@ -182,7 +182,7 @@ def test_a_service_that_is_away_is_a_sentence_with_a_remedy(page: Any, dashboard
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         at = dashboards(f"http://127.0.0.1:{taken.getsockname()[1]}")
-        for path in ("", f"recommend?model={MODEL}", f"compare?model={MODEL}"):
+        for path in ("", f"recommend?model={MODEL}", f"compare?model={MODEL}", "predictor"):
             text = page.open(f"{at}/{path}")
             assert "no service answers at" in text
             assert "assay up" in text

@@ -154,7 +154,7 @@ def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: 
 @pytest.mark.browser
 def test_a_choice_writes_the_address(page: Any, dashboards: Any, used_url: str) -> None:
     page.open(f"{dashboards(used_url)}/predictor?split=family")
-    page.page.get_by_label("Errors by").click()
+    page.page.get_by_role("combobox", name="Errors by").click()
     page.page.get_by_role("option", name="family").click()
     page.page.wait_for_function("location.search.includes('group=family')")
     assert "Error by family" in page.text()
