@@ -3,7 +3,8 @@
 Power is learned as a share of what the device is rated for, because few rows have it: the share of a device is shrunk
 to that of its kind under the same load. Published figures are of whole systems, so a share may lie above 1. Where
 nothing was measured, or a device's rating is not known, there is no answer. Of a device that was never measured the
-share of its kind says little more than its rating does (docs/accuracy.md); the interval shows it.
+share of its kind says little more than its rating does (`python -m benchmarks.other_targets power`: 39 % error beside 38 %, and 16 % on a device that was measured); the
+interval shows it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the software is the same. That is one Gaussian process over the logarithm of tim
 its own solution; its variance says where few or unlike rows speak.
 
 The spreads below were chosen on half of the families of our own rows and confirmed on the other half
-(docs/accuracy.md).
+(`python -m benchmarks.first_party`).
 """
 
 from __future__ import annotations
