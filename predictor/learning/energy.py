@@ -2,9 +2,9 @@
 
 Power is learned as a share of what the device is rated for, because few rows have it: the share of a device is shrunk
 to that of its kind under the same load. Published figures are of whole systems, so a share may lie above 1. Where
-nothing was measured, or a device's rating is not known, there is no answer. Of a device that was never measured the
-share of its kind says little more than its rating does (`python -m benchmarks.other_targets power`: 39 % error beside 38 %, and 16 % on a device that was measured); the
-interval shows it.
+nothing was measured, or a device's rating is not known, there is no answer. On a device that was measured with other
+models the error is 16 %; of one that never was, the share of its kind says no more than its rating does (39 and 38 %,
+`python -m benchmarks.other_targets power`), and the interval shows it.
 """
 
 from __future__ import annotations
