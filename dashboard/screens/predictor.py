@@ -20,6 +20,7 @@ __all__ = ["show"]
 
 PAGE = "predictor"
 MOST_GROUPS = 15
+DOTS = "Dots are mean errors, ticks medians; smaller is better."
 COUNT = st.column_config.NumberColumn(format="localized")
 LIVE_TILES = (
     ("Median error", "median_ape"), ("Within 20 %", "within_20"), ("80 % intervals held", "coverage_80"),
@@ -131,7 +132,7 @@ def _parity(answer: Mapping[str, Any]) -> None:
     st.subheader("Predicted over measured", anchor=False)
     fields = answer.get("fields") or ()
     if not fields:
-        st.info("This evaluation kept no fields to draw. A new one does:")
+        st.info("This evaluation kept no counts to draw from. A new one does:")
         st.code(_command(answer), language="bash")
         return
     drawn = charts.parity(fields, scores.unit(answer), theme=theme())
@@ -152,7 +153,8 @@ def _calibration(found: Mapping[str, Mapping[str, Any]]) -> None:
     drawn = charts.calibration(lines, theme=theme())
     st.altair_chart(drawn, width="stretch", key=f"{PAGE} calibration", alt="What intervals promised and held, by split")
     st.caption(
-        "A dot right of its tick: intervals are wider than they need to be; left of it: narrower than they promise."
+        "Ticks are what intervals promise, dots what they held: right of its tick, an interval is wider than it needs to be; "
+        "left of it, narrower than it promises."
     )
 
 
@@ -166,10 +168,8 @@ def _groups(asked: Scores, answer: Mapping[str, Any]) -> None:
         charts.errors(rows, theme=theme()), width="stretch", key=f"{PAGE} groups", alt=f"Errors by {asked.group}"
     )
     there = len(answer.get(f"by_{asked.group}") or ())
-    if there > len(rows):
-        st.caption(
-            f"The {len(rows)} worst of {numbers.count(there)}, those of fewer than {scores.FEWEST_ROWS} rows left out."
-        )
+    worst = f" The {len(rows)} worst of {numbers.count(there)}, those of fewer than {scores.FEWEST_ROWS} rows left out."
+    st.caption(f"{DOTS}{worst if there > len(rows) else ''}")
 
 
 def _widths(card: Mapping[str, Any]) -> None:
@@ -193,7 +193,7 @@ def _live(asked: Scores, at: int) -> None:
     if not found["scored"]:
         given = found["given"]
         st.info(
-            f"{numbers.count(given)} predictions were recorded, and none of their {asked.target} was measured since."
+            f"{_counted(given, 'prediction')} given out and recorded; no {asked.target} of that was measured since."
             if given
             else "No prediction was recorded yet. One that is recorded is scored when its configuration is measured:"
         )
@@ -206,11 +206,12 @@ def _live(asked: Scores, at: int) -> None:
     with st.container(key="live"):
         for column, (label, key) in zip(st.columns(4), LIVE_TILES, strict=True):
             column.metric(label, numbers.share(one.get(key)), border=True)
-            column.caption(f"{asked.target} · n {numbers.count(one['rows'])} · {numbers.count(one['models'])} models")
+            column.caption(f"{asked.target} · n {numbers.count(one['rows'])} · {_counted(one['models'], 'model')}")
     rows = scores.grouped(found, asked.group, MOST_GROUPS)
     st.altair_chart(
         charts.errors(rows, theme=theme()), width="stretch", key=f"{PAGE} live", alt=f"Live errors by {asked.group}"
     )
+    st.caption(DOTS)
     by_basis = [
         {"Basis": basis, "Rows": one["rows"], "Median error": numbers.share(one["median_ape"]),
          "80 % held": numbers.share(one.get("coverage_80"))}
@@ -219,6 +220,10 @@ def _live(asked: Scores, at: int) -> None:
     st.dataframe(
         pd.DataFrame(by_basis), hide_index=True, key=f"{PAGE} basis", row_height=36, alt="Live errors by basis"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{numbers.count(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def _history(at: int) -> None:

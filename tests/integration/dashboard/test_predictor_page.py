@@ -117,12 +117,15 @@ def test_what_was_given_out_and_measured_is_scored(asked: str) -> None:
     test = run()
     figures = {found.label: plain(found.value) for found in test.metric if found.label.startswith("Mean error")}
     assert figures == {"Mean error, models alike": "50.0 %"}
-    assert any("latency · n 1 · 1 models" in plain(found.value) for found in test.caption)
+    assert any("latency · n 1 · 1 model" in plain(found.value) for found in test.caption)
 
 
 def test_a_target_that_nothing_was_measured_of_says_so(asked: str) -> None:
     test = run(target="energy")
-    assert any("none of their energy was measured since" in plain(found.value) for found in test.info)
+    assert any(
+        "1 prediction given out and recorded; no energy of that was measured since" in plain(found.value)
+        for found in test.info
+    )
 
 
 def test_as_of_a_position_before_the_answer_nothing_was_recorded(asked: str) -> None:
