@@ -91,3 +91,9 @@ def test_two_hundred_looks_raise_it_seldom_in_vain_and_find_what_is_broken() -> 
     half = sorted(look or 999 for look in (first_alarm(0.5, 200, chance, alarms) for _ in range(1000)))
     assert half[-1] < 200
     assert half[500] <= 25
+
+
+def test_a_model_that_is_measured_again_is_among_the_newest() -> None:
+    others = [scored(index, held=True) for index in range(1, WINDOW + 1)]
+    told = drift([scored(0, held=True), *others, scored(0, held=False, measured_position=5000)], IN_FORCE)
+    assert (told.scored, told.held, told.newest_position) == (WINDOW, WINDOW - 1, 5000)
