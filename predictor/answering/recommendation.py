@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from domain.hardware import HardwareSpec
-from domain.roofline import limits_of
+from domain.roofline import Limits, limits_of
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.option import BENCH_FLAGS, Option, Sizes
 from predictor.answering.question import Question
 from predictor.answering.ranking import constrained, ordered, tied, value_of
-from predictor.explaining.entries import explained
+from predictor.explaining.entries import explained, placed
 from predictor.explaining.explanation import Explanation
 from predictor.learning.artifact import Predictor
 from predictor.learning.traces import Trace
@@ -234,7 +234,8 @@ def entry(option: Option, known: Known, mode: str, rank: int, cpu: Mapping[int |
         "why": option.why + (f"; {age} days old, so measure again" if age is not None and age > STALE_DAYS else ""),
         "command": _command(known, option.platform, option.precision, option.batch_size),
     }
-    reasons = explanation_of(told, known, mode)
+    limits = _limits(told, known)
+    reasons = placed(told, known.trace, limits, mode) if known.trace is not None and limits is not None else None
     return {
         **told,
         "bottleneck": None if reasons is None else reasons.bottleneck,
@@ -251,11 +252,15 @@ def _age_days(option: Option, known: Known) -> int | None:
 
 def explanation_of(told: Mapping[str, Any], known: Known, mode: str) -> Explanation | None:
     """Return what an entry's latency is made of; None where the model has no trace or the device no figures."""
-    spec = next((one for one in known.specs if one.id == told["hardware"]), None)
-    limits = None if spec is None else limits_of(spec, told["precision"], told["platform"])
+    limits = _limits(told, known)
     if known.trace is None or limits is None:
         return None
     return explained(told, known.trace, limits, known.predictor, mode)
+
+
+def _limits(told: Mapping[str, Any], known: Known) -> Limits | None:
+    spec = next((one for one in known.specs if one.id == told["hardware"]), None)
+    return None if spec is None else limits_of(spec, told["precision"], told["platform"])
 
 
 def _command(known: Known, platform: str, precision: str, batch_size: int | None) -> str:

@@ -95,8 +95,8 @@ def test_entries_of_a_ranking_have_the_sentence_and_two_parts(
     told(traced(), measured(50.0, MODEL))
     asked = Question(model=MODEL, hardware=[GPU], platform="cuda", precision=["bf16"], batch_sizes=[8, 16])
     seen, unseen = sorted(service.answers.recommend(asked)["ranked"], key=lambda one: one["basis"] != "measured")
-    assert seen["explanation"]["parts"][0]["group"] == BEYOND
     for one in (seen, unseen):
+        assert BEYOND in [part["group"] for part in one["explanation"]["parts"]]
         assert one["explanation"]["told"].partition(":")[0] in ("compute-bound", "bandwidth-bound", "launch-bound")
         assert len(one["explanation"]["parts"]) == 2
 

@@ -1,0 +1,89 @@
+"""`assay suggest` as it is typed, and the parts of a prediction as they are shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import run
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "intel-xeon-2c-2026-11.ndjson.gz"
+CPU = "intel-xeon-2c"
+
+
+@pytest.fixture(scope="module")
+def filled(service: Any) -> Any:
+    """The shared service with the measurements that come with Assay."""
+    assert run(["post", str(DATA), "--server", service.url]) == 0
+    return service
+
+
+@pytest.fixture
+def typed(filled: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setenv("ASSAY_SERVER", filled.url)
+    capsys.readouterr()
+
+    def type_(*words: str, code: int = 0) -> tuple[str, str]:
+        ended = run(list(words))
+        said = capsys.readouterr()
+        assert ended == code, said.err + said.out
+        return said.out, said.err
+
+    return type_
+
+
+def test_the_plan_that_is_written_is_what_bench_would_measure(typed: Any, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    out, err = typed(
+        "suggest", "bert-base-uncased", "resnet-50", "--budget", "1m30s", "--hardware", CPU, "--platform", "cpu",
+        "--precision", "fp32,bf16", "--batch-sizes", "2,4", "--out", str(plan),
+    )  # fmt: skip
+    # Commands are not broken: they are there to be copied.
+    assert all(len(line.rstrip()) <= 100 for line in out.splitlines() if "assay bench" not in line)
+    assert "Worth measuring within 90 s" in out
+    assert f"assay bench --plan {plan}" in " ".join(out.split())
+    assert "written to" in err
+    assert plan.read_text().splitlines()[1] == "assay: 1"
+    listed, _ = typed("bench", "--plan", str(plan), "--dry-run", "--json")
+    answer, _ = typed(
+        "suggest", "bert-base-uncased", "resnet-50", "--budget", "90s", "--hardware", CPU, "--platform", "cpu",
+        "--precision", "fp32,bf16", "--batch-sizes", "2,4", "--json",
+    )  # fmt: skip
+    runs = json.loads(answer)["runs"]
+    cases = json.loads(listed)["cases"]
+    assert [(one["case"]["model"], one["case"]["precision"]) for one in cases] == [
+        (one["model"], one["precision"]) for one in runs
+    ]
+
+
+def test_several_devices_have_a_file_each(typed: Any, tmp_path: Path) -> None:
+    out, _ = typed(
+        "suggest", "bert-base-uncased", "--budget", "3m", "--hardware", f"{CPU},nvidia-l4", "--platform", "cpu,cuda",
+        "--out", str(tmp_path / "next.yaml"),
+    )  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"next.{CPU}.yaml", "next.nvidia-l4.yaml"]
+    assert "on nvidia-l4, about" in out
+
+
+def test_nothing_worth_a_run_is_exit_code_1_and_nonsense_is_2(typed: Any, tmp_path: Path) -> None:
+    asked = ("suggest", "bert-base-uncased", "--hardware", CPU, "--platform", "cpu")
+    asked = (*asked, "--precision", "fp32", "--batch-sizes", "2")
+    out, _ = typed(*asked, "--budget", "1s", code=1)
+    assert "No run fits 1 s" in out
+    for budget in ("2", "h", "-1h", "0s", "1h 30m"):
+        typed(*asked, "--budget", budget, code=2)
+    _, err = typed(*asked, "--budget", "1m", "--out", str(tmp_path / "no" / "plan.yaml"), code=2)
+    assert "folder that exists" in " ".join(err.split())
+
+
+def test_a_prediction_is_shown_with_its_parts(typed: Any) -> None:
+    out, _ = typed(
+        "predict", "resnet-50", "--hardware", "nvidia-rtx-4090", "--platform", "cuda", "--precision", "amp-fp16",
+        "--batch-size", "64",
+    )  # fmt: skip
+    assert "-bound: " in out and "usual overhead" in out and "█" in out
+    assert "roofline by operators: " in out
+    assert all(len(line.rstrip()) <= 100 for line in out.splitlines())
