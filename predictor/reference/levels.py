@@ -31,12 +31,14 @@ class Levels(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """By piece: `level` (pieces,), `profile` (pieces, devices), `scatter` (pieces,), all in log units.
 
     `shifts` (software, devices) say how far off its level a device does the pieces of a software configuration.
+    `scale` (software,) numbers what levels compare among: software configurations that no device joins have scales apart.
     """
 
     level: Array
     profile: Matrix
     scatter: Array
     shifts: Matrix
+    scale: Indexes
 
 
 def decompose(figures: Matrix, software: Sequence[int] | Indexes) -> Levels:
@@ -49,7 +51,9 @@ def decompose(figures: Matrix, software: Sequence[int] | Indexes) -> Levels:
     profile = np.where(seen, rest, _low_rank(rest, seen))
     counts = seen.sum(axis=1)
     scatter = np.sqrt((np.square(rest).sum(axis=1) + 2 * 0.05**2) / (counts + 2))
-    return Levels(level=level, profile=profile, scatter=scatter, shifts=_filled(shifts, seen, groups))
+    known = np.zeros(shifts.shape, dtype=bool)
+    np.logical_or.at(known, groups, seen)
+    return Levels(level=level, profile=profile, scatter=scatter, shifts=_filled(shifts, known), scale=_scales(known))
 
 
 def _weights(rest: Matrix, seen: Bools) -> Matrix:
@@ -57,8 +61,16 @@ def _weights(rest: Matrix, seen: Bools) -> Matrix:
 
 
 def _levels_and_shifts(values: Matrix, seen: Bools, groups: Indexes) -> tuple[Array, Matrix]:
-    shifts = np.zeros((int(groups.max(initial=0)) + 1, values.shape[1]))
+    """First levels and one shift a device over all it did, so that levels compare; then each software's shift about it."""
+    everything = np.zeros_like(groups)
     level = np.nanmedian(np.where(seen, values, np.nan), axis=1)
+    level, device = _additive(values, seen, everything, level)
+    level, software = _additive(values - device[everything], seen, groups, level)
+    return level, device + software
+
+
+def _additive(values: Matrix, seen: Bools, groups: Indexes, level: Array) -> tuple[Array, Matrix]:
+    shifts = np.zeros((int(groups.max(initial=0)) + 1, values.shape[1]))
     for _ in range(ROUNDS):
         rest = values - level[:, None] - shifts[groups]
         weights = _weights(rest, seen)
@@ -74,12 +86,22 @@ def _levels_and_shifts(values: Matrix, seen: Bools, groups: Indexes) -> tuple[Ar
     return np.asarray(level, dtype=np.float64), shifts
 
 
-def _filled(shifts: Matrix, seen: Bools, groups: Indexes) -> Matrix:
+def _filled(shifts: Matrix, known: Bools) -> Matrix:
     """A device that never ran a software configuration is shifted as it is on the others."""
-    known = np.zeros(shifts.shape, dtype=bool)
-    np.logical_or.at(known, groups, seen)
     mean = np.where(known, shifts, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     return np.where(known, shifts, mean)
+
+
+def _scales(known: Bools) -> Indexes:
+    """Number the software configurations (software, devices) that are joined by devices which ran several of them."""
+    scale = np.arange(len(known))
+    for _ in range(len(known)):
+        ofdevice = np.where(known, scale[:, None], len(known)).min(axis=0)
+        joined = np.minimum(np.where(known, ofdevice[None], len(known)).min(axis=1), scale)
+        if (joined == scale).all():
+            break
+        scale = joined
+    return scale
 
 
 def _low_rank(rest: Matrix, seen: Bools) -> Matrix:

@@ -51,6 +51,7 @@ class _Siblings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             shift=np.where((group >= 0)[:, None], levels.shifts[group], levels.shifts.mean(axis=0)),
             profile=np.where(seen[:, None], levels.profile[at], 0.0),
             scatter=np.where(seen, levels.scatter[at], max(float(np.std(levels.level)), UNKNOWN) / SCATTER),
+            scale=np.where(group >= 0, levels.scale[group], -1),
         )
 
 

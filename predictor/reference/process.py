@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from predictor.learning.table import Array, Matrix
 
@@ -35,13 +36,14 @@ NORMAL_80 = 1.2816
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What the process sees of rows, one entry a row: levels, and shifts, profiles and scatter of siblings,
-    all in log units."""
+    """What the process sees of rows, one entry a row: levels, and shifts, profiles and scatter of siblings, all
+    in log units; levels of one `scale` can be compared."""
 
     level: Array
     shift: Matrix
     profile: Matrix
     scatter: Array
+    scale: NDArray[np.intp]
 
     def __len__(self) -> int:
         return len(self.level)
@@ -60,7 +62,7 @@ def _covariance(one: View, other: View) -> Matrix:
         + np.square(0.1 * (one.level[:, None] - other.level[None]))
     )
     return np.asarray(
-        DEVICE**2
+        DEVICE**2 * (one.scale[:, None] == other.scale[None])
         + LEVEL**2 * np.outer(one.level, other.level) / 4
         + SIBLING_SHIFT**2 * one.shift @ other.shift.T
         + SIBLING_PROFILE**2 * one.profile @ other.profile.T

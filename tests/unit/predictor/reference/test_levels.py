@@ -48,3 +48,22 @@ def test_a_device_without_a_software_configuration_is_shifted_as_on_its_others()
     found = decompose(figures, software)
     assert found.shifts[2, 3] == pytest.approx(found.shifts[:2, 3].mean())
     assert found.shifts[0, 3] == pytest.approx(shifts[0, 3], abs=0.1)
+
+
+def test_levels_compare_across_software_that_different_devices_ran() -> None:
+    random = np.random.default_rng(0)
+    speed, level = np.array([-1.0, 0.0, 1.0]), random.normal(size=PIECES)
+    software = np.arange(PIECES) % 2
+    figures = level[:, None] + speed
+    figures[software == 0, 2] = np.nan
+    figures[software == 1, 0] = np.nan
+    found = decompose(figures, software)
+    assert found.level - level == pytest.approx(np.full(PIECES, (found.level - level)[0]), abs=0.05)
+    assert set(found.scale.tolist()) == {0}
+
+
+def test_software_that_no_device_joins_has_a_scale_of_its_own() -> None:
+    figures, software, _, _ = made()
+    figures[software == 2, :4] = np.nan
+    figures[np.ix_(software != 2, [4, 5, 6])] = np.nan
+    assert decompose(figures, software).scale.tolist() == [0, 0, 2]

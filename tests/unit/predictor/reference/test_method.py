@@ -140,3 +140,28 @@ def test_the_same_rows_give_the_same_bits() -> None:
     shots, rest = parted(10)
     once, again = (ReferenceMethod().fit(TABLE.take(~NEW)).adapted(shots).predict(rest).residual for _ in range(2))
     assert once.tobytes() == again.tobytes()
+
+
+def test_software_that_only_other_siblings_ran_is_corrected_by_its_own_shots_alone() -> None:
+    """One generation of devices ran the old version, another, four times as fast, the new one; the asked device both."""
+    random = np.random.default_rng(0)
+    level = random.normal(scale=1.5, size=MODELS)
+    speed = {"old-1": 1.4, "old-2": 1.3, "new-1": 0.1, "new-2": 0.0, "asked": 0.7}
+    some = [
+        Row(
+            model=f"acme/net-{model}", hardware=device, platform="cuda", runtime="torch", runtime_version=version,
+            precision="fp16", batch_size=1, latency_ms=float(np.exp(level[model] + log)),
+        )
+        for device, log in speed.items()
+        for version in (("2.4", "2.9") if device == "asked" else ("2.4",) if device.startswith("old") else ("2.9",))
+        for model in range(MODELS)
+    ]  # fmt: skip
+    table = tabulate(some, no_spec)
+    asked = np.array([row.hardware == "asked" for row in table.rows])
+    old = np.array([row.runtime_version == "2.4" for row in table.rows])
+    fitted = ReferenceMethod().fit(table.take(~asked))
+    shots = np.concatenate([np.flatnonzero(asked & old)[:10], np.flatnonzero(asked & ~old)[:10]])
+    rest = table.take(np.setdiff1d(np.flatnonzero(asked), shots))
+    assert errors(fitted.adapted(table.take(shots)), rest).max() < 0.05
+    only_old = fitted.adapted(table.take(shots[:10])).predict(table.take(asked & ~old))
+    assert only_old.difficulty.min() > 2
