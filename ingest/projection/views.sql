@@ -288,7 +288,7 @@ SELECT
     one.throughput_per_s, one.peak_memory_bytes, one.energy_j, one.usd_per_hour, one.verdict, one.evidence, one.why,
     prediction, one.images, one.audio_seconds, one.frames, one.input_tokens, one.output_tokens, one.concurrency,
     one.runtime AS runtime_name, one.runtime_version, one.compiled, one.layout,
-    one.peak_memory_bytes_low AS peak_memory_low_bytes, one.peak_memory_bytes_high AS peak_memory_high_bytes,
+    one.memory_low_bytes, one.memory_high_bytes,
     one.ttft_ms, one.ttft_ms_low AS ttft_low_ms, one.ttft_ms_high AS ttft_high_ms,
     one.tpot_ms, one.tpot_ms_low AS tpot_low_ms, one.tpot_ms_high AS tpot_high_ms,
     one.energy_j_low AS energy_low_j, one.energy_j_high AS energy_high_j
@@ -306,8 +306,8 @@ FROM (
             "peak_memory_bytes": "BIGINT", "energy_j": "DOUBLE", "usd_per_hour": "DOUBLE", "verdict": "VARCHAR",
             "evidence": ["VARCHAR"], "why": "VARCHAR", "images": "BIGINT", "audio_seconds": "DOUBLE", "frames": "BIGINT",
             "input_tokens": "BIGINT", "output_tokens": "BIGINT", "concurrency": "BIGINT", "runtime": "VARCHAR",
-            "runtime_version": "VARCHAR", "compiled": "BOOLEAN", "layout": "VARCHAR", "peak_memory_bytes_low": "DOUBLE",
-            "peak_memory_bytes_high": "DOUBLE", "ttft_ms": "DOUBLE", "ttft_ms_low": "DOUBLE", "ttft_ms_high": "DOUBLE",
+            "runtime_version": "VARCHAR", "compiled": "BOOLEAN", "layout": "VARCHAR", "memory_low_bytes": "BIGINT",
+            "memory_high_bytes": "BIGINT", "ttft_ms": "DOUBLE", "ttft_ms_low": "DOUBLE", "ttft_ms_high": "DOUBLE",
             "tpot_ms": "DOUBLE", "tpot_ms_low": "DOUBLE", "tpot_ms_high": "DOUBLE", "energy_j_low": "DOUBLE",
             "energy_j_high": "DOUBLE"}]')) AS one
     FROM (
@@ -336,7 +336,9 @@ FROM (
         g.position, g.event_id, g.recorded_at, g.recommendation, g.prediction, g.rank, g.predictor, g.basis, s.model_id,
         s.category, s.family, s.hardware_id, s.hardware_kind, s.platform, s.precision, s.mode, s.batch_size, s.configuration,
         s.runtime_name, s.runtime_version, c.origin, g.target.name AS target, g.target.predicted AS predicted,
-        g.target.low AS low, g.target.high AS high, g.interval_coverage, coalesce(g.interval_covered, false) AS interval_covered,
+        g.target.low AS low, g.target.high AS high, g.interval_coverage,
+        -- What an answer says of its interval, it says of times.
+        coalesce(g.interval_covered AND g.target.name IN ('latency', 'ttft', 'tpot'), false) AS interval_covered,
         m.position AS measured_position, m.event_id::VARCHAR AS measured_event_id, m.recorded_at AS measured_recorded_at,
         CASE g.target.name
             WHEN 'latency' THEN coalesce(
@@ -347,8 +349,8 @@ FROM (
     FROM (
         SELECT *, unnest([
             {'name': 'latency', 'predicted': latency_ms, 'low': latency_low_ms, 'high': latency_high_ms},
-            {'name': 'memory', 'predicted': peak_memory_bytes::DOUBLE, 'low': peak_memory_low_bytes,
-                'high': peak_memory_high_bytes},
+            {'name': 'memory', 'predicted': peak_memory_bytes::DOUBLE, 'low': memory_low_bytes::DOUBLE,
+                'high': memory_high_bytes::DOUBLE},
             {'name': 'ttft', 'predicted': ttft_ms, 'low': ttft_low_ms, 'high': ttft_high_ms},
             {'name': 'tpot', 'predicted': tpot_ms, 'low': tpot_low_ms, 'high': tpot_high_ms},
             {'name': 'energy', 'predicted': energy_j, 'low': energy_low_j, 'high': energy_high_j}]) AS target

@@ -96,8 +96,10 @@ def test_every_option_of_a_recommendation_is_scored_by_its_own_measurement(log, 
 def test_memory_is_scored_beside_latency(log, build):
     event = build.measurement(p50=2.0)
     event["data"]["metrics"]["peak_memory_bytes"] = 1250
-    (row,) = log(predicted(build), event).scored_predictions(target="memory").to_pylist()
-    assert (row["predicted"], row["measured"], row["within"]) == (1000.0, 1250.0, None)
+    given = predicted(build, memory_low_bytes=900, memory_high_bytes=1300)
+    (row,) = log(given, event).scored_predictions(target="memory").to_pylist()
+    assert (row["predicted"], row["measured"], row["within"]) == (1000.0, 1250.0, True)
+    assert row["interval_covered"] is False
 
 
 @pytest.mark.parametrize(
