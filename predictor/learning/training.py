@@ -75,14 +75,19 @@ class Trees:
 
 
 def fit_trees(
-    values: Matrix, residual: Array, *, learners: Sequence[Learner] = LEARNERS, threads: int = THREADS
+    values: Matrix,
+    residual: Array,
+    *,
+    names: Sequence[str] = FEATURES,
+    learners: Sequence[Learner] = LEARNERS,
+    threads: int = THREADS,
 ) -> Trees:
-    """Fit the models. The same values, residuals, learners and thread count give the same texts, bit for bit."""
+    """Fit the models; `names` are those of the columns. The same arguments give the same texts, bit for bit."""
     texts: dict[str, str] = {}
     for learner in learners:
         parameters = learner.parameters(threads)
         data = lightgbm.Dataset(
-            values, residual, feature_name=list(FEATURES[: values.shape[1]]), params=parameters, free_raw_data=True
+            values, residual, feature_name=list(names[: values.shape[1]]), params=parameters, free_raw_data=True
         )
         texts[learner.objective] = _lean(lightgbm.train(parameters, data, learner.trees).model_to_string())
     return Trees(texts)

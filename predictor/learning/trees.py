@@ -13,7 +13,7 @@ from predictor.learning.method import Fitted, Prediction
 from predictor.learning.table import Array, Table
 from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
 
-__all__ = ["FittedTrees", "TreeMethod"]
+__all__ = ["FittedTrees", "Shifted", "TreeMethod"]
 
 
 class FittedTrees:
@@ -35,7 +35,7 @@ class FittedTrees:
 class Shifted:
     """Trees whose predictions for each measured software configuration are moved by its shrunken offset."""
 
-    def __init__(self, base: FittedTrees, shots: Table) -> None:
+    def __init__(self, base: Fitted, shots: Table) -> None:
         """Fit the offsets of the configurations that the shots measured."""
         self._base = base
         left = shots.residual - base.predict(shots).residual

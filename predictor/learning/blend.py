@@ -1,0 +1,158 @@
+"""The method of traced work: what each kind of work costs, what lies nearest, and trees over everything.
+
+Where the software of a device was measured on enough architectures, a sum of costs carries most of a prediction and a
+field of like work what the sum leaves; trees, which know all devices at once, share the answer the more the less like
+anything measured the work is. Software that never was measured is left to the trees and to its nearest kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from predictor.learning.costs import multiples_of, work_table
+from predictor.learning.dataset import Row
+from predictor.learning.field import Field
+from predictor.learning.method import Fitted, Prediction
+from predictor.learning.places import WIDE, Scales
+from predictor.learning.shapes import shape_table
+from predictor.learning.single import single_threaded
+from predictor.learning.table import Array, Matrix, Names, Table
+from predictor.learning.training import Learner, Trees, fit_trees
+from predictor.learning.trees import Shifted
+
+__all__ = ["QUICK", "BlendMethod", "FittedBlend", "Local", "Place"]
+
+
+class Place(NamedTuple):
+    """A software configuration of a device, and the mode: what is measured together."""
+
+    hardware: str
+    platform: str
+    runtime: str
+    precision: str
+    compiled: bool
+    channels_last: bool
+    version: str
+    mode: str
+
+    @classmethod
+    def of(cls, row: Row) -> Place:
+        """Return where a row was measured."""
+        return cls(*row.software, row.mode)
+
+
+QUICK = (
+    Learner(objective="l1", trees=250, learning_rate=0.1, leaves=31, rows_per_leaf=15, feature_share=0.3),
+    Learner(objective="l2", trees=250, learning_rate=0.08, leaves=31, rows_per_leaf=20, feature_share=0.3),
+)
+_ALIKE = ("compiled", "channels_last", "runtime", "version")
+ARCHITECTURES_NEEDED = 100
+"""With fewer on a software configuration its rows train the trees, and no local model."""
+TREES_FROM, TREES_UP_TO, TREES_MOST = 1.0, 2.0, 0.5
+"""Doubt at which the trees begin to share an answer, at which they do so most, and how much that is."""
+
+
+class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What the rows of one software configuration teach: multiples of work, and the field of what they leave."""
+
+    multiples: Array
+    field: Field
+
+    @classmethod
+    def fitted(cls, work: Matrix, places: Matrix, part: Table) -> Local:
+        """Return the local model of a part of a table; `work` and `places` have its rows."""
+        with single_threaded():
+            multiples = multiples_of(work, part.measured)
+            errors = np.log(part.measured) - np.log(work @ multiples)
+        return cls(multiples=multiples, field=Field.fitted(places, part.family, part.architecture, errors))
+
+    def log_time(self, work: Matrix, places: Matrix, families: Names) -> tuple[Array, Array]:
+        """Return the logarithm of the time in seconds of each row, and the doubt about it (1 is usual)."""
+        expected, doubt = self.field.at(places, families)
+        return np.log(work @ self.multiples) + expected, doubt
+
+
+class FittedBlend:
+    """Local models by software configuration, and the trees."""
+
+    def __init__(self, trees: Trees, scales: Scales, local: dict[Place, Local]) -> None:
+        """Take what was fitted."""
+        self.trees, self.scales, self.local = trees, scales, local
+
+    def predict(self, table: Table) -> Prediction:
+        """Return the log residual of each row, and how unsure it is beside a usual row."""
+        values = wide(table)
+        places, work = self.scales.places(values), work_table(table)
+        residual = self.trees.predict(values)
+        difficulty = np.ones(len(table))
+        for place, members in by_place(table.rows).items():
+            kin = [place] if place in self.local else nearest(place, self.local)
+            if not kin:
+                continue
+            found = [self.local[one].log_time(work[members], places[members], table.family[members]) for one in kin]
+            near = np.mean([log_time for log_time, _ in found], axis=0) - np.log(table.prior[members])
+            doubt = np.mean([doubt for _, doubt in found], axis=0)
+            share = TREES_MOST * np.clip((doubt - TREES_FROM) / (TREES_UP_TO - TREES_FROM), 0.0, 1.0)
+            share = np.full(len(members), TREES_MOST) if place not in self.local else share
+            residual[members] = share * residual[members] + (1 - share) * near
+            difficulty[members] = doubt
+        return Prediction(residual=residual, difficulty=difficulty)
+
+    def adapted(self, shots: Table) -> Fitted:
+        """Return this predictor with what a few measurements correct."""
+        return Shifted(self, shots)
+
+
+class BlendMethod:
+    """Costs, neighbours and trees on the rows of a traced table."""
+
+    name = "blend"
+
+    def __init__(self, learners: Sequence[Learner] = QUICK) -> None:
+        """Take the settings of the trees."""
+        self._learners = learners
+
+    def fit(self, table: Table) -> FittedBlend:
+        """Fit everything; the same table gives the same bits."""
+        values = wide(table)
+        scales = Scales.of(values)
+        places, work = scales.places(values), work_table(table)
+        local: dict[Place, Local] = {}
+        for place, members in by_place(table.rows).items():
+            if len(set(table.architecture[members].tolist())) >= ARCHITECTURES_NEEDED:
+                local[place] = Local.fitted(work[members], places[members], table.take(members))
+        trees = fit_trees(values, table.residual, names=WIDE, learners=self._learners)
+        return FittedBlend(trees, scales, local)
+
+
+def wide(table: Table) -> Matrix:
+    """Return the features of a traced table with those of its shapes beside them, (rows, len(WIDE))."""
+    return np.hstack([table.values, shape_table(table)])
+
+
+def by_place(rows: Sequence[Row]) -> dict[Place, list[int]]:
+    """Return the indexes of the rows of each software configuration and mode."""
+    groups: dict[Place, list[int]] = {}
+    for index, row in enumerate(rows):
+        groups.setdefault(Place.of(row), []).append(index)
+    return groups
+
+
+def nearest(place: Place, known: Iterable[Place]) -> list[Place]:
+    """Return the measured places most like one that was never measured: one of each device, on the same platform.
+
+    Whether the work is compiled decides first, then the layout, the runtime and its version.
+    """
+    best: dict[str, tuple[tuple[bool, ...], Place]] = {}
+    for other in sorted(known):
+        if (other.platform, other.precision, other.mode) != (place.platform, place.precision, place.mode):
+            continue
+        alike = tuple(getattr(other, name) == getattr(place, name) for name in _ALIKE)
+        if other.hardware not in best or (alike, other) > best[other.hardware]:
+            best[other.hardware] = (alike, other)
+    closest = max((alike[0] for alike, _ in best.values()), default=False)
+    return [other for alike, other in best.values() if alike[0] == closest]

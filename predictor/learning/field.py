@@ -1,0 +1,91 @@
+"""What lies nearest: rows of like work, with the same software on the same device, are left with like errors.
+
+A Gaussian process over the log error of one software configuration. Its inputs describe the work (which share of the
+time each kind of operator takes, and in which shapes); members of a family share something more. Closeness to what was
+measured is also the best sign of how far a prediction may be trusted.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from predictor.learning.single import single_threaded
+from predictor.learning.table import Array, Matrix, Names
+
+__all__ = ["MOST_ROWS", "Field"]
+
+MOST_ROWS = 2500
+"""Solving takes the cube of the rows: of more, the last ones count."""
+NEAR, FAR = 1.0, 4.0
+"""Distances over which likeness fades: of the same design, and of the same kind of design."""
+NEAR_VARIANCE, FAR_VARIANCE = 0.05, 0.3
+"""What rows that near and that far share, in squared log units."""
+FAMILY_VARIANCE = 0.02
+"""What members of a family share at any distance, and again near by."""
+NOISE_VARIANCE = 0.0025
+"""A row beside another of the same work: 5 %."""
+VARIANCE = NEAR_VARIANCE + FAR_VARIANCE + 2 * FAMILY_VARIANCE
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Rows that were measured: `places` (rows, inputs), `families`, and how each pulls what lies near; log units.
+
+    `usual` is the doubt about a usual row of these, given all rows of other architectures.
+    """
+
+    places: Matrix
+    families: Names
+    centre: float
+    pull: Array
+    usual: float
+
+    @classmethod
+    def fitted(cls, places: Matrix, families: Names, architectures: Names, errors: Array) -> Field:
+        """Return the field of some log errors, (rows,); at least one row."""
+        kept = slice(-MOST_ROWS, None)
+        places, families = places[kept].astype(np.float32), families[kept]
+        architectures, errors = architectures[kept], errors[kept]
+        centre = float(np.median(errors))
+        with single_threaded():
+            likeness = _likeness(places, families, places, families)
+            covariance = likeness.astype(np.float64) + NOISE_VARIANCE * np.eye(len(errors))
+            pull = np.linalg.solve(covariance, errors - centre)
+        others = np.where(architectures[:, None] == architectures[None, :], 0.0, likeness)
+        return cls(
+            places=places,
+            families=families,
+            centre=centre,
+            pull=np.asarray(pull, dtype=np.float64),
+            usual=float(np.median(_doubt(others))),
+        )
+
+    def at(self, places: Matrix, families: Names) -> tuple[Array, Array]:
+        """Return the expected log error of each row and the doubt about it beside a usual row's (1 is usual)."""
+        with single_threaded():
+            likeness = _likeness(places.astype(np.float32), families, self.places, self.families)
+            expected = self.centre + likeness @ self.pull.astype(np.float32)
+        return expected.astype(np.float64), _doubt(likeness) / self.usual
+
+
+def _likeness(some: Matrix, families: Names, others: Matrix, other_families: Names) -> Matrix:
+    """Return what log errors share by the distance of their work (Matérn's form, once differentiable) and family."""
+    apart = (some**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)[None, :] - 2 * some @ others.T
+    apart = np.sqrt(np.maximum(apart, 0.0, out=apart), out=apart)
+    near, far = _faded(apart / np.float32(NEAR)), _faded(apart / np.float32(FAR))
+    related = (families[:, None] == other_families[None, :]).astype(some.dtype) * np.float32(FAMILY_VARIANCE)
+    return np.asarray(near * (np.float32(NEAR_VARIANCE) + related) + np.float32(FAR_VARIANCE) * far + related)
+
+
+def _faded(distance: Matrix) -> Matrix:
+    scaled = distance * np.float32(math.sqrt(3))
+    return np.asarray((1 + scaled) * np.exp(-scaled))
+
+
+def _doubt(likeness: Matrix) -> Array:
+    """Return the standard deviation of each row given the one row that is most like it, in log units."""
+    most = likeness.max(axis=1).astype(np.float64)
+    left = VARIANCE - most**2 / (VARIANCE + NOISE_VARIANCE)
+    return np.asarray(np.sqrt(np.maximum(left, 0.0) + NOISE_VARIANCE), dtype=np.float64)
