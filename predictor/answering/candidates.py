@@ -10,11 +10,10 @@ import msgspec
 from domain.hardware import HardwareSpec
 from domain.roofline import Limits, limits_of
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
-from predictor.learning.artifact import Card
-from predictor.learning.calibration import Calibration
-from predictor.learning.dataset import minor_version, version_key
+from predictor.learning.artifact import Card, Predictor
+from predictor.learning.dataset import minor_version
 
-__all__ = ["CalibrationIndex", "Candidate", "Exclusion", "candidates"]
+__all__ = ["Candidate", "Exclusion", "candidates"]
 
 USUAL_PRECISIONS = ("fp32", "bf16", "fp16", "amp-fp16")
 """Narrower precisions change the outputs: they are candidates where they were measured or are asked for."""
@@ -35,7 +34,7 @@ class Exclusion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration to predict; `calibration` is that of its device and software, where there is one."""
+    """A configuration to predict."""
 
     spec: HardwareSpec
     limits: Limits
@@ -47,7 +46,6 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     runtime_version: str
     layout: str | None = None
     threads: int | None = None
-    calibrations: tuple[Calibration, ...] = ()
 
     @property
     def cell(self) -> tuple[str, str, str, int]:
@@ -55,29 +53,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return (self.spec.id, self.platform, self.precision, self.batch_size)
 
 
-class CalibrationIndex:
-    """Calibrations by device, platform and precision; the plainest and newest software of each first."""
-
-    def __init__(self, calibrations: Iterable[Calibration]) -> None:
-        self._by_cell: dict[tuple[str, str, str], dict[tuple[str, bool, bool, str], list[Calibration]]] = {}
-        for one in calibrations:
-            hardware, platform, runtime, precision, compiled, channels_last, version = one.software
-            cell = self._by_cell.setdefault((hardware, platform, precision), {})
-            cell.setdefault((runtime, compiled, channels_last, version), []).append(one)
-
-    def best(self, hardware: str, platform: str, precision: str) -> tuple[Calibration, ...]:
-        """Return the calibrations (one a base) of the software that answers speak of, or none."""
-        cell = self._by_cell.get((hardware, platform, precision), {})
-        if not cell:
-            return ()
-        software = max(cell, key=lambda key: (not key[1], not key[2], version_key(key[3]), key[0]))
-        return tuple(sorted(cell[software], key=lambda one: one.base))
-
-
 def candidates(
     question: Question,
     specs: Sequence[HardwareSpec],
-    card: Card,
+    predictor: Predictor,
     measured: Iterable[tuple[str, str, int | None]],
 ) -> tuple[list[Candidate], list[Exclusion]]:
     """Return what to predict, and what cannot be for want of figures.
@@ -91,12 +70,11 @@ def candidates(
     batches = question.batch_sizes or sorted(
         {*DEFAULT_BATCH_SIZES, *(batch for _, _, batch in seen if batch is not None)}
     )
-    index = CalibrationIndex(card.calibrations)
     found: list[Candidate] = []
     excluded: list[Exclusion] = []
     for spec in specs:
         for platform in _platforms(spec, question, platforms_seen):
-            for precision in _precisions(spec, platform, question, narrow, card):
+            for precision in _precisions(spec, platform, question, narrow, predictor.card):
                 limits = limits_of(spec, precision, platform)
                 if limits is None:
                     excluded.append(
@@ -109,8 +87,7 @@ def candidates(
                         )
                     )
                     continue
-                calibrations = index.best(spec.id, platform, precision)
-                software = _software(spec, platform, precision, question.mode, calibrations, card)
+                software = _software(spec, platform, precision, question.mode, predictor)
                 found.extend(
                     Candidate(
                         spec=spec,
@@ -119,7 +96,6 @@ def candidates(
                         precision=precision,
                         batch_size=batch,
                         **software,
-                        calibrations=calibrations,
                     )
                     for batch in batches
                 )
@@ -141,14 +117,12 @@ def _precisions(spec: HardwareSpec, platform: str, question: Question, seen: set
     return sorted(precision for precision in able if precision in USUAL_PRECISIONS or precision in seen)
 
 
-def _software(
-    spec: HardwareSpec, platform: str, precision: str, mode: str, calibrations: tuple[Calibration, ...], card: Card
-) -> dict[str, Any]:
+def _software(spec: HardwareSpec, platform: str, precision: str, mode: str, predictor: Predictor) -> dict[str, Any]:
     """The software that a prediction is for: what was calibrated, what was measured there, else what the trees know."""
-    if calibrations:
-        _, _, runtime, _, compiled, channels_last, version = calibrations[0].software
-        layout = "nhwc" if channels_last else None
-        return {"runtime": runtime, "compiled": compiled, "runtime_version": version, "layout": layout}
+    card = predictor.card
+    measured = predictor.calibrations.software(spec.id, platform, precision) if mode == "inference" else None
+    if measured is not None:
+        return measured
     place = card.few.place(spec.id, platform, precision, mode) if card.few is not None else None
     if place is not None and place.hardware == spec.id:
         return {name: getattr(place, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}

@@ -9,7 +9,8 @@ import msgspec
 from ingest.projection import Tables
 from predictor.answering.facts import Devices, trace_from_row
 from predictor.learning.artifact import Predictor
-from predictor.learning.building import calibrations_of, few_rows
+from predictor.learning.building import few_rows
+from predictor.learning.calibrations import calibrations_of
 from predictor.learning.dataset import Row, row_from_table, training_rows
 from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.traces import TraceBook
@@ -17,7 +18,9 @@ from predictor.learning.traces import TraceBook
 __all__ = ["NEWEST", "corrected", "current", "state_of"]
 
 NEWEST = 300
-"""So many of the newest valid measurements correct; all of them do after `assay train`."""
+"""So many of the newest valid measurements teach before `assay train` takes in all of them."""
+SHOTS = 120
+"""So many of the newest rows of a device calibrate it."""
 _STATE = """
 SELECT (SELECT max(last_position) FROM main.standing), (SELECT max(position) FROM main.retraction),
     (SELECT max(position) FROM main.alias), (SELECT max(position) FROM main.hardware_description),
@@ -34,33 +37,52 @@ def state_of(tables: Tables) -> tuple[int | None, ...]:
 
 
 def current(predictor: Predictor, tables: Tables) -> Predictor:
-    """Return the predictor with its newest measurements taken in: a pure function of the two, that keeps the digest.
+    """Return the predictor with what was measured taken in: a pure function of the two, that keeps the digest.
 
-    Where nothing was measured since it was trained it is returned as it is. Imported rows come in bulk and teach when
-    the predictor is trained.
+    Devices that the trees never saw are calibrated by what was measured or imported of them, however long ago; few rows
+    of other software take in what was measured since the training (imported rows come in bulk, and teach then).
     """
-    newest = tables.view(
-        "measurements", {"origin": "measured", "verdict": "valid"}, limit=NEWEST, descending=True
-    ).to_pylist()
-    if not newest or newest[0]["position"] <= predictor.card.position:
+    calibrated = _calibration_rows(tables, predictor)
+    newest = [row for row in _newest(tables) if row.position > predictor.card.position]
+    if not calibrated and not newest:
         return predictor
-    rows = training_rows((row_from_table(row) for row in reversed(newest)), mode=None)
-    models = sorted({row.model for row in rows})
-    book = TraceBook(trace_from_row(row) for row in tables.traces(model=models).to_pylist()) if models else TraceBook()
-    return corrected(predictor, rows, book, Devices(tables).spec)
+    models = sorted({row.model for row in (*calibrated, *newest)})
+    book = TraceBook(trace_from_row(row) for row in tables.traces(model=models).to_pylist())
+    return corrected(predictor, newest, book, Devices(tables).spec, calibrated)
 
 
-def corrected(predictor: Predictor, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf) -> Predictor:
-    """Return the predictor with these rows taken in: what `current` gives where they are the newest measurements."""
+def corrected(
+    predictor: Predictor, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, shots: Sequence[Row] | None = None
+) -> Predictor:
+    """Return the predictor with these rows taken in; `shots`, by default the same rows, calibrate devices."""
+    card = predictor.card
     table = tabulate(rows, book, spec_of)
-    if not len(table):
-        return predictor
-    inference = table.take([index for index, row in enumerate(table.rows) if row.mode == "inference"])
-    found = {one.software: one for one in predictor.card.calibrations}
-    found |= {one.software: one for one in calibrations_of(inference, predictor.card, predictor.trees)}
-    card = msgspec.structs.replace(
-        predictor.card,
-        calibrations=[found[software] for software in sorted(found)],
-        few=few_rows(table, predictor.card, predictor.card.few, measure=False),
-    )
-    return msgspec.structs.replace(predictor, card=card)
+    if len(table):
+        card = msgspec.structs.replace(card, few=few_rows(table, card, card.few, measure=False))
+    measured = table if shots is None else tabulate(shots, book, spec_of)
+    made = calibrations_of(measured, card.coverage, predictor.trees)
+    return msgspec.structs.replace(predictor, card=card, calibrations=made)
+
+
+def _newest(tables: Tables) -> list[Row]:
+    """The newest valid measurements of ours, oldest first."""
+    found = tables.view("measurements", {"origin": "measured", "verdict": "valid"}, limit=NEWEST, descending=True)
+    return training_rows((row_from_table(row) for row in reversed(found.to_pylist())), mode=None)
+
+
+def _calibration_rows(tables: Tables, predictor: Predictor) -> list[Row]:
+    """The newest rows of each device that the trees have not seen, under platforms that they have."""
+    coverage = predictor.card.coverage
+    platforms = sorted({platform for platform, *_ in coverage.software})
+    devices = [
+        row["hardware_id"]
+        for row in tables.hardware().to_pylist()
+        if row["measurements"] and row["hardware_id"] not in coverage.hardware
+    ]
+    rows: list[Row] = []
+    for device in devices:
+        filters = {"hardware": device, "platform": platforms, "mode": "inference"}
+        found = tables.view("measurements", filters, limit=SHOTS, descending=True)
+        some = training_rows(row_from_table(row) for row in reversed(found.to_pylist()))
+        rows += [row for row in some if coverage.near_software(row.platform, row.runtime, row.precision)]
+    return rows

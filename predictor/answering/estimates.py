@@ -13,7 +13,8 @@ from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option, Sizes
 from predictor.answering.room import roomed
 from predictor.learning.artifact import Predictor
-from predictor.learning.calibration import Calibration
+from predictor.learning.calibrated import Calibrated
+from predictor.learning.calibrations import evidence_of
 from predictor.learning.dataset import Row
 from predictor.learning.few import Few, Place
 from predictor.learning.operators import asked
@@ -28,6 +29,8 @@ UNSEEN_CATEGORY = 1.5
 """A correction measured on other categories of models is this much wider; a judgement, not a measurement."""
 UNCOVERED = 1.5
 """An interval that no measurement supports is this much wider than the nearest that one does; a judgement, and said."""
+PEAK_TOLD = 0.1
+"""An effective peak that lies farther than this from the stated one, in log units, is worth a word."""
 TAILS_COVERED = 20
 """With fewer rows that have the percentile its spread is not called covered."""
 _NORMAL_80 = 1.2816
@@ -40,14 +43,17 @@ _TOLD = {
 
 
 class _Base(msgspec.Struct, frozen=True, kw_only=True):
-    """How one candidate is predicted: by `trees`, by `few` rows, or by the plain `roofline`."""
+    """How one candidate is predicted: by `trees`, by `few` rows, or by the plain `roofline`.
+
+    `width` is None where the method says for each row how wide its interval is, and where nothing does.
+    """
 
     basis: str
     method: str
     width: float | None
     covered: bool
     why: str
-    calibration: Calibration | None = None
+    calibrated: Calibrated | None = None
     evidence: tuple[str, ...] = ()
 
 
@@ -69,10 +75,10 @@ def estimate(
     rows = [_row(trace, one, mode, stated) for one in chosen]
     table = asked(trace, rows, [one.limits for one in chosen])
     bases = _bases(trace, chosen, table, predictor, mode)
-    residual, difficulty = _predicted(table, bases, predictor)
+    residual, width = _predicted(table, bases, predictor)
     latency = table.prior * np.exp(residual) * 1e3
     options = [
-        _option(one, base, float(latency[index]), float(difficulty[index]))
+        _option(one, base, float(latency[index]), float(width[index]))
         for index, (one, base) in enumerate(zip(chosen, bases, strict=True))
     ]
     options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
@@ -134,7 +140,7 @@ def _bases(trace: Trace, chosen: Sequence[Candidate], table: Table, predictor: P
         if cell not in known:
             known[cell] = _base(trace, one, predictor, why_not, mode)
         base = known[cell]
-        if base.method == "trees" and base.calibration is None:
+        if base.method == "trees" and base.calibrated is None:
             outside = coverage.outside(one.platform, one.batch_size, launch_share)
             base = base if outside is None else _roofline(predictor, outside)
         bases.append(base)
@@ -143,8 +149,9 @@ def _bases(trace: Trace, chosen: Sequence[Candidate], table: Table, predictor: P
 
 def _base(trace: Trace, one: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> _Base:
     coverage, few = predictor.card.coverage, predictor.card.few
-    if one.calibrations and why_not is None and mode == "inference":
-        return _calibrated(trace, one.calibrations[0])
+    calibrated = predictor.calibrations.at(one.spec.id, one.platform) if mode == "inference" else None
+    if calibrated is not None and why_not is None and coverage.near_software(one.platform, one.runtime, one.precision):
+        return _calibrated(calibrated)
     place = few.place(one.spec.id, one.platform, one.precision, mode) if few is not None else None
     knows = coverage.knows_software(one.platform, one.runtime, one.precision, one.compiled)
     if (
@@ -196,21 +203,19 @@ def _few(trace: Trace, one: Candidate, few: Few, place: Place) -> _Base:
     )
 
 
-def _calibrated(trace: Trace, one: Calibration) -> _Base:
-    width = one.widths[str(INTERVAL)]
-    told = f"predicted, corrected by {one.rows} measurements of {one.models} "
-    told += f"model{'s' if one.models != 1 else ''} on this device"
-    known = trace.category in one.categories
-    if not known:
-        told += f", none of them {trace.category or 'of this category'}"
+def _calibrated(one: Calibrated) -> _Base:
+    models = len(set(one.shots.architecture.tolist()))
+    told = f"predicted, corrected by {len(one.shots)} measurements of {models} model{'s' if models != 1 else ''} on this device"
+    if abs(math.log(one.effective_peak)) > PEAK_TOLD:
+        told += f", which reaches {one.effective_peak:.2g} of its stated peak"
     return _Base(
         basis="calibrated",
         method="trees",
-        calibration=one,
-        width=width if known else width * UNSEEN_CATEGORY,
-        covered=known and one.models > 1,
+        calibrated=one,
+        width=None,
+        covered=models > 1,
         why=told,
-        evidence=tuple(one.evidence),
+        evidence=tuple(evidence_of(one.shots.rows)),
     )
 
 
@@ -226,28 +231,30 @@ def _roofline(predictor: Predictor, reason: str) -> _Base:
 
 
 def _predicted(table: Table, bases: Sequence[_Base], predictor: Predictor) -> tuple[Array, Array]:
-    """Return the log residual of each candidate about its roofline, and how hard it is beside a usual one."""
+    """Return the log residual of each candidate about its roofline, and the half-width of its interval (NaN: none)."""
     residual = np.full(len(bases), predictor.card.spreads["roofline"].centre)
-    difficulty = np.ones(len(bases))
-    here = _those(bases, lambda base: base.method == "trees")
+    width = np.array([math.nan if base.width is None else base.width for base in bases])
+    here = _those(bases, lambda base: base.method == "trees" and base.calibrated is None)
     residual[here] = predictor.trees.predict(table.values[here])
-    balance = table.column("balance")
-    for index, base in enumerate(bases):
-        if base.calibration is not None:
-            residual[index] += float(base.calibration.fit.correction(balance[index]))
+    for one in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
+        here = np.array([index for index, base in enumerate(bases) if base.calibrated is one], dtype=np.intp)
+        found = one.predict(table.take(here))
+        residual[here] = found.residual
+        width[here] = math.nan if found.widths is None else found.widths[INTERVAL]
     here = _those(bases, lambda base: base.method == "few")
     if len(here) and predictor.card.few is not None:
         found = predictor.card.few.model.predict(table.take(here))
-        residual[here], difficulty[here] = found.residual, found.difficulty
-    return residual, difficulty
+        residual[here] = found.residual
+        width[here] *= found.difficulty
+    return residual, width
 
 
 def _those(bases: Sequence[_Base], chosen: Callable[[_Base], bool]) -> np.ndarray:
     return np.array([index for index, base in enumerate(bases) if chosen(base)], dtype=np.intp)
 
 
-def _option(one: Candidate, base: _Base, latency_ms: float, difficulty: float) -> Option:
-    width = None if base.width is None else base.width * difficulty
+def _option(one: Candidate, base: _Base, latency_ms: float, width: float) -> Option:
+    bounded = math.isfinite(width)
     return Option(
         hardware=one.spec.id,
         platform=one.platform,
@@ -255,8 +262,8 @@ def _option(one: Candidate, base: _Base, latency_ms: float, difficulty: float) -
         batch_size=one.batch_size,
         basis=base.basis,
         latency_ms=latency_ms,
-        low_ms=None if width is None else latency_ms * math.exp(-width),
-        high_ms=None if width is None else latency_ms * math.exp(width),
+        low_ms=latency_ms * math.exp(-width) if bounded else None,
+        high_ms=latency_ms * math.exp(width) if bounded else None,
         covered=base.covered,
         throughput_per_s=one.batch_size / latency_ms * 1e3,
         runtime=one.runtime,

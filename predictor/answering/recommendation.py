@@ -110,7 +110,7 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
         return [], []
     covered = {(one.hardware, one.platform, one.precision, one.batch_size) for one in measured}
     everywhere = [(one.platform, one.precision, one.batch_size) for one in measured]
-    found, excluded = candidates(question, known.specs, known.predictor.card, everywhere)
+    found, excluded = candidates(question, known.specs, known.predictor, everywhere)
     chosen: list[Candidate] = []
     for one in found:
         failed = known.failures.get(one.cell[:3])

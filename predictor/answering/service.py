@@ -109,7 +109,7 @@ class Answerer:
     def predictor_info(self, as_of: int | None = None) -> dict[str, Any]:
         """Return what answers at a position are predicted with: digest, scores, widths, calibrations and limits."""
         with self._tables(as_of) as tables:
-            predictor, notes = self._predictor(tables)
+            predictor, notes = self._current(tables)
             position = tables.position
         card = predictor.card
         told = msgspec.to_builtins(card)
@@ -117,6 +117,7 @@ class Answerer:
             name: value for name, value in told["coverage"].items() if name not in ("op_mix", "architectures")
         } | {"architectures": len(card.coverage.architectures)}
         told.pop("features")
+        told["calibrations"] = predictor.calibrations.told()
         told["few"] = None if card.few is None else card.few.told()
         told["shares"] = None if card.shares is None else card.shares.told()
         return {

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from domain.errors import CorruptArtifact
-from predictor.learning.calibration import Calibration
+from predictor.learning.calibrations import Calibrations
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import Coverage
 from predictor.learning.features import FEATURES, FEATURES_VERSION
@@ -57,7 +57,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """By base (`trees`, `roofline`): how measurements lie about it."""
     newest_version: dict[str, str] = {}
     """Newest runtime version that trained, by platform: what predictions are for where nothing says otherwise."""
-    calibrations: list[Calibration] = []
     few: Few | None = None
     """What predicts on software that the trees do not know."""
     tails: Tails | None = None
@@ -80,6 +79,8 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     trees: Trees
     digest: str
     others: dict[str, Trees] = {}
+    calibrations: Calibrations = Calibrations()
+    """What was measured corrects: no part of the artifact, made of the tables at each position."""
 
 
 def encode(card: Card, trees: Trees, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:

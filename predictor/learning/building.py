@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from predictor.learning.artifact import Card, Predictor, Spread, encode
-from predictor.learning.calibration import Calibration, calibrate
+from predictor.learning.calibrated import CalibratedMethod
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import coverage_of
-from predictor.learning.dataset import Row, SoftwareKey, by_software, minor_version, training_rows
+from predictor.learning.dataset import Row, by_software, minor_version, training_rows
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
 from predictor.learning.few import Few, few_of
@@ -88,7 +88,6 @@ def train(
         trees = base.trees
     card = msgspec.structs.replace(
         card,
-        calibrations=calibrations_of(table, card, trees),
         few=few_rows(everything, card, base.card.few),
         tails=fit_tails(rows) or base.card.tails,
         shares=Shares.fitted(cases) if cases else base.card.shares,
@@ -105,16 +104,6 @@ def finish(card: Card, trees: Trees) -> Trained:
         "name": card.name,
         "trees_from": card.trees_from,
         "rows": card.rows,
-        "calibrations": [
-            {
-                "software": list(one.software),
-                "base": one.base,
-                "models": one.models,
-                "rows": one.rows,
-                "error": one.error,
-            }
-            for one in card.calibrations
-        ],
         "few": None if card.few is None else card.few.told(),
         "widths": msgspec.to_builtins(card.widths),
         "scores": card.scores,
@@ -146,7 +135,7 @@ def build_from_table(
     shots: Sequence[int] = (0,),
 ) -> tuple[Card, Trees]:
     """Fit trees on a table and measure them on held-out groups; the card holds widths, spreads and scores."""
-    method = TreeMethod(checks)
+    method = CalibratedMethod(TreeMethod(checks))
     held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
     scores = {split: summarise(table, one, split, "throughput", 0) for split, one in held.items()}
     levels: dict[str, tuple[Any, Sequence[Any] | None]] = {
@@ -217,19 +206,6 @@ def roofline_spread(table: Table) -> Spread:
     )
 
 
-def calibrations_of(table: Table, card: Card, trees: Trees) -> list[Calibration]:
-    """Return the calibrations of the devices that the trees have not seen, under software that they have, by name."""
-    found: list[Calibration] = []
-    for software, members in sorted(by_software(table.rows).items()):
-        if software[0] in card.coverage.hardware and card.coverage.knows_software(*software[1:5]):
-            continue
-        if card.coverage.near_software(*software[1:4]):
-            part = table.take(members)
-            about_trees = part.residual - trees.predict(part.values)
-            found.append(_calibrated(software, "trees", part, about_trees, card))
-    return found
-
-
 def few_rows(table: Table, card: Card, base: Few | None, *, measure: bool = True) -> Few | None:
     """Return what the rows teach about software that the trees do not know; see `few.few_of`."""
     unknown = [
@@ -240,21 +216,3 @@ def few_rows(table: Table, card: Card, base: Few | None, *, measure: bool = True
         or row.mode not in card.coverage.modes
     ]
     return few_of(table.take(unknown), base, measure=measure)
-
-
-def _calibrated(software: SoftwareKey, base: str, part: Table, residual: Any, card: Card) -> Calibration:
-    spread = card.spreads[base]
-    # A device's distance from the plain roofline is not known beforehand as it is from the trees: shrink to the centre.
-    one = calibrate(
-        software,
-        base,
-        residual - spread.centre,
-        part.column("balance"),
-        [row.model for row in part.rows],
-        between=max(spread.between, 0.5) if base == "roofline" else spread.between,
-        within=spread.within,
-        categories=[trace.category for trace in part.subjects if trace.category],
-        evidence=[row.event_id for row in part.rows if row.event_id][-20:],
-    )
-    fit = msgspec.structs.replace(one.fit, offset=round(one.fit.offset + spread.centre, 9))
-    return msgspec.structs.replace(one, fit=fit)

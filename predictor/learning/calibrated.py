@@ -7,6 +7,8 @@ instead of the trees, in the share that the measurements speak for.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,8 @@ TREE_NOISE, SIBLING_NOISE = 0.08, 0.06
 """What is left between rows of no kinship after correcting the trees, and after correcting a sibling; log units."""
 SHARES = (0.0, 0.3, 0.6, 1.0)
 """Shares that are tried of the difference which the trees see between a row and its sibling."""
+UNMEASURED_SHARE = 0.6
+"""The share where nothing was measured to choose it by."""
 SIBLINGS_FROM = 3
 """With fewer measured rows that have siblings, siblings are not used."""
 
@@ -31,20 +35,37 @@ SIBLINGS_FROM = 3
 class Known:
     """What was learned, and from what: the base of every calibration."""
 
-    def __init__(self, fitted: Fitted, table: Table) -> None:
-        """Take what learned and the rows that it learned from."""
+    def __init__(
+        self,
+        fitted: Fitted,
+        table: Table,
+        devices: Collection[str] | None = None,
+        models: Collection[str] | None = None,
+    ) -> None:
+        """Take what learned and the rows among which siblings are looked for.
+
+        `devices` and `models` (architectures) are those that trained: the table's, where it is what was learned from.
+        """
         self.fitted = fitted
         self.siblings = Siblings(table)
-        self._devices = {row.hardware for row in table.rows}
-        self._models = set(table.architecture.tolist())
+        self._devices = {row.hardware for row in table.rows} if devices is None else devices
+        self._models = set(table.architecture.tolist()) if models is None else models
 
     def kin(self, table: Table) -> Kin:
         """Return what decides kinship of the rows of a table."""
         return kin_of(table, self._devices, self._models)
 
     def predict(self, table: Table) -> Prediction:
-        """Return what was learned as it is."""
-        return self.fitted.predict(table)
+        """Return what was learned; on a device that did not train, beside a sibling device's measurement if there is one."""
+        bare = self.fitted.predict(table)
+        new = np.array([row.hardware not in self._devices for row in table.rows], dtype=bool)
+        if not new.any():
+            return bare
+        matched = self.siblings.matched(table, self.fitted)
+        return Prediction(
+            residual=np.where(new & matched.found, matched.residual_at(UNMEASURED_SHARE), bare.residual),
+            difficulty=bare.difficulty,
+        )
 
     def adapted(self, shots: Table) -> Calibrated:
         """Return predictions corrected by measured rows. Raises ValueError where there are none."""
@@ -104,10 +125,11 @@ class Calibrated:
         parts = {float(name.split(" ")[1]): weight for name, weight in self.trees.weights.items()}
         return float(np.exp(sum(weight * np.log(share) for share, weight in parts.items()) / sum(parts.values())))
 
-    def predict(self, table: Table) -> Prediction:
+    def predict(self, table: Table, siblings: Siblings | None = None) -> Prediction:
         """Return corrected residuals with the half-widths that the measurements leave.
 
-        Rows of devices that no shot measured get what was learned, without widths (NaN).
+        Rows of devices that no shot measured get what was learned, without widths (NaN). `siblings` are looked for
+        instead of those that were known when the measurements were made.
         """
         bare = self._known.predict(table)
         residual = bare.residual.copy()
@@ -115,7 +137,7 @@ class Calibrated:
         here = np.array([(row.hardware, row.platform) in self._places for row in table.rows], dtype=bool)
         found = np.zeros(len(table), dtype=bool)
         if self.reference is not None and here.any():
-            matched = self._known.siblings.matched(table, self._known.fitted)
+            matched = (siblings or self._known.siblings).matched(table, self._known.fitted)
             found = here & matched.found
             self._correct(self.reference, table, matched, found, bare, residual, widths)
         self._correct(self.trees, table, None, here & ~found, bare, residual, widths)

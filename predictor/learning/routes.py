@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from domain.errors import UsageError
+from predictor.learning.calibrated import CalibratedMethod
 from predictor.learning.dataset import TARGETS, Row
 from predictor.learning.method import Method
 from predictor.learning.operators import SpecOf, tabulate
@@ -60,4 +61,4 @@ def chosen(route: str | None, target: str) -> str:
 
 def routed(route: str, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str) -> tuple[Table, Method]:
     """Return the table of the rows that a route understands, and its method."""
-    return tabulate(rows, book, spec_of, target), TreeMethod()
+    return tabulate(rows, book, spec_of, target), CalibratedMethod(TreeMethod())

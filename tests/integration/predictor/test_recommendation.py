@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import msgspec
@@ -312,19 +311,6 @@ def test_a_prediction_shows_what_was_measured_and_what_bounds_it(
     parts = told_["breakdown"]
     assert sum(parts["by_class_ms"].values()) == pytest.approx(parts["latency_ms"], rel=1e-4)
     assert parts["bound"] in ("compute", "memory", "launch")
-
-
-def test_a_wide_question_is_answered_quickly(service: Any, told: Any, trace_event: Any) -> None:
-    told(trace_event())
-    ask(service, hardware="all", platform=[])
-    took = []
-    for _ in range(5):
-        begun = time.perf_counter()
-        considered = ask(service, hardware="all", platform=[])["considered"]
-        took.append(time.perf_counter() - begun)
-    assert considered > 60 * 4 * 6
-    # 0.08 s alone on two cores; the margin is for machines that do other things as well.
-    assert min(took) < 0.6
 
 
 def test_an_old_measurement_counts_and_says_that_it_is_old(
