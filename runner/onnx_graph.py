@@ -26,6 +26,9 @@ _SAME_SHAPE = (
 _LIKE_FIRST_INPUT = frozenset(_SAME_SHAPE.split())
 """Operators of onnxruntime's own domain whose first output is shaped as their first input."""
 
+_BODIES = frozenset({"If", "Loop", "Scan"})
+"""Operators that run other operators, which are counted only where it is known which."""
+
 Shape = tuple[int, ...]
 
 
@@ -144,6 +147,10 @@ class _Walk:
             node = _node(proto)
             if node.op == "If" and node.inputs[0] in self.values:
                 self._branch(proto, node)
+            elif node.op in _BODIES and not node.domain:
+                raise self._unshaped(node, "what it runs follows from the values of tensors")
+            elif node.op == "Constant":
+                self._constant(proto, node)
             elif node.op == "Shape" and not node.domain:
                 start, end = node.attributes.get("start", 0), node.attributes.get("end")
                 self._know(node, [np.array(self.shapes[node.inputs[0]][start:end], dtype=np.int64)])
@@ -171,6 +178,19 @@ class _Walk:
                     self.absent[tensor.name] = location
                     continue
             self.values[tensor.name] = onnx.numpy_helper.to_array(tensor)
+
+    def _constant(self, proto: Any, node: Node) -> None:
+        """Keep a constant that stands in a node: some exporters store weights so."""
+        tensor = next((entry.t for entry in proto.attribute if entry.name == "value"), None)
+        if tensor is None:
+            self._compute(proto, node)
+            return
+        named = type(tensor)()
+        named.CopyFrom(tensor)
+        named.name = node.outputs[0]
+        self._store([named], Path())
+        if prod(tensor.dims) == 1:
+            self.weights.pop(named.name, None)
 
     def _know(self, node: Node, values: Sequence[Any]) -> None:
         import onnx
@@ -231,8 +251,7 @@ class _Walk:
             data = {
                 name: onnx.numpy_helper.from_array(self.values[name]) for name in node.inputs if name in self.values
             }
-            outer = proto.op_type in ("If", "Loop", "Scan")
-            types = self.types if outer else {name: self.types[name] for name in node.inputs if name in self.types}
+            types = {name: self.types[name] for name in node.inputs if name in self.types}
             found = onnx.shape_inference.infer_node_outputs(
                 schema, proto, types, data, opset_imports=self.imports, ir_version=self.ir_version
             )
@@ -265,7 +284,7 @@ class _Walk:
                 remedy="Put the file with the weights into the same folder.",
             )
         return Untraceable(
-            f"the shape that {node} gives is not known: {reason.rstrip('.')}.",
+            f"the shape that {node} gives is not known: {reason.removeprefix('[ShapeInferenceError] ').rstrip('.')}.",
             field="model",
             remedy="Export the model with fixed sizes and without this step, or run onnx.shape_inference over the file.",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from domain.configuration import Workload
-from domain.errors import UnsupportedWorkload, UsageError
+from domain.errors import UnsupportedWorkload, Untraceable, UsageError
 from domain.models import WorkloadDefaults, default_workload
 from runner.onnx_graph import Shape, load, shaped
 from runner.onnx_operators import Counted, count
@@ -88,7 +88,13 @@ def _counted(
     binding = _Binding(asked, usual)
     shapes = {one.name: binding.shape(one) for one in inputs}
     binding.refuse_unused()
-    graph = shaped(model, shapes, binding.symbols, path.parent)
+    try:
+        graph = shaped(model, shapes, binding.symbols, path.parent)
+    except Untraceable as stopped:
+        taken = ", ".join(f"{name} {'×'.join(map(str, shape)) or 'one number'}" for name, shape in shapes.items())
+        raise Untraceable(
+            f"{stopped.detail} Inputs were taken as {taken}.", field=stopped.field, remedy=stopped.remedy
+        ) from stopped
     counted = count(graph)
     rows = rows_of(counted.operators)
     totals = {
@@ -112,11 +118,16 @@ def _inputs(model: Any) -> list[_Input]:
                 field="model",
                 remedy="Export it with its inputs' shapes; sides that vary may have names.",
             )
-        sides = tuple(
-            int(side.dim_value) if side.HasField("dim_value") else side.dim_param or None for side in told.shape.dim
-        )
+        sides = tuple(_side(side) for side in told.shape.dim)
         found.append(_Input(value.name, told.elem_type in _INTEGERS, sides))
     return found
+
+
+def _side(told: Any) -> int | str | None:
+    """Return a side as a number or a name; exporters write -1 and `?` for one without either."""
+    if told.HasField("dim_value"):
+        return int(told.dim_value) if told.dim_value > 0 else None
+    return told.dim_param if re.search(r"\w", told.dim_param) else None
 
 
 def _category(inputs: list[_Input], outputs: tuple[str, ...]) -> str | None:
@@ -147,6 +158,7 @@ class _Binding:
         self._asked = {"sequence_length": asked.sequence_length, "image_size": asked.image_size}
         self._usual = {"sequence_length": usual.sequence_length or 128, "image_size": usual.image_size or 224}
         self._fixed: dict[str, int] = {}
+        self._bound: dict[str, int] = {}
         self.symbols: dict[str, int] = {}
 
     def shape(self, one: _Input) -> Shape:
@@ -174,7 +186,9 @@ class _Binding:
         """Return the sizes that the inputs have now; a picture that is not square has no `image_size`."""
         words = [shapes[one.name][1] for one in inputs if one.integer and len(one.sides) == 2]
         sides = {shapes[one.name][axis] for one in inputs if _is_picture(one) for axis in _pixels(one)}
-        return _Sizes(max(words) if words else None, sides.pop() if len(sides) == 1 else None)
+        return _Sizes(
+            max(words) if words else self._bound.get("sequence_length"), sides.pop() if len(sides) == 1 else None
+        )
 
     @staticmethod
     def _has_items(one: _Input) -> bool:
@@ -206,7 +220,10 @@ class _Binding:
         if side and side.isdigit():
             return int(side)
         known = {"batch": 1, "past": 0}
-        return known.get(meaning) if meaning in known else self._asked.get(meaning) or self._usual.get(meaning)
+        if meaning in known or meaning not in self._asked:
+            return known.get(meaning)
+        self._bound[meaning] = self._asked[meaning] or self._usual[meaning]
+        return self._bound[meaning]
 
     def _meaning(self, one: _Input, axis: int, side: int | str | None) -> str:
         named = _by_name(side) if isinstance(side, str) else ""

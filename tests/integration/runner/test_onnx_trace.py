@@ -22,9 +22,11 @@ from domain.configuration import Workload
 from domain.errors import UnsupportedWorkload, Untraceable, UsageError
 from domain.payloads import ModelTraced
 from domain.roofline import OPERATOR_CLASSES
+from runner.build import build
+from runner.inputs import make_inputs
 from runner.onnx_trace import trace_onnx
 from runner.sources import resolve
-from runner.tracing import record
+from runner.tracing import record, trace
 
 Export = Callable[..., Path]
 
@@ -84,7 +86,7 @@ def torch_rows(module: nn.Module, example: Any) -> tuple[list[dict[str, Any]], d
 def by_class(rows: list[dict[str, Any]], key: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in rows:
-        found[row["class"]] = found.get(row["class"], 0) + row[key] * row["count"]
+        found[row["class"]] = found.get(row["class"], 0) + row[key] * (1 if key == "count" else row["count"])
     return found
 
 
@@ -131,6 +133,41 @@ def test_a_transformer_block_is_that_which_torch_counts(export: Export, opset: i
     assert (attention["inner"], attention["flops"]) == (16, 2.0 * 4 * 48 * 48 * (16 + 16))
     assert found["workload"]["sequence_length"] == 48
     assert found["totals"]["peak_activation_elements"] == pytest.approx(totals["peak_activation_elements"], rel=0.5)
+
+
+class Positional(nn.Module):
+    """A model of keyword arguments as the exporter takes one: its first output alone."""
+
+    def __init__(self, module: nn.Module, names: list[str]) -> None:
+        super().__init__()
+        self.module, self.names = module, names
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.module(**dict(zip(self.names, inputs, strict=True)))[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["prajjwal1/bert-tiny", "WinKawaks/vit-tiny-patch16-224", "microsoft/resnet-50", "assay/swin-small",
+     "google/t5-efficient-tiny", "assay/gpt2-small"],
+)  # fmt: skip
+def test_an_export_does_the_work_of_the_model(name: str, tmp_path: Path) -> None:
+    expected = trace(resolve(name, "random"))
+    built = build(resolve(name, "random"))
+    inputs = make_inputs(built, Workload(mode="inference", batch_size=1))
+    axes = {key: {0: "batch"} | ({1: "sequence"} if value.ndim == 2 else {}) for key, value in inputs.items()}
+    path = tmp_path / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Positional(built.module.eval(), list(inputs)), tuple(inputs.values()), str(path), dynamo=False,
+            input_names=list(inputs), opset_version=18, dynamic_axes=axes,
+        )  # fmt: skip
+    found = trace_onnx(path)
+    assert found["totals"]["flops"] == pytest.approx(expected["totals"]["flops"], rel=0.001)
+    of = by_class(expected["operators"], "count"), by_class(found["operators"], "count")
+    assert of[0].get("attention") == of[1].get("attention")
+    assert found["model"]["category"] in (expected["model"]["category"], "embedding")
 
 
 def test_a_trace_is_a_valid_event_and_the_same_every_time(export: Export) -> None:
@@ -187,6 +224,46 @@ def test_a_branch_is_taken_where_its_condition_is_known(tmp_path: Path) -> None:
     node = helper.make_node("If", ["yes"], ["y"], then_branch=branch("Relu"), else_branch=branch("Softmax"))
     path = save(tmp_path / "m.onnx", [node], [floats("x", 1, 8)], [floats("y", 1, 8)], (stored,))
     assert [row["name"] for row in trace_onnx(path)["operators"]] == ["onnx.Relu"]
+
+
+@pytest.mark.parametrize("op", ["If", "Loop"])
+def test_what_runs_by_values_is_not_counted_as_nothing(tmp_path: Path, op: str) -> None:
+    def body(name: str, *inputs: Any) -> Any:
+        outputs = [helper.make_tensor_value_info(f"{name} on", TensorProto.BOOL, [])] if inputs else []
+        nodes = [helper.make_node("Relu", ["x"], [name])]
+        if inputs:
+            nodes.append(helper.make_node("Identity", ["go"], [f"{name} on"]))
+        return helper.make_graph(nodes, name, list(inputs), [*outputs, floats(name, 1, 8)])
+
+    flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, [])
+    if op == "If":
+        node = helper.make_node("If", ["flag"], ["y"], name="fork", then_branch=body("a"), else_branch=body("b"))
+    else:
+        turn, go = ids("turn"), helper.make_tensor_value_info("go", TensorProto.BOOL, [])
+        node = helper.make_node("Loop", ["", "flag"], ["y"], name="fork", body=body("a", turn, go))
+    path = save(tmp_path / "m.onnx", [node], [floats("x", 1, 8), flag], [floats("y", None, 1, 8)])
+    with pytest.raises(Untraceable, match=rf"node 'fork' \({op}\).*values of tensors.*x 1×8, flag one number"):
+        trace_onnx(path)
+
+
+def test_weights_that_stand_in_nodes_are_weights(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=weights("", 8, 16)), helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]  # fmt: skip
+    found = trace_onnx(save(tmp_path / "m.onnx", nodes, [floats("x", "batch", 8)], [floats("y", "batch", 16)]))
+    assert found["totals"]["parameters"] == 8 * 16
+    assert [(row["class"], row["weight_elements"]) for row in found["operators"]] == [("mm", 128)]
+
+
+@pytest.mark.parametrize("unnamed", [-1, "?", "", None])
+def test_a_side_without_a_name_is_bound_by_where_it_stands(tmp_path: Path, unnamed: int | str | None) -> None:
+    picture = floats("x", unnamed, 3, unnamed, unnamed)
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [picture], [floats("y", "a", 3, "b", "c")]
+    )
+    found = trace_onnx(path, Workload(mode="inference", image_size=64))
+    assert found["totals"]["write_elements"] == 3 * 64 * 64
+    assert found["workload"]["image_size"] == 64
 
 
 def test_an_operator_nobody_knows_is_counted_by_its_elements_and_said(tmp_path: Path) -> None:
