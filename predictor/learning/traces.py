@@ -91,6 +91,8 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
 
 def generation(prefill: Trace, decode: Trace, output_tokens: int) -> Trace:
     """Return the work of one generation: the prompt gives the first token, and each further one is a step."""
+    if output_tokens <= 1:
+        return prefill
     steps = np.concatenate([np.ones(len(prefill.count)), np.full(len(decode.count), float(output_tokens - 1))])
     joined = {
         name: np.concatenate([getattr(prefill, name), getattr(decode, name)])

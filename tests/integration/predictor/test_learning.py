@@ -15,6 +15,7 @@ from domain import hardware
 from domain.errors import CorruptArtifact, UsageError
 from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
 from predictor.learning.building import Needs, build_from_table, train
+from predictor.learning.calibrations import calibrations_of
 from predictor.learning.dataset import training_rows
 from predictor.learning.evaluation import evaluate, hold_out
 from predictor.learning.features import FEATURES, TRACE_FEATURES
@@ -162,9 +163,10 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
     card = made.predictor.card
     assert (card.trees_from, card.rows) == ("log", len(world.rows))
     assert card.coverage.hardware == ["nvidia-rtx-3090", "nvidia-rtx-4090"]
-    assert {one.software[0] for one in card.calibrations} == {"nvidia-l4"}
-    assert {one.base for one in card.calibrations} == {"trees"}
-    assert all(one.models == 10 and set(one.evidence) == {row.event_id for row in few} for one in card.calibrations)
+    table = tabulate([*world.rows, *few], world.book, hardware.find)
+    (told,) = calibrations_of(table, card.coverage, made.predictor.trees).told()
+    assert (told["hardware"], told["rows"], told["models"]) == ("nvidia-l4", 10, 10)
+    assert set(told["evidence"]) == {row.event_id for row in few}
 
 
 def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> None:
