@@ -7,13 +7,14 @@ anything measured the work is. Software that never was measured is left to the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from predictor.learning.costs import multiples_of, work_table
+from predictor.learning.costs import WORK, multiples_of, work_table
 from predictor.learning.dataset import Row
 from predictor.learning.field import Field
 from predictor.learning.method import Fitted, Prediction
@@ -24,7 +25,7 @@ from predictor.learning.table import Array, Matrix, Names, Table
 from predictor.learning.training import Learner, Trees, fit_trees
 from predictor.learning.trees import Shifted
 
-__all__ = ["QUICK", "BlendMethod", "FittedBlend", "Local", "Place"]
+__all__ = ["LOCAL", "QUICK", "BlendMethod", "FittedBlend", "Local", "Place"]
 
 
 class Place(NamedTuple):
@@ -49,6 +50,8 @@ QUICK = (
     Learner(objective="l1", trees=250, learning_rate=0.1, leaves=31, rows_per_leaf=15, feature_share=0.3),
     Learner(objective="l2", trees=250, learning_rate=0.08, leaves=31, rows_per_leaf=20, feature_share=0.3),
 )
+LOCAL = "local"
+"""The name of the text that holds what is not trees."""
 _ALIKE = ("compiled", "channels_last", "runtime", "version")
 ARCHITECTURES_NEEDED = 100
 """With fewer on a software configuration its rows train the trees, and no local model."""
@@ -57,10 +60,13 @@ TREES_FROM, TREES_UP_TO, TREES_MOST = 1.0, 2.0, 0.5
 
 
 class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What the rows of one software configuration teach: multiples of work, and the field of what they leave."""
+    """What the rows of one software configuration teach: multiples of work, and the field of what they leave.
+
+    A field speaks of single rows; without it a local model holds nothing but some hundred multiples.
+    """
 
     multiples: Array
-    field: Field
+    field: Field | None
 
     @classmethod
     def fitted(cls, work: Matrix, places: Matrix, part: Table) -> Local:
@@ -72,8 +78,21 @@ class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def log_time(self, work: Matrix, places: Matrix, families: Names) -> tuple[Array, Array]:
         """Return the logarithm of the time in seconds of each row, and the doubt about it (1 is usual)."""
+        log_time = np.log(work @ self.multiples)
+        if self.field is None:
+            return log_time, np.full(len(work), TREES_UP_TO)
         expected, doubt = self.field.at(places, families)
-        return np.log(work @ self.multiples) + expected, doubt
+        return log_time + expected, doubt
+
+    def told(self) -> dict[str, Any]:
+        """Return what to keep, for JSON."""
+        return {"multiples": self.multiples.tolist(), "field": None if self.field is None else self.field.told()}
+
+    @classmethod
+    def restored(cls, told: Mapping[str, Any]) -> Local:
+        """Return the local model that was told."""
+        field = None if told["field"] is None else Field.restored(told["field"])
+        return cls(multiples=np.array(told["multiples"], dtype=np.float64), field=field)
 
 
 class FittedBlend:
@@ -101,6 +120,32 @@ class FittedBlend:
             residual[members] = share * residual[members] + (1 - share) * near
             difficulty[members] = doubt
         return Prediction(residual=residual, difficulty=difficulty)
+
+    def without_fields(self) -> FittedBlend:
+        """Return this predictor with nothing in it that speaks of single rows: multiples and trees alone."""
+        bare = {place: msgspec.structs.replace(one, field=None) for place, one in self.local.items()}
+        return FittedBlend(self.trees, self.scales, bare)
+
+    def texts(self) -> dict[str, str]:
+        """Return the trees' texts and, under `LOCAL`, everything else; `restored` predicts the same from them."""
+        local = {
+            "work": list(WORK),
+            "wide": list(WIDE),
+            "mean": self.scales.mean.tolist(),
+            "spread": self.scales.spread.tolist(),
+            "places": [[list(place), one.told()] for place, one in sorted(self.local.items())],
+        }
+        return {**self.trees.texts, LOCAL: json.dumps(local, separators=(",", ":"), allow_nan=False)}
+
+    @classmethod
+    def restored(cls, texts: Mapping[str, str]) -> FittedBlend:
+        """Return the predictor that was kept. Raises ValueError where it was made with other features or work."""
+        told = json.loads(texts[LOCAL])
+        if tuple(told["work"]) != WORK or tuple(told["wide"]) != WIDE:
+            raise ValueError("made with other features or other kinds of work")
+        scales = Scales(mean=np.array(told["mean"]), spread=np.array(told["spread"]))
+        trees = Trees({name: text for name, text in texts.items() if name != LOCAL})
+        return cls(trees, scales, {Place(*place): Local.restored(one) for place, one in told["places"]})
 
     def adapted(self, shots: Table) -> Fitted:
         """Return this predictor with what a few measurements correct."""

@@ -7,16 +7,21 @@ measured is also the best sign of how far a prediction may be trusted.
 
 from __future__ import annotations
 
+import base64
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from predictor.learning.single import single_threaded
 from predictor.learning.table import Array, Matrix, Names
 
 __all__ = ["MOST_ROWS", "Field"]
 
+Places = NDArray[np.float32]
 MOST_ROWS = 2500
 """Solving takes the cube of the rows: of more, the last ones count."""
 NEAR, FAR = 1.0, 4.0
@@ -36,7 +41,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `usual` is the doubt about a usual row of these, given all rows of other architectures.
     """
 
-    places: Matrix
+    places: Places
     families: Names
     centre: float
     pull: Array
@@ -46,31 +51,65 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def fitted(cls, places: Matrix, families: Names, architectures: Names, errors: Array) -> Field:
         """Return the field of some log errors, (rows,); at least one row."""
         kept = slice(-MOST_ROWS, None)
-        places, families = places[kept].astype(np.float32), families[kept]
+        near, families = _kept(places[kept]), families[kept]
         architectures, errors = architectures[kept], errors[kept]
         centre = float(np.median(errors))
         with single_threaded():
-            likeness = _likeness(places, families, places, families)
+            likeness = _likeness(near, families, near, families)
             covariance = likeness.astype(np.float64) + NOISE_VARIANCE * np.eye(len(errors))
             pull = np.linalg.solve(covariance, errors - centre)
-        others = np.where(architectures[:, None] == architectures[None, :], 0.0, likeness)
+        others = np.where(architectures[:, None] == architectures[None, :], np.float32(0), likeness)
         return cls(
-            places=places,
+            places=near,
             families=families,
             centre=centre,
-            pull=np.asarray(pull, dtype=np.float64),
+            pull=pull.astype(np.float32).astype(np.float64),
             usual=float(np.median(_doubt(others))),
+        )
+
+    def told(self) -> dict[str, Any]:
+        """Return what to keep, for JSON; `restored` gives the same field again, bit for bit."""
+        names, members = np.unique(self.families, return_inverse=True)
+        return {
+            "places": _text(self.places.astype("<f2")),
+            "inputs": self.places.shape[1],
+            "names": names.tolist(),
+            "families": members.tolist(),
+            "pull": _text(self.pull.astype("<f4")),
+            "centre": self.centre,
+            "usual": self.usual,
+        }
+
+    @classmethod
+    def restored(cls, told: Mapping[str, Any]) -> Field:
+        """Return the field that was told."""
+        places = np.frombuffer(base64.b64decode(told["places"]), dtype="<f2").astype(np.float32)
+        return cls(
+            places=places.reshape(-1, told["inputs"]),
+            families=np.array(told["names"], dtype=str)[told["families"]],
+            centre=told["centre"],
+            pull=np.frombuffer(base64.b64decode(told["pull"]), dtype="<f4").astype(np.float64),
+            usual=told["usual"],
         )
 
     def at(self, places: Matrix, families: Names) -> tuple[Array, Array]:
         """Return the expected log error of each row and the doubt about it beside a usual row's (1 is usual)."""
         with single_threaded():
-            likeness = _likeness(places.astype(np.float32), families, self.places, self.families)
+            likeness = _likeness(_kept(places), families, self.places, self.families)
             expected = self.centre + likeness @ self.pull.astype(np.float32)
         return expected.astype(np.float64), _doubt(likeness) / self.usual
 
 
-def _likeness(some: Matrix, families: Names, others: Matrix, other_families: Names) -> Matrix:
+def _kept(places: Matrix) -> Places:
+    """Return places as they are kept: with three digits, so that what is restored predicts the same."""
+    return np.asarray(places.astype(np.float16).astype(np.float32))
+
+
+def _text(values: NDArray[Any]) -> str:
+    return base64.b64encode(values.tobytes()).decode()
+
+
+def _likeness(some: Places, families: Names, others: Places, other_families: Names) -> Places:
     """Return what log errors share by the distance of their work (Matérn's form, once differentiable) and family."""
     apart = (some**2).sum(axis=1)[:, None] + (others**2).sum(axis=1)[None, :] - 2 * some @ others.T
     apart = np.sqrt(np.maximum(apart, 0.0, out=apart), out=apart)
@@ -79,12 +118,12 @@ def _likeness(some: Matrix, families: Names, others: Matrix, other_families: Nam
     return np.asarray(near * (np.float32(NEAR_VARIANCE) + related) + np.float32(FAR_VARIANCE) * far + related)
 
 
-def _faded(distance: Matrix) -> Matrix:
+def _faded(distance: Places) -> Places:
     scaled = distance * np.float32(math.sqrt(3))
     return np.asarray((1 + scaled) * np.exp(-scaled))
 
 
-def _doubt(likeness: Matrix) -> Array:
+def _doubt(likeness: Places) -> Array:
     """Return the standard deviation of each row given the one row that is most like it, in log units."""
     most = likeness.max(axis=1).astype(np.float64)
     left = VARIANCE - most**2 / (VARIANCE + NOISE_VARIANCE)
