@@ -13,14 +13,16 @@ from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option, Sizes
 from predictor.answering.room import roomed
 from predictor.learning.artifact import Predictor
-from predictor.learning.calibrated import Calibrated
+from predictor.learning.calibrated import UNMEASURED_SHARE, Calibrated
 from predictor.learning.calibrations import evidence_of
 from predictor.learning.dataset import Row
 from predictor.learning.few import Few, Place
 from predictor.learning.operators import asked
+from predictor.learning.siblings import Siblings
 from predictor.learning.table import Array, Table
 from predictor.learning.tails import Tails
 from predictor.learning.traces import Trace
+from predictor.learning.trees import FittedTrees
 
 __all__ = ["INTERVAL", "estimate"]
 
@@ -54,6 +56,8 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True):
     covered: bool
     why: str
     calibrated: Calibrated | None = None
+    residual: float | None = None
+    """The log residual itself, where it was measured on a sibling device."""
     evidence: tuple[str, ...] = ()
 
 
@@ -64,18 +68,20 @@ def estimate(
     mode: str,
     sizes: Sizes | None = None,
     percentile: str = "p50",
+    siblings: Siblings | None = None,
 ) -> list[Option]:
     """Return one option a candidate, in their order; one pass over each method for all that it predicts.
 
     A percentile other than the median needs tails, which measured rows with enough samples teach: see `tailed`.
+    `siblings` are the model's measurements on any device.
     """
     if not chosen:
         return []
     stated = (sizes or Sizes()).stated()
     rows = [_row(trace, one, mode, stated) for one in chosen]
     table = asked(trace, rows, [one.limits for one in chosen])
-    bases = _bases(trace, chosen, table, predictor, mode)
-    residual, width = _predicted(table, bases, predictor)
+    bases = _referenced(table, _bases(trace, chosen, table, predictor, mode), predictor, siblings)
+    residual, width = _predicted(table, bases, predictor, siblings)
     latency = table.prior * np.exp(residual) * 1e3
     options = [
         _option(one, base, float(latency[index]), float(width[index]))
@@ -230,7 +236,42 @@ def _roofline(predictor: Predictor, reason: str) -> _Base:
     )
 
 
-def _predicted(table: Table, bases: Sequence[_Base], predictor: Predictor) -> tuple[Array, Array]:
+def _referenced(table: Table, bases: Sequence[_Base], predictor: Predictor, siblings: Siblings | None) -> list[_Base]:
+    """On a device that neither trained nor was measured, start from the same model on a sibling device, if there is one."""
+    known = predictor.card.coverage.hardware
+    here = np.array(
+        [
+            index
+            for index, base in enumerate(bases)
+            if base.method == "roofline"
+            or (base.method == "trees" and base.calibrated is None and table.rows[index].hardware not in known)
+        ],
+        dtype=np.intp,
+    )
+    if siblings is None or not len(here):
+        return list(bases)
+    matched = siblings.matched(table.take(here), FittedTrees(predictor.trees))
+    found = list(bases)
+    by_trees, by_roofline = matched.residual_at(UNMEASURED_SHARE), matched.residual_at(0.0)
+    for place, index in enumerate(here.tolist()):
+        if matched.found[place]:
+            residual = by_roofline if bases[index].method == "roofline" else by_trees
+            found[index] = msgspec.structs.replace(
+                bases[index],
+                basis="reference",
+                residual=float(residual[place]),
+                evidence=(matched.events[place],),
+                covered=False,
+                why="this model under the same software on a sibling device, moved by what the "
+                f"{'roofline says' if bases[index].method == 'roofline' else 'trees say'} of the two; this device was not "
+                "measured: not calibrated",
+            )
+    return found
+
+
+def _predicted(
+    table: Table, bases: Sequence[_Base], predictor: Predictor, siblings: Siblings | None
+) -> tuple[Array, Array]:
     """Return the log residual of each candidate about its roofline, and the half-width of its interval (NaN: none)."""
     residual = np.full(len(bases), predictor.card.spreads["roofline"].centre)
     width = np.array([math.nan if base.width is None else base.width for base in bases])
@@ -238,7 +279,7 @@ def _predicted(table: Table, bases: Sequence[_Base], predictor: Predictor) -> tu
     residual[here] = predictor.trees.predict(table.values[here])
     for one in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
         here = np.array([index for index, base in enumerate(bases) if base.calibrated is one], dtype=np.intp)
-        found = one.predict(table.take(here))
+        found = one.predict(table.take(here), siblings)
         residual[here] = found.residual
         width[here] = math.nan if found.widths is None else found.widths[INTERVAL]
     here = _those(bases, lambda base: base.method == "few")
@@ -246,6 +287,9 @@ def _predicted(table: Table, bases: Sequence[_Base], predictor: Predictor) -> tu
         found = predictor.card.few.model.predict(table.take(here))
         residual[here] = found.residual
         width[here] *= found.difficulty
+    for index, base in enumerate(bases):
+        if base.residual is not None:
+            residual[index] = base.residual
     return residual, width
 
 

@@ -19,6 +19,9 @@ from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.question import Question
 from predictor.answering.recommendation import Known
 from predictor.learning.artifact import Predictor
+from predictor.learning.dataset import row_from_table, training_rows
+from predictor.learning.operators import tabulate
+from predictor.learning.siblings import Siblings
 from predictor.learning.traces import Trace, TraceBook, trace_from_data
 
 __all__ = ["Devices", "known_at", "trace_from_row"]
@@ -129,6 +132,7 @@ def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Se
         own=devices.own,
         predictor=predictor,
         notes=notes,
+        siblings=Siblings(tabulate(training_rows(map(row_from_table, rows)), book, devices.spec)) if rows else None,
     )
 
 

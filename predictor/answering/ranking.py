@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from domain.vocabulary import BASES
 from predictor.answering.candidates import Exclusion
 from predictor.answering.option import Option
 from predictor.answering.question import Question
@@ -107,11 +108,10 @@ def cautious(option: Option, objective: str) -> float:
 
 def ordered(options: Sequence[Option], objective: str) -> list[Option]:
     """Return the options best first; equal ones by evidence, then by name, so that the order is always the same."""
-    bases = ("measured", "imported", "calibrated", "predicted", "roofline")
     return sorted(
         options,
         key=lambda one: (
-            cautious(one, objective), bases.index(one.basis), one.hardware, one.platform, one.precision,
+            cautious(one, objective), BASES.index(one.basis), one.hardware, one.platform, one.precision,
             one.batch_size or 0, one.compiled, one.key or "",
         ),
     )  # fmt: skip

@@ -22,6 +22,7 @@ from predictor.answering.ranking import constrained, ordered, tied, value_of
 from predictor.explaining.entries import explained, placed
 from predictor.explaining.explanation import Explanation
 from predictor.learning.artifact import Predictor
+from predictor.learning.siblings import Siblings
 from predictor.learning.traces import Trace
 from predictor.outcome.shares import Chances
 
@@ -53,6 +54,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     own: Sequence[str]
     predictor: Predictor
     notes: Sequence[str] = ()
+    siblings: Siblings | None = None
 
 
 def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
@@ -141,7 +143,9 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
             for one in chosen
         )
         return [], excluded
-    options = estimate(known.trace, chosen, known.predictor, question.mode, known.sizes, question.percentile)
+    options = estimate(
+        known.trace, chosen, known.predictor, question.mode, known.sizes, question.percentile, known.siblings
+    )
     fitting: list[Option] = []
     for one, option in zip(chosen, options, strict=True):
         need, room = option.memory_floor_bytes, one.limits.memory_bytes

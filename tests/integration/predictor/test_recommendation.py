@@ -369,3 +369,22 @@ def test_measurements_correct_predictions_before_anything_is_trained(
     # The past answers as it did, byte for byte.
     then = service.answers.predict(msgspec.structs.replace(question, as_of=first))
     assert then == before
+
+
+def test_the_same_model_on_a_sibling_device_is_a_reference(
+    service: Any, told: Any, trace_event: Any, measured: Any, law: Any
+) -> None:
+    trace = trace_event()
+    asked: dict[str, Any] = {"precision": "amp-fp16", "batch_sizes": [32], "hardware": ["nvidia-l4"]}
+    told(trace)
+    (before,) = ask(service, **asked)["ranked"]
+    assert before["basis"] in ("predicted", "roofline")
+    slower = 3.0
+    runtime = {"name": "torch", "version": "2.9.1"}
+    row = measured(law(trace["data"], GPU, "cuda", "amp-fp16", 32) * slower, precision="amp-fp16", batch=32)
+    row["data"]["execution"] |= {"runtime": runtime, "compiled": False}
+    told(row)
+    (after,) = ask(service, **asked)["ranked"]
+    assert (after["basis"], after["evidence"], after["interval_covered"]) == ("reference", [row["id"]], False)
+    # What made it slow there is expected here too.
+    assert after["latency_ms"] > 1.3 * before["latency_ms"]
