@@ -21,12 +21,16 @@ from predictor.learning.table import Array, Matrix
 __all__ = ["Correction", "Guess"]
 
 SLOPE_STRENGTHS = (0.0, 0.5, 1.0, 1.5)
-BEND_SPREADS = (0.05, 0.1)
+BEND_SPREAD = 0.08
+LOUDNESS = (1.0, 1.6, 2.5)
+"""How many times the usual noise is tried: another kind of device may differ from row to row more than those seen."""
 FREEDOM = 4.0
 ROUNDS = 4
 OFFSET_ONLY_BELOW = 3
 """With fewer models than this nothing but levels is learned: neither slopes nor another peak."""
 NEGLIGIBLE = 2e-3
+CAUTION = 1.1
+"""The strengths are chosen on the rows that then tell their errors, which makes those a little small; a judgement."""
 _REFERENCE = tuple(
     2.0 * math.sqrt(math.cos(math.acos(math.sqrt(a)) / 3) / math.sqrt(a) - 1)
     for a in (1 - ((place + 0.5) / 20) ** 2 for place in range(20))
@@ -42,12 +46,12 @@ class Guess(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _Solved(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One combination of a guess and the strengths of the covariance, with its share of the belief."""
+    """One combination of a guess and the strengths of the covariance; `usual` is the noise of rows that are not odd."""
 
     guess: str
     slope: float
-    bend: float
     pull: Array
+    usual: Array
     noise: Array
     evidence: float
 
@@ -59,19 +63,19 @@ class Correction:
         self, kin: Kin, residual: Array, guesses: Mapping[str, Guess], *, noise: float, difficulty: Array
     ) -> None:
         """Fit on log residuals of measured rows; `noise` is what remains between rows of no kinship (log units)."""
-        self.kin, self._noise = kin, noise
+        self.kin = kin
         self.models = len(set(kin.architecture.tolist()))
         self._centre = kin.axes.mean(axis=0)
         self._parts = covariance(kin, kin, self._centre)
         few = self.models < OFFSET_ONLY_BELOW
-        slopes, bends = ((0.0,), BEND_SPREADS[:1]) if few else (SLOPE_STRENGTHS, BEND_SPREADS)
+        slopes, loudness = ((0.0,), LOUDNESS[:1]) if few else (SLOPE_STRENGTHS, LOUDNESS)
         likely = max(guesses, key=lambda name: guesses[name].doubt)
         solved = [
-            self._solved(name, residual - guess.residual, slope, bend, guess.doubt, noise * difficulty)
+            self._solved(name, residual - guess.residual, slope, guess.doubt, loud * noise * difficulty)
             for name, guess in guesses.items()
             if not few or name == likely
             for slope in slopes
-            for bend in bends
+            for loud in loudness
         ]
         best = max(one.evidence for one in solved)
         weights = np.exp(np.array([one.evidence for one in solved]) - best)
@@ -86,14 +90,15 @@ class Correction:
         first = self._solved_by_weight[0][1]
         self._spread = self._sum(self._parts, first) + np.diag(first.noise**2)
         self._inverse = np.linalg.inv(self._spread)
-        self.errors, self.scores = self._left_out(residual - guesses[first.guess].residual, noise * difficulty)
+        self._noise = float(np.mean(first.usual / difficulty))
+        self.errors, self.scores = self._left_out(residual - guesses[first.guess].residual, first.usual)
 
     @staticmethod
     def _sum(parts: tuple[Matrix, Matrix, Matrix], one: _Solved) -> Matrix:
-        return np.asarray(parts[0] + one.slope**2 * parts[1] + one.bend**2 * parts[2], dtype=np.float64)
+        return np.asarray(parts[0] + one.slope**2 * parts[1] + BEND_SPREAD**2 * parts[2], dtype=np.float64)
 
-    def _solved(self, name: str, left: Array, slope: float, bend: float, doubt: float, noise: Array) -> _Solved:
-        kernel = self._parts[0] + slope**2 * self._parts[1] + bend**2 * self._parts[2]
+    def _solved(self, name: str, left: Array, slope: float, doubt: float, noise: Array) -> _Solved:
+        kernel = self._parts[0] + slope**2 * self._parts[1] + BEND_SPREAD**2 * self._parts[2]
         weights = np.ones(len(left))
         for _ in range(ROUNDS):
             factor = np.linalg.cholesky(kernel + np.diag(noise**2 / weights))
@@ -104,7 +109,7 @@ class Correction:
         evidence = -0.5 * float(left @ pull) - float(np.log(np.diag(factor)).sum())
         evidence -= 0.5 * FREEDOM * float((kept - np.log(kept)).sum())
         return _Solved(
-            guess=name, slope=slope, bend=bend, pull=pull, noise=noise / np.sqrt(kept), evidence=evidence + doubt
+            guess=name, slope=slope, pull=pull, usual=noise, noise=noise / np.sqrt(kept), evidence=evidence + doubt
         )
 
     def _left_out(self, left: Array, noise: Array) -> tuple[Array, Array]:
@@ -134,7 +139,7 @@ class Correction:
         one = self._solved_by_weight[0][1]
         across = self._sum(covariance(kin, self.kin, self._centre), one)
         levels, slopes, bends = own_variance(kin, self._centre)
-        variance = levels + one.slope**2 * slopes + one.bend**2 * bends
+        variance = levels + one.slope**2 * slopes + BEND_SPREAD**2 * bends
         known = np.einsum("ij,jk,ik->i", across, self._inverse, across)
         return np.sqrt(np.maximum(variance - known, 0.0) + (self._noise * difficulty) ** 2)
 
@@ -142,4 +147,4 @@ class Correction:
         """Return how many spreads cover each nominal share: conformal, over the models measured and a reference."""
         scores = np.concatenate([self.scores, np.array(_REFERENCE)])
         names: Sequence[Any] = [*self.kin.architecture.tolist(), *(f" {place}" for place in range(len(_REFERENCE)))]
-        return {nominal: width(scores, nominal, names) for nominal in COVERAGES}
+        return {nominal: CAUTION * width(scores, nominal, names) for nominal in COVERAGES}
