@@ -121,7 +121,7 @@ def test_convolutions_are_those_that_torch_counts(export: Export) -> None:
     assert found["model"]["category"] == "vision"
 
 
-@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("opset", [14, 17, 20])
 def test_a_transformer_block_is_that_which_torch_counts(export: Export, opset: int) -> None:
     varying = {"x": {0: "batch", 1: "sequence"}}
     path = export(Block(), torch.zeros(2, 16, dtype=torch.long), opset=opset, dynamic_axes=varying)
