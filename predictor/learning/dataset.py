@@ -32,7 +32,10 @@ SoftwareKey = tuple[str, str, str, str, bool, bool, str]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement. `latency_ms` is p50; where only a mean is known it stands in its place and `is_mean` says so."""
+    """One measurement. `latency_ms` is p50; where only a mean is known it stands in its place and `is_mean` says so.
+
+    `precision` is empty where an imported row does not say it.
+    """
 
     model: str
     hardware: str
@@ -131,16 +134,16 @@ def _text(value: Any) -> str | None:
 
 
 def row_from_table(row: Mapping[str, Any]) -> Row | None:
-    """Return the training row of a row of the view `measurements`, or None where platform or precision is unknown."""
+    """Return the training row of a row of the view `measurements`, or None where the platform is unknown."""
     platform = row.get("platform") or row.get("platform_asked")
-    if not platform or not row.get("precision"):
+    if not platform:
         return None
     median, mean = row.get("latency_p50_ms"), row.get("latency_mean_ms")
     return Row(
         model=row.get("model_id") or row["model"],
         hardware=row.get("hardware_id") or row["hardware"],
         platform=platform,
-        precision=row["precision"],
+        precision=row.get("precision") or "",
         latency_ms=median if median is not None else mean,
         is_mean=median is None and mean is not None,
         peak_memory_bytes=row.get("device_memory_bytes") or row.get("peak_memory_bytes"),

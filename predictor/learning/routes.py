@@ -8,13 +8,20 @@ from typing import Annotated
 import msgspec
 
 from domain.errors import UsageError
+from predictor.learning.blend import ARCHITECTURES_NEEDED, BlendMethod
 from predictor.learning.calibrated import CalibratedMethod
-from predictor.learning.dataset import TARGETS, Row
+from predictor.learning.dataset import TARGETS, Row, by_software
 from predictor.learning.method import Method
 from predictor.learning.operators import SpecOf, tabulate
+from predictor.learning.parametric import ParametricMethod
 from predictor.learning.table import Table
 from predictor.learning.traces import TraceBook
-from predictor.learning.trees import TreeMethod
+from predictor.memory.facts import tabulate as remembered
+from predictor.memory.method import MemoryMethod
+from predictor.reference.method import ReferenceMethod
+from predictor.reference.pieces import tabulate as referred
+from predictor.serving.method import ServingMethod
+from predictor.serving.table import tabulate as served
 
 __all__ = ["ROUTES", "Evaluation", "chosen", "routed"]
 
@@ -61,4 +68,20 @@ def chosen(route: str | None, target: str) -> str:
 
 def routed(route: str, rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str) -> tuple[Table, Method]:
     """Return the table of the rows that a route understands, and its method."""
-    return tabulate(rows, book, spec_of, target), CalibratedMethod(TreeMethod())
+    if route == "serving":
+        return served(rows, spec_of, target), ServingMethod()
+    if route == "reference":
+        return referred(rows, spec_of, target), ReferenceMethod()
+    if target == "memory":
+        return remembered(rows, book), MemoryMethod()
+    table = tabulate(rows, book, spec_of, target)
+    return table, _of_operators(table)
+
+
+def _of_operators(table: Table) -> Method:
+    """What a service would use: trees and neighbours where a software was measured widely, else the few rows' model."""
+    wide = any(
+        len(set(table.architecture[members].tolist())) >= ARCHITECTURES_NEEDED
+        for members in by_software(table.rows).values()
+    )
+    return CalibratedMethod(BlendMethod()) if wide else ParametricMethod()
