@@ -1,0 +1,69 @@
+"""The numbers that the residual is learned from: parts of the estimate, the deployment, the model and the engine.
+
+No figure of the device itself is among them, so that a device which training never saw is not an extrapolation.
+"""
+
+from __future__ import annotations
+
+import math
+
+from domain.language import LanguageModel
+from predictor.learning.dataset import Row
+from predictor.learning.features import version_number
+from predictor.serving.deployment import Deployment
+from predictor.serving.physics import Estimate, Parts
+
+__all__ = ["ENGINES", "FEATURES", "features_of"]
+
+ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "deepspeed", "deepspeed-mii")
+_PARTS = ("dense", "experts", "attention", "exchange", "launches")
+FEATURES = (
+    "log_ttft", "log_tpot", "log_step", "log_prompt", "log_disturbance", "log_waiting", "load", "log_fill", "log_batch",
+    *(f"log_step_{name}" for name in _PARTS), *(f"share_step_{name}" for name in _PARTS),
+    *(f"share_prompt_{name}" for name in _PARTS), "step_balance", "prompt_balance",
+    "log_requests", "log_requests_per_device", "log_input", "log_output", "apart", "continuous",
+    "tensor", "pipeline", "data", "expert", "expert_tensor", "devices", "prefill_tensor", "prefill_data",
+    "prefill_expert", "prefill_devices", "prefill_count", "decode_count", "total_devices",
+    "dense_bytes", "expert_bytes", "kv_bytes", "widened",
+    "log_layers", "log_hidden", "log_parameters", "log_active", "log_kv", "experts", "experts_per_token",
+    "compressed", "windows", "linear", "sparse",
+    "version", "nightly", *(f"engine.{name}" for name in ENGINES),
+)  # fmt: skip
+
+
+def _log(value: float) -> float:
+    return math.log(max(value, 1e-9))
+
+
+def features_of(
+    row: Row, model: LanguageModel, deployment: Deployment, estimate: Estimate, widened: bool
+) -> list[float]:
+    """Return one value a name of FEATURES; NaN where nobody said."""
+    prefill, decode, storage = deployment.prefill, deployment.decode, deployment.storage
+    made = estimate.step.total
+    version = version_number(row.runtime_version)
+    devices = decode.devices * decode.pipeline * (decode.count or 1)
+    total = devices + prefill.devices * prefill.pipeline * (prefill.count or 1) if deployment.apart else devices
+    return [
+        _log(estimate.ttft_s), _log(estimate.tpot_s), _log(made), _log(estimate.prompt.total),
+        _log(estimate.disturbance_s), _log(estimate.waiting_s), estimate.load, _log(estimate.fill), _log(estimate.batch),
+        *(_log(getattr(estimate.step, name)) for name in _PARTS), *_shares(estimate.step), *_shares(estimate.prompt),
+        _log(estimate.step.arithmetic) - _log(estimate.step.traffic),
+        _log(estimate.prompt.arithmetic) - _log(estimate.prompt.traffic),
+        _log(deployment.requests), _log(deployment.requests / devices), _log(deployment.input_tokens),
+        _log(deployment.output_tokens), float(deployment.apart), float(deployment.continuous),
+        decode.tensor, decode.pipeline, decode.data, decode.expert, decode.expert_tensor, decode.devices,
+        prefill.tensor, prefill.data, prefill.expert, prefill.devices,
+        prefill.count or math.nan, decode.count or math.nan, total,
+        storage.dense_bytes, storage.expert_bytes, storage.kv_bytes, float(widened),
+        _log(model.layers), _log(model.hidden_size), _log(model.parameters), _log(model.active_parameters),
+        _log(model.kv_elements * model.layers), model.experts, model.experts_per_token,
+        float(bool(model.latent_rank)), float(bool(model.window)), float(bool(model.linear_layers)),
+        float(bool(model.sparse_tokens)),
+        version or math.nan, float("nightly" in row.runtime_version),
+        *(float(row.runtime == name) for name in ENGINES),
+    ]  # fmt: skip
+
+
+def _shares(parts: Parts) -> list[float]:
+    return [getattr(parts, name) / parts.total for name in _PARTS]

@@ -1,0 +1,106 @@
+"""Learn what physics leaves of serving: neighbours first, then trees that know how far the neighbours can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.learning.method import Prediction
+from predictor.learning.table import Array, Matrix, Table
+from predictor.learning.training import Learner, Trees, fit_trees
+from predictor.serving.neighbours import MOST_ROWS, Neighbours, labels_of, points_of
+
+__all__ = ["FittedServing", "ServingMethod"]
+
+LEARNERS = (
+    Learner(objective="l1", trees=400, learning_rate=0.05, leaves=31, rows_per_leaf=30, feature_share=0.6),
+    Learner(objective="l2", trees=400, learning_rate=0.05, leaves=31, rows_per_leaf=30, feature_share=0.6),
+)
+
+
+class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What was learned: neighbours, and trees on their answer for the models, engines and devices in `known`.
+
+    `usual` is the neighbours' usual spread. What trees say of a device or a model that they never met only adds to
+    the error of its neighbours.
+    """
+
+    neighbours: Neighbours
+    trees: Trees
+    usual: float
+    known: dict[str, frozenset[str]]
+
+    def predict(self, table: Table) -> Prediction:
+        """Return log(target / prior); a row is as difficult as its neighbours are far and undecided."""
+        mean, variance = self.neighbours.predict(points_of(table))
+        residual = mean.copy()
+        known = self._knows(table)
+        if known.any():
+            residual[known] += self.trees.predict(_with(table.values, mean, variance)[known])
+        return Prediction(residual=residual, difficulty=np.sqrt(variance) / self.usual)
+
+    def _knows(self, table: Table) -> NDArray[np.bool_]:
+        labels = labels_of(table)
+        known = [[one in seen for one in labels[name].tolist()] for name, seen in self.known.items()]
+        return np.asarray(np.all(np.array(known, dtype=bool), axis=0), dtype=np.bool_)
+
+    def adapted(self, shots: Table) -> FittedServing:
+        """Return the same with the shots among the neighbours; the trees stay."""
+        extended = self.neighbours.extended(points_of(shots), shots.residual)
+        return msgspec.structs.replace(self, neighbours=extended)
+
+
+class ServingMethod(msgspec.Struct, frozen=True, kw_only=True):
+    """Neighbours and trees. `learners` are the trees' settings."""
+
+    learners: Sequence[Learner] = LEARNERS
+
+    @property
+    def name(self) -> str:
+        """Return the name that reports use."""
+        return "serving"
+
+    def fit(self, table: Table) -> FittedServing:
+        """Return what the rows of a table teach.
+
+        The trees are taught with what the neighbours say of a row when they have not seen its configuration, or
+        nothing of its deployment: so they learn what to make of neighbours that are far.
+        """
+        chosen = np.unique(np.linspace(0, len(table) - 1, min(len(table), MOST_ROWS)).astype(np.intp))
+        part = table.take(chosen)
+        neighbours = Neighbours.fit(points_of(part), part.residual)
+        taught: list[Matrix] = []
+        missed: list[Array] = []
+        usual = 1.0
+        for groups in _absences(part):
+            mean, variance = neighbours.without(groups)
+            rows = np.concatenate(groups)
+            taught.append(_with(part.values[rows], mean[rows], variance[rows]))
+            missed.append(part.residual[rows] - mean[rows])
+            usual = usual if len(taught) > 1 else float(np.median(np.sqrt(variance[rows])))
+        trees = fit_trees(np.concatenate(taught), np.concatenate(missed), learners=self.learners)
+        labels = labels_of(part)
+        known = {name: frozenset(labels[name].tolist()) for name in ("model", "engine", "device")}
+        return FittedServing(neighbours=neighbours, trees=trees, usual=usual, known=known)
+
+
+def _with(values: Matrix, mean: Array, variance: Array) -> Matrix:
+    return np.column_stack([values, mean, np.log(variance)])
+
+
+def _absences(table: Table) -> list[list[NDArray[np.intp]]]:
+    """Return ways of not having seen rows, each a list of groups of row numbers."""
+    labels = labels_of(table)
+    load = [repr((row.input_tokens, row.output_tokens, row.concurrency, row.batch_size)) for row in table.rows]
+    alike = np.char.add(labels["deployment"], np.array(load, dtype=str))
+    return [_groups(alike), _groups(labels["deployment"])]
+
+
+def _groups(names: NDArray[Any]) -> list[NDArray[np.intp]]:
+    _, inverse = np.unique(names, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)

@@ -1,0 +1,100 @@
+"""Rows of served or generating language models as a table, with the estimate of physics beside what was measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from domain import language
+from domain.hardware import HardwareSpec
+from domain.roofline import DEFAULT_LAUNCH_S, LAUNCH_S
+from predictor.learning.dataset import Row, measured_target
+from predictor.learning.table import Table
+from predictor.serving.deployment import Deployment, deployment_of
+from predictor.serving.features import FEATURES, features_of
+from predictor.serving.physics import Estimate, device_of, estimate
+
+__all__ = ["TARGETS", "SpecOf", "tabulate"]
+
+SpecOf = Callable[[str], HardwareSpec | None]
+TARGETS = ("ttft", "tpot", "throughput")
+
+
+def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Table:
+    """Return the table of those rows whose model's sizes, device's figures and workload are known.
+
+    The unit is seconds: to the first token, between tokens, or (throughput) of one token of all requests together.
+    Figures that were published again, with another name for the same weights or other digits, count once.
+    """
+    kept: list[Row] = []
+    values: list[list[float]] = []
+    prior: list[float] = []
+    measured: list[float] = []
+    models: list[language.LanguageModel] = []
+    dropped: Counter[str] = Counter()
+    seen: set[tuple[object, ...]] = set()
+    for row in rows:
+        value = measured_target(row, target)
+        found = _of_row(row, spec_of) if value is not None else "no figure of the target"
+        if isinstance(found, str):
+            dropped[found] += 1
+            continue
+        model, deployment, made, widened = found
+        figures = (model.architecture, *_load(row), *(_rounded(one) for one in (row.ttft_ms, row.tpot_ms, value)))
+        if figures in seen:
+            dropped["repeated figures"] += 1
+            continue
+        seen.add(figures)
+        kept.append(row)
+        models.append(model)
+        values.append(features_of(row, model, deployment, made, widened))
+        prior.append(_target_of(made, deployment, target))
+        measured.append(value or 0.0)
+    return Table(
+        target=target,
+        rows=kept,
+        names=FEATURES,
+        values=np.array(values, dtype=np.float64).reshape(len(kept), len(FEATURES)),
+        prior=np.array(prior, dtype=np.float64),
+        measured=np.array(measured, dtype=np.float64),
+        subjects=list(models),
+        limits=[None] * len(kept),
+        architecture=np.array([model.architecture for model in models], dtype=str),
+        family=np.array([model.family for model in models], dtype=str),
+        dropped=dict(dropped),
+    )
+
+
+def _load(row: Row) -> tuple[object, ...]:
+    return (row.hardware, row.runtime, row.input_tokens, row.output_tokens, row.concurrency or row.batch_size)
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _of_row(row: Row, spec_of: SpecOf) -> tuple[language.LanguageModel, Deployment, Estimate, bool] | str:
+    """Return what physics says of a row, or why it says nothing."""
+    model, spec = language.find(row.model), spec_of(row.hardware)
+    if model is None:
+        return "no facts of the language model"
+    deployment = deployment_of(row, model.heads)
+    if isinstance(deployment, str):
+        return deployment
+    if spec is None:
+        return "unknown hardware"
+    device = device_of(spec, row.platform, deployment.storage, LAUNCH_S.get(row.platform, DEFAULT_LAUNCH_S))
+    if device is None:
+        return "no peak or bandwidth"
+    widened = deployment.storage.expert_bytes < 1 and device.expert_flops == device.attention_flops
+    return model, deployment, estimate(model, deployment, device), widened
+
+
+def _target_of(made: Estimate, deployment: Deployment, target: str) -> float:
+    if target == "ttft":
+        return made.ttft_s
+    if target == "tpot":
+        return made.tpot_s
+    return made.request_s(deployment.output_tokens) / (deployment.requests * deployment.output_tokens)
