@@ -19,7 +19,7 @@ from predictor.memory.lines import Lines, fit_lines, parts_of
 
 __all__ = ["MemoryFitted", "MemoryMethod"]
 
-MOST_ROWS = 2000
+MOST_ROWS = 1000
 SIZES = 8
 """The first facts are logs of sizes, the others shares."""
 SHARE_SPREAD = 0.4

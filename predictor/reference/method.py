@@ -21,7 +21,7 @@ from predictor.reference.process import SCATTER, Posterior, View
 
 __all__ = ["ReferenceFitted", "ReferenceMethod"]
 
-MOST_SHOTS = 600
+MOST_SHOTS = 300
 """Of a device with more rows the newest ones correct it: the process solves one equation a shot."""
 USUAL = 0.15
 """The standard deviation of an ordinary row after ten measurements, in log units: difficulty 1."""
