@@ -9,7 +9,7 @@ import numpy as np
 
 from domain.roofline import Limits, Roofline, roofline
 from predictor.explaining.contributions import attribution_of
-from predictor.explaining.explanation import USUAL, Explanation, explain, explain_shares
+from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL, Explanation, explain, explain_shares
 from predictor.explaining.groups import grouped, kind_of
 from predictor.learning.artifact import Predictor
 from predictor.learning.dataset import Row
@@ -53,7 +53,8 @@ def explained(
         for term, share in zip(TERMS, shares.tolist(), strict=True):
             kinds[kind_of(term)] = kinds.get(kind_of(term), 0.0) + share
         return explain_shares(entry["latency_ms"], floor, kinds)
-    return explain(entry["latency_ms"], floor, {}, rest=USUAL if method == "roofline" else BEYOND)
+    rest = BEYOND if method is None else _rest(entry, USUAL)
+    return explain(entry["latency_ms"], floor, {}, rest=rest)
 
 
 def _floor(entry: Mapping[str, Any], trace: Trace, limits: Limits, mode: str) -> Roofline | None:
@@ -69,7 +70,12 @@ def _by_trees(
 ) -> Explanation:
     table = asked(trace, [_row(entry, trace, mode)], [limits])
     base, parts = attribution_of(predictor.trees).of(np.asarray(table.values[0], dtype=np.float64))
-    return explain(entry["latency_ms"], floor, {USUAL: base, **grouped(table.names, parts.tolist())})
+    learned = {USUAL: base, **grouped(table.names, parts.tolist())}
+    return explain(entry["latency_ms"], floor, learned, rest=_rest(entry, CALIBRATION))
+
+
+def _rest(entry: Mapping[str, Any], usual: str) -> str:
+    return SIBLING if entry["basis"] == "reference" else usual
 
 
 def _row(entry: Mapping[str, Any], trace: Trace, mode: str) -> Row:

@@ -17,11 +17,13 @@ import msgspec
 from domain.roofline import Roofline
 from predictor.explaining.groups import COMPUTE, LAUNCHES, MEMORY
 
-__all__ = ["CALIBRATION", "USUAL", "Explanation", "Part", "explain", "explain_shares"]
+__all__ = ["CALIBRATION", "SIBLING", "USUAL", "Explanation", "Part", "explain", "explain_shares"]
 
 USUAL = "usual overhead"
 """How far real software usually lies from the roofline: what the trees would say of a model they know nothing of."""
 CALIBRATION = "this device's calibration"
+SIBLING = "a sibling device's measurement"
+"""What this model took elsewhere under the same software, beside what the trees or the roofline would say."""
 _WORDS = {"compute": "compute-bound", "memory": "bandwidth-bound", "launch": "launch-bound"}
 _WHAT = {"compute": "arithmetic", "memory": "traffic to and from memory", "launch": "starting operators"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from predictor.answering.question import PredictQuestion, Question
 from predictor.explaining.entries import BEYOND
-from predictor.explaining.explanation import CALIBRATION, USUAL
+from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = "acme/net"
@@ -105,3 +105,14 @@ def test_what_has_no_trace_is_not_explained(service: Any, told: Any, measured: A
     told(measured(5.0, MODEL))
     answer = predict(service, precision="bf16", batch_size=8)
     assert (answer["basis"], answer["explanation"], answer["bottleneck"]) == ("measured", None, None)
+
+
+def test_what_a_sibling_device_measured_is_a_part_of_its_own(
+    service: Any, told: Any, resnet: dict[str, Any], measured: Any
+) -> None:
+    there = measured(9.0, "microsoft/resnet-50", precision="amp-fp16", batch=64)
+    there["data"]["execution"]["runtime"] = {"name": "torch", "version": "2.9.1"}
+    told(resnet, there)
+    answer = predict(service, model="microsoft/resnet-50", hardware="nvidia-l4")
+    assert answer["basis"] == "reference"
+    assert abs(groups(answer)[SIBLING]) > 0
