@@ -15,7 +15,7 @@ import numpy as np
 
 from domain.errors import PartMissing, Untraceable, UsageError
 
-__all__ = ["Graph", "Node", "load", "shaped"]
+__all__ = ["Graph", "Node", "load", "shaped", "unreadable"]
 
 SMALL = 4096
 """Constants of at most so many elements are read and computed with: shapes, axes and scalars are among them."""
@@ -77,9 +77,9 @@ def load(path: Path) -> Any:
     try:
         model = onnx.load(path, load_external_data=False)
     except (OSError, DecodeError) as error:
-        raise _unreadable(path, str(error) or type(error).__name__) from error
+        raise unreadable(path, str(error) or type(error).__name__) from error
     if not model.graph.node or not model.opset_import:
-        raise _unreadable(path, "it holds no operators or names no operator set")
+        raise unreadable(path, "it holds no operators or names no operator set")
     if model.functions:
         from onnx import inliner
 
@@ -87,7 +87,8 @@ def load(path: Path) -> Any:
     return model
 
 
-def _unreadable(path: Path, reason: str) -> UsageError:
+def unreadable(path: Path, reason: str) -> UsageError:
+    """Return the error for a file that is no ONNX model, or a damaged one."""
     return UsageError(
         f"{path} cannot be read as an ONNX model: {reason.rstrip('.')}.",
         field="model",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from domain.configuration import Workload
-from domain.errors import UnsupportedWorkload, Untraceable, UsageError
+from domain.errors import AssayError, UnsupportedWorkload, Untraceable, UsageError
 from domain.models import WorkloadDefaults, default_workload
-from runner.onnx_graph import Shape, load, shaped
+from runner.onnx_graph import Shape, load, shaped, unreadable
 from runner.onnx_operators import Counted, count
 from runner.operator_rows import architecture_digest, rows_of, sums_of
 
@@ -58,6 +58,16 @@ def trace_onnx(path: Path, workload: Workload | None = None) -> dict[str, Any]:
         )
     path = Path(path).expanduser()
     model = load(path)
+    try:
+        return _data(model, asked, path)
+    except AssayError:
+        raise
+    except Exception as error:  # What a damaged file holds can be wrong in any way.
+        reason = f"it does not hold together ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
+        raise unreadable(path, reason) from error
+
+
+def _data(model: Any, asked: Workload, path: Path) -> dict[str, Any]:
     inputs = _inputs(model)
     category = _category(inputs, tuple(value.name for value in model.graph.output))
     usual = default_workload(category or "embedding")

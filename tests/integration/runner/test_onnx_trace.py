@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from domain.configuration import Workload
-from domain.errors import UnsupportedWorkload, Untraceable, UsageError
+from domain.errors import AssayError, UnsupportedWorkload, Untraceable, UsageError
 from domain.payloads import ModelTraced
 from domain.roofline import OPERATOR_CLASSES
 from runner.build import build
@@ -308,6 +308,30 @@ def test_a_file_that_ends_early_is_refused(export: Export) -> None:
     path.write_bytes(path.read_bytes()[:-500])
     with pytest.raises(UsageError, match="cannot be read as an ONNX model"):
         trace_onnx(path)
+
+
+def test_a_damaged_file_is_traced_or_refused_and_nothing_else(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2]), helper.make_node("Softmax", ["c"], ["s"]),
+        helper.make_node("Reshape", ["s", "to"], ["r"]), helper.make_node("MatMul", ["r", "v"], ["y"]),
+    ]  # fmt: skip
+    stored = (
+        weights("w", 4, 3, 2, 2), weights("v", 64, 8),
+        numpy_helper.from_array(np.array([1, 4, -1], dtype=np.int64), "to"),
+    )  # fmt: skip
+    path = save(tmp_path / "m.onnx", nodes, [floats("x", "n", 3, 16, 16)], [floats("y", "n", 4, 8)], stored)
+    whole = path.read_bytes()
+    refused: list[AssayError] = []
+    assert trace_onnx(path)["totals"]["operators"] == 3
+    random = np.random.default_rng(0)
+    for place in random.integers(0, len(whole), 300):
+        path.write_bytes(whole[:place] + bytes([int(random.integers(256))]) + whole[place + 1 :])
+        try:
+            assert trace_onnx(path)["operators"] is not None
+        except AssayError as error:
+            refused.append(error)
+    assert len(refused) > 10
+    assert all(error.field == "model" and error.remedy for error in refused)
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
