@@ -7,6 +7,7 @@ instead of the trees, in the share that the measurements speak for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -115,7 +116,7 @@ class Calibrated:
         for name in names:
             residual = self._known.guess(name, shots, matched)
             if residual is not None:
-                before = doubt(float(name.split(" ")[1])) if name.startswith("peak") else 0.0
+                before = doubt(float(name.split(" ")[1])) if name.startswith("peak") else -math.log(len(SHARES))
                 guesses[name] = Guess(residual=residual, doubt=before)
         return Correction(kin, shots.residual, guesses, noise=noise, difficulty=np.sqrt(difficulty))
 

@@ -20,7 +20,7 @@ from predictor.learning.table import Array, Matrix
 
 __all__ = ["Correction", "Guess"]
 
-SLOPE_STRENGTHS = (0.0, 0.5, 1.0, 1.5)
+SLOPE_STRENGTHS = (0.0, 0.5, 1.0, 2.0)
 BEND_SPREAD = 0.08
 LOUDNESS = (1.0, 1.6, 2.5)
 """How many times the usual noise is tried: another kind of device may differ from row to row more than those seen."""
