@@ -69,3 +69,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             architecture=self.architecture[indexes],
             family=self.family[indexes],
         )
+
+    def joined(self, other: Table) -> Table:
+        """Return the rows of both tables, which are of one target and the same features."""
+        lists = {name: [*getattr(self, name), *getattr(other, name)] for name in ("rows", "subjects", "limits")}
+        arrays = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("values", "prior", "measured", "architecture", "family")
+        }
+        return msgspec.structs.replace(self, **lists, **arrays)

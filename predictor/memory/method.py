@@ -93,7 +93,7 @@ class MemoryFitted:
 
     def adapted(self, shots: Table) -> MemoryFitted:
         """Return what is known with these rows too."""
-        return MemoryMethod().fit(joined(self._table, shots))
+        return MemoryMethod().fit(self._table.joined(shots))
 
     def chance(self, table: Table, room_bytes: Array, predicted: Prediction | None = None) -> Array:
         """Return the chance, 0 to 1, that each row needs no more than its room.
@@ -153,18 +153,6 @@ class MemoryFitted:
             scores[here] = apart @ self._solved[here] / (deviation / USUAL)
             weights[here] = 1 / len(here)
         return scores, weights
-
-
-def joined(one: Table, other: Table) -> Table:
-    """Return the rows of both tables, which are of the same names."""
-    arrays = ("values", "prior", "measured", "architecture", "family")
-    return msgspec.structs.replace(
-        one,
-        rows=[*one.rows, *other.rows],
-        subjects=[*one.subjects, *other.subjects],
-        limits=[*one.limits, *other.limits],
-        **{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in arrays},
-    )
 
 
 def _bytes(table: Table) -> tuple[Array, Array]:

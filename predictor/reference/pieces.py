@@ -18,6 +18,7 @@ from predictor.learning.table import Table
 
 __all__ = ["Piece", "copied_hardware", "piece_of", "tabulate"]
 
+_TIMES = ("latency", "throughput", "tpot", "ttft")
 Piece = tuple[object, ...]
 SpecOf = Callable[[str], HardwareSpec | None]
 
@@ -51,7 +52,7 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "latency") -> T
             dropped["no figure of the target"] += 1
         else:
             told.append((row, value))
-    copies = copied_hardware([row for row, _ in told], [value for _, value in told])
+    copies = copied_hardware([row for row, _ in told])
     devices: dict[Piece, set[str]] = {}
     for row, _ in told:
         if row.hardware not in copies:
@@ -82,11 +83,16 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "latency") -> T
     )
 
 
-def copied_hardware(rows: Sequence[Row], values: Sequence[float]) -> dict[str, str]:
-    """Return the devices whose figures are another's, and whose: of two alike the one with fewer rows is the copy."""
+def copied_hardware(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the devices whose times are another's, and whose: of two alike the one with fewer rows is the copy.
+
+    Times tell, whatever the target: the same work may well need the same memory on two devices.
+    """
     figures: dict[str, dict[Piece, float]] = {}
-    for row, value in zip(rows, values, strict=True):
-        figures.setdefault(row.hardware, {})[piece_of(row)] = value
+    for row in rows:
+        time = next((value for target in _TIMES if (value := measured_target(row, target)) is not None), None)
+        if time is not None:
+            figures.setdefault(row.hardware, {})[piece_of(row)] = time
     order = sorted(figures, key=lambda name: (-len(figures[name]), name))
     copies: dict[str, str] = {}
     for place, name in enumerate(order):

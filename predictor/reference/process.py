@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from predictor.learning.table import Array, Matrix
 
-__all__ = ["SCATTER", "Posterior", "View"]
+__all__ = ["DEVICE", "DEVICE_WITH_FIGURES", "SCATTER", "Posterior", "View"]
 
 # Standard deviations in log units. Chosen on one half of AI Hub's devices they did as well on the other, both ways.
 DEVICE = 0.7
+DEVICE_WITH_FIGURES = 0.35
+"""How far a device is off what its siblings say: of one that a data sheet compares with them, half as far."""
 LEVEL = 0.05
 SIBLING_SHIFT = 0.5
 SIBLING_PROFILE = 0.2
@@ -37,13 +39,14 @@ NORMAL_80 = 1.2816
 
 class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What the process sees of rows, one entry a row: levels, and shifts, profiles and scatter of siblings, all
-    in log units; levels of one `scale` can be compared."""
+    in log units; levels of one `scale` can be compared. `device` is DEVICE or DEVICE_WITH_FIGURES."""
 
     level: Array
     shift: Matrix
     profile: Matrix
     scatter: Array
     scale: NDArray[np.intp]
+    device: Array
 
     def __len__(self) -> int:
         return len(self.level)
@@ -62,7 +65,7 @@ def _covariance(one: View, other: View) -> Matrix:
         + np.square(0.1 * (one.level[:, None] - other.level[None]))
     )
     return np.asarray(
-        DEVICE**2 * (one.scale[:, None] == other.scale[None])
+        np.outer(one.device, other.device) * (one.scale[:, None] == other.scale[None])
         + LEVEL**2 * np.outer(one.level, other.level) / 4
         + SIBLING_SHIFT**2 * one.shift @ other.shift.T
         + SIBLING_PROFILE**2 * one.profile @ other.profile.T
@@ -110,7 +113,7 @@ class Posterior:
 def _own(view: View) -> Array:
     """The covariance of each row with itself."""
     return np.asarray(
-        DEVICE**2 + ALIKE**2
+        np.square(view.device) + ALIKE**2
         + LEVEL**2 * np.square(view.level) / 4
         + SIBLING_SHIFT**2 * np.square(view.shift).sum(axis=1)
         + SIBLING_PROFILE**2 * np.square(view.profile).sum(axis=1)

@@ -4,6 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from domain import hardware
+from domain.roofline import limits_of
 from predictor.learning.dataset import Row
 from predictor.learning.table import Table
 from predictor.reference.method import ReferenceFitted, ReferenceMethod
@@ -165,3 +167,45 @@ def test_software_that_only_other_siblings_ran_is_corrected_by_its_own_shots_alo
     assert errors(fitted.adapted(table.take(shots)), rest).max() < 0.05
     only_old = fitted.adapted(table.take(shots[:10])).predict(table.take(asked & ~old))
     assert only_old.difficulty.min() > 2
+
+
+def on_gpus(target: str, traffic: float, spec_of: Any = hardware.find) -> Table:
+    """Figures that go by the data sheets: so much by bandwidth, the rest by peak."""
+    made = []
+    for device in ("nvidia-a100-sxm-80gb", "nvidia-h100-sxm", "nvidia-l4", "nvidia-rtx-4090"):
+        spec = hardware.require(device)
+        limits = limits_of(spec, "fp16", "cuda")
+        assert limits is not None
+        log = -traffic * np.log(limits.bandwidth_bytes_per_s) - (1 - traffic) * np.log(limits.peak_flops)
+        for model in range(20):
+            figure = float(np.exp(log + model / 5 + 25))
+            made.append(
+                Row(
+                    model=f"acme/net-{model}", hardware=spec.id, platform="cuda", runtime="torch", precision="fp16",
+                    batch_size=1, latency_ms=figure, tpot_ms=figure, peak_memory_bytes=1e9 * (1 + model),
+                )
+            )  # fmt: skip
+    return tabulate(made, spec_of, target)
+
+
+@pytest.mark.parametrize(("target", "traffic"), [("latency", 0.5), ("throughput", 0.5), ("tpot", 1.0)])
+def test_a_device_whose_data_sheet_compares_it_with_its_siblings_is_predicted_without_a_figure_of_its_own(
+    target: str, traffic: float
+) -> None:
+    for spec_of, reach in ((hardware.find, 0.03), (no_spec, None)):
+        table = on_gpus(target, traffic, spec_of)
+        new = np.array([row.hardware == "nvidia-l4" for row in table.rows])
+        found = ReferenceMethod().fit(table.take(~new))
+        off = errors(found, table.take(new))
+        if reach is not None:
+            assert off.max() < reach
+            sure = found.predict(table.take(new)).difficulty.max()
+        else:
+            assert off.min() > 0.5
+            assert found.predict(table.take(new)).difficulty.min() > 1.5 * sure
+
+
+def test_memory_does_not_go_by_how_fast_a_device_is() -> None:
+    table = on_gpus("memory", 0.5)
+    new = np.array([row.hardware == "nvidia-l4" for row in table.rows])
+    assert errors(ReferenceMethod().fit(table.take(~new)), table.take(new)).max() < 0.01

@@ -60,16 +60,22 @@ def test_a_device_whose_figures_repeat_another_device_s_is_a_copy_and_stays_out(
         row(model=f"acme/net-{n}", hardware="other", latency=float(value) * 1.1) for n, value in enumerate(figures)
     ]
     rows.append(row(model="acme/one-more", hardware="board"))
-    values = [one.latency_ms or 0.0 for one in rows]
-    assert copied_hardware(rows, values) == {"board-proxy": "board"}
+    assert copied_hardware(rows) == {"board-proxy": "board"}
     table = tabulate(rows, no_spec)
     assert {one.hardware for one in table.rows} == {"board", "other"}
     assert table.dropped == {"copy of another device's figures": 30, "no sibling": 1}
 
 
+def test_equal_needs_of_memory_make_no_copy_and_a_copy_by_time_is_none_of_memory_either() -> None:
+    rows = [row(model=f"acme/net-{n}", hardware=name, latency=speed * (n + 1), peak_memory_bytes=1e6 * (n + 1))
+            for name, speed in (("a", 1.0), ("b", 1.5), ("a-proxy", 1.0)) for n in range(30)]  # fmt: skip
+    table = tabulate(rows, no_spec, "memory")
+    assert {one.hardware for one in table.rows} == {"a", "b"}
+
+
 def test_a_few_equal_figures_make_no_copy() -> None:
     rows = [row(model=f"acme/net-{n}", hardware=name) for name in ("a", "b") for n in range(10)]
-    assert copied_hardware(rows, [1.0] * len(rows)) == {}
+    assert copied_hardware(rows) == {}
 
 
 def test_a_piece_does_not_name_its_device() -> None:
