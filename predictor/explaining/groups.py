@@ -30,25 +30,48 @@ RUNTIME = "runtime"
 OPTIMIZER = "optimizer"
 
 _BY_CLASS = {
-    **dict.fromkeys(("attention", "bmm", "softmax"), ATTENTION),
+    **dict.fromkeys(("attention", "bmm", "softmax", "probabilities", "thin_attention", "odd_attention"), ATTENTION),
     **dict.fromkeys(("conv", "conv1x1", "depthwise", "grouped"), CONVOLUTION),
 }
 _BY_NAME = {
-    **dict.fromkeys(("log_compute", "balance", "compute_bound_share", "log_flops_per_activation"), COMPUTE),
-    **dict.fromkeys(("log_memory", "cache_share", "log_peak_activation", "log_activations_per_weight"), MEMORY),
     **dict.fromkeys(
-        ("launch_share", "log_operators", "log_floored", "under_5us_share", "under_20us_share", "log_distinct"),
+        ("log_compute", "balance", "compute_bound_share", "log_flops_per_activation", "log_compute_share"), COMPUTE
+    ),
+    **dict.fromkeys(
+        (
+            "log_memory",
+            "cache_share",
+            "log_peak_activation",
+            "log_activations_per_weight",
+            "log_weights",
+            "log_written",
+        ),
+        MEMORY,
+    ),
+    **dict.fromkeys(
+        (
+            "launch_share",
+            "log_operators",
+            "log_floored",
+            "under_5us_share",
+            "under_20us_share",
+            "log_distinct",
+            "log_unfused",
+            "fused_calls",
+        ),
         LAUNCHES,
     ),
-    **dict.fromkeys(("log_prior", "log_batch", "log_image", "log_sequence"), SIZE),
+    **dict.fromkeys(("log_prior", "log_batch", "log_image", "log_sequence", "log_item"), SIZE),
     **dict.fromkeys(("compiled", "channels_last", "runtime_version", "bytes", "cpu", "training"), RUNTIME),
 }
 
 
 def group_of(feature: str) -> str:
-    """Return the group of a feature; of those about one class of operators (`inner.conv`) that of the class."""
-    stem, _, kind = feature.rpartition(".")
-    return _BY_CLASS.get(kind, OTHER) if stem else _BY_NAME.get(feature, OTHER)
+    """Return the group of a feature; of those about a class of operators (`inner.conv`) that of the class."""
+    of, *classes = feature.split(".")
+    return (
+        next((_BY_CLASS[name] for name in classes if name in _BY_CLASS), OTHER) if classes else _BY_NAME.get(of, OTHER)
+    )
 
 
 def kind_of(work: str) -> str:

@@ -75,6 +75,7 @@ def test_features_of_operators_belong_to_their_class_and_the_rest_has_names() ->
     assert (group_of("inner.attention"), group_of("kernel.conv"), group_of("time_share.mm")) == (
         "attention", "convolution", OTHER,
     )  # fmt: skip
+    assert group_of("kind_share.depthwise.kernel_3") == "convolution"
     nameless = [name for name in FEATURES if "." not in name and group_of(name) == OTHER]
     assert nameless == ["largest_share"]
     sums = grouped(FEATURES, np.ones(len(FEATURES)))
