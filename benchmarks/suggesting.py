@@ -1,10 +1,11 @@
 """Whether chosen measurements teach more than random ones.
 
     python -m benchmarks.suggesting --timm FOLDER --traces FILE     every device of timm's results in turn is new
+    python -m benchmarks.suggesting --timm … --service              the same with the service's whole calibration: slow
     python -m benchmarks.suggesting --files data/*.ndjson.gz        a machine of ours is new, and nothing else is known
 
 Half of the families are open questions, and runs of the other half can be bought. What was bought corrects the trees of the
-other devices, or teaches multiples of work where there are none; the error on the open questions is compared at equal
+other devices (by an offset and a slope; with --service by all that it knows, measurements of the model on other devices too), or teaches multiples of work where there are none; the error on the open questions is compared at equal
 budgets of runs and of seconds, over many divisions of the families. Nothing is timed: what a run costs follows from the
 measured latency (`predictor.suggesting.cost`), and whoever chooses sees only predicted ones.
 """
@@ -21,8 +22,9 @@ import numpy as np
 from benchmarks.first_party import read
 from domain.roofline import OPERATOR_CLASSES
 from predictor.learning.building import LIGHT
+from predictor.learning.calibrated import CalibratedMethod
 from predictor.learning.dataset import by_software
-from predictor.learning.method import Fitted
+from predictor.learning.method import Fitted, Method
 from predictor.learning.parametric import ParametricMethod
 from predictor.learning.table import Array, Table
 from predictor.learning.trees import BETWEEN_DEVICES, WITHIN_DEVICE, TreeMethod
@@ -33,8 +35,14 @@ from predictor.suggesting.cost import run_seconds
 
 __all__ = ["POLICIES", "Field", "compared", "of_devices", "of_files", "simulated"]
 
-RUNS = (1, 2, 3, 5, 10, 20)
-SECONDS = (30.0, 60.0, 120.0, 300.0)
+Budget = tuple[float, int, str]
+"""Seconds, runs at most, and what it is called."""
+BUDGETS: tuple[Budget, ...] = (
+    *((1e9, runs, f"{runs} run{'s' if runs > 1 else ''}") for runs in (1, 2, 3, 5, 10, 20)),
+    *((seconds, 10**6, f"{seconds:g} s") for seconds in (30.0, 60.0, 120.0, 300.0)),
+)
+SOME = tuple(one for one in BUDGETS if one[2] in ("3 runs", "5 runs", "10 runs", "120 s"))
+"""Where an answer takes a second."""
 DIVISIONS = 30
 ROWS_NEEDED = 60
 LARGEST = 400
@@ -72,6 +80,7 @@ def points_of(table: Table, common: float) -> Points:
 
 
 KERNEL = Kernel()
+TREES = TreeMethod(LIGHT)
 COMMON = BETWEEN_DEVICES**2 / (BETWEEN_DEVICES**2 + WITHIN_DEVICE**2)
 
 
@@ -119,7 +128,14 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def simulated(table: Table, learned: Learned, predicted_s: Array, name: str, divisions: int) -> list[Outcome]:
+def simulated(
+    table: Table,
+    learned: Learned,
+    predicted_s: Array,
+    name: str,
+    divisions: int,
+    budgets: Sequence[Budget] = (),
+) -> list[Outcome]:
     """Return what the policies reach on the open questions of one new device or software, over many divisions."""
     found: list[Outcome] = []
     for division in range(divisions):
@@ -128,16 +144,11 @@ def simulated(table: Table, learned: Learned, predicted_s: Array, name: str, div
         field = _divided(table.take(kept), learned, predicted_s[kept], random)
         if not len(field.candidates) or not len(field.questions):
             continue
-        for budget_s, most, budget in _budgets():
+        for budget_s, most, budget in budgets or BUDGETS:
             for policy, choice in POLICIES.items():
                 error, spent = _scored(field, choice(field, budget_s, most))
                 found.append(Outcome(name, budget, policy, division, error, spent))
     return found
-
-
-def _budgets() -> list[tuple[float, int, str]]:
-    runs = [(1e9, most, f"{most} run{'s' if most > 1 else ''}") for most in RUNS]
-    return runs + [(seconds, 10**6, f"{seconds:g} s") for seconds in SECONDS]
 
 
 def _divided(table: Table, learned: Learned, predicted_s: Array, random: np.random.Generator) -> Field:
@@ -154,14 +165,16 @@ def _scored(field: Field, bought: Sequence[int]) -> tuple[float, float]:
     return float(np.mean(np.abs(np.expm1(errors)))), spent
 
 
-def of_devices(table: Table, devices: Sequence[str], divisions: int) -> list[Outcome]:
+def of_devices(
+    table: Table, devices: Sequence[str], divisions: int, method: Method, budgets: Sequence[Budget]
+) -> list[Outcome]:
     """Hold out each device, train on the others of its platform, and simulate each software configuration of it."""
     hardware = np.array([row.hardware for row in table.rows])
     platforms = np.array([row.platform for row in table.rows])
     outcomes: list[Outcome] = []
     for device in devices or sorted(set(hardware.tolist())):
         out = hardware == device
-        fitted = TreeMethod(LIGHT).fit(table.take(~out & np.isin(platforms, np.unique(platforms[out]))))
+        fitted = method.fit(table.take(~out & np.isin(platforms, np.unique(platforms[out]))))
         part = table.take(out)
         predicted_s = part.prior * np.exp(fitted.predict(part).residual)
 
@@ -170,7 +183,7 @@ def of_devices(table: Table, devices: Sequence[str], divisions: int) -> list[Out
 
         for members in by_software(part.rows).values():
             if len(members) >= ROWS_NEEDED:
-                outcomes += simulated(part.take(members), corrected, predicted_s[members], device, divisions)
+                outcomes += simulated(part.take(members), corrected, predicted_s[members], device, divisions, budgets)
     return outcomes
 
 
@@ -229,12 +242,15 @@ def main() -> None:
     parser.add_argument("--timm", type=Path, help="folder of timm's result files")
     parser.add_argument("--traces", type=Path, help="operator traces of the same models")
     parser.add_argument("--files", type=Path, nargs="*", help="files of our own measurements")
+    parser.add_argument("--service", action="store_true", help="correct as the service does; an hour")
     parser.add_argument("--devices", nargs="*", default=(), help="of timm's; all by default")
     parser.add_argument("--divisions", type=int, default=DIVISIONS)
     options = parser.parse_args()
     outcomes: list[Outcome] = []
     if options.timm:
-        outcomes += of_devices(table_of(options.timm, options.traces)[0], options.devices, options.divisions)
+        method, budgets = (CalibratedMethod(TREES), SOME) if options.service else (TREES, BUDGETS)
+        table, _ = table_of(options.timm, options.traces)
+        outcomes += of_devices(table, options.devices, options.divisions, method, budgets)
     if options.files:
         outcomes += of_files(read(options.files), options.divisions)
     print("\n".join(compared(outcomes)))

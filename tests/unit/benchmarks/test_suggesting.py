@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.suggesting import POLICIES, RUNS, Field, compared, simulated
+from benchmarks.suggesting import BUDGETS, POLICIES, Field, compared, simulated
 from domain.roofline import OPERATOR_CLASSES
 from predictor.learning.dataset import Row
 from predictor.learning.table import Array, Table
@@ -61,7 +61,7 @@ def test_nothing_that_is_asked_is_bought_and_the_budget_is_kept(table: Table, po
 
 def test_the_typical_teach_more_than_what_chance_brings(table: Table) -> None:
     found = simulated(table, offset, table.prior, "acme-one", 12)
-    few = [one for one in found if one.budget == f"{RUNS[2]} runs"]
+    few = [one for one in found if one.budget == BUDGETS[2][2]]
     error = {policy: np.mean([one.error for one in few if one.policy == policy]) for policy in ("chosen", "random")}
     assert error["chosen"] < 0.9 * error["random"]
     lines = compared(found)
