@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from domain.errors import CorruptArtifact, NotFound
-from predictor.answering.current import NEWEST, corrected
+from predictor.answering.current import corrected
 from predictor.answering.service import Answerer
 from predictor.learning.artifact import Predictor, load_shipped
 from predictor.learning.building import Trained, train
@@ -19,7 +19,7 @@ from predictor.live.drift import Drift, drift
 from predictor.live.replay import differences
 from predictor.live.scored import given_out, scored_at
 from predictor.live.shadow import Comparison
-from predictor.live.trial import tried
+from predictor.live.trial import shots, since, tried
 
 __all__ = ["LiveAnswerer"]
 
@@ -37,14 +37,13 @@ class LiveAnswerer(Answerer):
             old, _ = self._predictor(tables)
             rows, book, devices = self._training_data(tables, mode=None)
 
-            def correct(shown: Sequence[Row]) -> Predictor:
-                newest = [row for row in shown if row.origin == "measured" and row.verdict == "valid"][-NEWEST:]
-                return corrected(old, newest, book, devices.spec)
-
             def fit(shown: Sequence[Row]) -> Predictor:
                 return train(shown, book, devices.spec, load_shipped(), position=tables.position).predictor
 
-            return tried(tables, rows, old, correct, fit)
+            def correct(predictor: Predictor, shown: Sequence[Row]) -> Predictor:
+                return corrected(predictor, since(predictor, shown), book, devices.spec, shots(shown))
+
+            return tried(tables, rows, old, fit, correct)
 
     def replay(self, digest: str, position: int) -> tuple[Trained, dict[str, Any]]:
         """Train again at a position; return what that gives, and whether it is the predictor of this digest bit for bit.

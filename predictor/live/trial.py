@@ -9,6 +9,7 @@ import msgspec
 
 from domain.errors import AssayError
 from ingest.projection import Tables
+from predictor.answering.current import NEWEST, SHOTS
 from predictor.answering.facts import known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
@@ -18,17 +19,19 @@ from predictor.learning.dataset import Row
 from predictor.live.scored import scored_at
 from predictor.live.shadow import Case, Comparison, Given, compared, held_out, uncompared
 
-__all__ = ["tried"]
+__all__ = ["shots", "since", "tried"]
 
-Learn = Callable[[Sequence[Row]], Predictor]
-"""Return what is predicted with where these rows are known."""
+Fit = Callable[[Sequence[Row]], Predictor]
+"""Train on these rows."""
+Correct = Callable[[Predictor, Sequence[Row]], Predictor]
+"""Return a predictor as it answers where these rows are in the tables."""
 
 
-def tried(tables: Tables, rows: Sequence[Row], old: Predictor, correct: Learn, fit: Learn) -> Comparison:
+def tried(tables: Tables, rows: Sequence[Row], old: Predictor, fit: Fit, correct: Correct) -> Comparison:
     """Return whether a predictor trained on rows of these tables is not worse than `old` on rows that neither has seen.
 
-    Both answer as they would be asked, but for what was measured of the model itself, which is hidden from them: the old
-    one as measurements since its training `correct` it, the newcomer as it is `fit`.
+    Both answer as they would be asked, corrected by what is in the tables but the rows held out, and by the trace alone:
+    what was measured of the model itself is hidden from them.
     """
     met = {one.measured_event_id for one in scored_at(tables)}
     kept_back = held_out(rows, old.card, met)
@@ -38,9 +41,24 @@ def tried(tables: Tables, rows: Sequence[Row], old: Predictor, correct: Learn, f
         )
     hidden = {row.event_id for row in kept_back}
     shown = [row for row in rows if row.event_id not in hidden]
-    sides = correct(shown), fit(shown)
+    sides = correct(old, shown), correct(fit(shown), shown)
     cases = [case for row in kept_back if (case := _case(tables, row, *sides)) is not None]
     return compared(cases, old.digest)
+
+
+def since(predictor: Predictor, rows: Sequence[Row]) -> list[Row]:
+    """Return the newest valid measurements of ours after a predictor's training, in their order, as `current` takes them."""
+    ours = [row for row in rows if row.origin == "measured" and row.verdict == "valid"][-NEWEST:]
+    return [row for row in ours if row.position > predictor.card.position]
+
+
+def shots(rows: Sequence[Row]) -> list[Row]:
+    """Return the newest rows of inference of each device, as `current` takes them to calibrate it."""
+    by_device: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.mode == "inference":
+            by_device.setdefault(row.hardware, []).append(row)
+    return [row for found in by_device.values() for row in found[-SHOTS:]]
 
 
 def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | None:
