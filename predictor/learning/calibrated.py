@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,28 +59,31 @@ class Known:
 
     def predict(self, table: Table) -> Prediction:
         """Return what was learned; on a device that did not train, beside a sibling device's measurement if there is one."""
-        bare = self.fitted.predict(table)
+        learned = self.fitted.predict(table)
+        return msgspec.structs.replace(learned, residual=self.unmeasured(table, learned.residual))
+
+    def unmeasured(self, table: Table, learned: Array) -> Array:
+        """Return the log residuals where no measurement of the device tells more; `learned` is what the trees say."""
         new = np.array([row.hardware not in self._devices for row in table.rows], dtype=bool)
         if not new.any():
-            return bare
-        matched = self.siblings.matched(table, self.fitted)
-        return Prediction(
-            residual=np.where(new & matched.found, matched.residual_at(UNMEASURED_SHARE), bare.residual),
-            difficulty=bare.difficulty,
-        )
+            return learned
+        matched = self.siblings.matched(table, self.fitted, learned)
+        return np.where(new & matched.found, matched.residual_at(UNMEASURED_SHARE), learned)
 
     def adapted(self, shots: Table) -> Calibrated:
         """Return predictions corrected by measured rows. Raises ValueError where there are none."""
         return Calibrated(self, shots)
 
-    def guess(self, name: str, table: Table, matched: Matched | None) -> Array | None:
+    def guess(self, name: str, table: Table, learned: Array, matched: Matched | None) -> Array | None:
         """Return the log residual of each row by a named guess, or None where it cannot be made of these rows."""
         kind, _, figure = name.partition(" ")
         if kind == "sibling":
             return None if matched is None else matched.residual_at(float(figure))
+        if float(figure) == 1.0:
+            return learned
         moved = at_peak(table, float(figure))
         if moved is None:
-            return self.fitted.predict(table).residual if float(figure) == 1.0 else None
+            return None
         return np.asarray(self.fitted.predict(moved).residual + np.log(moved.prior / table.prior), dtype=np.float64)
 
 
@@ -93,32 +97,32 @@ class Calibrated:
         self._known = known
         self.shots = shots
         self._places = {(row.hardware, row.platform) for row in shots.rows}
-        kin, difficulty = known.kin(shots), known.predict(shots).difficulty
-        self.trees = self._fit(shots, kin, difficulty, [f"peak {share}" for share in PEAKS], None, TREE_NOISE)
+        kin, learned = known.kin(shots), known.fitted.predict(shots)
+        self.trees = self._fit(shots, kin, learned, [f"peak {share}" for share in PEAKS], None, TREE_NOISE)
         self.reference: Correction | None = None
-        matched = known.siblings.matched(shots, known.fitted)
+        matched = known.siblings.matched(shots, known.fitted, learned.residual)
         chosen = np.flatnonzero(matched.found)
         if len(chosen) >= SIBLINGS_FROM:
             some = shots.take(chosen)
             self.reference = self._fit(
                 some,
                 kin.take(chosen),
-                difficulty[chosen],
+                Prediction(residual=learned.residual[chosen], difficulty=learned.difficulty[chosen]),
                 [*(f"sibling {share}" for share in SHARES), "peak 1.0"],
                 matched.take(chosen),
                 SIBLING_NOISE,
             )
 
     def _fit(
-        self, shots: Table, kin: Kin, difficulty: Array, names: list[str], matched: Matched | None, noise: float
+        self, shots: Table, kin: Kin, learned: Prediction, names: list[str], matched: Matched | None, noise: float
     ) -> Correction:
         guesses: dict[str, Guess] = {}
         for name in names:
-            residual = self._known.guess(name, shots, matched)
+            residual = self._known.guess(name, shots, learned.residual, matched)
             if residual is not None:
                 before = doubt(float(name.split(" ")[1])) if name.startswith("peak") else -math.log(len(SHARES))
                 guesses[name] = Guess(residual=residual, doubt=before)
-        return Correction(kin, shots.residual, guesses, noise=noise, difficulty=np.sqrt(difficulty))
+        return Correction(kin, shots.residual, guesses, noise=noise, difficulty=np.sqrt(learned.difficulty))
 
     @property
     def effective_peak(self) -> float:
@@ -132,17 +136,19 @@ class Calibrated:
         Rows of devices that no shot measured get what was learned, without widths (NaN). `siblings` are looked for
         instead of those that were known when the measurements were made.
         """
-        bare = self._known.predict(table)
-        residual = bare.residual.copy()
+        learned = self._known.fitted.predict(table)
+        residual = learned.residual.copy()
         widths = {nominal: np.full(len(table), np.nan) for nominal in COVERAGES}
         here = np.array([(row.hardware, row.platform) in self._places for row in table.rows], dtype=bool)
         found = np.zeros(len(table), dtype=bool)
         if self.reference is not None and here.any():
-            matched = (siblings or self._known.siblings).matched(table, self._known.fitted)
+            matched = (siblings or self._known.siblings).matched(table, self._known.fitted, learned.residual)
             found = here & matched.found
-            self._correct(self.reference, table, matched, found, bare, residual, widths)
-        self._correct(self.trees, table, None, here & ~found, bare, residual, widths)
-        return Prediction(residual=residual, difficulty=bare.difficulty, widths=widths)
+            self._correct(self.reference, table, matched, found, learned, residual, widths)
+        self._correct(self.trees, table, None, here & ~found, learned, residual, widths)
+        if not here.all():
+            residual[~here] = self._known.unmeasured(table.take(~here), learned.residual[~here])
+        return Prediction(residual=residual, difficulty=learned.difficulty, widths=widths)
 
     def _correct(
         self,
@@ -150,7 +156,7 @@ class Calibrated:
         table: Table,
         matched: Matched | None,
         chosen: NDArray[np.bool_],
-        bare: Prediction,
+        learned: Prediction,
         residual: Array,
         widths: dict[float, Array],
     ) -> None:
@@ -160,9 +166,10 @@ class Calibrated:
             return
         some, kin = table.take(place), self._known.kin(table).take(place)
         matched = None if matched is None else matched.take(place)
-        guesses = {name: self._known.guess(name, some, matched) for name in correction.weights}
+        trees = learned.residual[place]
+        guesses = {name: self._known.guess(name, some, trees, matched) for name in correction.weights}
         residual[place] = correction.corrected(kin, {name: one for name, one in guesses.items() if one is not None})
-        spread = correction.spread(kin, np.sqrt(bare.difficulty[place]))
+        spread = correction.spread(kin, np.sqrt(learned.difficulty[place]))
         for nominal, reach in correction.reach().items():
             widths[nominal][place] = reach * spread
 

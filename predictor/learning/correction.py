@@ -28,7 +28,7 @@ FREEDOM = 4.0
 ROUNDS = 4
 OFFSET_ONLY_BELOW = 3
 """With fewer models than this nothing but levels is learned: neither slopes nor another peak."""
-NEGLIGIBLE = 2e-3
+NEGLIGIBLE = 0.02
 CAUTION = 1.1
 """The strengths are chosen on the rows that then tell their errors, which makes those a little small; a judgement."""
 _REFERENCE = tuple(

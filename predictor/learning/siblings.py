@@ -60,8 +60,8 @@ class Siblings:
         for index, row in enumerate(known.rows):
             self._by_work.setdefault(_work(row), []).append(index)
 
-    def matched(self, table: Table, fitted: Fitted) -> Matched:
-        """Return the sibling of each row; `fitted` is what learned from the known rows."""
+    def matched(self, table: Table, fitted: Fitted, learned: Array | None = None) -> Matched:
+        """Return the sibling of each row; `fitted` learned from the known rows, and `learned` is what it says of these."""
         nearest = [self._nearest(row) for row in table.rows]
         found = np.array([index is not None for index in nearest], dtype=bool)
         residual, step, events = np.zeros(len(table)), np.zeros(len(table)), [""] * len(table)
@@ -69,7 +69,8 @@ class Siblings:
             chosen = np.array([index for index in nearest if index is not None], dtype=np.intp)
             residual[found] = self._residual[chosen]
             there = fitted.predict(self._known.take(chosen)).residual
-            step[found] = fitted.predict(table.take(found)).residual - there
+            here = fitted.predict(table).residual if learned is None else learned
+            step[found] = here[found] - there
             for place, index in zip(np.flatnonzero(found).tolist(), chosen.tolist(), strict=True):
                 events[place] = self._known.rows[index].event_id
         return Matched(found=found, residual=residual, step=step, events=events)
