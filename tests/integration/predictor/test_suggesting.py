@@ -10,7 +10,7 @@ import yaml
 
 from domain.errors import ProjectionBehind, UnknownHardware, UnknownModel, UsageError
 from domain.models import in_category
-from predictor.answering.question import Question
+from predictor.answering.question import PredictQuestion, Question
 from predictor.suggesting.question import SuggestQuestion
 from runner.planfile import read_plan
 
@@ -121,6 +121,11 @@ def test_recorded_questions_are_what_is_open(service: Any, told: Any, build: Any
     found = suggest(service)
     assert found["questions"]["source"] == "recorded"
     assert {(run["model"], run["platform"], run["batch_size"]) for run in found["runs"]} == {(MODELS[3], "openvino", 4)}
+    alone = {"model": MODELS[5], "hardware": CPU, "platform": "cpu", "precision": "bf16", "batch_size": 2}
+    predicted = service.answers.predict(PredictQuestion(**alone))
+    told(build.event("assay.prediction.issued.v1", {**data, "prediction": "p", "question": alone, "answer": predicted}))
+    both = {(run["model"], run["batch_size"]) for run in suggest(service)["runs"]}
+    assert both == {(MODELS[3], 4), (MODELS[5], 2)}
     named = suggest(service, models=MODELS[:2])
     assert named["questions"]["source"] == "asked"
     assert {run["model"] for run in named["runs"]} == set(MODELS[:2])
