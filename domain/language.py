@@ -62,7 +62,7 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
         """What makes two models the same work: family and sizes, whatever weights they carry."""
         widths = f"{self.layers}x{self.hidden_size}x{self.heads}"
         experts = f"-{self.experts}x{self.expert_size}" if self.experts else f"-{self.intermediate_size}"
-        return f"{self.family}-{widths}{experts}"
+        return f"{self.family}-{widths}{experts}-{self.vocabulary}"
 
     @property
     def expert_layers(self) -> int:
@@ -111,6 +111,12 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
     def kv_read(self, context: float) -> float:
         """Return the numbers of keys and values that one new token reads after `context` tokens, in all layers."""
         return self.kv_elements * self._tokens_seen(context) + 2.0 * self.linear_layers * self.linear_state
+
+    def kv_kept(self, context: float) -> float:
+        """Return the numbers that are kept of a sequence of `context` tokens, in all layers."""
+        full = self.layers - self.window_layers - self.linear_layers
+        tokens = full * context + self.window_layers * min(context, self.window)
+        return self.kv_elements * tokens + float(self.linear_layers * self.linear_state)
 
     def attention_flops(self, context: float, *, prefill: bool = False) -> float:
         """Return the FLOPs by which one token attends to `context` tokens, in all layers.

@@ -52,7 +52,8 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """One way of serving. `requests` are in work at once: as long as one leaves and another comes where the load is
-    `continuous`, all together in one batch where it is not. With `apart`, prompts have workers of their own.
+    `continuous`, all together in one batch where it is not. With `apart`, prompts have workers of their own. Prompts
+    are read `chunk` tokens at a time where that is said (llama.cpp's `n_batch`), else whole.
     """
 
     input_tokens: int
@@ -63,6 +64,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     prefill: Workers
     decode: Workers
     storage: Storage
+    chunk: int | None = None
 
 
 def deployment_of(row: Row, heads: int = 0) -> Deployment | str:
@@ -94,6 +96,7 @@ def deployment_of(row: Row, heads: int = 0) -> Deployment | str:
         prefill=prefill,
         decode=decode,
         storage=_storage(row),
+        chunk=row.options.get("n_batch"),
     )
 
 

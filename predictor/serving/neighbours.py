@@ -19,17 +19,17 @@ from predictor.learning.table import Array, Matrix, Table
 
 __all__ = ["MOST_ROWS", "Neighbours", "Points", "labels_of"]
 
-MOST_ROWS = 2500
+MOST_ROWS = 2000
 """Rows that the process rests on; the work grows with their third power."""
 TUNING_ROWS = 400
 TUNING_ROUNDS = 3
-_LEAST = 0.01
-"""Variance that devices and models never met may add at the least, whatever the known ones do."""
+_LEAST = {"engine": 0.01, "model": 0.01, "device": 0.01, "model-engine": 0.01, "device-engine": 0.01, "offset": 0.04}
+"""Variance that devices and models never met may add at the least, however alike the known ones are."""
 
 _WIDE = {
     "log_requests_per_device": 1.5, "log_input": 1.5, "log_output": 1.5, "log_prompt": 1.5, "log_step": 1.5,
     "log_waiting": 1.5, "log_fill": 1.0, "step_balance": 2.0, "log_disturbance": 1.5, "load": 0.3,
-    "log_active": 1.5, "log_parameters": 1.5, "total_devices": 8.0, "data": 6.0, "expert": 6.0,
+    "log_active": 1.5, "log_parameters": 1.5, "log_devices": 1.0, "data": 6.0, "expert": 6.0,
     "share_step_exchange": 0.3, "share_step_attention": 0.3, "share_step_experts": 0.3, "share_step_launches": 0.3,
     "dense_bytes": 0.7, "expert_bytes": 0.7, "apart": 0.5,
 }  # fmt: skip
@@ -39,9 +39,9 @@ _TERMS: dict[str, tuple[str, ...]] = {
     "all": (), "engine": ("engine",), "model": ("model",), "device": ("device",), "model-engine": ("model", "engine"),
     "device-engine": ("device", "engine"), "model-engine-device": ("model", "engine", "device"),
     "model-engine-version": ("model", "engine", "version"), "deployment": ("deployment",),
+    "offset": ("device",),
 }  # fmt: skip
 """Each adds to the likeness of rows that share its labels."""
-_NOVEL = ("engine", "model", "device", "model-engine", "device-engine")
 
 
 class Scales(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,9 +118,9 @@ class _Likeness:
         """Return the covariance under these scales."""
         wide = 1.0 / (1.0 + self.wide / (2 * scales.wide))
         load = np.exp(-self.load / (2 * scales.load))
-        total = np.zeros_like(wide)
+        total, one = np.zeros_like(wide), np.ones_like(wide)
         for name, labels in _TERMS.items():
-            part = scales.variance[name] * (load if name == "deployment" else wide)
+            part = scales.variance[name] * {"deployment": load, "offset": one}.get(name, wide)
             for label in labels:
                 part = part * self.same[label]
             total += part
@@ -161,7 +161,7 @@ def _tuned(points: Points, residual: Array) -> Scales:
                     break
             else:
                 steps[name] = step**0.6
-    variance = {name: max(value, _LEAST) if name in _NOVEL else value for name, value in scales.variance.items()}
+    variance = {name: max(value, _LEAST.get(name, 0.0)) for name, value in scales.variance.items()}
     return msgspec.structs.replace(scales, variance=variance)
 
 

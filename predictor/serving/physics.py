@@ -221,13 +221,20 @@ def _together(model: LanguageModel, deployment: Deployment, device: Device, cont
 def _one_batch(model: LanguageModel, deployment: Deployment, device: Device, context: float) -> Estimate:
     """All prompts together, then all sequences step by step."""
     batch = deployment.requests
-    first = prompt(model, deployment.prefill, deployment.storage, device, deployment.input_tokens * batch)
+    first = _prompts(model, deployment, device, deployment.input_tokens * batch)
     each = step(model, deployment.decode, deployment.storage, device, batch, context)
     return Estimate(
         ttft_s=first.total, tpot_s=each.total, prompt=first, step=each, batch=batch,
         waiting_s=0.0, disturbance_s=0.0, load=0.0,
         fill=batch / places(model, deployment.decode, deployment.storage, device, context),
     )  # fmt: skip
+
+
+def _prompts(model: LanguageModel, deployment: Deployment, device: Device, tokens: float) -> Parts:
+    """The prompts of a batch, in as many passes as their chunks need."""
+    passes = max(tokens / deployment.chunk, 1.0) if deployment.chunk else 1.0
+    one = prompt(model, deployment.prefill, deployment.storage, device, tokens / passes)
+    return Parts(**{name: passes * value for name, value in msgspec.structs.asdict(one).items()})
 
 
 def _apart(model: LanguageModel, deployment: Deployment, device: Device, context: float) -> Estimate:

@@ -1,0 +1,103 @@
+"""What serving's method learns from rows whose truth is known, and what a few rows of something new correct."""
+
+import itertools
+
+import msgspec
+import numpy as np
+import pytest
+
+from domain import hardware
+from predictor.learning.table import Table
+from predictor.learning.training import Learner
+from predictor.serving.method import FittedServing, ServingMethod
+from predictor.serving.neighbours import Neighbours, points_of
+from predictor.serving.table import tabulate
+
+QUICK = ServingMethod(
+    learners=(Learner(objective="l2", trees=60, learning_rate=0.1, leaves=15, rows_per_leaf=10, feature_share=0.6),)
+)
+MODELS = ("meta-llama/Llama-3.1-70B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-32B", "mistralai/Mixtral-8x7B-v0.1")
+SLOWER = {"nvidia-h200-sxm": 1.2, "nvidia-b200-sxm": 1.5, "nvidia-h100-sxm": 2.5}
+
+
+@pytest.fixture(scope="module")
+def table(served) -> Table:
+    """Every combination of model, device, spread and load; slower than physics by device, engine and load."""
+    rows = []
+    for model, device, tensor, load, engine in itertools.product(
+        MODELS, SLOWER, (2, 8), (1, 4, 16, 64, 128), ("vllm", "sglang")
+    ):
+        row = served(
+            model=model, hardware=device, concurrency=load, runtime=engine, count=tensor,
+            parallelism={"tensor": tensor, "pipeline": 1, "data": 1, "expert": 1},
+        )  # fmt: skip
+        prior = tabulate([row], hardware.find).prior[0]
+        slower = SLOWER[device] * (1.3 if engine == "sglang" else 1.0) * (1 + load / 300)
+        rows.append(msgspec.structs.replace(row, tpot_ms=prior * slower * 1e3))
+    return tabulate(rows, hardware.find)
+
+
+def error(fitted: FittedServing, part: Table) -> float:
+    return float(np.mean(np.abs(np.expm1(fitted.predict(part).residual - part.residual))))
+
+
+def on(table: Table, device: str) -> np.ndarray:
+    return np.array([row.hardware == device for row in table.rows])
+
+
+def test_a_load_between_those_seen_is_told(table) -> None:
+    held = np.array([row.concurrency == 16 for row in table.rows])
+    assert error(QUICK.fit(table.take(~held)), table.take(held)) < 0.05
+
+
+def test_the_same_rows_teach_the_same_bits(table) -> None:
+    first, second = (QUICK.fit(table).predict(table.take([3, 70, 150])).residual for _ in range(2))
+    assert first.tolist() == second.tolist()
+
+
+def test_ten_rows_of_a_device_tell_how_fast_it_is_and_nothing_is_fitted_anew(table) -> None:
+    new = on(table, "nvidia-h100-sxm")
+    fitted, part = QUICK.fit(table.take(~new)), table.take(new)
+    adapted = fitted.adapted(part.take(np.arange(0, len(part), 4)))
+    rest = part.take(np.arange(1, len(part), 4))
+    assert error(adapted, rest) < 0.33 * error(fitted, rest)
+    assert adapted.trees is fitted.trees
+    assert len(fitted.neighbours.residual) == (~new).sum()
+
+
+def test_an_unknown_device_is_harder_than_a_known_one_and_shots_make_it_easier(table) -> None:
+    new = on(table, "nvidia-h100-sxm")
+    fitted, part = QUICK.fit(table.take(~new)), table.take(new)
+    strange, seen = fitted.predict(part).difficulty, fitted.predict(table.take(~new)).difficulty
+    assert strange.min() > np.median(seen)
+    assert fitted.adapted(part.take([0, 9, 33])).predict(part).difficulty.mean() < strange.mean()
+
+
+def test_an_added_row_is_the_same_as_one_that_was_there(table) -> None:
+    points, residual = points_of(table), table.residual
+    known = Neighbours.fit(points.take(np.arange(100)), residual[:100])
+    chosen = np.arange(100, 110)
+    added = known.extended(points.take(chosen), residual[chosen])
+    mean, variance = added.predict(points.take(chosen))
+    assert mean == pytest.approx(residual[chosen], abs=0.1)
+    assert (variance < known.predict(points.take(chosen))[1]).all()
+    assert added.inverse == pytest.approx(added.inverse.T)
+
+
+def test_a_row_left_out_is_told_as_if_it_had_never_been_there(table) -> None:
+    part = table.take(np.arange(0, len(table), 3))
+    points, residual = points_of(part), part.residual
+    full = Neighbours.fit(points, residual)
+    group = np.array([4, 5, 6])
+    others = np.setdiff1d(np.arange(len(residual)), group)
+    inside = np.linalg.inv(np.linalg.inv(full.inverse)[np.ix_(others, others)])
+    apart = msgspec.structs.replace(full, points=points.take(others), residual=residual[others], inverse=inside)
+    assert full.without([group])[0][group] == pytest.approx(apart.predict(points.take(group))[0])
+
+
+def test_one_row_that_nobody_confirms_does_not_move_its_neighbours(table) -> None:
+    wrong = table.measured.copy()
+    wrong[100] *= 30
+    odd = QUICK.fit(msgspec.structs.replace(table, measured=wrong))
+    others = table.take(np.setdiff1d(np.arange(len(table)), [100]))
+    assert error(odd, others) < 0.05
