@@ -21,8 +21,10 @@ __all__ = ["WORK", "multiples_of", "work_of", "work_table"]
 
 _WIDTHS = {"conv": (8, 32, 64, 128, 256), "conv1x1": (64, 128, 256, 512), "mm": (128, 256, 512, 1024)}
 _LENGTHS = ((0, 31), (32, 48), (49, 80), (81, 10**9))
+_BACKWARD = ("conv", "conv1x1", "depthwise", "grouped", "attention")
+"""Classes whose gradients are operators of their own, beside that they count among their class."""
 _KERNELS = ((1, 3), (4, 5), (6, 7), (8, 99))
-_GROUPS = ((0, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
+_GROUPS = ((0, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 128), (129, 10**9))
 ENTERING_S = 1e-4
 """What entering the runtime is measured in; an order of magnitude."""
 PULL = 1e-5
@@ -43,6 +45,7 @@ def _work_names() -> tuple[str, ...]:
     names += ["bmm.moved_thin", "depthwise.moved", "depthwise.cached", "depthwise.moved_strided"]
     names += [f"depthwise.kernel_{low}" for low, _ in _KERNELS]
     names += ["grouped.moved", *(f"grouped.width_{low}" for low, _ in _GROUPS)]
+    names += [f"{name}.{what}" for name in _BACKWARD for what in ("backward", "moved_backward")]
     names += [f"{kind}.{where}" for kind in (*NAMED, "other") for where in ("moved", "cached")]
     return (*names, "weights.arithmetic", "weights.moving", "launch.arithmetic", "launch.moving", "entering")
 
@@ -95,6 +98,9 @@ def work_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Matr
     put("grouped.moved", moved, grouped)
     for low, high in _GROUPS:
         put(f"grouped.width_{low}", computed, grouped & (kinds.width >= low) & (kinds.width <= high))
+    for name in _BACKWARD:
+        put(f"{name}.backward", computed, kinds.by_class[name] & kinds.backward)
+        put(f"{name}.moved_backward", moved, kinds.by_class[name] & kinds.backward)
     other = ~kinds.arithmetic & ~np.any([kinds.masks[name] for name in NAMED], axis=0)
     for name in (*NAMED, "other"):
         here = other if name == "other" else kinds.masks[name]

@@ -29,9 +29,9 @@ _NAMES = {
     "sigmoid": "sigmoid tanh softplus exp log",
     "add": "add sub rsub",
     "mul": "mul div pow sqrt rsqrt reciprocal neg square",
-    "layer_norm": "native_layer_norm native_layer_norm_backward",
-    "batch_norm": "native_batch_norm cudnn_batch_norm _native_batch_norm_legit_no_training native_batch_norm_backward",
-    "group_norm": "native_group_norm native_group_norm_backward",
+    "layer_norm": "native_layer_norm",
+    "batch_norm": "native_batch_norm cudnn_batch_norm _native_batch_norm_legit_no_training",
+    "group_norm": "native_group_norm",
     "clone": "clone contiguous copy _to_copy",
     "cat": "cat stack",
     "pad": "constant_pad_nd",
@@ -63,13 +63,14 @@ KINDS = (
 
 
 class Kinds(NamedTuple):
-    """Of each operator row of one trace: its kinds, its channels a group, and whether it fills the matrix units."""
+    """Of each operator row of one trace: its kinds, its channels a group, and what else decides its software path."""
 
     masks: dict[str, Mask]
     width: Array
     outer: Array
     odd: Mask
     arithmetic: Mask
+    backward: Mask
     by_class: dict[str, Mask]
 
 
@@ -79,7 +80,9 @@ def kinds_of(trace: Trace) -> Kinds:
     by_class = {name: trace.class_index == index for index, name in enumerate(OPERATOR_CLASSES)}
     arithmetic = trace.class_index < len(ARITHMETIC_CLASSES)
     kernel, stride = trace.kernel, trace.stride
-    named = np.array([_KIND_OF.get(row["name"].rpartition(".")[2].rstrip("_"), "") for row in trace.operators])
+    names = [row["name"].rpartition(".")[2].rstrip("_").removesuffix("_data") for row in trace.operators]
+    named = np.array([_KIND_OF.get(name.removesuffix("_backward"), "") for name in names], dtype=str)
+    backward = np.array([name.endswith("_backward") for name in names], dtype=bool)
     masks: dict[str, Mask] = {name: (named == name) & ~arithmetic for name in NAMED}
     width = np.where(kernel > 0, trace.inner / np.maximum(kernel, 1) ** 2, 0.0)
     per_group = np.maximum(trace.inner, 1) * np.maximum(trace.groups, 1)
@@ -102,4 +105,4 @@ def kinds_of(trace: Trace) -> Kinds:
     masks["thin_attention"] = by_class["attention"] & (trace.inner < 32)
     masks["odd_attention"] = by_class["attention"] & ~np.isin(trace.inner, (32, 64, 128))
     odd = dense & ((inner % MATRIX_UNIT != 0) | (outer % MATRIX_UNIT != 0))
-    return Kinds(masks, width, outer, odd, arithmetic, by_class)
+    return Kinds(masks, width, outer, odd, arithmetic, backward, by_class)

@@ -84,3 +84,11 @@ def test_work_that_no_row_has_keeps_its_multiple() -> None:
     work = np.column_stack([np.linspace(1, 2, 50), np.zeros(50)])
     found = multiples_of(work, 3 * work[:, 0])
     assert found == pytest.approx([3.0, 1.0], rel=1e-2)
+
+
+def test_gradients_are_operators_of_their_own_and_named_like_what_they_are_gradients_of() -> None:
+    gelu = {"name": "aten.gelu_backward", "class": "elementwise", "read_elements": 1e7, "write_elements": 1e7}
+    found = named(traced({**CONV, "name": "aten.convolution_backward"}, gelu))
+    assert found["conv.backward"] == found["conv.to_64"]
+    assert "gelu.moved" in found
+    assert "conv.backward" not in named(traced(CONV))
