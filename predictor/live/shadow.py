@@ -15,7 +15,7 @@ import numpy as np
 from predictor.learning.artifact import Card
 from predictor.learning.dataset import Row
 
-__all__ = ["Case", "Comparison", "Given", "compared", "held_out", "uncompared"]
+__all__ = ["Case", "Comparison", "Given", "compared", "held_out", "learnt_by", "uncompared"]
 
 SHARE = 0.2
 """Of the rows that may be held out, so that the newcomer keeps most of what it has to learn from."""
@@ -68,24 +68,27 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in told.items() if name not in ("accepted", "reason")}
 
 
-def held_out(rows: Sequence[Row], old: Card, scored: Collection[str] = ()) -> list[Row]:
+def held_out(rows: Sequence[Row], old: Card, scored: Collection[str] = (), learnt: Collection[str] = ()) -> list[Row]:
     """Return the rows to compare on: the newest that the predictor of this card has not seen, at most a fifth of all.
 
-    `scored` are ids of measurements by which answers were scored; they come first. The trees that ship with Assay were
-    trained on published results, which an import brings into a log too: imported rows are no test of them.
+    `scored` are ids of measurements by which answers were scored; they come first. The predictor that ships with Assay, on
+    which every other is built, has learnt from published results, which an import brings into a log too: imported rows
+    are no test of its trees. It has learnt from the measurements whose ids are `learnt` as well.
     """
-    unseen = [row for row in rows if not _seen(row, old)]
+    unseen = [row for row in rows if not _seen(row, old, learnt)]
     by_age = sorted(unseen, key=lambda row: (row.event_id in scored, row.position), reverse=True)
     return by_age[: min(MOST, int(len(rows) * SHARE))]
 
 
-def _seen(row: Row, old: Card) -> bool:
-    if row.position <= old.position:
+def learnt_by(shipped: Card) -> frozenset[str]:
+    """Return the ids of the measurements that the shipped predictor has learnt from."""
+    return frozenset(shipped.few.events if shipped.few is not None else ())
+
+
+def _seen(row: Row, old: Card, learnt: Collection[str]) -> bool:
+    if row.position <= old.position or row.event_id in learnt:
         return True
-    if old.trees_from != "shipped":
-        return False
-    until = old.data.get("until")
-    return row.origin != "measured" or (isinstance(until, str) and (row.time or "") <= until)
+    return row.origin != "measured" and old.trees_from == "shipped"
 
 
 def uncompared(reason: str, old: str) -> Comparison:

@@ -14,10 +14,10 @@ from predictor.answering.facts import known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
 from predictor.answering.recommendation import Known, answer
-from predictor.learning.artifact import Predictor
+from predictor.learning.artifact import Predictor, load_shipped
 from predictor.learning.dataset import Row
 from predictor.live.scored import scored_at
-from predictor.live.shadow import Case, Comparison, Given, compared, held_out, uncompared
+from predictor.live.shadow import Case, Comparison, Given, compared, held_out, learnt_by, uncompared
 
 __all__ = ["shots", "since", "tried"]
 
@@ -34,7 +34,7 @@ def tried(tables: Tables, rows: Sequence[Row], old: Predictor, fit: Fit, correct
     what was measured of the model itself is hidden from them.
     """
     met = {one.measured_event_id for one in scored_at(tables)}
-    kept_back = held_out(rows, old.card, met)
+    kept_back = held_out(rows, old.card, met, learnt_by(load_shipped().card))
     if not kept_back:
         return uncompared(
             "accepted without a comparison: there are no rows that the one in force has not seen", old.digest

@@ -10,7 +10,7 @@ import pytest
 
 from predictor.learning.artifact import Card, load_shipped
 from predictor.learning.dataset import Row
-from predictor.live.shadow import MODELS, MOST, ROWS, Case, Given, compared, held_out
+from predictor.live.shadow import MODELS, MOST, ROWS, Case, Given, compared, held_out, learnt_by
 
 OLD = "sha256:old"
 
@@ -102,9 +102,21 @@ def test_rows_by_which_answers_were_scored_come_first(shipped: Card) -> None:
 
 def test_published_results_are_no_test_of_trees_that_may_have_learnt_them(shipped: Card) -> None:
     rows = [row(position, origin="imported" if position % 2 else "measured") for position in range(1, 21)]
-    new = msgspec.structs.replace(shipped, position=0, data={})
+    new = msgspec.structs.replace(shipped, position=0)
     assert positions(held_out(rows, new)) == [20, 18, 16, 14]
-    told = msgspec.structs.replace(new, data={"until": "2026-11-20T00:00:00+00:00"})
-    assert held_out(rows, told) == []
-    later = [row(99, time="2026-11-21T00:00:00+00:00"), *rows]
-    assert positions(held_out(later, told)) == [99]
+    own = msgspec.structs.replace(new, trees_from="log")
+    assert positions(held_out(rows, own)) == [20, 19, 18, 17]
+
+
+def test_measurements_that_the_shipped_predictor_learnt_from_are_no_test_of_any(shipped: Card) -> None:
+    rows = [row(position) for position in range(1, 21)]
+    own = msgspec.structs.replace(shipped, position=0, trees_from="log")
+    assert positions(held_out(rows, own, learnt={f"e{position}" for position in range(1, 19)})) == [20, 19]
+
+
+def test_what_the_shipped_predictor_learnt_from_is_known_by_id(shipped: Card) -> None:
+    assert shipped.few is not None
+    learnt = learnt_by(shipped)
+    assert len(learnt) > 100
+    assert {one for place in shipped.few.places for one in place.evidence} <= learnt
+    assert learnt_by(msgspec.structs.replace(shipped, few=None)) == frozenset()
