@@ -120,10 +120,10 @@ def parts(table: Table, each: bool, seed: int) -> Iterator[tuple[str, Table, Tab
             yield str(name), table.take(names != name), table.take(shots), table.take(asked)
 
 
-def measured(table: Table, method: Method, *, each: bool, draws: int) -> dict[str, tuple[Array, Array]]:
+def measured(table: Table, method: Method, *, each: bool, draws: range) -> dict[str, tuple[Array, Array]]:
     """Return log(measured / predicted) and the difficulties by device, over all draws."""
     found: dict[str, list[tuple[Array, Array]]] = {}
-    for seed in range(draws):
+    for seed in draws:
         for name, train, shots, asked in parts(table, each, seed):
             told = method.fit(train).adapted(shots).predict(asked)
             found.setdefault(name, []).append((asked.residual - told.residual, told.difficulty))
@@ -154,14 +154,16 @@ def main() -> int:
     parser.add_argument("paths", type=Path, nargs="+")
     parser.add_argument("--target", default="latency")
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0, help="of the first draw")
     parser.add_argument("--every-unit", action="store_true")
     options = parser.parse_args()
     table = read(options.format, options.paths, options.target, every_unit=options.every_unit)
     print(f"{len(table)} rows of {len({row.hardware for row in table.rows})} devices; left out: {table.dropped}")
+    draws = range(options.seed, options.seed + options.draws)
     print("shots            method            macro   pooled  median  within 20 %   covered 80 / 90 (worst device)")
     for each in (True, False):
         for method in (Offset(), Nearest(), ReferenceMethod()):
-            errors = measured(table, method, each=each, draws=options.draws)
+            errors = measured(table, method, each=each, draws=draws)
             apes = {name: np.abs(np.expm1(-one)) for name, (one, _) in errors.items()}
             pooled = np.concatenate(list(apes.values()))
             told = (

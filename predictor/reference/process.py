@@ -20,11 +20,11 @@ __all__ = ["DEVICE", "DEVICE_WITH_FIGURES", "SCATTER", "Posterior", "View"]
 DEVICE = 0.7
 DEVICE_WITH_FIGURES = 0.35
 """How far a device is off what its siblings say: of one that a data sheet compares with them, half as far."""
-LEVEL = 0.05
+LEVEL = 0.1
 SIBLING_SHIFT = 0.5
 SIBLING_PROFILE = 0.2
 ALIKE = 0.15
-ALIKE_WITHIN = 0.4
+ALIKE_WITHIN = 0.6
 NOISE = 0.12
 SCATTER = 0.3
 """The share of the siblings' own scatter on a piece that a device adds to the noise."""
