@@ -16,7 +16,7 @@ from predictor.learning.table import Array, Matrix
 
 __all__ = ["DEVICE", "DEVICE_WITH_FIGURES", "SCATTER", "Posterior", "View"]
 
-# Standard deviations in log units. Chosen on one half of AI Hub's devices they did as well on the other, both ways.
+# Standard deviations in log units, chosen on AI Hub's devices; a search on either half of them did as well on the other.
 DEVICE = 0.7
 DEVICE_WITH_FIGURES = 0.35
 """How far a device is off what its siblings say: of one that a data sheet compares with them, half as far."""
