@@ -27,10 +27,12 @@ BETWEEN_BARE = 0.5
 """Spread of devices about the bare roofline, which nobody knows beforehand, in log units; as calibration has it."""
 _EXAMPLES = 3
 _WORDS = {"roofline": "the plain roofline's", "reference": "taken from another device"}
-_COST_COLUMNS = ("platform", "origin", "load_ms", "convert_ms", "compile_ms")
-_SOFTWARE_COLUMNS = (
-    "hardware_id", "platform", "runtime_name", "precision", "compiled", "runtime_version", "model_id", "mode",
+_COLUMNS = (
+    "position", "origin", "hardware_id", "platform", "runtime_name", "precision", "compiled", "runtime_version", "model_id",
+    "mode", "load_ms", "convert_ms", "compile_ms",
 )  # fmt: skip
+NEWEST = 20_000
+"""So many of the newest measurements tell what runs cost and what software was measured: a log may hold millions."""
 
 
 def suggest(tables: Tables, asked: SuggestQuestion, predictor: Predictor, notes: Sequence[str]) -> dict[str, Any]:
@@ -43,8 +45,9 @@ def suggest(tables: Tables, asked: SuggestQuestion, predictor: Predictor, notes:
     found, left = _thinned(found)
     if left:
         told.append(f"{left} of the open configurations were left out of the comparison; ask about fewer models.")
-    costs = Costs(tables.measurements(columns=list(_COST_COLUMNS)).to_pylist())
-    measured = _measured_models(tables, asked.mode)
+    newest = _newest(tables)
+    costs = Costs(newest)
+    measured = _measured_models(newest, asked.mode)
     chosen, before, after = _chosen(found, predictor, costs, measured, asked)
     runs = _runs(found, chosen, measured)
     open_ = [one for one in found if one.spread is not None]
@@ -75,21 +78,23 @@ def _thinned(found: list[Configuration]) -> tuple[list[Configuration], int]:
     return [found[index] for index in kept], len(found) - len(kept)
 
 
-def _measured_models(tables: Tables, mode: str) -> Counter[tuple[str, ...]]:
+def _newest(tables: Tables) -> list[dict[str, Any]]:
+    page: dict[str, Any] = {"columns": list(_COLUMNS), "limit": NEWEST, "descending": True}
+    rows: list[dict[str, Any]] = tables.view("measurements", {"origin": "measured"}, **page).to_pylist()
+    return rows
+
+
+def _measured_models(rows: Sequence[dict[str, Any]], mode: str) -> Counter[tuple[str, ...]]:
     """How many models each software configuration has measured."""
-    rows = tables.measurements(columns=list(_SOFTWARE_COLUMNS), mode=mode, origin="measured").to_pylist()
-    return Counter(
-        software
-        for software, _ in {
-            (
-                (
-                    row["hardware_id"], row["platform"], row["runtime_name"] or "", row["precision"] or "",
-                    "compiled" if row["compiled"] else "", minor_version(row["runtime_version"] or ""),
-                ),
-                row["model_id"],
-            )
-            for row in rows
-        }
+    seen = {(_software(row), row["model_id"]) for row in rows if row["mode"] == mode}
+    return Counter(software for software, _ in seen)
+
+
+def _software(row: dict[str, Any]) -> tuple[str, ...]:
+    compiled = "compiled" if row["compiled"] else ""
+    version = minor_version(row["runtime_version"] or "")
+    return (
+        row["hardware_id"], row["platform"], row["runtime_name"] or "", row["precision"] or "", compiled, version,
     )  # fmt: skip
 
 
