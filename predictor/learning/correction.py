@@ -22,10 +22,12 @@ __all__ = ["Correction", "Guess"]
 
 SLOPE_STRENGTHS = (0.0, 0.5, 1.0, 2.0)
 BEND_SPREAD = 0.08
-LOUDNESS = (1.0, 1.6, 2.5)
+LOUDNESS = (0.65, 1.0, 1.6, 2.5)
 """How many times the usual noise is tried: another kind of device may differ from row to row more than those seen."""
 FREEDOM = 4.0
 ROUNDS = 4
+BOLD_FROM = 8
+"""Fewer models than this may agree by chance: they are not taken for a quiet device, nor for one with steep slopes."""
 OFFSET_ONLY_BELOW = 3
 """With fewer models than this nothing but levels is learned: neither slopes nor another peak."""
 NEGLIGIBLE = 0.02
@@ -68,7 +70,8 @@ class Correction:
         self._centre = kin.axes.mean(axis=0)
         self._parts = covariance(kin, kin, self._centre)
         few = self.models < OFFSET_ONLY_BELOW
-        slopes, loudness = ((0.0,), LOUDNESS[:1]) if few else (SLOPE_STRENGTHS, LOUDNESS)
+        slopes = (0.0,) if few else tuple(one for one in SLOPE_STRENGTHS if one <= 1 or self.models >= BOLD_FROM)
+        loudness = (1.0,) if few else tuple(loud for loud in LOUDNESS if loud >= 1 or self.models >= BOLD_FROM)
         likely = max(guesses, key=lambda name: guesses[name].doubt)
         solved = [
             self._solved(name, residual - guess.residual, slope, guess.doubt, loud * noise * difficulty)
