@@ -20,6 +20,8 @@ LEARNERS = (
     Learner(objective="l1", trees=400, learning_rate=0.05, leaves=31, rows_per_leaf=30, feature_share=0.6),
     Learner(objective="l2", trees=400, learning_rate=0.05, leaves=31, rows_per_leaf=30, feature_share=0.6),
 )
+SHOTS = 10
+NOMINALS = (0.5, 0.8, 0.9)
 MOST_LOWERED = 0.3
 """Of a log-normal value with variance v, the estimate with the least expected relative error lies v below the median.
 Time to the first token of something new is that uncertain, since a queue may or may not form."""
@@ -28,7 +30,8 @@ Time to the first token of something new is that uncertain, since a queue may or
 class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What was learned: neighbours, and trees on their answer for the models, engines and devices in `known`.
 
-    `usual` is the neighbours' usual spread. What trees say of a device or a model that they never met only adds to
+    `usual` is the neighbours' usual spread, `reach` how many spreads hold a share of the errors after a few rows of
+    something new, and `corrected` says whether such rows are among the neighbours. What trees say of a device or a model that they never met only adds to
     the error of its neighbours.
     """
 
@@ -36,6 +39,8 @@ class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     trees: Trees
     usual: float
     known: dict[str, frozenset[str]]
+    reach: dict[float, float]
+    corrected: bool = False
 
     def predict(self, table: Table) -> Prediction:
         """Return log(target / prior); a row is as difficult as its neighbours are far and undecided."""
@@ -45,7 +50,9 @@ class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         residual = np.where(known, mean, mean - lowered)
         if known.any():
             residual[known] += self.trees.predict(_with(table.values, mean, variance)[known])
-        return Prediction(residual=residual, difficulty=np.sqrt(variance) / self.usual)
+        spread = np.sqrt(variance)
+        widths = {nominal: reach * spread for nominal, reach in self.reach.items()} if self.corrected else None
+        return Prediction(residual=residual, difficulty=spread / self.usual, widths=widths)
 
     def _knows(self, table: Table) -> NDArray[np.bool_]:
         labels = labels_of(table)
@@ -55,7 +62,7 @@ class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def adapted(self, shots: Table) -> FittedServing:
         """Return the same with the shots among the neighbours; the trees stay."""
         extended = self.neighbours.extended(points_of(shots), shots.residual)
-        return msgspec.structs.replace(self, neighbours=extended)
+        return msgspec.structs.replace(self, neighbours=extended, corrected=True)
 
 
 class ServingMethod(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +96,8 @@ class ServingMethod(msgspec.Struct, frozen=True, kw_only=True):
         trees = fit_trees(np.concatenate(taught), np.concatenate(missed), learners=self.learners)
         labels = labels_of(part)
         known = {name: frozenset(labels[name].tolist()) for name in ("model", "engine", "device")}
-        return FittedServing(neighbours=neighbours, trees=trees, usual=usual, known=known)
+        reach = _reach(neighbours, labels)
+        return FittedServing(neighbours=neighbours, trees=trees, usual=usual, known=known, reach=reach)
 
 
 def _with(values: Matrix, mean: Array, variance: Array) -> Matrix:
@@ -102,6 +110,19 @@ def _absences(table: Table) -> list[list[NDArray[np.intp]]]:
     load = [repr((row.input_tokens, row.output_tokens, row.concurrency, row.batch_size)) for row in table.rows]
     alike = np.char.add(labels["deployment"], np.array(load, dtype=str))
     return [_groups(alike), _groups(labels["deployment"])]
+
+
+def _reach(neighbours: Neighbours, labels: dict[str, NDArray[Any]]) -> dict[float, float]:
+    """Return by nominal coverage how many spreads hold it, from rows of devices and models of which ten were left in."""
+    scores: list[Array] = []
+    generator = np.random.default_rng(0)
+    for name in ("device", "model"):
+        left_out = [generator.permutation(group)[SHOTS:] for group in _groups(labels[name])]
+        mean, variance = neighbours.without(left_out)
+        rows = np.concatenate(left_out)
+        scores.append(np.abs(neighbours.residual - mean)[rows] / np.sqrt(variance[rows]))
+    found = np.concatenate(scores)
+    return {nominal: float(np.quantile(found, nominal)) if len(found) else np.inf for nominal in NOMINALS}
 
 
 def _groups(names: NDArray[Any]) -> list[NDArray[np.intp]]:

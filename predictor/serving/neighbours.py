@@ -7,6 +7,7 @@ likelihood. A few rows of something new extend the process exactly; nothing is f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Points(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     wide: Matrix
     load: Matrix
-    labels: dict[str, NDArray[Any]]
+    labels: dict[str, NDArray[np.int64]]
 
     def __len__(self) -> int:
         return len(self.wide)
@@ -103,7 +104,15 @@ def points_of(table: Table) -> Points:
     """Return the rows of a table as the process sees them."""
     wide = [np.nan_to_num(table.column(name)) / step for name, step in _WIDE.items()]
     load = [np.nan_to_num(table.column(name)) for name in _LOAD]
-    return Points(wide=np.column_stack(wide), load=np.column_stack(load), labels=labels_of(table))
+    labels = {name: _numbers(column) for name, column in labels_of(table).items()}
+    return Points(wide=np.column_stack(wide), load=np.column_stack(load), labels=labels)
+
+
+def _numbers(names: NDArray[Any]) -> NDArray[np.int64]:
+    """The same number for the same name anywhere: numbers are compared a hundred times faster."""
+    distinct, inverse = np.unique(names, return_inverse=True)
+    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in distinct.tolist()]
+    return np.frombuffer(b"".join(digests), dtype=np.int64)[inverse]
 
 
 class _Likeness:

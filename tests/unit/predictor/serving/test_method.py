@@ -101,3 +101,15 @@ def test_one_row_that_nobody_confirms_does_not_move_its_neighbours(table) -> Non
     odd = QUICK.fit(msgspec.structs.replace(table, measured=wrong))
     others = table.take(np.setdiff1d(np.arange(len(table)), [100]))
     assert error(odd, others) < 0.05
+
+
+def test_only_what_was_corrected_by_rows_of_its_own_says_how_sure_it_is(table) -> None:
+    new = on(table, "nvidia-h100-sxm")
+    fitted, part = QUICK.fit(table.take(~new)), table.take(new)
+    assert fitted.predict(part).widths is None
+    corrected = fitted.adapted(part.take(np.arange(0, len(part), 4))).predict(part)
+    assert corrected.widths is not None
+    narrow, wide = (corrected.widths[nominal] for nominal in (0.5, 0.9))
+    assert (0 < narrow).all()
+    assert (narrow < wide).all()
+    assert np.argmax(narrow) == np.argmax(corrected.difficulty)
