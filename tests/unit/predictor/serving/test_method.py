@@ -110,6 +110,6 @@ def test_only_what_was_corrected_by_rows_of_its_own_says_how_sure_it_is(table) -
     corrected = fitted.adapted(part.take(np.arange(0, len(part), 4))).predict(part)
     assert corrected.widths is not None
     narrow, wide = (corrected.widths[nominal] for nominal in (0.5, 0.9))
-    assert (0 < narrow).all()
+    assert (narrow > 0).all()
     assert (narrow < wide).all()
     assert np.argmax(narrow) == np.argmax(corrected.difficulty)
