@@ -128,7 +128,7 @@ def _software(spec: HardwareSpec, platform: str, precision: str, mode: str, pred
         return {name: getattr(place, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
     runtime = RUNTIMES.get(platform, "torch")
     known = card.coverage
-    eager = known.knows_software(platform, runtime, precision, False)
-    compiled = not eager and known.knows_software(platform, runtime, precision, True) and known.knows_maker(spec)
+    eager = known.knows_software(platform, runtime, precision, False, mode)
+    compiled = not eager and known.knows_software(platform, runtime, precision, True, mode) and known.knows_maker(spec)
     version = minor_version(card.newest_version.get(platform, ""))
     return {"runtime": runtime, "compiled": compiled, "runtime_version": version}

@@ -60,7 +60,7 @@ def corrected(
     if len(table):
         card = msgspec.structs.replace(card, few=few_rows(table, card, card.few, measure=False))
     measured = table if shots is None else tabulate(shots, book, spec_of)
-    made = calibrations_of(measured, card.coverage, predictor.trees)
+    made = calibrations_of(measured, card.coverage, predictor.base)
     return msgspec.structs.replace(predictor, card=card, calibrations=made)
 
 

@@ -22,7 +22,6 @@ from predictor.learning.siblings import Siblings
 from predictor.learning.table import Array, Table
 from predictor.learning.tails import Tails
 from predictor.learning.traces import Trace
-from predictor.learning.trees import FittedTrees
 
 __all__ = ["INTERVAL", "estimate"]
 
@@ -159,7 +158,7 @@ def _base(trace: Trace, one: Candidate, predictor: Predictor, why_not: str | Non
     if calibrated is not None and why_not is None and coverage.near_software(one.platform, one.runtime, one.precision):
         return _calibrated(calibrated)
     place = few.place(one.spec.id, one.platform, one.precision, mode) if few is not None else None
-    knows = coverage.knows_software(one.platform, one.runtime, one.precision, one.compiled)
+    knows = coverage.knows_software(one.platform, one.runtime, one.precision, one.compiled, mode)
     if (
         why_not is None
         and knows
@@ -250,7 +249,7 @@ def _referenced(table: Table, bases: Sequence[_Base], predictor: Predictor, sibl
     )
     if siblings is None or not len(here):
         return list(bases)
-    matched = siblings.matched(table.take(here), FittedTrees(predictor.trees))
+    matched = siblings.matched(table.take(here), predictor.base)
     found = list(bases)
     by_trees, by_roofline = matched.residual_at(UNMEASURED_SHARE), matched.residual_at(0.0)
     for place, index in enumerate(here.tolist()):
@@ -276,7 +275,10 @@ def _predicted(
     residual = np.full(len(bases), predictor.card.spreads["roofline"].centre)
     width = np.array([math.nan if base.width is None else base.width for base in bases])
     here = _those(bases, lambda base: base.method == "trees" and base.calibrated is None)
-    residual[here] = predictor.trees.predict(table.values[here])
+    if len(here):
+        bare = predictor.base.predict(table.take(here))
+        residual[here] = bare.residual
+        width[here] *= bare.difficulty
     for one in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
         here = np.array([index for index, base in enumerate(bases) if base.calibrated is one], dtype=np.intp)
         found = one.predict(table.take(here), siblings)

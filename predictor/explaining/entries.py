@@ -12,13 +12,17 @@ from predictor.explaining.contributions import attribution_of
 from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL, Explanation, explain, explain_shares
 from predictor.explaining.groups import grouped, kind_of
 from predictor.learning.artifact import Predictor
+from predictor.learning.blend import wide
 from predictor.learning.dataset import Row
 from predictor.learning.operators import asked
+from predictor.learning.places import WIDE
 from predictor.learning.traces import Trace
 from predictor.learning.work import TERMS
 
 __all__ = ["explained", "placed"]
 
+ALIKE = "like work that was measured"
+"""What the costs and neighbours of the same software say beyond the trees."""
 BEYOND = "beyond the roofline"
 """All that a latency takes more than the roofline, where nothing says why: a measurement does not."""
 _SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens")
@@ -69,9 +73,11 @@ def _by_trees(
     entry: Mapping[str, Any], trace: Trace, limits: Limits, predictor: Predictor, mode: str, floor: Roofline
 ) -> Explanation:
     table = asked(trace, [_row(entry, trace, mode)], [limits])
-    base, parts = attribution_of(predictor.trees).of(np.asarray(table.values[0], dtype=np.float64))
-    learned = {USUAL: base, **grouped(table.names, parts.tolist())}
-    return explain(entry["latency_ms"], floor, learned, rest=_rest(entry, CALIBRATION))
+    base, parts = attribution_of(predictor.base.trees).of(np.asarray(wide(table)[0], dtype=np.float64))
+    learned = {USUAL: base, **grouped(WIDE, parts.tolist())}
+    return explain(
+        entry["latency_ms"], floor, learned, rest=_rest(entry, CALIBRATION if entry["basis"] == "calibrated" else ALIKE)
+    )
 
 
 def _rest(entry: Mapping[str, Any], usual: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from domain.errors import CorruptArtifact
+from predictor.learning.blend import FittedBlend
 from predictor.learning.calibrations import Calibrations
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import Coverage
@@ -72,36 +73,36 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A card with its trees; `digest` names the bytes it came from.
 
-    `trees` are those of a call's time, `others` those of other routes and targets by name, such as `serving.tpot`.
+    `base` predicts a call's time, `others` are the trees of other routes and targets by name, such as `serving.tpot`.
     """
 
     card: Card
-    trees: Trees
+    base: FittedBlend
     digest: str
     others: dict[str, Trees] = {}
     calibrations: Calibrations = Calibrations()
     """What was measured corrects: no part of the artifact, made of the tables at each position."""
 
 
-def encode(card: Card, trees: Trees, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:
-    """Return the bytes of an artifact and their digest; the same card and trees give the same bytes."""
-    document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": _texts(trees, others or {})}
+def encode(card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:
+    """Return the bytes of an artifact and their digest; the same card and base give the same bytes."""
+    document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": _texts(base, others or {})}
     content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     return content, digest_of(content)
 
 
-def _texts(trees: Trees, others: Mapping[str, Trees]) -> dict[str, str]:
+def _texts(base: FittedBlend, others: Mapping[str, Trees]) -> dict[str, str]:
     """One text a model: those of a call's time by objective, the others as `name/objective`."""
     named = {f"{name}/{objective}": text for name, one in others.items() for objective, text in one.texts.items()}
-    return {**trees.texts, **named}
+    return {**base.texts(), **named}
 
 
-def _trees(texts: Mapping[str, str]) -> tuple[Trees, dict[str, Trees]]:
+def _parts(texts: Mapping[str, str]) -> tuple[FittedBlend, dict[str, Trees]]:
     parts: dict[str, dict[str, str]] = {"": {}}
     for name, text in texts.items():
         part, _, objective = name.rpartition("/")
         parts.setdefault(part, {})[objective] = text
-    return Trees(parts.pop("")), {name: Trees(found) for name, found in parts.items()}
+    return FittedBlend.restored(parts.pop("")), {name: Trees(found) for name, found in parts.items()}
 
 
 def digest_of(content: bytes) -> str:
@@ -128,15 +129,18 @@ def decode(content: bytes, digest: str) -> Predictor:
             field="digest",
             remedy="Train again: assay train.",
         )
-    trees, others = _trees(texts)
-    return Predictor(card=card, trees=trees, digest=digest, others=others)
+    try:
+        base, others = _parts(texts)
+    except (ValueError, KeyError) as error:
+        raise CorruptArtifact(f"its models: {error}.", field="digest", remedy="Train again: assay train.") from error
+    return Predictor(card=card, base=base, digest=digest, others=others)
 
 
-def write_folder(folder: Path, card: Card, trees: Trees, others: Mapping[str, Trees] | None = None) -> str:
+def write_folder(folder: Path, card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> str:
     """Write an artifact as files that are kept in a repository: one gzip a model, the card readable. Return its digest."""
-    content, digest = encode(card, trees, others)
+    content, digest = encode(card, base, others)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in _texts(trees, others or {}).items():
+    for name, text in _texts(base, others or {}).items():
         with (folder / _file(name)).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
             packed.write(text.encode())
     document = json.loads(content)

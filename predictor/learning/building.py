@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from predictor.learning.artifact import Card, Predictor, Spread, encode
+from predictor.learning.blend import QUICK, BlendMethod, FittedBlend
 from predictor.learning.calibrated import CalibratedMethod
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import coverage_of
@@ -20,8 +21,7 @@ from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.table import Table
 from predictor.learning.tails import fit_tails
 from predictor.learning.traces import TraceBook
-from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
-from predictor.learning.trees import TreeMethod
+from predictor.learning.training import Learner
 from predictor.memory.facts import tabulate as memory_table
 from predictor.memory.kept import memory_of
 from predictor.outcome.cases import Case
@@ -47,6 +47,10 @@ LIGHT = (Learner(objective="l2", trees=200, learning_rate=0.1, leaves=31, rows_p
 """What the held-out errors of a log's own trees are measured with: a little worse than the trees, so a little wide."""
 
 
+TRAINING_ROWS = 1000
+"""With as many measured training steps their error on a new architecture is told."""
+
+
 class Trained(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A predictor, its bytes, and the data of its `assay.predictor.trained.v1` event."""
 
@@ -63,7 +67,7 @@ def train(
     *,
     position: int = 0,
     needs: Needs = ENOUGH,
-    learners: Sequence[Learner] = LEARNERS,
+    learners: Sequence[Learner] = QUICK,
     cases: Sequence[Case] = (),
 ) -> Trained:
     """Return the predictor that a log's rows give, with the chances that its cases tell of.
@@ -77,7 +81,7 @@ def train(
     broad = _broad(table, needs)
     architectures = set(table.architecture[broad].tolist())
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
-        card, trees = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
+        card, fitted = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
         card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
     else:
         missing = (
@@ -85,7 +89,7 @@ def train(
             f"{max(0, needs.architectures - len(architectures))} more architectures; the base's are kept"
         )
         card = msgspec.structs.replace(base.card, position=position, limits=[*base.card.limits, missing])
-        trees = base.trees
+        fitted = base.base
     card = msgspec.structs.replace(
         card,
         few=few_rows(everything, card, base.card.few),
@@ -94,12 +98,12 @@ def train(
         memory=memory_of(memory_table(training_rows(rows, "memory", None), book), base.card.memory),
         data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )
-    return finish(card, trees)
+    return finish(card, fitted)
 
 
-def finish(card: Card, trees: Trees) -> Trained:
+def finish(card: Card, base: FittedBlend) -> Trained:
     """Return the card and trees as an artifact with its event's data."""
-    content, digest = encode(card, trees)
+    content, digest = encode(card, base)
     brief = {
         "name": card.name,
         "trees_from": card.trees_from,
@@ -111,7 +115,7 @@ def finish(card: Card, trees: Trees) -> Trained:
         "data": card.data,
     }
     return Trained(
-        predictor=Predictor(card=card, trees=trees, digest=digest),
+        predictor=Predictor(card=card, base=base, digest=digest),
         content=content,
         event_data={"digest": digest, "position": card.position, "card": brief},
     )
@@ -130,18 +134,23 @@ def build_from_table(
     table: Table,
     spec_of: SpecOf,
     *,
-    learners: Sequence[Learner] = LEARNERS,
-    checks: Sequence[Learner] = LEARNERS,
+    learners: Sequence[Learner] = QUICK,
+    checks: Sequence[Learner] = QUICK,
     shots: Sequence[int] = (0,),
-) -> tuple[Card, Trees]:
-    """Fit trees on a table and measure them on held-out groups; the card holds widths, spreads and scores."""
-    method = CalibratedMethod(TreeMethod(checks))
+) -> tuple[Card, FittedBlend]:
+    """Fit a base on a table and measure it on held-out groups; the card holds widths, spreads and scores.
+
+    Inference is what the widths and scores are of; training steps, where there are enough, have a score of their own.
+    """
+    method = CalibratedMethod(BlendMethod(checks))
+    steps = np.array([row.mode == "training" for row in table.rows], dtype=bool)
+    everything, table = table, table.take(~steps)
     held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
     scores = {split: summarise(table, one, split, "throughput", 0) for split, one in held.items()}
     levels: dict[str, tuple[Any, Sequence[Any] | None]] = {
-        "interpolation": (held["random"].errors, None),
-        "new_architecture": (held["architecture"].errors, None),
-        "new_family": (held["family"].errors, held["family"].groups.tolist()),
+        "interpolation": (_scaled(held["random"]), None),
+        "new_architecture": (_scaled(held["architecture"]), None),
+        "new_family": (_scaled(held["family"]), held["family"].groups.tolist()),
     }
     devices = None
     if len({row.hardware for row in table.rows}) > 1:
@@ -150,21 +159,29 @@ def build_from_table(
             scores[f"hardware-{count}"] = summarise(table, one, "hardware", "throughput", count)
             if count == 0:
                 devices = one
-                levels["new_hardware"] = (one.errors, one.groups.tolist())
+                levels["new_hardware"] = (_scaled(one), one.groups.tolist())
+    if steps.sum() >= TRAINING_ROWS:
+        part = everything.take(steps)
+        scores["training"] = summarise(part, hold_out(part, method, "architecture"), "architecture", "throughput", 0)
     card = Card(
         name="prior",
-        rows=len(table),
+        rows=len(everything),
         position=0,
         features_version=FEATURES_VERSION,
         features=list(FEATURES),
-        coverage=coverage_of(table, spec_of),
+        coverage=coverage_of(everything, spec_of),
         widths=Widths.fitted(levels),
         spreads={"trees": _tree_spread(table, devices, held["family"]), "roofline": roofline_spread(table)},
         newest_version=_newest_versions(table),
         scores={name: _short(one) for name, one in scores.items()},
-        data={"rows": len(table), "left_out": table.dropped},
+        data={"rows": len(everything), "left_out": everything.dropped},
     )
-    return card, fit_trees(table.values, table.residual, learners=learners)
+    return card, BlendMethod(learners).fit(everything)
+
+
+def _scaled(held: HeldOut) -> Any:
+    """Errors in units of their difficulty, as widths are kept."""
+    return held.errors / held.difficulty
 
 
 def _newest_versions(table: Table) -> dict[str, str]:
@@ -211,8 +228,7 @@ def few_rows(table: Table, card: Card, base: Few | None, *, measure: bool = True
     unknown = [
         index
         for index, row in enumerate(table.rows)
-        if not card.coverage.near_software(*row.software[1:4])
+        if not card.coverage.near_software(*row.software[1:4], row.mode)
         or table.subjects[index].category not in card.coverage.categories
-        or row.mode not in card.coverage.modes
     ]
     return few_of(table.take(unknown), base, measure=measure)

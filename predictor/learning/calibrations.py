@@ -11,9 +11,8 @@ import numpy as np
 from predictor.learning.calibrated import Calibrated, Known
 from predictor.learning.coverage import Coverage
 from predictor.learning.dataset import Row, version_key
+from predictor.learning.method import Fitted
 from predictor.learning.table import Table
-from predictor.learning.training import Trees
-from predictor.learning.trees import FittedTrees
 
 __all__ = ["Calibrations", "calibrations_of", "known_by"]
 
@@ -77,12 +76,12 @@ class _Prefixes(Collection[str]):
         return len(self._prefixes)
 
 
-def known_by(trees: Trees, coverage: Coverage, rows: Table) -> Known:
-    """Return what trees know, with `rows` as the measurements among which siblings are looked for."""
-    return Known(FittedTrees(trees), rows, devices=coverage.hardware, models=_Prefixes(coverage.architectures))
+def known_by(base: Fitted, coverage: Coverage, rows: Table) -> Known:
+    """Return what a base knows, with `rows` as the measurements among which siblings are looked for."""
+    return Known(base, rows, devices=coverage.hardware, models=_Prefixes(coverage.architectures))
 
 
-def calibrations_of(table: Table, coverage: Coverage, trees: Trees, siblings: Table | None = None) -> Calibrations:
+def calibrations_of(table: Table, coverage: Coverage, base: Fitted, siblings: Table | None = None) -> Calibrations:
     """Return the corrections of the devices that did not train, from those rows of a table that the trees speak about.
 
     Siblings are looked for among the given rows, by default those of the table.
@@ -95,7 +94,7 @@ def calibrations_of(table: Table, coverage: Coverage, trees: Trees, siblings: Ta
         and coverage.near_software(row.platform, row.runtime, row.precision)
         and coverage.why_not(table.subjects[index], row.mode) is None
     ]
-    known = known_by(trees, coverage, table if siblings is None else siblings)
+    known = known_by(base, coverage, table if siblings is None else siblings)
     places: dict[Place, list[int]] = {}
     for index in chosen:
         places.setdefault((table.rows[index].hardware, table.rows[index].platform), []).append(index)

@@ -10,9 +10,9 @@ import numpy as np
 from domain.hardware import HardwareSpec
 from domain.roofline import OPERATOR_CLASSES, Limits
 from predictor.learning.features import FEATURES, Software, features_of
-from predictor.learning.traces import Trace
 from predictor.learning.operators import SpecOf
 from predictor.learning.table import Array, Table
+from predictor.learning.traces import Trace
 
 __all__ = ["Coverage", "coverage_of", "op_mix"]
 
@@ -24,7 +24,7 @@ _FIRST_SHARE = FEATURES.index(f"time_share.{OPERATOR_CLASSES[0]}")
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """What the training data covers; outside of it the trees are not asked.
 
-    `software` lists (platform, runtime, precision, compiled); `makers` (kind, vendor) of the devices. By platform,
+    `software` lists (platform, runtime, precision, compiled, mode); `makers` (kind, vendor) of the devices. By platform,
     `batch_size` is the range that trained, and `launch_share` the share of roofline time spent on launches that 999 of
     1000 rows stay below: work of many tiny operators is another regime. `op_mix` holds, for each
     architecture, the shares of roofline time by operator class in thousandths; `op_mix_reach` is how far (half the sum
@@ -33,7 +33,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
     categories: list[str]
     modes: list[str]
-    software: list[tuple[str, str, str, bool]]
+    software: list[tuple[str, str, str, bool, str]]
     makers: list[tuple[str, str]]
     hardware: list[str]
     families: list[str]
@@ -66,13 +66,15 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
             return "its mix of operators is unlike any that trained the predictor"
         return None
 
-    def knows_software(self, platform: str, runtime: str, precision: str, compiled: bool) -> bool:
-        """Whether rows of this platform, runtime, precision and compilation trained."""
-        return (platform, runtime, precision, compiled) in self.software
+    def knows_software(
+        self, platform: str, runtime: str, precision: str, compiled: bool, mode: str = "inference"
+    ) -> bool:
+        """Whether rows of this platform, runtime, precision, compilation and mode trained."""
+        return (platform, runtime, precision, compiled, mode) in self.software
 
-    def near_software(self, platform: str, runtime: str, precision: str) -> bool:
-        """Whether rows of this platform, runtime and precision trained, compiled or not: near enough to calibrate."""
-        return any((platform, runtime, precision) == known[:3] for known in self.software)
+    def near_software(self, platform: str, runtime: str, precision: str, mode: str = "inference") -> bool:
+        """Whether rows of this software trained, compiled or not: near enough to calibrate."""
+        return any((platform, runtime, precision, mode) == (*known[:3], known[4]) for known in self.software)
 
     def outside(self, platform: str, batch_size: int, launch_share: float) -> str | None:
         """Return what of the amount of work lies outside of what trained on a platform, or None."""
@@ -110,7 +112,7 @@ def coverage_of(table: Table, spec_of: SpecOf) -> Coverage:
     return Coverage(
         categories=sorted({trace.category for trace in ordered if trace.category}),
         modes=sorted({row.mode for row in table.rows}),
-        software=sorted({(row.platform, row.runtime, row.precision, row.compiled) for row in table.rows}),
+        software=sorted({(row.platform, row.runtime, row.precision, row.compiled, row.mode) for row in table.rows}),
         makers=sorted({(spec.kind or "", (spec.vendor or "").lower()) for spec in specs}),
         hardware=sorted({row.hardware for row in table.rows}),
         families=sorted({trace.family for trace in ordered if trace.family}),

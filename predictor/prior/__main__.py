@@ -31,9 +31,9 @@ from ingest.importers import Refused, import_paths
 from predictor.learning.artifact import write_folder
 from predictor.learning.building import build_from_table
 from predictor.learning.dataset import row_from_event, training_rows
-from predictor.learning.traces import TraceBook, trace_from_data
 from predictor.learning.operators import tabulate
 from predictor.learning.table import Table
+from predictor.learning.traces import TraceBook, trace_from_data
 
 SHOTS = (0, 5, 10, 30)
 LIMITS = [
@@ -58,7 +58,7 @@ def read_rows(folder: Path) -> tuple[list[Any], dict[str, int]]:
                 taken += 1
                 yield row_from_event(item)
 
-    kept = training_rows(rows())
+    kept = training_rows(rows(), mode=None)
     return kept, {"read": taken, "refused": refused, "kept": len(kept)}
 
 
@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--commit", default=None, help="commit of the clone the results come from")
     options = parser.parse_args()
     table, counts = table_of(options.timm, options.traces)
-    card, trees = build_from_table(table, hardware.find, shots=SHOTS)
+    card, base = build_from_table(table, hardware.find, shots=SHOTS)
     digest = hashlib.sha256()
     for path in sorted(options.timm.glob("benchmark-*.csv")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -103,7 +103,7 @@ def main() -> int:
     }
     ours = {"name": "operator traces of the same models", "licence": "own work", "sha256": traced}
     card = msgspec.structs.replace(card, limits=LIMITS, data={"rows": len(table), "sources": [source, ours]})
-    print(write_folder(options.out, card, trees))
+    print(write_folder(options.out, card, base))
     return 0
 
 

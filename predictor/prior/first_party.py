@@ -77,7 +77,7 @@ def main() -> int:
     options = parser.parse_args()
     shipped = load_shipped()
     card = with_measurements(shipped.card, sorted(options.files))
-    print(write_folder(options.out, card, shipped.trees, shipped.others))
+    print(write_folder(options.out, card, shipped.base, shipped.others))
     return 0
 
 

@@ -14,13 +14,13 @@ import pytest
 from domain import hardware
 from domain.errors import CorruptArtifact, UsageError
 from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
+from predictor.learning.blend import BlendMethod
 from predictor.learning.building import Needs, build_from_table, train
 from predictor.learning.calibrations import calibrations_of
 from predictor.learning.dataset import training_rows
 from predictor.learning.evaluation import evaluate, hold_out
 from predictor.learning.features import FEATURES, TRACE_FEATURES
 from predictor.learning.operators import tabulate
-from predictor.learning.training import fit_trees
 from predictor.learning.trees import TreeMethod
 
 SCORE = {
@@ -97,7 +97,7 @@ def test_training_twice_gives_the_same_bits(table: Any, learners: Any, built: An
     card, trees = built
     again_card, again = build_from_table(table, hardware.find, learners=learners, checks=learners)
     assert encode(card, trees) == encode(again_card, again)
-    other = fit_trees(table.values[:-1], table.residual[:-1], learners=learners)
+    other = BlendMethod(learners).fit(table.take(range(len(table) - 1)))
     assert encode(card, other)[1] != encode(card, trees)[1]
 
 
@@ -105,14 +105,14 @@ def test_an_artifact_survives_and_a_corrupted_one_is_refused(built: Any, table: 
     card, trees = built
     content, digest = encode(card, trees)
     loaded = decode(content, digest)
-    np.testing.assert_array_equal(loaded.trees.predict(table.values), trees.predict(table.values))
+    np.testing.assert_array_equal(loaded.base.predict(table).residual, trees.predict(table).residual)
     assert loaded.card == card
     with pytest.raises(CorruptArtifact):
         decode(content.replace(b"leaf_value=", b"leaf_valve=", 1), digest)
     assert write_folder(tmp_path, card, trees) == digest == read_folder(tmp_path).digest
-    others = {"serving.tpot": trees}
+    others = {"serving.tpot": trees.trees}
     whole, name = encode(card, trees, others)
-    assert decode(whole, name).others["serving.tpot"].texts == trees.texts
+    assert decode(whole, name).others["serving.tpot"].texts == trees.trees.texts
     assert write_folder(tmp_path / "more", card, trees, others) == name == read_folder(tmp_path / "more").digest
     packed = tmp_path / "model_l2.txt.gz"
     packed.write_bytes(gzip.compress(gzip.decompress(packed.read_bytes()) + b" "))
@@ -146,7 +146,7 @@ def test_rows_that_the_operators_say_nothing_about_are_counted_by_reason(world: 
 def test_few_rows_keep_the_base_and_say_how_many_are_missing(world: Any) -> None:
     base = load_shipped()
     made = train(world.rows, world.book, hardware.find, base, position=7)
-    assert made.predictor.trees is base.trees
+    assert made.predictor.base is base.base
     assert made.predictor.card.position == 7
     assert f"{Needs().architectures} more architectures" in made.predictor.card.limits[-1]
     assert made.event_data["digest"] == made.predictor.digest
@@ -164,7 +164,7 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
     assert (card.trees_from, card.rows) == ("log", len(world.rows))
     assert card.coverage.hardware == ["nvidia-rtx-3090", "nvidia-rtx-4090"]
     table = tabulate([*world.rows, *few], world.book, hardware.find)
-    (told,) = calibrations_of(table, card.coverage, made.predictor.trees).told()
+    (told,) = calibrations_of(table, card.coverage, made.predictor.base).told()
     assert (told["hardware"], told["rows"], told["models"]) == ("nvidia-l4", 10, 10)
     assert set(told["evidence"]) == {row.event_id for row in few}
 

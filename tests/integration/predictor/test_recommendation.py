@@ -387,4 +387,4 @@ def test_the_same_model_on_a_sibling_device_is_a_reference(
     (after,) = ask(service, **asked)["ranked"]
     assert (after["basis"], after["evidence"], after["interval_covered"]) == ("reference", [row["id"]], False)
     # What made it slow there is expected here too.
-    assert after["latency_ms"] > 1.3 * before["latency_ms"]
+    assert after["latency_ms"] > 1.1 * before["latency_ms"]
