@@ -8,7 +8,9 @@ instead of the trees, in the share that the measurements speak for.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,13 +18,14 @@ from numpy.typing import NDArray
 
 from predictor.learning.conformal import COVERAGES
 from predictor.learning.correction import Correction, Guess
+from predictor.learning.dataset import Row
 from predictor.learning.kinship import Kin, kin_of
 from predictor.learning.method import Fitted, Method, Prediction
 from predictor.learning.peaks import PEAKS, at_peak, doubt
 from predictor.learning.siblings import Matched, Siblings
 from predictor.learning.table import Array, Table
 
-__all__ = ["Calibrated", "CalibratedMethod", "Known"]
+__all__ = ["Calibrated", "CalibratedMethod", "Known", "few"]
 
 TREE_NOISE, SIBLING_NOISE = 0.08, 0.06
 """What is left between rows of no kinship after correcting the trees, and after correcting a sibling; log units."""
@@ -30,6 +33,8 @@ SHARES = (0.0, 0.3, 0.6, 1.0)
 """Shares that are tried of the difference which the trees see between a row and its sibling."""
 UNMEASURED_SHARE = 0.6
 """The share where nothing was measured to choose it by."""
+MOST = 300
+"""Rows that a calibration rests on at the most: its cost grows with their cube, and it is made while someone waits."""
 SIBLINGS_FROM = 3
 """With fewer measured rows that have siblings, siblings are not used."""
 
@@ -91,9 +96,13 @@ class Calibrated:
     """Predictions corrected by measured rows of one or several devices (or models): their `shots`."""
 
     def __init__(self, known: Known, shots: Table) -> None:
-        """Fit the corrections; the shots of all software configurations of a device help each other."""
+        """Fit the corrections; the shots of all software configurations of a device help each other.
+
+        Of more than `MOST` some of each software configuration are taken, other models before other rows of a model.
+        """
         if not len(shots):
             raise ValueError("a calibration needs at least one measured row")
+        shots = shots.take(few(shots.rows))
         self._known = known
         self.shots = shots
         self._places = {(row.hardware, row.platform) for row in shots.rows}
@@ -176,6 +185,21 @@ class Calibrated:
     def adapted(self, shots: Table) -> Calibrated:
         """Return the calibration by these measurements instead."""
         return Calibrated(self._known, shots)
+
+
+def few(rows: Sequence[Row], most: int = MOST) -> NDArray[np.intp]:
+    """Return the indexes of at most so many rows: of every software and model in turn, the newest first."""
+    if len(rows) <= most:
+        return np.arange(len(rows))
+    seen: Counter[Any] = Counter()
+    turns: list[tuple[int, int, int]] = []
+    for index in sorted(range(len(rows)), key=lambda index: (rows[index].position, index), reverse=True):
+        software = rows[index].software
+        again = seen[software, rows[index].model]
+        turns.append((again, seen[software, again, "turn"], index))
+        seen[software, rows[index].model] += 1
+        seen[software, again, "turn"] += 1
+    return np.array(sorted(index for _, _, index in sorted(turns)[:most]), dtype=np.intp)
 
 
 class CalibratedMethod:

@@ -104,12 +104,11 @@ class Correction:
         kernel = self._parts[0] + slope**2 * self._parts[1] + BEND_SPREAD**2 * self._parts[2]
         weights = np.ones(len(left))
         for _ in range(ROUNDS):
-            factor = np.linalg.cholesky(kernel + np.diag(noise**2 / weights))
-            pull = np.linalg.solve(factor.T, np.linalg.solve(factor, left))
-            kept = weights
+            spread = kernel + np.diag(noise**2 / weights)
+            pull, kept = np.linalg.solve(spread, left), weights
             weights = (FREEDOM + 1) / (FREEDOM + ((left - kernel @ pull) / noise) ** 2)
         # The evidence of the reweighted normal, less what it costs to hold rows for odd.
-        evidence = -0.5 * float(left @ pull) - float(np.log(np.diag(factor)).sum())
+        evidence = -0.5 * float(left @ pull) - 0.5 * float(np.linalg.slogdet(spread)[1])
         evidence -= 0.5 * FREEDOM * float((kept - np.log(kept)).sum())
         return _Solved(
             guess=name, slope=slope, pull=pull, usual=noise, noise=noise / np.sqrt(kept), evidence=evidence + doubt

@@ -8,7 +8,7 @@ import pytest
 
 from domain.hardware import HardwareSpec
 from domain.hardware import find as catalogued
-from predictor.learning.calibrated import Calibrated, Known
+from predictor.learning.calibrated import Calibrated, Known, few
 from predictor.learning.dataset import Row
 from predictor.learning.operators import relimited, tabulate
 from predictor.learning.table import Table
@@ -194,3 +194,14 @@ def test_nothing_measured_is_not_calibrated(known: Known) -> None:
     assert known.predict(elsewhere).widths is None
     with pytest.raises(ValueError, match="at least one"):
         Calibrated(known, elsewhere.take([]))
+
+
+def test_of_many_rows_every_software_and_as_many_models_as_possible_are_taken() -> None:
+    eager = rows_of(NEW, [index % 6 for index in range(40)])
+    compiled = rows_of(NEW, range(3), compiled=True)
+    rows = [msgspec.structs.replace(row, position=place) for place, row in enumerate([*eager, *compiled])]
+    taken = [rows[index] for index in few(rows, 9)]
+    assert {row.model for row in taken if not row.compiled} == {f"acme/net{index}" for index in range(6)}
+    assert sum(row.compiled for row in taken) == 3
+    assert min(row.position for row in taken) >= 34
+    assert few(rows, 100).tolist() == list(range(43))
