@@ -70,13 +70,12 @@ def _tell_replay(answer: dict[str, Any]) -> None:
 def tell_training(answer: dict[str, Any]) -> None:
     """Print what a training came to."""
     card = answer.get("card", answer)
-    calibrations = card.get("calibrations") or []
     trees = "fitted on this log" if card["trees_from"] == "log" else "the shipped ones"
     rows = [
         ["predictor", numbers.digest(answer["digest"], 12)],
         ["position", numbers.count(answer["position"])],
         ["trees", f"{trees}, from {numbers.count(card['rows'])} rows"],
-        ["calibrations", _calibrated(calibrations)],
+        ["other software", _few(card.get("few"))],
         ["answers", ("yes: " if answer.get("accepted", True) else "no: ") + (answer.get("reason") or "it is new")],
     ]
     answers().print(grid("Trained", ["", "value"], rows))
@@ -84,14 +83,14 @@ def tell_training(answer: dict[str, Any]) -> None:
         answers().print(f"- {limit}", markup=False)
 
 
-def _calibrated(calibrations: list[dict[str, Any]]) -> str:
-    """Say for which devices and software local measurements correct the answers."""
-    if not calibrations:
-        return "none: no device has measurements that the trees have not seen"
-    places: dict[str, int] = {}
-    for one in calibrations:
-        hardware, platform, _, precision, *_ = one["software"]
-        place = f"{hardware} {platform} {precision}"
-        places[place] = max(places.get(place, 0), one["rows"])
-    told = ", ".join(f"{place} by {rows} rows" for place, rows in places.items())
-    return f"{len(places)}: {told}"
+def _few(few: dict[str, Any] | None) -> str:
+    """Say where few rows teach what the trees do not know."""
+    if not few:
+        return "none"
+    rows: dict[str, int] = {}
+    platforms: dict[str, set[str]] = {}
+    for place in few["places"]:
+        rows[place["hardware"]] = rows.get(place["hardware"], 0) + place["rows"]
+        platforms.setdefault(place["hardware"], set()).add(place["platform"])
+    told = [f"{name} ({', '.join(sorted(platforms[name]))}): {numbers.count(count)}" for name, count in rows.items()]
+    return f"{numbers.count(few['rows'])} rows: {'; '.join(told)}"
