@@ -57,7 +57,9 @@ def evaluate(server: str | None, token: str | None, as_json: bool, **question: A
     if question["mode"] == "both":
         question["mode"] = None
     with connected(server, token) as client, notes().status(f"evaluating, {question['split']} held out"):
-        answer = client.evaluate(**{name: value for name, value in question.items() if value is not None or name == "mode"})
+        answer = client.evaluate(
+            **{name: value for name, value in question.items() if value is not None or name == "mode"}
+        )
     if as_json:
         print_json(answer)
     else:
