@@ -53,6 +53,20 @@ def test_more_batch_is_never_less_time(many: World, fitted: FittedBlend) -> None
     assert np.diff(times, axis=1).min() >= 0.0
 
 
+def test_a_device_that_was_measured_one_item_at_a_time_says_nothing_of_single_items_elsewhere(
+    many: World, learners: Any
+) -> None:
+    alone = [
+        World.row(data, "nvidia-rtx-3090", 1, 3.0 * (1 + index % 7 / 100)) for index, data in enumerate(many.traces)
+    ]
+    together = [row for row in many.rows if row.hardware == "nvidia-rtx-4090" and row.batch_size > 32]
+    fitted = BlendMethod(learners).fit(tabulate([*alone, *together], many.book, hardware.find))
+    rows = [msgspec.structs.replace(row, batch_size=size) for row in together[::8] for size in (1, 2)]
+    asked = tabulate(rows, many.book, hardware.find)
+    times = (np.log(asked.prior) + fitted.predict(asked).residual).reshape(-1, 2)
+    assert np.mean(times[:, 1] < times[:, 0]) < 0.05
+
+
 def test_what_is_kept_predicts_the_same_and_without_fields_speaks_of_no_row(table: Table, fitted: FittedBlend) -> None:
     some = table.take(range(0, len(table), 7))
     restored = FittedBlend.restored(fitted.texts())
