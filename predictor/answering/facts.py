@@ -17,6 +17,7 @@ from ingest.projection import Tables
 from predictor.answering.evidence import chosen_sizes
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.question import Question
+from predictor.answering.reading import Reading
 from predictor.answering.recommendation import Known
 from predictor.learning.artifact import Predictor
 from predictor.learning.dataset import row_from_table, training_rows
@@ -92,15 +93,20 @@ def trace_from_row(row: Mapping[str, Any]) -> Trace:
     )
 
 
-def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Sequence[str]) -> Known:
-    """Return what is known for a question.
+def known_at(
+    tables: Tables, question: Question, predictor: Predictor, notes: Sequence[str], kept: Reading | None = None
+) -> Known:
+    """Return what is known for a question; `kept` is what was read at this position before.
 
     Raises UnknownModel, UnknownHardware, UnknownPlatform or UsageError for names that nobody knows, and TraceNeeded
     where the model was neither measured nor traced at the sizes asked for.
     """
-    model = tables.resolve_model(question.model)
-    rows = tables.measurements(model=model, mode=question.mode).to_pylist()
-    book = TraceBook(trace_from_row(row) for row in tables.traces(model=model).to_pylist())
+    kept = kept or Reading()
+    model = kept.of(("name", question.model), lambda: tables.resolve_model(question.model))
+    rows, book, siblings = kept.of(
+        ("model", model, question.mode),
+        lambda: _of_model(tables, model, question.mode, kept.of("devices", lambda: Devices(tables))),
+    )
     found = book.of_model(model, "prefill" if question.output_tokens else "forward")
     _check_names(question, rows)
     if not rows and not found and not _is_known(tables, model):
@@ -114,9 +120,9 @@ def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Se
     )
     if trace is None and not evidence:
         raise _trace_needed(question, model, there=bool(found))
-    devices = Devices(tables)
+    devices = kept.of("devices", lambda: Devices(tables))
     specs, unspecified = _specs(tables, question, devices)
-    recorded = tables.recorded_at()
+    recorded = kept.of("recorded", tables.recorded_at)
     return Known(
         model=model,
         position=tables.position,
@@ -127,13 +133,23 @@ def known_at(tables: Tables, question: Question, predictor: Predictor, notes: Se
         specs=specs,
         unspecified=unspecified,
         restricted=question.hardware != "all",
-        failures=_failures(tables, model),
-        prices=_prices(tables),
+        failures=kept.of(("failures", model), lambda: _failures(tables, model)),
+        prices=kept.of("prices", lambda: _prices(tables)),
         own=devices.own,
         predictor=predictor,
         notes=notes,
-        siblings=Siblings(tabulate(training_rows(map(row_from_table, rows)), book, devices.spec)) if rows else None,
+        siblings=siblings,
     )
+
+
+def _of_model(
+    tables: Tables, model: str, mode: str, devices: Devices
+) -> tuple[list[dict[str, Any]], TraceBook, Siblings | None]:
+    """The measurements of a model, its traces, and the measurements among which siblings are looked for."""
+    rows = tables.measurements(model=model, mode=mode).to_pylist()
+    book = TraceBook(trace_from_row(row) for row in tables.traces(model=model).to_pylist())
+    table = tabulate(training_rows(map(row_from_table, rows), mode=mode), book, devices.spec)
+    return rows, book, Siblings(table) if len(table) else None
 
 
 def _is_known(tables: Tables, model: str) -> bool:

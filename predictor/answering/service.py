@@ -18,6 +18,7 @@ from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.current import current, state_of
 from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
+from predictor.answering.reading import Readings
 from predictor.answering.recommendation import answer, explanation_of
 from predictor.learning.artifact import Predictor, decode, load_shipped
 from predictor.learning.building import Trained, train
@@ -44,6 +45,7 @@ class Answerer:
         self._load_artifact = load_artifact
         self._predictors: OrderedDict[str, Predictor] = OrderedDict()
         self._currents: OrderedDict[tuple[Any, ...], Predictor] = OrderedDict()
+        self._readings = Readings()
         self._lock = threading.Lock()
 
     def recommend(self, question: Question) -> dict[str, Any]:
@@ -54,7 +56,7 @@ class Answerer:
         asked = question.checked()
         with self._tables(asked.at) as tables:
             predictor, notes = self._current(tables)
-            known = known_at(tables, asked, predictor, notes)
+            known = known_at(tables, asked, predictor, notes, self._readings.at(tables.position))
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
             return answer(asked, known, identity)
 
@@ -63,7 +65,7 @@ class Answerer:
         asked = question.as_question()
         with self._tables(asked.at) as tables:
             predictor, notes = self._current(tables)
-            known = known_at(tables, asked, predictor, notes)
+            known = known_at(tables, asked, predictor, notes, self._readings.at(tables.position))
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
             measured = answer(asked, known, identity)
             predicted = answer(asked, msgspec.structs.replace(known, rows=()), identity)
@@ -161,21 +163,21 @@ class Answerer:
         cursor = self._cursor()
         try:
             cursor.begin()  # All queries of one answer see the same log while the projector moves on.
-            newest = Tables(cursor).position
-            if as_of is not None and as_of > newest:
+            tables = Tables(cursor)
+            if as_of is not None and as_of > tables.position:
                 raise ProjectionBehind(
-                    f"position {as_of} is asked, and the tables are at {newest}.",
+                    f"position {as_of} is asked, and the tables are at {tables.position}.",
                     field="as_of",
                     remedy="Ask again in a moment, or leave it out for the newest.",
                 )
-            yield Tables(cursor, newest if as_of is None else as_of)
+            yield tables if as_of in (None, tables.position) else Tables(cursor, as_of)
         finally:
             cursor.close()
 
     def _predictor(self, tables: Tables) -> tuple[Predictor, list[str]]:
         """Return the predictor in force, or the last good one before it, and a note for each that could not be read."""
         notes: list[str] = []
-        for digest in reversed(tables.predictor_line()):
+        for digest in reversed(self._readings.at(tables.position).of("line", tables.predictor_line)):
             try:
                 return self._loaded(digest), notes
             except (CorruptArtifact, NotFound) as error:
@@ -185,7 +187,7 @@ class Answerer:
     def _current(self, tables: Tables) -> tuple[Predictor, list[str]]:
         """Return the predictor in force with what was measured since, made once for each newest measurement."""
         predictor, notes = self._predictor(tables)
-        key = (predictor.digest, state_of(tables))
+        key = (predictor.digest, self._readings.at(tables.position).of("state", lambda: state_of(tables)))
         with self._lock:
             found = self._currents.get(key)
         if found is None:

@@ -1,0 +1,56 @@
+"""What was read of the tables at a position, kept: whatever is asked there again needs no second reading."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+__all__ = ["Reading", "Readings"]
+
+POSITIONS = 4
+KEPT = 256
+"""Readings of a position; one is of a model, a device or the whole."""
+T = TypeVar("T")
+
+
+class Reading:
+    """Readings at one position, by what was read. Two threads may read the same at once, and both keep it."""
+
+    def __init__(self) -> None:
+        """Begin with nothing read."""
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, what: Hashable, read: Callable[[], T]) -> T:
+        """Return what is kept under a name, reading it where nothing is."""
+        with self._lock:
+            if what in self._kept:
+                self._kept.move_to_end(what)
+                kept: T = self._kept[what]
+                return kept
+        found = read()
+        with self._lock:
+            self._kept[what] = found
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+class Readings:
+    """The readings of the positions that were asked last."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._at: OrderedDict[int, Reading] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def at(self, position: int) -> Reading:
+        """Return the readings at a position: tables at the same position say the same."""
+        with self._lock:
+            found = self._at.setdefault(position, Reading())
+            self._at.move_to_end(position)
+            while len(self._at) > POSITIONS:
+                self._at.popitem(last=False)
+            return found
