@@ -79,6 +79,19 @@ def test_what_is_kept_predicts_the_same_and_without_fields_speaks_of_no_row(tabl
         FittedBlend.restored({**fitted.texts(), LOCAL: '{"work": [], "wide": []}'})
 
 
+def test_without_fields_more_trees_stand_in_for_them(table: Table, learners: Any) -> None:
+    fitted = BlendMethod(learners, fields=False).fit(table)
+    assert all(one.field is None for one in fitted.local.values())
+    some = table.take(range(0, len(table), 11))
+    restored = FittedBlend.restored(fitted.texts())
+    np.testing.assert_array_equal(restored.predict(some).residual, fitted.predict(some).residual)
+    plain = FittedBlend(fitted.trees, fitted.scales, fitted.local)
+    assert (
+        np.abs(some.residual - fitted.predict(some).residual).mean()
+        < np.abs(some.residual - plain.predict(some).residual).mean()
+    )
+
+
 def test_the_same_rows_give_the_same_bits(table: Table, fitted: FittedBlend, learners: Any) -> None:
     assert BlendMethod(learners).fit(table).texts() == fitted.texts()
 
