@@ -137,13 +137,14 @@ def build_from_table(
     learners: Sequence[Learner] = QUICK,
     checks: Sequence[Learner] = QUICK,
     shots: Sequence[int] = (0,),
-    blend: type[BlendMethod] = BlendMethod,
+    fields: bool = True,
 ) -> tuple[Card, FittedBlend]:
     """Fit a base on a table and measure it on held-out groups; the card holds widths, spreads and scores.
 
     Inference is what the widths and scores are of; training steps, where there are enough, have a score of their own.
+    Without `fields` the base holds nothing that speaks of single rows.
     """
-    method = CalibratedMethod(blend(checks))
+    method = CalibratedMethod(BlendMethod(checks, fields=fields))
     steps = np.array([row.mode == "training" for row in table.rows], dtype=bool)
     everything, table = table, table.take(~steps)
     held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
@@ -177,7 +178,7 @@ def build_from_table(
         scores={name: _short(one) for name, one in scores.items()},
         data={"rows": len(everything), "left_out": everything.dropped},
     )
-    return card, blend(learners).fit(everything)
+    return card, BlendMethod(learners, fields=fields).fit(everything)
 
 
 def _scaled(held: HeldOut) -> Any:

@@ -29,7 +29,6 @@ from domain import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
 from predictor.learning.artifact import write_folder
-from predictor.learning.blend import BlendMethod, FittedBlend
 from predictor.learning.building import build_from_table
 from predictor.learning.dataset import row_from_event, training_rows
 from predictor.learning.operators import tabulate
@@ -37,7 +36,7 @@ from predictor.learning.table import Table
 from predictor.learning.traces import TraceBook, trace_from_data
 from predictor.prior.first_party import with_measurements
 
-SHOTS = (0, 5, 10, 30)
+SHOTS = (0, 10)
 LIMITS = [
     "on GPUs vision models only, in torch with autocast to fp16 on three NVIDIA cards, training on one of them",
     "text, audio, multimodal models and OpenVINO: few rows of one machine with two cores of an Intel Xeon",
@@ -46,14 +45,6 @@ LIMITS = [
     "a device that did not train is not calibrated until a few measurements of it are there",
     "new device and new family together are covered by no width that was measured",
 ]
-
-
-class ShippedBlend(BlendMethod):
-    """A base that holds nothing which speaks of single rows: other people's measurements are not passed on."""
-
-    def fit(self, table: Table) -> FittedBlend:
-        """Fit costs and trees."""
-        return super().fit(table).without_fields()
 
 
 def read_rows(folder: Path) -> tuple[list[Any], dict[str, int]]:
@@ -100,7 +91,7 @@ def main() -> int:
     parser.add_argument("--commit", default=None, help="commit of the clone the results come from")
     options = parser.parse_args()
     table, counts = table_of(options.timm, options.traces)
-    card, base = build_from_table(table, hardware.find, shots=SHOTS, blend=ShippedBlend)
+    card, base = build_from_table(table, hardware.find, shots=SHOTS, fields=False)
     digest = hashlib.sha256()
     for path in sorted(options.timm.glob("benchmark-*.csv")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
