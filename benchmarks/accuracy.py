@@ -116,7 +116,7 @@ LINES: dict[str, Line] = {
     "argonne-10": Line(
         title="throughput of language models on an unseen accelerator, 10 measurements", data="argonne", split="hardware",
         shots=10, route="serving",
-        bars={"amd-instinct-mi300x": 0.2, "amd-instinct-mi250": 0.2, "intel-gaudi-2": 0.2, "intel-max-1550": 0.2},
+        bars={"amd-instinct-mi300x": 0.2, "amd-instinct-mi250": 0.2, "intel-gaudi2": 0.2, "intel-data-center-gpu-max-1550": 0.2},
     ),
     "ai-hub-10": Line(
         title="AI-Hub latency, unseen device, seen model, 10 measurements", data="ai_hub", split="hardware",

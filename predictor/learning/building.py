@@ -164,7 +164,8 @@ def build_from_table(
                 levels["new_hardware"] = (_scaled(one), one.groups.tolist())
     if steps.sum() >= TRAINING_ROWS:
         part = everything.take(steps)
-        scores["training"] = summarise(part, hold_out(part, method, "architecture"), "architecture", "throughput", 0)
+        told = summarise(part, hold_out(part, method, "architecture"), "architecture", "throughput", 0)
+        scores["training"] = {**told, "mode": "training"}
     card = Card(
         name="prior",
         rows=len(everything),
