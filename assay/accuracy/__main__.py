@@ -66,7 +66,7 @@ def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, al
         drawn["families"] = charts.errors(rows, theme="light", log=True, picture=True)
     for result in [*benchmarks, *card]:
         if result.fields:
-            drawn[f"parity-{result.name}"] = charts.parity(
+            drawn[result.picture] = charts.parity(
                 result.fields, scores.unit(result.answer), theme="light", picture=True
             )
     return drawn

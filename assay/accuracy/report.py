@@ -141,7 +141,7 @@ def _families(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
 
 
 def _parity(results: Sequence[Result], drawn: frozenset[str]) -> list[str]:
-    shown = [result for result in results if f"parity-{result.name}" in drawn]
+    shown = [result for result in results if result.picture in drawn]
     if not shown:
         return []
     lines = [
@@ -151,7 +151,7 @@ def _parity(results: Sequence[Result], drawn: frozenset[str]) -> list[str]:
         "",
     ]
     for result in shown:
-        lines += _picture(f"parity-{result.name}", result.title, drawn)
+        lines += _picture(result.picture, result.title, drawn)
     return lines
 
 

@@ -37,6 +37,11 @@ class Result(NamedTuple):
     bars: tuple[Bar, ...] = ()
 
     @property
+    def picture(self) -> str:
+        """The name of its picture; a benchmark and the card may both have held out the same."""
+        return f"parity-{self.name}" if "line" in self.answer else f"parity-shipped-{self.name}"
+
+    @property
     def fields(self) -> list[dict[str, Any]]:
         """The fields of the parity chart; empty where the answer has none."""
         return list(self.answer.get("fields") or ())

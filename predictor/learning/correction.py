@@ -105,7 +105,7 @@ class Correction:
         weights = np.ones(len(left))
         for _ in range(ROUNDS):
             spread = kernel + np.diag(noise**2 / weights)
-            pull, kept = np.linalg.solve(spread, left), weights
+            pull, kept = np.asarray(np.linalg.solve(spread, left), dtype=np.float64), weights
             weights = (FREEDOM + 1) / (FREEDOM + ((left - kernel @ pull) / noise) ** 2)
         # The evidence of the reweighted normal, less what it costs to hold rows for odd.
         evidence = -0.5 * float(left @ pull) - 0.5 * float(np.linalg.slogdet(spread)[1])
@@ -143,7 +143,9 @@ class Correction:
         levels, slopes, bends = own_variance(kin, self._centre)
         variance = levels + one.slope**2 * slopes + BEND_SPREAD**2 * bends
         known = np.einsum("ij,jk,ik->i", across, self._inverse, across)
-        return np.sqrt(np.maximum(variance - known, 0.0) + (self._noise * difficulty) ** 2)
+        return np.asarray(
+            np.sqrt(np.maximum(variance - known, 0.0) + (self._noise * difficulty) ** 2), dtype=np.float64
+        )
 
     def reach(self) -> dict[float, float]:
         """Return how many spreads cover each nominal share: conformal, over the models measured and a reference."""
