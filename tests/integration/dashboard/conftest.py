@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -188,3 +189,11 @@ def page(contexts: Callable[[int, str], Any], request: pytest.FixtureRequest) ->
     opened = Page(contexts(width, theme))
     yield opened
     opened.page.close()
+
+
+@pytest.fixture(autouse=True)
+def _same_main() -> Iterator[None]:
+    """Streamlit puts the page that it runs in the place of `__main__`, which processes spawned by later tests would run."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
