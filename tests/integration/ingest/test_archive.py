@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -227,7 +228,7 @@ def test_a_damaged_archive_is_said_and_waited_for_and_loses_nothing(
         archive.trim()
         (segment,) = archive.segments()
         file = archive.folder / segment.facts
-        good = file.read_bytes()
+        good, told = file.read_bytes(), read(database, archive)
         if harm == "removed":
             file.unlink()
         elif harm == "cut":
@@ -245,8 +246,9 @@ def test_a_damaged_archive_is_said_and_waited_for_and_loses_nothing(
             assert again.position == 0
             with again.tables() as tables:
                 assert tables.dead_letters().num_rows == 0
-            with pytest.raises(ArchiveDamaged):
-                read(database, archive)
+            # A byte that no body rests on may be wrong: then what is read is right, and never anything else.
+            with pytest.raises(ArchiveDamaged) if harm != "bit" else suppress(ArchiveDamaged):
+                assert read(database, archive) == told
             file.write_bytes(good)
             again.catch_up()
             assert_same_projection(whole, again)
