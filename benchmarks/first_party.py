@@ -93,8 +93,8 @@ class _OffsetsFitted:
         return Prediction.plain(residual)
 
     def adapted(self, shots: Table) -> _OffsetsFitted:
-        """Nothing here needs it."""
-        raise NotImplementedError
+        """Return the offsets of these rows and the known ones together."""
+        return _OffsetsFitted(self._table.joined(shots))
 
 
 METHODS: dict[str, Method] = {"offset": Offsets(), "parametric": ParametricMethod()}
