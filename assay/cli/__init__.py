@@ -43,7 +43,7 @@ VERBS: dict[str, str] = {
     "query": "querying",
     "snapshot": "snapshotting",
     "hardware": "catalogues",
-    "model": "catalogues",
+    "model": "models",
     "retract": "sending",
     "status": "operating",
     "rebuild": "operating",

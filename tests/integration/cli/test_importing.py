@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from assay.cli.catalogues import hardware, model
+from assay.cli.catalogues import hardware
 from assay.cli.importing import import_
+from assay.cli.models import model
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
