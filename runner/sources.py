@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from domain.classification import classified
 from domain.errors import UnknownModel, UsageError
 from domain.models import CatalogueModel, WorkloadDefaults, default_workload, find, nearest, timm_family
 
@@ -25,39 +26,6 @@ TIMM_PREFIX = "timm/"
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _HUB_TIMEOUT_S = 5.0
-
-# What a config.json without a catalogue entry is measured as, by the ending of its class name.
-_TASKS = (
-    ("ForCausalLM", "text_generation", "text-generation"),
-    ("LMHeadModel", "text_generation", "text-generation"),
-    ("ForImageClassification", "vision", "image-classification"),
-    ("ForObjectDetection", "vision", "object-detection"),
-    ("ForSemanticSegmentation", "vision", "image-segmentation"),
-    ("ForMaskedLM", "embedding", "fill-mask"),
-    ("ForPreTraining", "embedding", "feature-extraction"),
-    ("ForSequenceClassification", "embedding", "text-classification"),
-    ("ForTokenClassification", "embedding", "token-classification"),
-    ("ForQuestionAnswering", "embedding", "question-answering"),
-    ("ForCTC", "audio", "automatic-speech-recognition"),
-    ("ForAudioClassification", "audio", "audio-classification"),
-    ("ForSpeechSeq2Seq", "audio", "automatic-speech-recognition"),
-    ("ForVideoClassification", "video", "video-classification"),
-    ("ForDepthEstimation", "vision", "depth-estimation"),
-)
-# Beyond those, what the family does where its class is one that generates.
-_TASK_OF_FAMILY = {
-    "musicgen": "text-to-audio", "blip": "image-to-text", "whisper": "automatic-speech-recognition",
-    **dict.fromkeys(("llava", "llava_next", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"), "image-text-to-text"),
-}  # fmt: skip
-_FAMILIES = {
-    "multimodal": "clip siglip blip llava llava_next qwen2_vl qwen2_5_vl qwen3_vl",
-    "audio": "whisper wav2vec2 hubert wavlm clap musicgen",
-    "video": "xclip videomae",
-    "vision": "vit deit beit dinov2 resnet swin swinv2 convnext convnextv2 detr mobilevit upernet dpt",
-    "text_to_text": "t5 mt5 bart mbart marian pegasus blenderbot blenderbot-small led",
-    "text_generation": "gpt2 gpt_neo gptj codegen bloom gpt_neox opt llama mistral qwen2 qwen3 phi phi3 gemma",
-}
-_CATEGORY_OF_FAMILY = {family: category for category, families in _FAMILIES.items() for family in families.split()}
 
 
 class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,23 +231,14 @@ def _described(
     location: Path | None,
     weights: WeightChoice,
 ) -> ModelSource:
-    family = str(config.get("model_type") or "unknown")
-    class_name = next(iter(config.get("architectures") or ()), None)
-    category, task = _CATEGORY_OF_FAMILY.get(family, "embedding"), None
-    for ending, its_category, its_task in _TASKS:
-        if class_name and class_name.endswith(ending):
-            category, task = its_category, its_task
-    if config.get("is_encoder_decoder") and category in ("embedding", "text_generation", "text_to_text"):
-        category, task = "text_to_text", "text2text-generation"
-    if task is None and class_name and class_name.endswith("ForConditionalGeneration"):
-        task = _TASK_OF_FAMILY.get(family)
+    told = classified(config)
     return ModelSource(
         id=identity,
         kind=kind,
-        category=category,
-        family=family,
-        task=task,
-        class_name=class_name,
+        category=told.category or "embedding",
+        family=told.family or "unknown",
+        task=told.task,
+        class_name=next(iter(config.get("architectures") or ()), None),
         config=config,
         location=location,
         weights=weights,

@@ -329,3 +329,14 @@ def test_finding_a_model_imports_nothing_heavy() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_folder_named_after_one_family_that_holds_another_is_the_other(tmp_path) -> None:
+    folder = tmp_path / "bert-base-uncased"
+    folder.mkdir()
+    config = {"model_type": "vit", "architectures": ["ViTForImageClassification"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    found = resolve(str(folder), "random")
+    assert (found.id, found.family, found.category, found.task) == (
+        "local/bert-base-uncased", "vit", "vision", "image-classification",
+    )  # fmt: skip
