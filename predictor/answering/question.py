@@ -12,34 +12,72 @@ from domain.errors import ImpossibleConstraint, UsageError
 from domain.vocabulary import MODES
 from predictor.answering.option import SIZE_NAMES, Sizes
 
-__all__ = ["OBJECTIVES", "PERCENTILES", "PredictQuestion", "Question"]
+__all__ = ["LIMITS", "OBJECTIVES", "PERCENTILES", "Device", "PredictQuestion", "Question"]
 
 OBJECTIVES = ("latency", "throughput", "cost", "energy", "memory")
 PERCENTILES = ("p50", "p90", "p95", "p99")
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 LARGEST_BATCH = 65536
+LARGEST_COUNT = 1024
 TOP_LIMIT = 1000
+MOST_DEVICES = 64
+LIMITS = (
+    "max_latency_ms", "max_ttft_ms", "max_tpot_ms", "min_throughput_per_s", "min_tokens_per_s", "max_memory_mb",
+    "max_power_w", "max_usd_per_hour",
+)  # fmt: skip
+"""The fields that bound an answer, in the order in which they are checked and told."""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device at hand, as a program sees it: its own `name` for it, and what it is.
+
+    Without `platforms` it is whatever drives that hardware. `free_memory_mb` is what is left on it, in 10^6 bytes.
+    """
+
+    hardware: str
+    name: str | None = None
+    platforms: list[str] = []
+    free_memory_mb: float | None = None
+
+    @property
+    def called(self) -> str:
+        """What the program calls it."""
+        return self.name or self.hardware
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `recommend` is asked: the flags of `assay recommend`.
 
-    `hardware` is `all` (whatever is known), `own` (described or measured by our runner) or slugs. Empty lists do not
-    restrict. `max_memory_mb` is in 10^6 bytes; `max_usd_per_hour` is for one device. `as_of` is a position, or the name of one,
-    which the service replaces by the position.
+    `hardware` is `all` (whatever is known), `own` (described or measured by our runner) or slugs; `devices` in its place
+    are those at hand, one of which is to be used now. Empty lists do not restrict. `objective` is a name, or names with
+    weights. `max_memory_mb` is in 10^6 bytes and of one device; `max_power_w` is what the devices are rated for;
+    `max_usd_per_hour` is for all `count` devices together. Constraints must be met with a probability of `confidence`.
+    `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
+    `as_of` is a position, or the name of one, which the service replaces by the position.
     """
 
     model: str
     mode: str = "inference"
-    objective: str = "latency"
+    objective: str | dict[str, float] = "latency"
     percentile: str = "p50"
     max_latency_ms: float | None = None
-    max_memory_mb: float | None = None
-    max_usd_per_hour: float | None = None
+    max_ttft_ms: float | None = None
+    max_tpot_ms: float | None = None
     min_throughput_per_s: float | None = None
+    min_tokens_per_s: float | None = None
+    max_memory_mb: float | None = None
+    max_power_w: float | None = None
+    max_usd_per_hour: float | None = None
+    confidence: float = 0.8
     hardware: str | list[str] = "all"
+    devices: list[Device] = []
+    count: int | None = None
     platform: str | list[str] = []
     precision: str | list[str] = []
+    compiled: bool | None = None
+    regions: str | list[str] = []
+    providers: str | list[str] = []
+    spot: bool = False
     batch_sizes: list[int] = []
     sequence_length: int | None = None
     image_size: int | None = None
@@ -56,16 +94,21 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def checked(self) -> Question:
         """Return the question in its one normal form. Raises UsageError or ImpossibleConstraint naming the field."""
         _one_of(self.mode, MODES, "mode")
-        _one_of(self.objective, OBJECTIVES, "objective")
         _one_of(self.percentile, PERCENTILES, "percentile")
-        for field in ("max_latency_ms", "max_memory_mb", "max_usd_per_hour", "min_throughput_per_s"):
+        for field in LIMITS:
             _bound(getattr(self, field), field)
         if not self.model.strip():
             raise UsageError(
                 "no model is named.", field="model", remedy="Give a model id, for example bert-base-uncased."
             )
-        if not 1 <= self.top <= TOP_LIMIT:
-            raise UsageError(f"{self.top} is not a number of answers.", field="top", remedy=f"1 to {TOP_LIMIT}.")
+        _within(self.top, 1, TOP_LIMIT, "top", "a number of answers")
+        _within(self.count, 1, LARGEST_COUNT, "count", "a number of devices")
+        if not 0.5 <= self.confidence < 1:
+            raise UsageError(
+                f"{self.confidence:g} is not a probability to rely on.",
+                field="confidence",
+                remedy="Give 0.5 (the estimate itself decides) or more, and less than 1.",
+            )
         if isinstance(self.as_of, str):
             raise UsageError(
                 "a name stands where a position belongs.",
@@ -79,25 +122,48 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise UsageError(f"{value} is not a size.", field=field, remedy="Give a positive number.")
         for size in self.batch_sizes:
-            if not 1 <= size <= LARGEST_BATCH:
-                raise UsageError(f"{size} is not a batch size.", field="batch_sizes", remedy=f"1 to {LARGEST_BATCH}.")
-        hardware = self.hardware
-        if hardware not in ("all", "own"):
-            hardware = _listed(hardware)
-            if not hardware or {"all", "own"} & set(hardware):
-                raise UsageError(
-                    "name devices, or own, or all.",
-                    field="hardware",
-                    remedy="For example --hardware nvidia-l4,nvidia-t4.",
-                )
+            _within(size, 1, LARGEST_BATCH, "batch_sizes", "a batch size")
         return msgspec.structs.replace(
             self,
             model=self.model.strip(),
-            hardware=hardware,
-            platform=_listed(self.platform),
-            precision=_listed(self.precision),
+            objective=_objective(self.objective),
+            hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
+            **{name: _listed(getattr(self, name)) for name in ("platform", "precision", "regions", "providers")},
         )
+
+    def _devices(self) -> list[str]:
+        """The hardware of the devices at hand, which stands in the place of `hardware`."""
+        if len(self.devices) > MOST_DEVICES:
+            raise UsageError(
+                f"{len(self.devices)} devices at hand.", field="devices", remedy=f"At most {MOST_DEVICES} at once."
+            )
+        named: set[str] = set()
+        for index, device in enumerate(self.devices):
+            if not device.hardware.strip():
+                raise UsageError(
+                    "a device without hardware.",
+                    field=f"devices[{index}].hardware",
+                    remedy="Give the slug that `assay detect` shows.",
+                )
+            if device.called in named:
+                raise UsageError(
+                    f"two devices are called {device.called!r}.",
+                    field=f"devices[{index}].name",
+                    remedy="Give each a name of its own, for example cuda:0 and cuda:1.",
+                )
+            named.add(device.called)
+            if device.free_memory_mb is not None and not device.free_memory_mb > 0:
+                raise UsageError(
+                    f"{device.free_memory_mb:g} MB are no room.",
+                    field=f"devices[{index}].free_memory_mb",
+                    remedy="Leave a full device out.",
+                )
+        hardware = sorted({device.hardware.strip() for device in self.devices})
+        # A checked question is checked again where another part asks with it.
+        if self.hardware not in ("all", hardware):
+            raise UsageError("hardware and devices are both given.", field="hardware", remedy="Give one of the two.")
+        return hardware
 
     @property
     def sizes(self) -> Sizes:
@@ -161,6 +227,38 @@ def answer_id(question: dict[str, Any], position: int, predictor: str, schema: i
     """Return the id of an answer: 32 hex digits of the digest of what it depends on, and nothing else."""
     named = {"question": question, "position": position, "predictor": predictor, "schema": schema}
     return digest(named).removeprefix("sha256:")[:32]
+
+
+def _objective(objective: str | dict[str, float]) -> str | dict[str, float]:
+    """Return a name, or two and more with weights that add up to 1."""
+    if isinstance(objective, str):
+        _one_of(objective, OBJECTIVES, "objective")
+        return objective
+    for name, weight in objective.items():
+        _one_of(name, OBJECTIVES, "objective")
+        if not (math.isfinite(weight) and weight >= 0):
+            raise UsageError(f"{weight:g} is not a weight.", field=f"objective.{name}", remedy="Give 0 or more.")
+    total = sum(objective.values())
+    if not total:
+        raise UsageError("no weight is above 0.", field="objective", remedy="For example latency:1,cost:1.")
+    weights = {name: objective[name] / total for name in sorted(objective) if objective[name]}
+    return next(iter(weights)) if len(weights) == 1 else weights
+
+
+def _hardware(hardware: str | list[str]) -> str | list[str]:
+    if hardware in ("all", "own"):
+        return hardware
+    names = _listed(hardware)
+    if not names or {"all", "own"} & set(names):
+        raise UsageError(
+            "name devices, or own, or all.", field="hardware", remedy="For example --hardware nvidia-l4,nvidia-t4."
+        )
+    return names
+
+
+def _within(value: int | None, least: int, most: int, field: str, noun: str) -> None:
+    if value is not None and not least <= value <= most:
+        raise UsageError(f"{value} is not {noun}.", field=field, remedy=f"{least} to {most}.")
 
 
 def _one_of(value: str, known: tuple[str, ...], field: str) -> None:

@@ -2,7 +2,8 @@ import msgspec
 
 from predictor.answering.option import Option
 from predictor.answering.question import Question
-from predictor.answering.ranking import constrained, ordered, tied
+from predictor.answering.objective import tied
+from predictor.answering.ranking import constrained, ordered
 
 MEASURED = Option(
     hardware="a", platform="cpu", precision="fp32", batch_size=4, basis="measured", latency_ms=10.0, low_ms=9.9,

@@ -1,0 +1,150 @@
+"""What an answer has to meet, and how likely an option meets it.
+
+An estimate with an interval is taken as log-normal about its value, so that a limit well inside the interval is neither
+met nor missed but met with a probability. A measurement is as sure as its repeats: the interval of its median, and the
+spread from run to run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from predictor.answering.option import Option
+from predictor.answering.question import LIMITS, Question
+
+__all__ = ["SEEN", "Constraint", "Figure", "constraints_of", "memory", "spread_of", "throughput", "together"]
+
+RUN_TO_RUN = 0.02
+"""Spread of the same configuration from run to run on a quiet machine, in log units; a judgement from `assay noise`."""
+REPORTED = 0.05
+"""The same of a figure that came without an interval."""
+UNCHECKED = 2.0
+"""An interval that no measurement has checked counts as this much wider; a judgement."""
+_NORMAL = NormalDist()
+_OF_80, _OF_95 = 2 * _NORMAL.inv_cdf(0.9), 2 * _NORMAL.inv_cdf(0.975)
+SEEN = ("measured", "imported")
+"""The bases of figures that somebody saw."""
+
+
+class Figure(NamedTuple):
+    """A value with the interval of its option, in the unit of its constraint; None is not known."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    exact: bool = False
+    """Whether it is no estimate: a price, a rating."""
+    bound: bool = False
+    """Whether the value is only the least that it can be."""
+
+
+class Constraint(NamedTuple):
+    """One limit of a question: a field, its value and unit, and the figure of an option that it bounds."""
+
+    name: str
+    limit: float
+    unit: str
+    of: Callable[[Option], Figure]
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the figure must reach the limit; else it must stay under it."""
+        return self.name.startswith("min_")
+
+    def probability(self, option: Option) -> float | None:
+        """Return how likely the option meets the limit; None where that is not known."""
+        figure = self.of(option)
+        if figure.value is None:
+            return None
+        met = figure.value >= self.limit if self.at_least else figure.value <= self.limit
+        if figure.exact:
+            return float(met)
+        if figure.bound:
+            return None if met else 0.0
+        if figure.value <= 0:
+            return float(met)
+        spread = spread_of(option, figure)
+        if spread is None:
+            return None
+        room = math.log(self.limit / figure.value)
+        return _NORMAL.cdf((-room if self.at_least else room) / spread)
+
+    def excess(self, option: Option) -> float:
+        """Return how many times over the limit the figure is, 1 where it is within; infinite where it is not known."""
+        value = self.of(option).value
+        if value is None or (self.at_least and value <= 0):
+            return math.inf
+        return max(1.0, self.limit / value if self.at_least else value / self.limit)
+
+    def told(self, option: Option) -> str:
+        """Return the figure against the limit in words."""
+        figure = self.of(option)
+        if figure.value is None:
+            return "the figure is not known"
+        least = "at least " if figure.bound else ""
+        return f"{least}{figure.value:.4g} {self.unit} against {self.limit:g}"
+
+
+def spread_of(option: Option, figure: Figure) -> float | None:
+    """Return the standard deviation of the log of a figure; None for an estimate that has no interval."""
+    interval = figure.low is not None and figure.high is not None and 0 < figure.low <= figure.high
+    if option.basis in SEEN:
+        if not interval:
+            return REPORTED
+        return math.hypot(RUN_TO_RUN, math.log(figure.high / figure.low) / _OF_95)  # type: ignore[operator]
+    if not interval:
+        return None
+    spread = max(math.log(figure.high / figure.low) / _OF_80, RUN_TO_RUN)  # type: ignore[operator]
+    return spread if option.covered else UNCHECKED * spread
+
+
+def constraints_of(question: Question) -> list[Constraint]:
+    """Return the limits of a checked question, in the order of LIMITS."""
+    limits = {name: getattr(question, name) for name in LIMITS}
+    return [Constraint(name, float(limit), *_OF[name]) for name, limit in limits.items() if limit is not None]
+
+
+def throughput(option: Option) -> Figure:
+    """Return items a second; its interval is that of the latency, turned over."""
+    rate, latency = option.throughput_per_s, option.latency_ms
+    if not rate or not latency or not option.low_ms or not option.high_ms:
+        return Figure(rate)
+    return Figure(rate, rate * latency / option.high_ms, rate * latency / option.low_ms)
+
+
+def memory(option: Option) -> Figure:
+    """Return megabytes of one device: the peak, or the least that weights and live activations need."""
+    if option.peak_memory_bytes is not None:
+        return Figure(
+            *(_mb(one) for one in (option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes))
+        )
+    return Figure(_mb(option.memory_floor_bytes), bound=True)
+
+
+def _mb(value: float | None) -> float | None:
+    return None if value is None else value / 1e6
+
+
+_OF: dict[str, tuple[str, Callable[[Option], Figure]]] = {
+    "max_latency_ms": ("ms", lambda one: Figure(one.latency_ms, one.low_ms, one.high_ms)),
+    "max_ttft_ms": ("ms", lambda one: Figure(one.ttft_ms, one.ttft_low_ms, one.ttft_high_ms)),
+    "max_tpot_ms": ("ms", lambda one: Figure(one.tpot_ms, one.tpot_low_ms, one.tpot_high_ms)),
+    "min_throughput_per_s": ("items/s", throughput),
+    "min_tokens_per_s": ("tokens/s", lambda one: Figure(one.tokens_per_s, one.tokens_low_per_s, one.tokens_high_per_s)),
+    "max_memory_mb": ("MB", memory),
+    "max_power_w": ("W", lambda one: Figure(one.rated_power_w, exact=True)),
+    "max_usd_per_hour": ("USD/h", lambda one: Figure(one.usd_per_hour, exact=True)),
+}
+
+
+def together(constraints: Sequence[Constraint], option: Option) -> float | None:
+    """Return the probability that an option meets all of them: no more than the least likely one, as they hang together.
+
+    None where one is not known.
+    """
+    each = [constraint.probability(option) for constraint in constraints]
+    known = [one for one in each if one is not None]
+    return None if len(known) < len(each) else min(known, default=1.0)

@@ -1,0 +1,128 @@
+"""What makes one option better than another: the figure of the objective, how sure it is, and who is likely better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import NormalDist
+
+from predictor.answering.constraints import SEEN, Figure, spread_of, throughput
+from predictor.answering.option import Option
+
+__all__ = ["Objective", "better", "cautious", "figure_of", "tied", "value_of"]
+
+Objective = str | Mapping[str, float]
+"""A name of OBJECTIVES, or names with weights that add up to 1."""
+UNBOUNDED = 10.0
+"""How many times worse an estimate without an interval is taken to be."""
+_NORMAL = NormalDist()
+_REACH = _NORMAL.inv_cdf(0.9)
+
+
+def value_of(option: Option, objective: Objective) -> float | None:
+    """Return the figure that the objective asks for, None where it is not known; of weighted ones their geometric mean.
+
+    Latency in ms, throughput in items a second, cost in US dollars for a million items, energy in joules an item, memory
+    in bytes.
+    """
+    if isinstance(objective, str):
+        return figure_of(option, objective).value
+    cost = _cost(option, objective)
+    return None if cost is None else math.exp(cost)
+
+
+def figure_of(option: Option, objective: str) -> Figure:
+    """Return the figure of one objective with its interval."""
+    if objective == "latency":
+        return Figure(option.latency_ms, option.low_ms, option.high_ms)
+    if objective == "throughput":
+        return throughput(option)
+    if objective == "memory":
+        return Figure(option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes)
+    if objective == "energy":
+        each = (option.energy_j, option.energy_low_j, option.energy_high_j)
+        return Figure(*(one / option.batch_size if one is not None and option.batch_size else None for one in each))
+    return _cost_per_million(option)
+
+
+def _cost_per_million(option: Option) -> Figure:
+    cost, rate = option.usd_per_million, throughput(option)
+    if cost is None or not rate.value or not rate.low or not rate.high:
+        return Figure(cost)
+    return Figure(cost, cost * rate.value / rate.high, cost * rate.value / rate.low)
+
+
+def _cost(option: Option, objective: Objective) -> float | None:
+    """The weighted log of what is to be small; a geometric mean has no need to know the units."""
+    weights = {objective: 1.0} if isinstance(objective, str) else objective
+    total = 0.0
+    for name, weight in weights.items():
+        value = figure_of(option, name).value
+        if value is None or value <= 0:
+            return None
+        total += weight * (-math.log(value) if name == "throughput" else math.log(value))
+    return total
+
+
+def _spread(option: Option, objective: Objective) -> float | None:
+    """The standard deviation of `_cost`. Figures of one option hang together, so that their spreads add up."""
+    weights = {objective: 1.0} if isinstance(objective, str) else objective
+    spreads = [spread_of(option, figure_of(option, name)) for name in weights]
+    if any(one is None for one in spreads):
+        return None
+    return sum(weight * one for weight, one in zip(weights.values(), spreads, strict=True) if one is not None)
+
+
+def cautious(option: Option, objective: Objective) -> float:
+    """Return what an option is ranked by, smaller is better: the unfavourable end of what was not measured.
+
+    A prediction that may be three times too fast must not stand above a measurement by its luckiest figure.
+    """
+    cost = _cost(option, objective)
+    if cost is None:
+        return math.inf
+    if option.basis in SEEN:
+        return cost
+    weights = {objective: 1.0} if isinstance(objective, str) else objective
+    return cost + sum(weight * _slack(option, name) for name, weight in weights.items())
+
+
+def _slack(option: Option, name: str) -> float:
+    figure = figure_of(option, name)
+    worst = figure.low if name == "throughput" else figure.high
+    if not worst or not figure.value:
+        return 0.0 if name in ("memory", "energy") else math.log(UNBOUNDED)
+    return abs(math.log(worst / figure.value))
+
+
+def better(one: Option, other: Option, objective: Objective) -> float | None:
+    """Return the probability that `one` is better than `other`; None where a figure or its interval is not known."""
+    costs = _cost(one, objective), _cost(other, objective)
+    spreads = _spread(one, objective), _spread(other, objective)
+    if costs[0] is None or costs[1] is None or spreads[0] is None or spreads[1] is None:
+        return None
+    return _NORMAL.cdf((costs[1] - costs[0]) / max(math.hypot(*spreads), 1e-9))  # type: ignore[arg-type]
+
+
+def tied(one: Option, other: Option, objective: Objective) -> bool:
+    """Whether two options cannot be told apart: each lies within the other's interval."""
+    first, second = (_span(option, objective) for option in (one, other))
+    if first is None or second is None:
+        return False
+    return first[0] <= second[1] <= first[2] and second[0] <= first[1] <= second[2]
+
+
+def _span(option: Option, objective: Objective) -> tuple[float, float, float] | None:
+    """The logs of low, value and high of what is to be small; a figure without an interval is its value alone."""
+    cost = _cost(option, objective)
+    if cost is None:
+        return None
+    low = high = cost
+    for name, weight in ({objective: 1.0} if isinstance(objective, str) else objective).items():
+        figure = figure_of(option, name)
+        if not figure.value or not figure.low or not figure.high:
+            continue
+        down, up = math.log(figure.low / figure.value), math.log(figure.high / figure.value)
+        low += weight * (-up if name == "throughput" else down)
+        high += weight * (-down if name == "throughput" else up)
+    return low, cost, high
