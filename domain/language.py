@@ -24,7 +24,8 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
     `experts` of `expert_size` stand in all layers but the first `dense_layers`; `shared_size` is the width of those
     that every token passes. `window_layers` layers look back `window` tokens; `linear_layers` keep a state of
     `linear_state` numbers in place of keys and values, with `linear_size` columns of weights; `sparse_tokens` is how
-    many tokens sparse attention picks. `gated` feed-forward layers have three matrices, others two.
+    many tokens sparse attention picks. `gated` feed-forward layers have three matrices, others two. `licence` is that of
+    the weights published under this id, as its model card tags it; None where we are not sure.
     """
 
     id: str
@@ -56,6 +57,7 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
     linear_state: int = 0
     output_gate: bool = False
     sparse_tokens: int = 0
+    licence: str | None = None
 
     @property
     def architecture(self) -> str:

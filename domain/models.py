@@ -21,6 +21,7 @@ from domain.vocabulary import CATEGORIES
 __all__ = [
     "KEY_CLASSES",
     "MODEL_SETS",
+    "OPEN_LICENCES",
     "OWN_PREFIX",
     "CatalogueModel",
     "WorkloadDefaults",
@@ -46,6 +47,8 @@ OTHER_FILES = (
 MODEL_SETS = ("small", "key", "all")
 OWN_PREFIX = "assay/"
 """Owner of the small variants that have no publisher."""
+OPEN_LICENCES = ("apache-2.0", "bsd-3-clause", "mit")
+"""Those of the catalogue that let anyone use, change and sell; the others keep something back."""
 
 
 class WorkloadDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,7 +69,8 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     transformers class that has exactly these parameters. `variant` is full for the one that stands for its key
     class, small for the one of each family that runs anywhere, sibling for the others. `workload` holds defaults
     that the config cannot tell; `gated` says that its publisher asks for consent before a download, and `requires`
-    names the package that builds it where transformers does not.
+    names the package that builds it where transformers does not. `licence` is that of the published weights as the
+    model's card on the Hugging Face hub tags it, None where it does not or we are not sure.
     """
 
     id: str
@@ -76,6 +80,7 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     key_class: str = ""
     variant: Literal["full", "small", "sibling"] = "sibling"
     task: str
+    licence: str | None = None
     class_name: str
     parameters: int | None = None
     parameters_about: int | None = None
@@ -90,6 +95,11 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def size(self) -> int | None:
         """The published number of parameters, exact or rounded; None where there is none."""
         return self.parameters or self.parameters_about
+
+    @property
+    def open(self) -> bool | None:
+        """Whether the weights are openly licensed; None where the licence is not known."""
+        return None if self.licence is None else self.licence in OPEN_LICENCES
 
 
 class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
-from domain import models
+from domain import language, models
 from domain.errors import UsageError
 from domain.models import (
     KEY_CLASSES,
+    OWN_PREFIX,
     catalogue,
     default_workload,
     find,
@@ -162,3 +165,16 @@ def test_defaults_hold_only_the_sizes_a_category_has() -> None:
 )
 def test_a_timm_name_tells_its_family(name: str, family: str) -> None:
     assert timm_family(name) == family
+
+
+def test_licences_are_those_that_a_card_tags_and_unknown_ones_are_not_called_open() -> None:
+    licences = {model.id: model.licence for model in catalogue()}
+    assert all(licence is None for name, licence in licences.items() if name.startswith(OWN_PREFIX))
+    tags = r"(apache-2\.0|mit|bsd-3-clause|cc-by-nc-4\.0|llama[23](\.\d)?|[a-z-]+rail(-m|-1\.0)|other)"
+    assert all(licence is None or re.fullmatch(tags, licence) for licence in licences.values())
+    assert all(one.licence is None or re.fullmatch(tags, one.licence) for one in language.catalogue().values())
+    assert find("whisper-tiny").open is True
+    assert find("meta-llama/Llama-3.2-1B").open is False
+    assert find("openai/clip-vit-base-patch32").open is None
+    both = {one.id: one.licence for one in language.catalogue().values() if one.id in licences}
+    assert both.items() <= licences.items()
