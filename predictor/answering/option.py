@@ -69,6 +69,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     memory_low_bytes: float | None = None
     memory_high_bytes: float | None = None
     memory_floor_bytes: float | None = None
+    weights_bytes: float | None = None
+    kv_cache_bytes: float | None = None
+    activations_bytes: float | None = None
     ttft_ms: float | None = None
     ttft_low_ms: float | None = None
     ttft_high_ms: float | None = None
