@@ -48,9 +48,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None = None
 
     @property
-    def cell(self) -> tuple[str, str, str, int]:
+    def cell(self) -> tuple[str, str, str, int, bool]:
         """What a measured configuration stands in the place of."""
-        return (self.spec.id, self.platform, self.precision, self.batch_size)
+        return (self.spec.id, self.platform, self.precision, self.batch_size, self.compiled)
 
 
 def candidates(
@@ -67,9 +67,8 @@ def candidates(
     seen = list(measured)
     narrow = {precision for _, precision, _ in seen}
     platforms_seen = {platform for platform, _, _ in seen}
-    batches = question.batch_sizes or sorted(
-        {*DEFAULT_BATCH_SIZES, *(batch for _, _, batch in seen if batch is not None)}
-    )
+    usual = (1,) if question.devices else DEFAULT_BATCH_SIZES
+    batches = question.batch_sizes or sorted({*usual, *(batch for _, _, batch in seen if batch is not None)})
     found: list[Candidate] = []
     excluded: list[Exclusion] = []
     for spec in specs:
@@ -87,7 +86,6 @@ def candidates(
                         )
                     )
                     continue
-                software = _software(spec, platform, precision, question.mode, predictor)
                 found.extend(
                     Candidate(
                         spec=spec,
@@ -97,6 +95,7 @@ def candidates(
                         batch_size=batch,
                         **software,
                     )
+                    for software in _softwares(spec, platform, precision, question, predictor)
                     for batch in batches
                 )
     return found, excluded
@@ -115,6 +114,21 @@ def _precisions(spec: HardwareSpec, platform: str, question: Question, seen: set
     if question.precision:
         return [precision for precision in question.precision if precision in able or precision.startswith("amp-")]
     return sorted(precision for precision in able if precision in USUAL_PRECISIONS or precision in seen)
+
+
+def _softwares(
+    spec: HardwareSpec, platform: str, precision: str, question: Question, predictor: Predictor
+) -> list[dict[str, Any]]:
+    """The usual software, and the other of eager and compiled where that was learned as well."""
+    usual = _software(spec, platform, precision, question.mode, predictor)
+    if question.compiled == "usual":
+        return [usual]
+    other = {**usual, "compiled": not usual["compiled"]}
+    known = predictor.card.coverage
+    both = known.knows_maker(spec) and known.knows_software(
+        platform, usual["runtime"], precision, other["compiled"], question.mode
+    )
+    return [one for one in ([usual, other] if both else [usual]) if question.compiled in ("any", one["compiled"])]
 
 
 def _software(spec: HardwareSpec, platform: str, precision: str, mode: str, predictor: Predictor) -> dict[str, Any]:

@@ -117,11 +117,9 @@ def throughput(option: Option) -> Figure:
 
 def memory(option: Option) -> Figure:
     """Return megabytes of one device: the peak, or the least that weights and live activations need."""
-    if option.peak_memory_bytes is not None:
-        return Figure(
-            *(_mb(one) for one in (option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes))
-        )
-    return Figure(_mb(option.memory_floor_bytes), bound=True)
+    if option.peak_memory_bytes is None:
+        return Figure(_mb(option.memory_floor_bytes), bound=True)
+    return Figure(_mb(option.peak_memory_bytes), _mb(option.memory_low_bytes), _mb(option.memory_high_bytes))
 
 
 def _mb(value: float | None) -> float | None:

@@ -138,10 +138,10 @@ def _bases(trace: Trace, chosen: Sequence[Candidate], table: Table, predictor: P
     """Return the base of each candidate; those that differ in batch alone share it, but where the batch did not train."""
     coverage = predictor.card.coverage
     why_not = coverage.why_not(trace, mode)
-    known: dict[tuple[str, str, str], _Base] = {}
+    known: dict[tuple[Any, ...], _Base] = {}
     bases: list[_Base] = []
     for one, launch_share in zip(chosen, table.column("launch_share").tolist(), strict=True):
-        cell = one.cell[:3]
+        cell = (*one.cell[:3], one.compiled)
         if cell not in known:
             known[cell] = _base(trace, one, predictor, why_not, mode)
         base = known[cell]

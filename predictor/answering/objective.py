@@ -40,8 +40,11 @@ def figure_of(option: Option, objective: str) -> Figure:
     if objective == "memory":
         return Figure(option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes)
     if objective == "energy":
-        each = (option.energy_j, option.energy_low_j, option.energy_high_j)
-        return Figure(*(one / option.batch_size if one is not None and option.batch_size else None for one in each))
+        value, low, high = (
+            one / option.batch_size if one is not None and option.batch_size else None
+            for one in (option.energy_j, option.energy_low_j, option.energy_high_j)
+        )
+        return Figure(value, low, high)
     return _cost_per_million(option)
 
 

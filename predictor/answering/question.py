@@ -52,6 +52,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     are those at hand, one of which is to be used now. Empty lists do not restrict. `objective` is a name, or names with
     weights. `max_memory_mb` is in 10^6 bytes and of one device; `max_power_w` is what the devices are rated for;
     `max_usd_per_hour` is for all `count` devices together. Constraints must be met with a probability of `confidence`.
+    `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
     `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
     `as_of` is a position, or the name of one, which the service replaces by the position.
     """
@@ -74,7 +75,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     count: int | None = None
     platform: str | list[str] = []
     precision: str | list[str] = []
-    compiled: bool | None = None
+    compiled: bool | str = "any"
     regions: str | list[str] = []
     providers: str | list[str] = []
     spot: bool = False
@@ -95,6 +96,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return the question in its one normal form. Raises UsageError or ImpossibleConstraint naming the field."""
         _one_of(self.mode, MODES, "mode")
         _one_of(self.percentile, PERCENTILES, "percentile")
+        if not isinstance(self.compiled, bool):
+            _one_of(self.compiled, ("any", "usual"), "compiled")
         for field in LIMITS:
             _bound(getattr(self, field), field)
         if not self.model.strip():
@@ -216,6 +219,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             platform=[self.platform],
             precision=[self.precision],
             batch_sizes=[self.batch_size],
+            compiled="usual" if self.compiled is None else self.compiled,
             **{name: getattr(self, name) for name in (*SIZE_NAMES, "concurrency")},
             as_of=self.as_of,
             record=self.record,

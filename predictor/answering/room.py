@@ -35,7 +35,14 @@ def roomed(
     """
     floors = [floor_of(trace, row) for row in rows]
     made = [
-        msgspec.structs.replace(option, memory_floor_bytes=None if floor is None else floor.total_bytes)
+        option
+        if floor is None
+        else msgspec.structs.replace(
+            option,
+            memory_floor_bytes=floor.total_bytes,
+            weights_bytes=floor.weights_bytes,
+            activations_bytes=floor.activations_bytes,
+        )
         for option, floor in zip(options, floors, strict=True)
     ]
     memory = predictor.card.memory

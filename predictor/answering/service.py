@@ -16,10 +16,11 @@ from domain.roofline import limits_of, roofline
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.current import current, state_of
+from predictor.answering.entry import explanation_of
 from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
 from predictor.answering.reading import Readings
-from predictor.answering.recommendation import answer, explanation_of
+from predictor.answering.recommendation import answer
 from predictor.learning.artifact import Predictor, decode, load_shipped
 from predictor.learning.building import Trained, train
 from predictor.learning.dataset import Row, row_from_table, training_rows

@@ -34,7 +34,8 @@ NORMAL_80 = 1.2816
 RECENT = 50
 _IRRELEVANT: dict[str, Any] = {
     "percentile": "p50", "max_latency_ms": None, "max_memory_mb": None, "max_usd_per_hour": None,
-    "min_throughput_per_s": None, "top": 1000, "record": False,
+    "min_throughput_per_s": None, "max_ttft_ms": None, "max_tpot_ms": None, "min_tokens_per_s": None, "max_power_w": None,
+    "devices": [], "count": None, "compiled": "usual", "top": 1000, "record": False,
 }  # fmt: skip
 """What a recorded question asks beyond its configurations: an answer that misses a limit by its error is open as well."""
 

@@ -375,7 +375,7 @@ def test_the_same_model_on_a_sibling_device_is_a_reference(
     service: Any, told: Any, trace_event: Any, measured: Any, law: Any
 ) -> None:
     trace = trace_event()
-    asked: dict[str, Any] = {"precision": "amp-fp16", "batch_sizes": [32], "hardware": ["nvidia-l4"]}
+    asked: dict[str, Any] = {"precision": "amp-fp16", "batch_sizes": [32], "hardware": ["nvidia-l4"], "compiled": False}
     told(trace)
     (before,) = ask(service, **asked)["ranked"]
     assert before["basis"] in ("predicted", "roofline")

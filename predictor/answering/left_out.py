@@ -1,0 +1,160 @@
+"""What was left out and why; and where nothing is left, what is closest, what contradicts what, and what would do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from predictor.answering.candidates import Exclusion
+from predictor.answering.command import first_command
+from predictor.answering.constraints import Constraint, constraints_of
+from predictor.answering.known import Known
+from predictor.answering.objective import tied, value_of
+from predictor.answering.option import Option
+from predictor.answering.question import Question
+
+__all__ = ["abstention", "distance", "merged", "undecided", "within_reach"]
+
+Left = Sequence[tuple[Option, Exclusion]]
+ENOUGH_TIES = 0.5
+"""Where more of the devices than this tie with the first, and no interval is checked, nothing was told apart."""
+
+
+def merged(excluded: Sequence[Exclusion]) -> list[dict[str, Any]]:
+    """Return one entry a device, platform and rule; the detail is that of the closest, which comes first."""
+    found: dict[tuple[str, str | None, str], dict[str, Any]] = {}
+    for one in excluded:
+        key = (one.hardware, one.platform, one.rule)
+        told = found.setdefault(
+            key,
+            {
+                "hardware": one.hardware,
+                "platform": one.platform,
+                "rule": one.rule,
+                "detail": one.detail,
+                "precisions": [],
+                "batch_sizes": [],
+                "evidence": [],
+            },
+        )
+        for name, value in (("precisions", one.precision), ("batch_sizes", one.batch_size)):
+            if value is not None and value not in told[name]:
+                told[name].append(value)
+        told["evidence"] += [event for event in one.evidence if event not in told["evidence"]][:5]
+    for told in found.values():
+        told["precisions"].sort()
+        told["batch_sizes"].sort()
+    return [found[key] for key in sorted(found, key=lambda key: (key[2], key[0], key[1] or ""))]
+
+
+def distance(option: Option, question: Question, constraints: Sequence[Constraint]) -> float:
+    """Return how many times over the constraints an option is at worst; infinite where a figure is not known."""
+    names = (question.objective,) if isinstance(question.objective, str) else question.objective
+    if any(value_of(option, name) is None for name in names):
+        return math.inf
+    return max((constraint.excess(option) for constraint in constraints), default=1.0)
+
+
+def within_reach(question: Question, left: Left) -> list[dict[str, Any]]:
+    """Return for each limit what it had to be for something to meet all of them, the others as they are.
+
+    Each entry names a field, its limit, the value that would do, and the configuration that then does. Where no change of
+    a single limit is enough, all that the closest option misses are named together.
+    """
+    constraints = constraints_of(question)
+    alone = [told for one in constraints if (told := _relaxed(one, constraints, question, left)) is not None]
+    if alone or not constraints:
+        return alone
+    reachable = [option for option, _ in left if distance(option, question, constraints) < math.inf]
+    if not reachable:
+        return []
+    closest = reachable[0]
+    return [_would_do(one, closest) for one in constraints if not _meets(closest, one, question)]
+
+
+def _relaxed(
+    constraint: Constraint, constraints: Sequence[Constraint], question: Question, left: Left
+) -> dict[str, Any] | None:
+    others = [one for one in constraints if one is not constraint]
+    found = [
+        option
+        for option, _ in left
+        if distance(option, question, constraints) < math.inf and all(_meets(option, one, question) for one in others)
+    ]
+    if not found:
+        return None
+    return _would_do(constraint, min(found, key=constraint.excess))
+
+
+def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
+    return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
+
+
+def _would_do(constraint: Constraint, option: Option) -> dict[str, Any]:
+    figure = constraint.of(option)
+    sure = figure.low if constraint.at_least else figure.high
+    value = sure if sure is not None and not figure.exact else figure.value
+    # Rounded away from the limit, so that the number that is told is one that does.
+    return {
+        "constraint": constraint.name,
+        "limit": constraint.limit,
+        "would_do": _rounded_out(float(value or 0.0), up=not constraint.at_least),
+        "hardware": option.hardware,
+        "platform": option.platform,
+        "precision": option.precision,
+        "batch_size": option.batch_size,
+        "basis": option.basis,
+    }
+
+
+def _rounded_out(value: float, *, up: bool) -> float:
+    if value <= 0:
+        return value
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{(math.ceil(value / unit) if up else math.floor(value / unit)) * unit:.4g}")
+
+
+def abstention(question: Question, known: Known, left: Left, excluded: Sequence[Exclusion]) -> str:
+    """Return why nothing is recommended, in sentences with the closest that there is and what to do."""
+    constraints = constraints_of(question)
+    reachable = [(option, why) for option, why in left if distance(option, question, constraints) < math.inf]
+    if reachable:
+        option, why = reachable[0]
+        over = distance(option, question, constraints)
+        times = f"; {over:.3g} times over" if over > 1 else ""
+        return (
+            f"Nothing meets {why.rule}. The closest is {option.platform} {option.precision} at batch {option.batch_size} "
+            f"on {option.hardware} ({why.detail}{times}; {option.basis})."
+        )
+    if question.hardware == "own" and not known.own:
+        return "No hardware of yours is known. Run `assay detect --post` or `assay bench` on it first."
+    measure = f"Measure first: {first_command(known, question)}"
+    if excluded:
+        rules = sorted({one.rule for one in excluded})
+        return f"Every configuration is left out ({', '.join(rules)}). {measure}"
+    if known.trace is None:
+        return (
+            "Nothing of this model was measured on what is asked, and without an operator trace nothing can be "
+            f"predicted. {measure}"
+        )
+    return f"No device that is asked for runs this platform or precision. {measure}"
+
+
+def undecided(question: Question, known: Known, ranked: Sequence[Option]) -> str | None:
+    """Return why the order is no recommendation: nothing was checked, and most devices cannot be told from the first."""
+    devices = {option.hardware for option in ranked}
+    if len(devices) < 2 or any(option.covered for option in ranked):
+        return None
+    best: dict[str, Option] = {}
+    for option in ranked:
+        best.setdefault(option.hardware, option)
+    same = [name for name, option in best.items() if tied(ranked[0], option, question.objective)]
+    if len(same) <= ENOUGH_TIES * len(devices):
+        return None
+    return (
+        f"{len(same)} of {len(devices)} devices cannot be told apart: nothing of this kind was measured, and every interval "
+        f"is unchecked. Measure first: {first_command(known, msgspec.structs.replace(question, platform=[ranked[0].platform], precision=[ranked[0].precision]))}"
+    )
