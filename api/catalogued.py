@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from domain import hardware, models
+from domain import hardware, language, models
+from domain.classification import Classification, classified, families_by_operators, settled
 from ingest.projection import Tables
 from ingest.projection.names import Names, names_of
 
@@ -14,6 +16,7 @@ __all__ = ["hardware_rows", "model_rows"]
 
 Row = dict[str, Any]
 _COUNTS = ("measurements", "tests")
+_SENT = "as it was sent; neither its config nor another model of its operators is known"
 
 
 def _names(tables: Tables, kind: str) -> Names:
@@ -23,29 +26,69 @@ def _names(tables: Tables, kind: str) -> Names:
 
 
 def model_rows(tables: Tables) -> list[Row]:
-    """Return one row a model, by id: its place in the vocabulary, its other names and how much is known of it."""
-    found: dict[str, Row] = {}
+    """Return one row a model, by id: its place in the vocabulary and why, its other names and how much is known of it.
+
+    The family is that of the config or of the operators where they are known (`family_from`), whatever it was sent as.
+    """
     names = _names(tables, "model")
-    for one in models.catalogue():
-        found[names.resolve(one.id)] = {
-            "category": one.category,
-            "family": one.family,
-            "task": one.task,
-            "parameters": one.parameters,
-            "architecture": None,
-            "aliases": list(one.aliases),
-            "catalogued": True,
-            "variant": one.variant,
-        }
+    found = {names.resolve(name): row for name, row in _catalogued_models().items()}
+    configs = {name: row.pop("config") for name, row in found.items()}
     for row in tables.models().to_pylist():
         name = row["model_id"]
-        known = found.setdefault(name, {"aliases": [], "catalogued": False, "variant": None})
+        known = found.setdefault(name, {"aliases": [], "catalogued": False})
         for column in ("category", "family", "task", "parameters", "architecture"):
             known[column] = row[column] if row[column] is not None else known.get(column)
         known["aliases"] = sorted({*known["aliases"], *(row["other_names"] or [])} - {name})
         known |= {column: row[column] for column in (*_COUNTS, "traces", "first_position", "last_position")}
-    empty = {**dict.fromkeys((*_COUNTS, "traces"), 0), "first_position": None, "last_position": None}
-    return [{"id": name, **empty, **found[name]} for name in sorted(found)]
+        sent = msgspec.json.decode(row["config"]) if row["config"] else None
+        if isinstance(sent, dict) and classified(sent).family is not None:
+            configs[name] = sent
+    empty = {
+        **dict.fromkeys((*_COUNTS, "traces"), 0),
+        **dict.fromkeys(("variant", "licence", "parameters_about", "architecture", "first_position", "last_position")),
+    }
+    rows = [{"id": name, **empty, **found[name]} for name in sorted(found)]
+    return _classified(rows, configs)
+
+
+def _catalogued_models() -> dict[str, Row]:
+    """The models of the catalogues by id; a served language model is known by its sizes alone."""
+    found: dict[str, Row] = {
+        one.id: {
+            "category": "text_generation", "family": one.family, "task": "text-generation", "parameters": None,
+            "parameters_about": one.parameters, "licence": one.licence, "aliases": list(one.aliases),
+            "catalogued": True, "variant": None, "config": {"model_type": one.family},
+        }
+        for one in language.catalogue().values()
+    }  # fmt: skip
+    for model in models.catalogue():
+        found[model.id] = {
+            "category": model.category, "family": model.family, "task": model.task, "parameters": model.parameters,
+            "parameters_about": model.parameters_about, "licence": model.licence, "aliases": list(model.aliases),
+            "catalogued": True, "variant": model.variant,
+            "config": {**model.config, "architectures": [model.class_name]},
+        }  # fmt: skip
+    return found
+
+
+def _classified(rows: list[Row], configs: Mapping[str, Row]) -> list[Row]:
+    """Settle each row's family, category and task, and say by what."""
+    told = {name: classified(config).family for name, config in configs.items()}
+    digests = ((row["architecture"], told.get(row["id"])) for row in rows)
+    by_operators = families_by_operators((digest, family) for digest, family in digests if digest and family)
+    for row in rows:
+        sent = Classification(family=row["family"], category=row["category"], task=row["task"], basis="said", why=_SENT)
+        found = settled(
+            config=configs.get(row["id"]),
+            said=sent
+            if sent.family
+            else msgspec.structs.replace(Classification(), category=sent.category, task=sent.task),
+            architecture=row["architecture"],
+            by_operators=by_operators,
+        )
+        row |= {"family": found.family, "category": found.category, "task": found.task}
+        row |= {"family_from": found.basis, "family_why": found.why}
+    return rows
 
 
 def hardware_rows(tables: Tables) -> list[Row]:
