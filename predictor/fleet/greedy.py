@@ -1,0 +1,90 @@
+"""What a person would do without a solver: one load after the other, first on machines that are there, then on cheap ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from predictor.fleet.machines import Machine
+from predictor.fleet.plan import Problem
+from predictor.fleet.replicas import Replica
+
+__all__ = ["greedy_cost"]
+
+
+class _Device(msgspec.Struct, kw_only=True, eq=False):
+    """A device that was taken: the share of the time that it has left, its memory, and what stands on it by load."""
+
+    hardware: str
+    time: float
+    room: float | None
+    standing: dict[int, Replica] = {}
+
+
+def greedy_cost(problem: Problem, replicas: Sequence[Replica], room_bytes: dict[str, float | None]) -> float | None:
+    """Return the US dollars an hour of first-fit, or None where it finds no way within the limits.
+
+    Replicas over several devices are not considered.
+    """
+    devices: list[_Device] = []
+    taken: dict[str, int] = {}
+    total = 0.0
+    for load in sorted(range(len(problem.rates)), key=lambda at: (-problem.rates[at], at)):
+        left = problem.rates[load]
+        here = [one for one in replicas if one.load == load and one.width == 1]
+        here.sort(key=lambda one: (-one.rates[problem.end], one.memory_bytes or math.inf))
+        for device in devices:
+            left -= _filled(device, here, left, problem.end)
+        while left > problem.rates[load] * 1e-9:
+            machine = _cheapest(problem, here, room_bytes, taken, left)
+            if machine is None:
+                return None
+            taken[machine.name] = taken.get(machine.name, 0) + 1
+            total += machine.usd_per_hour
+            for _ in range(machine.devices):
+                room = room_bytes.get(machine.hardware)
+                devices.append(_Device(hardware=machine.hardware, time=problem.utilisation, room=room))
+                left -= _filled(devices[-1], here, left, problem.end)
+    return total
+
+
+def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> float:
+    """Put as much of a load on a device as it takes, and return how much that is."""
+    if left <= 0 or device.time <= 1e-12:
+        return 0.0
+    for one in here:
+        alone = device.room is None or one.memory_bytes is None
+        fits = not device.standing if alone else (one.memory_bytes or 0.0) <= (device.room or 0.0)
+        if one.hardware == device.hardware and fits:
+            amount = min(left, device.time * one.rates[end])
+            device.time = 0.0 if alone else device.time - amount / one.rates[end]
+            device.room = None if alone else (device.room or 0.0) - (one.memory_bytes or 0.0)
+            device.standing = {**device.standing, one.load: one}
+            return amount
+    return 0.0
+
+
+def _cheapest(
+    problem: Problem, here: Sequence[Replica], room_bytes: dict[str, float | None], taken: dict[str, int], left: float
+) -> Machine | None:
+    """The machine that costs least for what it would serve of the rest, by name among equals."""
+    ranked: list[tuple[float, str, Machine]] = []
+    if problem.most is not None and sum(taken.values()) >= problem.most:
+        return None
+    for machine in problem.machines:
+        if machine.available is not None and taken.get(machine.name, 0) >= machine.available:
+            continue
+        room = room_bytes.get(machine.hardware)
+        rate = max(
+            (
+                one.rates[problem.end] for one in here
+                if one.hardware == machine.hardware and (room is None or (one.memory_bytes or 0.0) <= room)
+            ),
+            default=0.0,
+        )  # fmt: skip
+        if rate > 0:
+            served = min(left, machine.devices * rate * problem.utilisation)
+            ranked.append((machine.usd_per_hour / served, machine.name, machine))
+    return min(ranked, key=lambda one: one[:2])[2] if ranked else None

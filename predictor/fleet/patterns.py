@@ -1,0 +1,97 @@
+"""What can stand together on one device: replicas of different loads whose memory fits side by side."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from predictor.fleet.replicas import Replica, fastest_first
+
+__all__ = ["Pattern", "patterns_of"]
+
+COMBINATIONS = 20_000
+"""Of more ways to combine replicas on one device, those in the middle between the fastest and the smallest are left out."""
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Replicas that share one device, or one alone on `width` devices."""
+
+    hardware: str
+    replicas: tuple[Replica, ...]
+    width: int = 1
+
+    @property
+    def memory_bytes(self) -> float:
+        """What its replicas hold of a device together, in bytes; 0 where it is not known."""
+        return sum(one.memory_bytes or 0.0 for one in self.replicas)
+
+
+def patterns_of(
+    replicas: Sequence[Replica], room_bytes: Mapping[str, float | None], end: int, *, together: bool = True
+) -> list[Pattern]:
+    """Return the patterns worth considering on every device: those to which nothing can be added or made faster.
+
+    `room_bytes` is the memory that may be used on a device; where it is not known, or a replica's need is not, or
+    `together` is false, a replica has the device for itself.
+    """
+    found: list[Pattern] = []
+    for hardware in sorted({one.hardware for one in replicas}):
+        room = room_bytes.get(hardware)
+        here = [one for one in replicas if one.hardware == hardware and _fits(one, room)]
+        for load in sorted({one.load for one in here}):
+            for width in sorted({one.width for one in here if one.load == load}):
+                ranked = fastest_first([one for one in here if (one.load, one.width) == (load, width)], end)
+                if width > 1 or room is None or not together or ranked[0].memory_bytes is None:
+                    found.append(Pattern(hardware=hardware, replicas=(ranked[0],), width=width))
+        if room is not None and together:
+            found += _shared(hardware, here, room, end)
+    return found
+
+
+def _fits(one: Replica, room: float | None) -> bool:
+    return room is None or one.memory_bytes is None or one.memory_bytes <= room
+
+
+def _shared(hardware: str, here: Sequence[Replica], room: float, end: int) -> Iterator[Pattern]:
+    choices: list[list[Replica]] = []
+    for load in sorted({one.load for one in here}):
+        fits = [one for one in here if one.load == load and one.width == 1 and one.memory_bytes is not None]
+        if fits:
+            choices.append(fastest_first(fits, end))
+    choices = _thinned(choices)
+    for chosen in itertools.product(*(range(len(one) + 1) for one in choices)):
+        replicas = [choices[place][index] for place, index in enumerate(chosen) if index < len(choices[place])]
+        left = room - sum(one.memory_bytes or 0.0 for one in replicas)
+        if replicas and left >= 0 and not _improvable(chosen, choices, left):
+            yield Pattern(hardware=hardware, replicas=tuple(replicas))
+
+
+def _thinned(choices: list[list[Replica]]) -> list[list[Replica]]:
+    """Keep the fastest and the smallest, and of those between as many as can be combined."""
+    kept = max((len(one) for one in choices), default=0)
+    while kept > 1 and _combinations(choices, kept) > COMBINATIONS:
+        kept -= 1
+    return [one if len(one) <= kept else [*one[: kept - 1], one[-1]] for one in choices]
+
+
+def _combinations(choices: Sequence[Sequence[Replica]], kept: int) -> int:
+    total = 1
+    for one in choices:
+        total *= min(len(one), kept) + 1
+    return total
+
+
+def _improvable(chosen: Sequence[int], choices: Sequence[Sequence[Replica]], left: float) -> bool:
+    """Whether one load could be faster, or be there at all, in the memory that is left.
+
+    If several steps together improve a pattern, each of them alone does: a faster replica never needs less memory.
+    """
+    for place, index in enumerate(chosen):
+        if index == 0:
+            continue
+        held = (choices[place][index].memory_bytes or 0.0) if index < len(choices[place]) else 0.0
+        if (choices[place][index - 1].memory_bytes or 0.0) - held <= left:
+            return True
+    return False

@@ -1,0 +1,241 @@
+"""The cheapest plan, exactly: a mixed-integer program over kinds of machines and what can stand together on a device.
+
+Machines and devices of a pattern are whole numbers, the share of a load that a pattern serves is not. Among plans of the
+same cost that with the fewest machines is taken, then by name, then the one that spreads models least. The limit on the
+work of the solver is a number of nodes, so that the answer does not depend on the speed of the computer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from predictor.fleet.machines import Machine
+from predictor.fleet.patterns import Pattern
+
+__all__ = ["Plan", "Problem", "growth", "served_share", "solve"]
+
+NODES = 20_000
+SECONDS = 20.0
+"""A second limit that is only met where a node is very large; an answer cut short by it says so."""
+SLACK = 1e-7
+RANK = 1e-3
+"""Of a machine, all ranks by name together: they decide between plans of as many machines."""
+
+Array = NDArray[np.float64]
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Loads in their own unit a second, machines, patterns, and limits. `end` is the end of the intervals in force."""
+
+    rates: tuple[float, ...]
+    machines: tuple[Machine, ...]
+    patterns: tuple[Pattern, ...]
+    utilisation: float
+    most: int | None = None
+    end: int = 0
+
+    def busy(self, pattern: int, load: int) -> float | None:
+        """Return how many devices of a pattern all of a load would keep busy; None where it has no replica there."""
+        for one in self.patterns[pattern].replicas:
+            if one.load == load:
+                return self.rates[load] / one.rates[self.end]
+        return None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """How many of each machine, how many places of each pattern, and the share of each load there, (patterns, loads)."""
+
+    machines: Array
+    places: Array
+    shares: Array
+    usd_per_hour: float
+    bound_usd_per_hour: float
+    proven: bool
+
+
+def solve(problem: Problem) -> Plan | None:
+    """Return the cheapest plan, or None where there is none."""
+    cheapest = _Program(problem)
+    first = cheapest.minimised(cheapest.costs)
+    if first.x is None:
+        return None
+    machines, places, _ = cheapest.parts(first.x)
+    cost = float(cheapest.costs @ cheapest.whole(first.x))
+    if first.status == 0:
+        fewest = _Program(problem)
+        fewest.at_most(cheapest.costs, cost + SLACK * max(1.0, cost))
+        ranks = np.arange(len(problem.machines), dtype=np.float64) * (RANK / max(len(problem.machines), 1))
+        counted = fewest.minimised(fewest.over(machines=np.asarray(1.0 + ranks)))
+        if counted.x is not None:
+            machines, places, _ = fewest.parts(counted.x)
+    places, shares = _spread(problem, machines, places)
+    total = float(sum(count * one.usd_per_hour for count, one in zip(machines, problem.machines, strict=True)))
+    bound = first.mip_dual_bound if first.mip_dual_bound is not None else 0.0
+    proven = first.status == 0
+    return Plan(
+        machines=machines,
+        places=places,
+        shares=shares,
+        usd_per_hour=total,
+        bound_usd_per_hour=total if proven else max(0.0, min(float(bound), total)),
+        proven=proven,
+    )
+
+
+def growth(problem: Problem, plan: Plan, load: int | None) -> float:
+    """Return how many times as much of a load (None: of all) the plan's machines could serve, the others as they are."""
+    program = _Program(problem, machines=plan.machines, places=plan.places, growing=load)
+    found = program.minimised(program.over(growth=-1.0))
+    return 1.0 if found.x is None else max(1.0, float(found.x[-1]))
+
+
+def served_share(problem: Problem) -> float:
+    """Return the share of all loads, 0 to 1, that the machines can serve at the most."""
+    program = _Program(problem, growing=None, most=1.0)
+    found = program.minimised(program.over(growth=-1.0))
+    return 0.0 if found.x is None else min(1.0, float(found.x[-1]))
+
+
+def _spread(problem: Problem, machines: Array, places: Array) -> tuple[Array, Array]:
+    """Share the loads out over the machines: over as few kinds of places as can be, and as evenly as can be there."""
+    bare = _Program(problem, machines=machines)
+    used = _Program(problem, machines=machines, chosen=True)
+    found = used.minimised(used.over(chosen=1.0))
+    if found.x is None:
+        found = bare.minimised(bare.over(places=1.0))
+        return bare.parts(found.x)[1:] if found.x is not None else (places, np.zeros((len(places), len(problem.rates))))
+    _, places, shares = used.parts(found.x)
+    even = _Program(problem, machines=machines, places=places, allowed=shares > SLACK, levelled=True)
+    level = even.minimised(even.over(level=1.0))
+    if level.x is not None:
+        shares = even.parts(level.x)[2]
+    return places, np.where(shares > SLACK, shares, 0.0)
+
+
+class _Program:
+    """The program's columns: machines, places, shares, then growth, level or choices where they are asked for."""
+
+    def __init__(self, problem: Problem, *, machines: Array | None = None, places: Array | None = None,
+                 growing: Any = "nothing", most: float = 1e6, chosen: bool = False, allowed: Any = None,
+                 levelled: bool = False) -> None:  # fmt: skip
+        self.problem = problem
+        self.pairs = [
+            (place, one.load) for place, pattern in enumerate(problem.patterns) for one in pattern.replicas
+            if allowed is None or allowed[place, one.load]
+        ]  # fmt: skip
+        sizes = {
+            "machines": len(problem.machines), "places": len(problem.patterns), "shares": len(self.pairs),
+            "growth": int(growing != "nothing"), "level": int(levelled), "chosen": len(self.pairs) if chosen else 0,
+        }  # fmt: skip
+        ends = np.cumsum([0, *sizes.values()])
+        self.columns = {name: np.arange(ends[at], ends[at + 1]) for at, name in enumerate(sizes)}
+        self.size = int(ends[-1])
+        self.low, self.high = np.zeros(self.size), np.full(self.size, np.inf)
+        self.whole_columns = np.zeros(self.size)
+        for name in ("machines", "places", "chosen"):
+            self.whole_columns[self.columns[name]] = 1
+        self.high[self.columns["chosen"]] = 1.0
+        self.high[self.columns["growth"]] = most
+        for name, fixed in (("machines", machines), ("places", places)):
+            if fixed is not None:
+                self.low[self.columns[name]] = self.high[self.columns[name]] = fixed
+        if machines is None:
+            self.high[self.columns["machines"]] = [
+                np.inf if one.available is None else one.available for one in problem.machines
+            ]
+        self._rows: list[tuple[list[tuple[int, float]], float, float]] = []
+        self._serve(growing)
+        self._fill(levelled)
+        self._hold()
+        if problem.most is not None and machines is None:
+            self._row([(int(column), 1.0) for column in self.columns["machines"]], -np.inf, problem.most)
+        for at in range(sizes["chosen"]):
+            self._row([(int(self.columns["shares"][at]), 1.0), (int(self.columns["chosen"][at]), -1.0)], -np.inf, 0.0)
+
+    @property
+    def costs(self) -> Array:
+        """What an hour of the machines costs, as an objective."""
+        return self.over(machines=np.array([one.usd_per_hour for one in self.problem.machines]))
+
+    def over(self, **weights: float | Array) -> Array:
+        """Return an objective with these weights on groups of columns."""
+        objective = np.zeros(self.size)
+        for name, weight in weights.items():
+            objective[self.columns[name]] = weight
+        return objective
+
+    def at_most(self, weights: Array, limit: float) -> None:
+        """Add a limit on a weighted sum."""
+        self._row([(int(at), float(weights[at])) for at in np.flatnonzero(weights)], -np.inf, limit)
+
+    def minimised(self, objective: Array) -> Any:
+        """Return what HiGHS finds."""
+        rows = [at for at, (entries, *_) in enumerate(self._rows) for _ in entries]
+        columns = [column for entries, *_ in self._rows for column, _ in entries]
+        values = [value for entries, *_ in self._rows for _, value in entries]
+        matrix = csr_array((values, (rows, columns)), shape=(len(self._rows), self.size))
+        limits = LinearConstraint(matrix, [low for _, low, _ in self._rows], [high for _, _, high in self._rows])
+        return milp(
+            objective, integrality=self.whole_columns, bounds=Bounds(self.low, self.high), constraints=limits,
+            options={"node_limit": NODES, "time_limit": SECONDS, "mip_rel_gap": 0.0},
+        )  # fmt: skip
+
+    def whole(self, solution: Array) -> Array:
+        """Return a solution with its whole numbers rounded to them."""
+        return np.where(self.whole_columns > 0, np.round(solution), solution)
+
+    def parts(self, solution: Array) -> tuple[Array, Array, Array]:
+        """Return machines, places and shares of a solution, the shares as (patterns, loads)."""
+        solution = self.whole(solution)
+        shares = np.zeros((len(self.problem.patterns), len(self.problem.rates)))
+        for (place, load), share in zip(self.pairs, solution[self.columns["shares"]], strict=True):
+            shares[place, load] = share
+        return solution[self.columns["machines"]], solution[self.columns["places"]], shares
+
+    def _row(self, entries: list[tuple[int, float]], low: float, high: float) -> None:
+        self._rows.append((entries, low, high))
+
+    def _serve(self, growing: Any) -> None:
+        """Every load is served whole; a growing one (None: all) as many times as the column of growth says."""
+        for load in range(len(self.problem.rates)):
+            entries = [
+                (int(self.columns["shares"][at]), 1.0) for at, (_, served) in enumerate(self.pairs) if served == load
+            ]
+            grows = growing is None or growing == load
+            if grows:
+                entries.append((int(self.columns["growth"][0]), -1.0))
+            self._row(entries, 0.0 if grows else 1.0, 0.0 if grows else 1.0)
+
+    def _fill(self, levelled: bool) -> None:
+        """The devices of a pattern are busy for no more than the share of the time that is allowed."""
+        for place in range(len(self.problem.patterns)):
+            entries = [
+                (int(self.columns["shares"][at]), float(self.problem.busy(place, load) or 0.0))
+                for at, (here, load) in enumerate(self.pairs) if here == place
+            ]  # fmt: skip
+            self._row([*entries, (int(self.columns["places"][place]), -self.problem.utilisation)], -np.inf, 0.0)
+            if levelled and self.high[self.columns["places"][place]] > 0:
+                count = float(self.high[self.columns["places"][place]])
+                self._row([*entries, (int(self.columns["level"][0]), -count)], -np.inf, 0.0)
+
+    def _hold(self) -> None:
+        """Places need devices; one over several devices needs them in one machine."""
+        for hardware in sorted({one.hardware for one in self.problem.patterns}):
+            here = [at for at, one in enumerate(self.problem.patterns) if one.hardware == hardware]
+            for width in sorted({self.problem.patterns[at].width for at in here} | {1}):
+                entries = [
+                    (int(self.columns["places"][at]), float(self.problem.patterns[at].width))
+                    for at in here if self.problem.patterns[at].width >= width
+                ]  # fmt: skip
+                entries += [
+                    (int(self.columns["machines"][at]), -float(one.devices // width * width))
+                    for at, one in enumerate(self.problem.machines)
+                    if one.hardware == hardware and one.devices >= width
+                ]
+                self._row(entries, -np.inf, 0.0)

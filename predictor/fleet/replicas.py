@@ -1,0 +1,115 @@
+"""One model on one device, as a plan sees it: how much it serves when it is always busy, and the memory that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from domain.errors import UsageError
+from predictor.fleet.question import Load
+
+__all__ = ["ENDS", "FLOOR_MARGIN", "RUNTIME_BYTES", "Replica", "fastest_first", "rates_of", "replicas_of"]
+
+FLOOR_MARGIN = 1.5
+RUNTIME_BYTES = 1e9
+"""Where only weights and live activations are known, a replica is given so many times as much and this for its runtime."""
+ENDS = ("pessimistic", "expected", "optimistic")
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A configuration of a load. `rates` are its throughput in the load's unit at the three `ENDS`.
+
+    `memory_bytes` is what it holds of each of its `width` devices, None where that is not known.
+    """
+
+    load: int
+    hardware: str
+    width: int
+    rates: tuple[float, float, float]
+    memory_bytes: float | None
+    memory_basis: str
+    entry: Mapping[str, Any]
+
+
+def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) -> list[Replica]:
+    """Return the entries of an answer as replicas of a load; those without throughput serve nothing."""
+    found: list[Replica] = []
+    for entry in entries:
+        rates = rates_of(entry, load)
+        if rates is not None and rates[0] > 0:
+            memory, basis = _memory(entry)
+            found.append(
+                Replica(
+                    load=index, hardware=entry["hardware"], width=int(entry.get("hardware_count") or 1), rates=rates,
+                    memory_bytes=memory, memory_basis=basis, entry=entry,
+                )
+            )  # fmt: skip
+    return found
+
+
+def rates_of(entry: Mapping[str, Any], load: Load) -> tuple[float, float, float] | None:
+    """Return the throughput of an entry in a load's unit: at the pessimistic end of its interval, itself, the optimistic.
+
+    Without an interval the three are one. Raises UsageError where a load of tokens has items without tokens.
+    """
+    rate = entry.get("throughput_per_s")
+    if load.unit == "tokens_per_s":
+        rate = _tokens_per_s(entry, load)
+    latency, low, high = (entry.get(name) for name in ("latency_ms", "latency_ms_low", "latency_ms_high"))
+    if not rate:
+        return None
+    if not latency or not low or not high:
+        return rate, rate, rate
+    return rate * min(1.0, latency / high), rate, rate * max(1.0, latency / low)
+
+
+def _tokens_per_s(entry: Mapping[str, Any], load: Load) -> float | None:
+    """Tokens that are generated where the item generates some, else those that it reads."""
+    if entry.get("tokens_per_s"):
+        return float(entry["tokens_per_s"])
+    tokens = entry.get("output_tokens") or load.output_tokens or entry.get("sequence_length") or load.sequence_length
+    if not tokens:
+        raise UsageError(
+            "an item of this model has no tokens.",
+            field="tokens_per_s",
+            remedy="Give items_per_s, or say output_tokens or sequence_length.",
+        )
+    rate = entry.get("throughput_per_s")
+    return None if rate is None else float(rate) * tokens
+
+
+def _memory(entry: Mapping[str, Any]) -> tuple[float | None, str]:
+    """What is set aside for an entry, in bytes, and what that is."""
+    peak, high, floor = (entry.get(name) for name in ("peak_memory_bytes", "memory_high_bytes", "memory_floor_bytes"))
+    if high:
+        return float(high), "high end of the interval"
+    if peak:
+        return float(peak), "measured peak" if entry["basis"] in ("measured", "imported") else "predicted peak"
+    if floor:
+        margin = f"weights and activations × {FLOOR_MARGIN:g} + {RUNTIME_BYTES / 1e9:g} GB"
+        return FLOOR_MARGIN * float(floor) + RUNTIME_BYTES, margin
+    return None, "not known"
+
+
+def fastest_first(replicas: Sequence[Replica], end: int) -> list[Replica]:
+    """Return those of one load on one device that no other beats in both rate and memory, the fastest first.
+
+    One whose memory is not known can only be alone on its device, and stands for itself.
+    """
+    ranked = sorted(replicas, key=lambda one: (-one.rates[end], _bytes(one), _named(one)))
+    best: list[Replica] = []
+    for one in ranked:
+        if not best or _bytes(one) < _bytes(best[-1]):
+            best.append(one)
+    return best
+
+
+def _bytes(one: Replica) -> float:
+    return float("inf") if one.memory_bytes is None else one.memory_bytes
+
+
+def _named(one: Replica) -> tuple[Any, ...]:
+    entry = one.entry
+    return (entry["platform"], entry["precision"], entry.get("batch_size") or 0, str(entry.get("configuration")))
