@@ -15,10 +15,11 @@ from domain.hardware import HardwareSpec
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from predictor.answering.evidence import chosen_sizes
+from predictor.answering.known import Known
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.question import Question
 from predictor.answering.reading import Reading
-from predictor.answering.recommendation import Known
+from predictor.answering.verified import output_errors
 from predictor.learning.artifact import Predictor
 from predictor.learning.dataset import row_from_table, training_rows
 from predictor.learning.operators import tabulate
@@ -121,7 +122,8 @@ def known_at(
     if trace is None and not evidence:
         raise _trace_needed(question, model, there=bool(found))
     devices = kept.of("devices", lambda: Devices(tables))
-    specs, unspecified = _specs(tables, question, devices)
+    named = {name: _device(tables, devices, name) for name in _named(question)}
+    specs, unspecified = _specs(question, devices, named)
     recorded = kept.of("recorded", tables.recorded_at)
     return Known(
         model=model,
@@ -139,6 +141,8 @@ def known_at(
         predictor=predictor,
         notes=notes,
         siblings=siblings,
+        errors=kept.of(("errors", model), lambda: output_errors(tables, model)),
+        named=named,
     )
 
 
@@ -196,14 +200,17 @@ def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def _specs(tables: Tables, question: Question, devices: Devices) -> tuple[list[HardwareSpec], list[str]]:
+def _named(question: Question) -> list[str]:
+    """The devices that are asked for by name."""
+    return [] if question.hardware in ("all", "own") else list(question.hardware)
+
+
+def _specs(question: Question, devices: Devices, named: Mapping[str, str]) -> tuple[list[HardwareSpec], list[str]]:
     """Return the specs of what is asked for, and the names that have none."""
     if question.hardware == "all":
         names = devices.known
-    elif question.hardware == "own":
-        names = devices.own
     else:
-        names = [_device(tables, devices, name) for name in question.hardware]
+        names = devices.own if question.hardware == "own" else list(named.values())
     specs = {name: devices.spec(name) for name in names}
     return [spec for spec in specs.values() if spec is not None], [name for name, spec in specs.items() if spec is None]
 

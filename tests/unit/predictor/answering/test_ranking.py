@@ -1,8 +1,8 @@
 import msgspec
 
+from predictor.answering.objective import tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
-from predictor.answering.objective import tied
 from predictor.answering.ranking import constrained, ordered
 
 MEASURED = Option(

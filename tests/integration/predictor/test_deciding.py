@@ -1,0 +1,160 @@
+"""From options to a decision: devices at hand, the front, what would do, what is not told apart, what to measure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from domain.errors import UnknownHardware
+from predictor.answering.question import Device, Question
+
+MODEL = "acme/net"
+GPU, OTHER = "nvidia-rtx-4090", "nvidia-rtx-3090"
+
+
+@pytest.fixture
+def measured(build: Any) -> Any:
+    def made(p50: float, hardware: str = GPU, platform: str = "cuda", batch: int = 1, memory: float = 1e9) -> Any:
+        event = build.measurement(p50, model=MODEL, hardware=hardware, platform=platform, precision="fp32")
+        event["data"]["workload"] = {
+            "mode": "inference", "scenario": "single_stream", "batch_size": batch, "image_size": 224,
+        }  # fmt: skip
+        event["data"]["metrics"]["peak_memory_bytes"] = int(memory)
+        return event
+
+    return made
+
+
+@pytest.fixture
+def traced(build: Any, make_trace: Any) -> Any:
+    return build.event("assay.model.traced.v1", make_trace(MODEL, "net", "vision", 3))
+
+
+def ask(service: Any, **asked: Any) -> dict[str, Any]:
+    return service.answers.recommend(Question(**{"model": MODEL, "platform": "cuda", **asked}))
+
+
+def test_of_the_devices_at_hand_the_fastest_that_has_room_is_used(service: Any, told: Any, measured: Any) -> None:
+    told(measured(2.0), measured(3.0, OTHER, memory=4e9))
+    devices = [Device(hardware=OTHER, name="cuda:1"), Device(hardware=GPU, name="cuda:0")]
+    found = ask(service, devices=devices)["at_hand"]
+    assert (found["use"], [one["name"] for one in found["order"]], found["left_out"]) == (
+        "cuda:0", ["cuda:0", "cuda:1"], [],
+    )  # fmt: skip
+    assert [one["latency_ms"] for one in found["order"]] == [2.0, 3.0]
+    full = [Device(hardware=GPU, name="cuda:0", free_memory_mb=500), devices[0]]
+    found = ask(service, devices=full)["at_hand"]
+    assert (found["use"], found["left_out"][0]["name"]) == ("cuda:1", "cuda:0")
+    assert "1000 MB against 500" in found["left_out"][0]["why"]
+    other = [Device(hardware=GPU, name="cuda:0", platforms=["openvino"]), devices[0]]
+    assert ask(service, devices=other)["at_hand"]["use"] == "cuda:1"
+    assert ask(service)["at_hand"] is None
+
+
+def test_devices_at_hand_go_by_any_of_their_names(service: Any, told: Any, measured: Any) -> None:
+    told(measured(2.0))
+    assert ask(service, devices=[Device(hardware="rtx4090")])["at_hand"]["use"] == "rtx4090"
+    with pytest.raises(UnknownHardware) as caught:
+        ask(service, devices=[Device(hardware="rtx409")])
+    assert GPU in str(caught.value.remedy)
+
+
+def test_the_front_is_told_whole_and_marked_in_the_ranking(service: Any, told: Any, measured: Any) -> None:
+    told(measured(2.0), measured(3.0, batch=8), measured(9.0, batch=16), measured(40.0, batch=32))
+    answer = ask(service, hardware=[GPU], batch_sizes=[1, 8, 16, 32], top=2)
+    assert answer["front"]["axes"] == ["latency", "throughput"]
+    assert [(one["batch_size"], one["rank"]) for one in answer["front"]["options"]] == [(1, 1), (8, 2)]
+    assert [one["on_front"] for one in answer["ranked"]] == [True, True]
+    assert answer["ranked"][0]["why_above_next"].startswith(
+        "33% less latency than the next (better with a probability of 100%)"
+    )
+
+
+def test_contradicting_limits_are_named_with_what_would_do(service: Any, told: Any, measured: Any) -> None:
+    told(measured(2.0), measured(8.0, batch=32))
+    answer = ask(service, hardware=[GPU], batch_sizes=[1, 32], max_latency_ms=4.0, min_throughput_per_s=2000.0)
+    assert answer["ranked"] == []
+    would = {one["constraint"]: one for one in answer["within_reach"]}
+    assert would["max_latency_ms"]["would_do"] == pytest.approx(8.08, abs=0.01)
+    assert would["max_latency_ms"]["batch_size"] == 32
+    assert would["min_throughput_per_s"]["would_do"] == pytest.approx(495, abs=2)
+    assert would["min_throughput_per_s"]["batch_size"] == 1
+    again = ask(
+        service, hardware=[GPU], batch_sizes=[1, 32], min_throughput_per_s=2000.0,
+        max_latency_ms=would["max_latency_ms"]["would_do"],
+    )  # fmt: skip
+    assert [one["batch_size"] for one in again["ranked"]] == [32]
+    assert again["within_reach"] == []
+
+
+def test_what_nothing_tells_apart_is_not_recommended(service: Any, told: Any, traced: Any) -> None:
+    told(traced)
+    answer = ask(service, hardware=[GPU, OTHER], precision="fp32", batch_sizes=[1])
+    assert answer["abstained"].startswith("2 of 2 devices cannot be told apart")
+    assert "Measure first: assay bench acme/net --platform cuda" in answer["abstained"]
+    assert ask(service, hardware=[GPU], precision="fp32", batch_sizes=[1])["abstained"] is None
+
+
+def test_what_is_measured_first_is_what_stands_first_unmeasured(
+    service: Any, told: Any, traced: Any, measured: Any
+) -> None:
+    told(traced)
+    first = ask(service, hardware=[GPU, OTHER], precision="fp32", batch_sizes=[1])["suggestions"]
+    assert "what stands first rests on roofline" in first[0]["why"]
+    assert 0 < first[0]["probability"] < 1
+    told(measured(1e-4))
+    after = ask(service, hardware=[GPU, OTHER], precision="fp32", batch_sizes=[1])
+    assert after["ranked"][0]["basis"] == "measured"
+    assert after["suggestions"] == []
+
+
+def test_devices_side_by_side_multiply_throughput_and_price_alone(
+    service: Any, told: Any, traced: Any, build: Any
+) -> None:
+    told(traced)
+    one, four = (
+        ask(service, hardware=[GPU], precision="fp32", batch_sizes=[8], count=count)["ranked"][0] for count in (None, 4)
+    )
+    assert four["throughput_per_s"] == pytest.approx(4 * one["throughput_per_s"], rel=1e-4)
+    assert four["latency_ms"] == one["latency_ms"]
+    assert four["hardware_count"] == 4
+    assert four["rated_power_w"] == 4 * one["rated_power_w"]
+    assert "side by side" in four["why"]
+
+
+def test_eager_and_compiled_stand_beside_each_other(service: Any, told: Any, traced: Any) -> None:
+    told(traced)
+    asked = {"hardware": [GPU], "precision": "amp-fp16", "batch_sizes": [32]}
+    both = ask(service, **asked)["ranked"]
+    assert {one["compiled"] for one in both} == {True, False}
+    assert [one["compiled"] for one in ask(service, **asked, compiled=True)["ranked"]] == [True]
+    assert len(ask(service, **asked, compiled="usual")["ranked"]) == 1
+    commands = {one["compiled"]: one["command"] for one in both}
+    assert "--compiled" in commands[True]
+    assert "--compiled" not in commands[False]
+
+
+def test_a_precision_is_told_with_what_it_costs_in_outputs(service: Any, told: Any, measured: Any, build: Any) -> None:
+    test = build.test(model=MODEL, platform="cuda")
+    test["data"]["execution"]["precision"] = "fp32"
+    test["data"]["checks"] = {
+        "outputs": [{"cosine": 0.99999, "max_absolute": 0.002}, {"cosine": 0.999, "max_absolute": 0.1}]
+    }
+    told(measured(2.0), test)
+    error = ask(service, hardware=[GPU])["ranked"][0]["output_error"]
+    assert (error["cosine"], error["max_absolute"]) == (0.999, 0.1)
+    assert error["evidence"] == test["id"]
+
+
+def test_the_answer_says_how_likely_each_limit_is_met(service: Any, told: Any, traced: Any, measured: Any) -> None:
+    told(traced, measured(2.0))
+    answer = ask(service, hardware=[GPU, OTHER], max_latency_ms=1000.0, precision="fp32", batch_sizes=[1])
+    for entry in answer["ranked"]:
+        (met,) = entry["meets"]
+        assert (met["constraint"], met["limit"], met["value"]) == ("max_latency_ms", 1000.0, entry["latency_ms"])
+        assert met["probability"] >= 0.8
+    assert json.dumps(answer) == json.dumps(
+        ask(service, hardware=[GPU, OTHER], max_latency_ms=1000.0, precision="fp32", batch_sizes=[1])
+    )
