@@ -17,6 +17,7 @@ from ingest.importers.mlflow import MLflow
 from ingest.importers.mlperf import MLPerf
 from ingest.importers.onnxruntime_perf import OnnxRuntimePerf
 from ingest.importers.optimum_benchmark import OptimumBenchmark
+from ingest.importers.prices import Prices
 from ingest.importers.pytest_benchmark import PytestBenchmark
 from ingest.importers.pytest_report import PytestReport
 from ingest.importers.rejects import Rejects
@@ -42,6 +43,7 @@ IMPORTERS: dict[str, Importer] = {
     for importer in (
         # A mapping beside a file is somebody's word on that file.
         Table(),
+        Prices(),
         Timm(),
         OptimumBenchmark(),
         LlamaBench(),
