@@ -24,7 +24,10 @@ MOST_ROWS = 2000
 """Rows that the process rests on; the work grows with their third power."""
 TUNING_ROWS = 400
 TUNING_ROUNDS = 3
-_LEAST = {"engine": 0.01, "model": 0.01, "device": 0.01, "model-engine": 0.01, "device-engine": 0.01, "offset": 0.04}
+_LEAST = {
+    "engine": 0.01, "model": 0.01, "device": 0.01, "model-engine": 0.01, "device-engine": 0.01, "offset": 0.04,
+    "offset-engine": 0.01,
+}  # fmt: skip
 """Variance that devices and models never met may add at the least, however alike the known ones are."""
 
 _WIDE = {
@@ -40,7 +43,7 @@ _TERMS: dict[str, tuple[str, ...]] = {
     "all": (), "engine": ("engine",), "model": ("model",), "device": ("device",), "model-engine": ("model", "engine"),
     "device-engine": ("device", "engine"), "model-engine-device": ("model", "engine", "device"),
     "model-engine-version": ("model", "engine", "version"), "deployment": ("deployment",),
-    "offset": ("device",),
+    "offset": ("device",), "offset-engine": ("engine",),
 }  # fmt: skip
 """Each adds to the likeness of rows that share its labels."""
 
@@ -129,7 +132,7 @@ class _Likeness:
         load = np.exp(-self.load / (2 * scales.load))
         total, one = np.zeros_like(wide), np.ones_like(wide)
         for name, labels in _TERMS.items():
-            part = scales.variance[name] * {"deployment": load, "offset": one}.get(name, wide)
+            part = scales.variance[name] * {"deployment": load, "offset": one, "offset-engine": one}.get(name, wide)
             for label in labels:
                 part = part * self.same[label]
             total += part
@@ -215,12 +218,24 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def without(self, groups: Sequence[NDArray[np.intp]]) -> tuple[Array, Array]:
         """Return mean and variance of each row as if its group had not been seen; rows in no group as if they had."""
         mean, variance = self.residual.copy(), np.full(len(self.residual), self.scales.noise)
-        weights = self.inverse @ (self.residual - self.mean)
         for group in groups:
-            block = np.linalg.inv(self.inverse[np.ix_(group, group)])
-            mean[group] = self.residual[group] - block @ weights[group]
+            mean[group], block = self.left_out(group)
             variance[group] = np.diag(block)
         return mean, variance
+
+    def left_out(self, group: NDArray[np.intp]) -> tuple[Array, Matrix]:
+        """Return mean and covariance of some of its rows as if none of them had been seen."""
+        block = np.linalg.inv(self.inverse[np.ix_(group, group)])
+        weights = self.inverse[group] @ (self.residual - self.mean)
+        return self.residual[group] - block @ weights, np.asarray(block)
+
+    def joint(self, points: Points) -> tuple[Array, Matrix]:
+        """Return mean and covariance of the residuals of rows that were not seen: what one measures tells of the others."""
+        kernel = _Likeness(points, self.points).kernel(self.scales)
+        own = _Likeness(points, points).kernel(self.scales)
+        own[np.diag_indices(len(own))] += self.scales.noise
+        mean = self.mean + kernel @ (self.inverse @ (self.residual - self.mean))
+        return mean, np.asarray(own - kernel @ self.inverse @ kernel.T)
 
     def extended(self, points: Points, residual: Array) -> Neighbours:
         """Return the process with more rows, by the inverse of a bordered matrix."""
