@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from assay.choice import Choice, asked_devices, choice_of
 from assay.frames import Tabular
 from assay.wire import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
@@ -127,8 +128,21 @@ class Client(Tabular):
         return self._rows("tests", **filters)
 
     def models(self, **filters: Any) -> list[Json]:
-        """Return the models that are known."""
+        """Return the models that are known; with `search` those that a text may mean, best first."""
         return self._rows("models", **filters)
+
+    def model(self, name: str, **filters: Any) -> Json:
+        """Return what is known of one model: what it is, where it was tried, what stands beside it."""
+        return self._get(f"/v1/models/{quote(name)}", **filters)
+
+    def coverage(self, **filters: Any) -> Json:
+        """Return what was tried of which family on which platform as `items`, and the largest `gaps` with commands."""
+        page = self._get("/v1/models/coverage", limit=1000, **filters)
+        rows = page["items"]
+        while page["next_cursor"]:
+            page = self._get("/v1/models/coverage", limit=1000, **{**filters, "cursor": page["next_cursor"]})
+            rows += page["items"]
+        return {**page, "items": rows}
 
     def hardware(self, **filters: Any) -> list[Json]:
         """Return the hardware that is known."""
@@ -167,6 +181,16 @@ class Client(Tabular):
     def recommend(self, model: str, **question: Any) -> Json:
         """Return the ranked answer to a question; its members are the flags of `assay recommend`."""
         return self._post("/v1/recommendations", {"model": model, **question})
+
+    def choose(
+        self, model: str, devices: Mapping[str, str] | Sequence[str | Mapping[str, Any]], **question: Any
+    ) -> Choice:
+        """Return which of the devices at hand to use now, and the order in which to fall back on the others.
+
+        `devices` maps a program's own names to hardware, or lists slugs, or dictionaries with `hardware`, and with `name`,
+        `platforms` and `free_memory_mb` where they are known. Other members are the flags of `assay recommend`.
+        """
+        return choice_of(self.recommend(model, devices=asked_devices(devices), **{"top": 1, **question}))
 
     def recommendation(self, identifier: str) -> Json:
         """Return an answer that was recorded."""

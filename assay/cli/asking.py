@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from assay import numbers
 from assay.cli.explaining import class_line, parts_table
-from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, modelled, served
+from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, modelled, served
 from assay.cli.output import answers, print_json, say
-from assay.cli.tables import NOT_COVERED, excluded_table, ranked_table
+from assay.cli.telling import prediction_lines, tell_answer
 from domain.errors import TraceNeeded, UnknownModel
 
 if TYPE_CHECKING:
     from assay.client import Client
 
-__all__ = ["ask", "predict", "recommend", "tell_answer"]
+__all__ = ["ask", "predict", "recommend"]
 
 
 @click.command(
@@ -27,7 +26,9 @@ __all__ = ["ask", "predict", "recommend", "tell_answer"]
 Examples:
   assay recommend bert-base-uncased
   assay recommend vit-base --objective throughput --hardware own --top 5
+  assay recommend vit-base --objective latency:0.3,cost:0.7 --batch-sizes 1..64
   assay recommend bert-base-uncased --max-latency-ms 20 --percentile p95 --json
+  assay recommend bert-base-uncased --device cuda:0=nvidia-l4@6000 --device cpu=intel-xeon-2c
   assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090
   assay recommend ./exported.onnx --platform cpu,openvino"""
 )
@@ -35,30 +36,63 @@ Examples:
 @modelled
 @click.option(
     "--objective",
-    type=click.Choice(["latency", "throughput", "cost", "energy", "memory"]),
+    type=OBJECTIVE,
     default="latency",
     show_default=True,
+    metavar="NAME|NAME:WEIGHT,…",
+    help="latency, throughput, cost, energy or memory, or a weighted mix.",
 )
 @click.option("--percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p50", show_default=True)
 @click.option("--max-latency-ms", type=float, metavar="X")
-@click.option("--min-throughput-per-s", type=float, metavar="X")
-@click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes.")
+@click.option("--max-ttft-ms", type=float, metavar="X", help="Time to the first token.")
+@click.option("--max-tpot-ms", type=float, metavar="X", help="Time per token after the first.")
+@click.option("--min-throughput-per-s", type=float, metavar="X", help="Items a second.")
+@click.option("--min-tokens-per-s", type=float, metavar="X", help="Of all requests together.")
+@click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes, of one device.")
+@click.option("--max-power-w", type=float, metavar="X", help="What the devices are rated for.")
 @click.option("--max-usd-per-hour", type=float, metavar="X")
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.8,
+    show_default=True,
+    metavar="P",
+    help="Probability with which an estimate must meet the limits; 0.5 goes by the estimate alone.",
+)
 @click.option(
     "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; all by default."
 )
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    type=DEVICE,
+    metavar="NAME=SLUG[@MB]",
+    help="A device at hand, with the MB that are free on it; may be repeated. Says which to use now, and then which.",
+)
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Devices that work side by side.")
 @click.option("--platform", type=WORDS)
 @click.option("--precision", type=WORDS)
-@click.option("--batch-sizes", type=NUMBERS)
+@click.option("--compiled/--eager", default=None, help="Only compiled modules, or only eager ones; both by default.")
+@click.option("--batch-sizes", type=BATCHES, help="1,8,32, or 1..64 for the powers of two between.")
+@click.option("--region", "regions", type=WORDS, help="Prices of these regions only.")
+@click.option("--provider", "providers", type=WORDS, help="Prices of these providers only, for example aws,own.")
+@click.option("--spot", is_flag=True, help="Spot prices as well: cheaper, and taken away at any time.")
 @click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--record", is_flag=True, help="Keep question and answer in the log.")
 @served
 @as_json
 def recommend(
-    model: str, hardware: tuple[list[str], ...], server: str | None, token: str | None, as_json: bool, **flags: Any
+    model: str,
+    hardware: tuple[list[str], ...],
+    devices: tuple[dict[str, Any], ...],
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+    **flags: Any,
 ) -> int:
-    """Rank hardware, platform, precision and batch for a model, each with interval, basis and evidence.
+    """Rank hardware, platform, precision, batch and compilation for a model, each with interval, basis and evidence.
 
     Exit code 1 where nothing can be recommended, and the answer says why.
     """
@@ -68,13 +102,15 @@ def recommend(
     named = [slug for slugs in hardware for slug in slugs]
     if named:
         question["hardware"] = named[0] if named in (["own"], ["all"]) else named
+    if devices:
+        question["devices"] = list(devices)
     with connected(server, token) as client:
         answer = ask(client, lambda name: client.recommend(name, **question), model, flags)
     if as_json:
         print_json(answer)
     else:
         tell_answer(answer)
-    return 0 if answer["ranked"] else 1
+    return 0 if answer["ranked"] and not answer["abstained"] else 1
 
 
 @click.command(
@@ -102,13 +138,13 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
     if as_json:
         print_json(answer)
     else:
-        for line in _prediction_lines(answer):
+        for line in prediction_lines(answer):
             answers().print(line)
         if answer.get("explanation"):
             answers().print()
             answers().print(parts_table(answer["explanation"]))
             answers().print(f"[dim]{class_line(answer['explanation'])}[/dim]")
-    return 0 if answer.get("latency_ms") is not None else 1
+    return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
 
 
 def ask(
@@ -178,53 +214,3 @@ def _traces_of(model: str, flags: Mapping[str, Any]) -> list[dict[str, Any]]:
     source = resolve(model, "random")
     say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
     return [trace(source, work, phase=phase) for phase in phases_of(source, work)]
-
-
-def tell_answer(answer: Mapping[str, Any], top: int | None = None) -> None:
-    """Print an answer as people read it: the table, why the first, what was left out, what to measure next."""
-    console = answers()
-    if answer.get("abstained"):
-        console.print(f"No recommendation: {answer['abstained']}", soft_wrap=False)
-    if answer["ranked"]:
-        console.print(ranked_table(answer, top))
-        if any(row["basis"] == "measured" for row in answer["ranked"][:top]):
-            console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
-        if any(row.get("interval_covered") is False for row in answer["ranked"][:top]):
-            console.print(f"[dim]{NOT_COVERED} its interval is not covered by measurement[/dim]")
-        console.print()
-        for row in answer["ranked"][: min(top or 3, 3)]:
-            console.print(f"{row['rank']}. {row['why']}", markup=False)
-        best = answer["ranked"][0]
-        if best.get("evidence"):
-            shown = ", ".join(best["evidence"][:3])
-            console.print(f"[dim]evidence of rank 1: {shown}{' …' if len(best['evidence']) > 3 else ''}[/dim]")
-    left_out = excluded_table(answer)
-    if left_out is not None:
-        console.print()
-        console.print(left_out)
-    if answer.get("suggestions"):
-        console.print()
-        console.print("[bold]Where to look next[/bold]")
-        for suggestion in answer["suggestions"][:3]:
-            console.print(f"  {_suggested(suggestion)}", markup=False, soft_wrap=True)
-
-
-def _suggested(suggestion: Any) -> str:
-    if isinstance(suggestion, Mapping):
-        command = suggestion.get("command") or ""
-        why = suggestion.get("why") or suggestion.get("reason") or ""
-        return f"{command}   {why}".rstrip()
-    return str(suggestion)
-
-
-def _prediction_lines(answer: Mapping[str, Any]) -> list[str]:
-    if answer.get("latency_ms") is None:
-        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}"]
-    latency = numbers.latency(answer["latency_ms"], answer.get("latency_ms_low"), answer.get("latency_ms_high"))
-    return [
-        f"latency     {latency}",
-        f"throughput  {numbers.throughput(answer.get('throughput_per_s'))}",
-        f"memory      {numbers.memory(answer.get('peak_memory_bytes'))}",
-        f"basis       {answer.get('basis')}",
-        f"why         {answer.get('why')}",
-    ]

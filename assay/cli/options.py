@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-__all__ = ["AMOUNTS", "AS_OF", "NUMBERS", "WORDS", "as_json", "modelled", "served"]
+__all__ = ["AMOUNTS", "AS_OF", "BATCHES", "DEVICE", "NUMBERS", "OBJECTIVE", "WORDS", "as_json", "modelled", "served"]
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -45,6 +45,60 @@ class Numbers(click.ParamType[list[int]]):
         return numbers
 
 
+class Batches(Numbers):
+    """`1,8,32` or `1..64`: whole numbers, or the powers of two from one to another, both ends with them."""
+
+    name = "1,8|1..64"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the numbers in order."""
+        first, dots, last = str(value).partition("..")
+        if isinstance(value, list) or not dots:
+            return super().convert(value, param, ctx)
+        low, high = (super(Batches, self).convert(end, param, ctx)[0] for end in (first, last))
+        if low > high:
+            self.fail(f"{value!r} ends before it begins; write 1..64", param, ctx)
+        powers = (1 << power for power in range(high.bit_length()))
+        return sorted({low, high, *(size for size in powers if low <= size <= high)})
+
+
+class Objective(click.ParamType[str | dict[str, float]]):
+    """`latency`, or `latency:0.7,cost:0.3`: one name, or names with weights."""
+
+    name = "NAME[:WEIGHT,…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | dict[str, float]:
+        """Return the name, or the weights; the service knows which names there are."""
+        if isinstance(value, dict) or ":" not in value:
+            return value
+        weights: dict[str, float] = {}
+        for part in value.split(","):
+            name, colon, weight = part.strip().partition(":")
+            try:
+                weights[name] = float(weight) if colon else 1.0
+            except ValueError:
+                self.fail(f"{part!r} has no number for its weight; write latency:0.7,cost:0.3", param, ctx)
+        return weights
+
+
+class DeviceAtHand(click.ParamType[dict[str, Any]]):
+    """`cuda:0=nvidia-l4@6000`: a program's name for a device, its hardware, and the MB that are free on it."""
+
+    name = "NAME=SLUG[@MB]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        """Return the device as the question has it; without a name it goes by its hardware."""
+        if isinstance(value, dict):
+            return value
+        name, equals, rest = str(value).partition("=")
+        hardware, at, free = (rest if equals else name).partition("@")
+        told: dict[str, Any] = {"hardware": hardware} | ({"name": name} if equals else {})
+        try:
+            return told | ({"free_memory_mb": float(free)} if at else {})
+        except ValueError:
+            self.fail(f"{free!r} is not a number of MB; write cuda:0=nvidia-l4@6000", param, ctx)
+
+
 class Amounts(click.ParamType[list[float]]):
     """`0.5,10`: numbers above 0 between commas."""
 
@@ -80,6 +134,9 @@ class State(click.ParamType[int | str]):
 
 WORDS = Words()
 NUMBERS = Numbers()
+BATCHES = Batches()
+OBJECTIVE = Objective()
+DEVICE = DeviceAtHand()
 AMOUNTS = Amounts()
 AS_OF = State()
 

@@ -13,6 +13,7 @@ from assay import numbers
 from assay.cli.output import grid
 
 __all__ = [
+    "at_hand_table",
     "comparison_table",
     "doubts",
     "excluded_table",
@@ -20,6 +21,7 @@ __all__ = [
     "measurements_table",
     "ranked_table",
     "verifications_table",
+    "would_do_table",
 ]
 
 Event = Mapping[str, Any]
@@ -137,14 +139,15 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
         )
         rows.append(
             [
-                str(row.get("rank")),
-                str(row["hardware"]),
+                f"{'=' if row.get('tied_with') else ''}{row.get('rank')}",
+                _device(row),
                 str(row["platform"]),
-                str(row.get("precision") or numbers.MISSING),
+                f"{row.get('precision') or numbers.MISSING}{'+c' if row.get('compiled') else ''}",
                 numbers.count(row.get("batch_size")),
                 latency,
                 numbers.throughput(row.get("throughput_per_s")),
-                numbers.memory(row.get("peak_memory_bytes")),
+                _memory(row),
+                numbers.money(row.get("usd_per_hour")),
                 _speedup(row),
                 _basis(row),
             ]
@@ -153,12 +156,13 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
     level = round(float(answer.get("interval", 0.8)) * 100)
     columns: list[str | tuple[str, str]] = [
         ("#", "right"), "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), (f"{wanted} ({level} %)", "right"),
-        ("items", "right"), ("memory", "right"), ("vs CPU", "right"), ("basis", "fixed"),
+        ("items", "right"), ("memory", "right"), ("$/h", "right"), ("vs CPU", "right"), ("basis", "fixed"),
     ]  # fmt: skip
-    if all(row.get("peak_memory_bytes") is None for row in answer["ranked"][:top]):
-        columns, rows = _without(columns, rows, "memory")
-    if all(row.get("speedup_over_cpu") is None for row in answer["ranked"][:top]):
-        columns, rows = _without(columns, rows, "vs CPU")
+    for name, fields in (
+        ("memory", ("peak_memory_bytes", "memory_floor_bytes")), ("$/h", ("usd_per_hour",)), ("vs CPU", ("speedup_over_cpu",)),
+    ):  # fmt: skip
+        if all(row.get(field) is None for row in answer["ranked"][:top] for field in fields):
+            columns, rows = _without(columns, rows, name)
     return grid(f"{answer['model']} at position {answer['position']}", columns, rows)
 
 
@@ -169,6 +173,18 @@ def _without(
     return [*columns[:place], *columns[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
 
 
+def _device(row: Mapping[str, Any]) -> str:
+    count = row.get("hardware_count") or 1
+    return f"{count} × {row['hardware']}" if count > 1 else str(row["hardware"])
+
+
+def _memory(row: Mapping[str, Any]) -> str:
+    """The peak; where only the least is known that weights and activations need, that."""
+    if row.get("peak_memory_bytes") is None and row.get("memory_floor_bytes") is not None:
+        return f"≥ {numbers.memory(row['memory_floor_bytes'])}"
+    return numbers.memory(row.get("peak_memory_bytes"))
+
+
 def _basis(row: Mapping[str, Any]) -> Text:
     """Return what the row rests on; measured stands out, an interval that nothing has checked is marked."""
     mark = NOT_COVERED if row.get("interval_covered") is False else ""
@@ -177,6 +193,45 @@ def _basis(row: Mapping[str, Any]) -> Text:
 
 def _speedup(row: Mapping[str, Any]) -> str:
     return numbers.factor(row.get("speedup_over_cpu"))
+
+
+def at_hand_table(answer: Mapping[str, Any]) -> Table | None:
+    """Return which of the devices at hand to use and which after it, or None where none were given."""
+    found = answer.get("at_hand")
+    if not found:
+        return None
+    rows = [
+        [
+            "use" if place == 0 else "then",
+            str(one["name"]),
+            str(one["platform"]),
+            str(one["precision"]),
+            numbers.latency(one["latency_ms"], one["latency_ms_low"], one["latency_ms_high"]),
+            str(one["basis"]),
+        ]
+        for place, one in enumerate(found["order"])
+    ]
+    rows += [["not", str(one["name"]), "", "", "", str(one["why"])] for one in found["left_out"]]
+    columns: list[str | tuple[str, str]] = ["", "device", "platform", "precision", ("latency", "right"), "basis"]
+    return grid("At hand", columns, rows)
+
+
+def would_do_table(answer: Mapping[str, Any]) -> Table | None:
+    """Return which limit had to be what for something to meet all of them, or None where something does."""
+    rows = [
+        [
+            str(one["constraint"]),
+            f"{one['limit']:g}",
+            f"{one['would_do']:g}",
+            f"{one['hardware']} {one['platform']} {one['precision']} batch {one['batch_size']}",
+            str(one["basis"]),
+        ]
+        for one in answer.get("within_reach") or []
+    ]
+    columns: list[str | tuple[str, str]] = [
+        "limit", ("asked", "right"), ("would do", "right"), ("with", "text"), ("basis", "fixed"),
+    ]  # fmt: skip
+    return grid("What would do", columns, rows) if rows else None
 
 
 def excluded_table(answer: Mapping[str, Any]) -> Table | None:

@@ -129,7 +129,13 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
         known.trace, chosen, known.predictor, question.mode, known.sizes, question.percentile, known.siblings
     )
     fitting: list[Option] = []
+    by_roofline: set[tuple[Any, ...]] = set()
     for one, option in zip(chosen, options, strict=True):
+        if option.method == "roofline":
+            # It does not know eager from compiled, so that one of them stands for both.
+            if one.cell[:4] in by_roofline:
+                continue
+            by_roofline.add(one.cell[:4])
         unfit = _unfit(one, option)
         if unfit is None:
             fitting.append(_side_by_side(option, question.count or 1))

@@ -1,0 +1,59 @@
+"""Which device to use now, for programs: `client.choose(model, devices)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+__all__ = ["Choice", "Rung", "asked_devices", "choice_of"]
+
+
+class Rung(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that will do, with what it would run; latencies in ms, None where the interval is not known."""
+
+    name: str
+    hardware: str
+    platform: str
+    precision: str
+    basis: str
+    configuration: str
+    latency_ms: float | None = None
+    latency_ms_low: float | None = None
+    latency_ms_high: float | None = None
+    batch_size: int | None = None
+    compiled: bool = False
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The name of the device to `use`, all that will do in the order to try them, and why the others will not.
+
+    `use` is None where none will do. `abstained` is a sentence where nothing tells them apart: the order is then a guess.
+    """
+
+    use: str | None
+    order: list[Rung]
+    left_out: dict[str, str]
+    abstained: str | None
+    answer: str
+    """The id of the answer, position and predictor of which it is made with."""
+
+
+def asked_devices(devices: Mapping[str, str] | Sequence[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return devices as the question has them: from {name: hardware}, or a list of slugs and of whole descriptions."""
+    if isinstance(devices, Mapping):
+        return [{"name": name, "hardware": hardware} for name, hardware in devices.items()]
+    return [{"hardware": one} if isinstance(one, str) else dict(one) for one in devices]
+
+
+def choice_of(answer: Mapping[str, Any]) -> Choice:
+    """Return the choice in an answer whose question had devices."""
+    found = answer["at_hand"]
+    return Choice(
+        use=found["use"],
+        order=msgspec.convert(found["order"], list[Rung]),
+        left_out={one["name"]: one["why"] for one in found["left_out"]},
+        abstained=answer["abstained"],
+        answer=answer["id"],
+    )
