@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from predictor.learning.dataset import Row
 from predictor.learning.table import Array, Matrix, Table
 
-__all__ = ["MOST_ROWS", "Neighbours", "Points", "labels_of"]
+__all__ = ["MOST_ROWS", "Neighbours", "Points", "Scales", "labels_of", "points_of", "tuned"]
 
 MOST_ROWS = 2000
 """Rows that the process rests on; the work grows with their third power."""
@@ -152,7 +152,7 @@ def _likelihood(likeness: _Likeness, values: Array, scales: Scales) -> float:
     return float(-0.5 * half @ half - np.log(np.diag(lower)).sum())
 
 
-def _tuned(points: Points, residual: Array) -> Scales:
+def tuned(points: Points, residual: Array) -> Scales:
     """Return the scales under which the residuals are likeliest, one at a time from a start that fits none."""
     chosen = np.unique(np.linspace(0, len(residual) - 1, min(len(residual), TUNING_ROWS)).astype(np.intp))
     part = points.take(chosen)
@@ -194,12 +194,15 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     inverse: Matrix
 
     @classmethod
-    def fit(cls, points: Points, residual: Array) -> Neighbours:
-        """Return the process of these rows; rows far from what all others say count less."""
-        scales = _tuned(points, residual)
+    def fit(cls, points: Points, residual: Array, known: Scales | None = None) -> Neighbours:
+        """Return the process of these rows; rows far from what all others say count less.
+
+        Where the scales are `known` from other rows, nothing is tuned, and residuals are taken to lie about zero.
+        """
+        scales = known or tuned(points, residual)
         kernel = _Likeness(points, points).kernel(scales)
         noise = np.full(len(residual), scales.noise)
-        mean = float(np.median(residual))
+        mean = float(np.median(residual)) if known is None else 0.0
         inverse = _inverse(kernel, noise)
         weights = inverse @ (residual - mean)
         variance = 1 / np.diag(inverse)

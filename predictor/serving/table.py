@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import msgspec
 import numpy as np
 
 from domain import language
 from domain.hardware import HardwareSpec
 from domain.roofline import DEFAULT_LAUNCH_S, LAUNCH_S
-from predictor.learning.dataset import Row, measured_target
-from predictor.learning.table import Table
+from predictor.learning.dataset import Row, measured_target, training_rows
+from predictor.learning.table import Array, Table
 from predictor.serving.deployment import Deployment, deployment_of
 from predictor.serving.features import FEATURES, features_of
 from predictor.serving.physics import Estimate, device_of, estimate
 
-__all__ = ["TARGETS", "SpecOf", "tabulate"]
+__all__ = ["TARGETS", "Asked", "SpecOf", "asked", "tabulate", "taught"]
 
 SpecOf = Callable[[str], HardwareSpec | None]
 TARGETS = ("ttft", "tpot", "throughput")
@@ -64,6 +65,60 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Tabl
         architecture=np.array([model.architecture for model in models], dtype=str),
         family=np.array([model.family for model in models], dtype=str),
         dropped=dict(dropped),
+    )
+
+
+def taught(rows: Sequence[Row], spec_of: SpecOf, target: str) -> Table:
+    """Return the table of `ttft` or `tpot`.
+
+    Where only tokens a second were measured, what physics leaves of them stands for what it leaves of a token's time.
+    """
+    table = tabulate(training_rows(rows, target), spec_of, target)
+    if target != "tpot":
+        return table
+    others = [row for row in rows if row.tokens_per_s and measured_target(row, "tpot") is None]
+    rates = tabulate(training_rows(others, "throughput"), spec_of, "throughput")
+    return table.joined(rates) if len(rates) else table
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Configurations to predict. `table` has the prior of a token's time, `first_s` that of the first token.
+
+    `index` says which of the rows that were asked they are; of `deployments` and `fill` (sequences over those that the
+    memory holds) there is one each.
+    """
+
+    table: Table
+    first_s: Array
+    index: list[int]
+    deployments: list[Deployment]
+    fill: list[float]
+
+
+def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
+    """Return those rows that physics can say something of; nothing of them was measured."""
+    found = [(index, _of_row(row, spec_of)) for index, row in enumerate(rows)]
+    kept = [(index, *one) for index, one in found if not isinstance(one, str)]
+    values = [features_of(rows[index], model, spread, made, widened) for index, model, spread, made, widened in kept]
+    models = [model for _, model, *_ in kept]
+    table = Table(
+        target="tpot",
+        rows=[rows[index] for index, *_ in kept],
+        names=FEATURES,
+        values=np.array(values, dtype=np.float64).reshape(len(kept), len(FEATURES)),
+        prior=np.array([made.tpot_s for *_, made, _ in kept], dtype=np.float64),
+        measured=np.full(len(kept), np.nan),
+        subjects=list(models),
+        limits=[None] * len(kept),
+        architecture=np.array([model.architecture for model in models], dtype=str),
+        family=np.array([model.family for model in models], dtype=str),
+    )
+    return Asked(
+        table=table,
+        first_s=np.array([made.ttft_s for *_, made, _ in kept], dtype=np.float64),
+        index=[index for index, *_ in kept],
+        deployments=[spread for _, _, spread, *_ in kept],
+        fill=[made.fill for *_, made, _ in kept],
     )
 
 
