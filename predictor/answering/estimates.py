@@ -58,6 +58,8 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True):
     residual: float | None = None
     """The log residual itself, where it was measured on a sibling device."""
     evidence: tuple[str, ...] = ()
+    level: str = ""
+    """How far the trees extrapolate: see `conformal.LEVELS`."""
 
 
 def estimate(
@@ -181,7 +183,9 @@ def _trees(trace: Trace, one: Candidate, predictor: Predictor) -> _Base:
     width = predictor.card.widths.of(level, INTERVAL)
     # A new family on a new device is farther than either alone, and no width of ours was measured there.
     covered = width is not None and not (level == "new_hardware" and coverage.level(trace) == "new_family")
-    return _Base(basis="predicted", method="trees", width=width, covered=covered, why=f"predicted: {_TOLD[level]}")
+    return _Base(
+        basis="predicted", method="trees", width=width, covered=covered, why=f"predicted: {_TOLD[level]}", level=level
+    )
 
 
 def _few(trace: Trace, one: Candidate, few: Few, place: Place) -> _Base:
@@ -278,7 +282,10 @@ def _predicted(
     if len(here):
         bare = predictor.base.predict(table.take(here))
         residual[here] = bare.residual
-        width[here] *= bare.difficulty
+        levels = np.array([bases[index].level for index in here])
+        for level in np.unique(levels).tolist():
+            at = levels == level
+            width[here[at]] *= predictor.difficulty(level, table.values[here[at]], bare.difficulty[at])
     for one in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
         here = np.array([index for index, base in enumerate(bases) if base.calibrated is one], dtype=np.intp)
         found = one.predict(table.take(here), siblings)

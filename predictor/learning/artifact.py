@@ -22,17 +22,21 @@ from predictor.learning.blend import FittedBlend
 from predictor.learning.calibrations import Calibrations
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import Coverage
+from predictor.learning.difficulty import Difficulty
 from predictor.learning.features import FEATURES, FEATURES_VERSION
 from predictor.learning.few import Few
+from predictor.learning.table import Array, Matrix
 from predictor.learning.tails import Tails
 from predictor.learning.training import Trees
 from predictor.memory.kept import Memory
 from predictor.outcome.shares import Shares
 
-__all__ = ["ARTIFACT_KIND", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
+__all__ = ["ARTIFACT_KIND", "DIFFICULTY", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
 
 ARTIFACT_KIND = "predictor"
 FORMAT = 1
+DIFFICULTY = "difficulty"
+"""Among the other trees of a predictor: what rows are hard, one text a level of extrapolation."""
 _REMEDY = "Restore it, or train again: assay train."
 
 
@@ -82,6 +86,11 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     others: dict[str, Trees] = {}
     calibrations: Calibrations = Calibrations()
     """What was measured corrects: no part of the artifact, made of the tables at each position."""
+
+    def difficulty(self, level: str, values: Matrix, doubt: Array) -> Array:
+        """Return how hard rows are, in the units of the card's widths at a level; `doubt` is the base's own."""
+        texts = self.others[DIFFICULTY].texts if DIFFICULTY in self.others else {}
+        return Difficulty(texts[level]).of(values, doubt) if level in texts else doubt
 
 
 def encode(card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from predictor.learning.artifact import Card, Predictor, Spread, encode
+from predictor.learning.artifact import DIFFICULTY, Card, Predictor, Spread, encode
 from predictor.learning.blend import QUICK, BlendMethod, FittedBlend
 from predictor.learning.calibrated import CalibratedMethod
 from predictor.learning.conformal import Widths
 from predictor.learning.coverage import coverage_of
 from predictor.learning.dataset import Row, by_software, minor_version, training_rows
+from predictor.learning.difficulty import Difficulty, cross_fitted
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
 from predictor.learning.few import Few, few_of
@@ -21,7 +22,7 @@ from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.table import Table
 from predictor.learning.tails import fit_tails
 from predictor.learning.traces import TraceBook
-from predictor.learning.training import Learner
+from predictor.learning.training import Learner, Trees
 from predictor.memory.facts import tabulate as memory_table
 from predictor.memory.kept import memory_of
 from predictor.outcome.cases import Case
@@ -81,7 +82,7 @@ def train(
     broad = _broad(table, needs)
     architectures = set(table.architecture[broad].tolist())
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
-        card, fitted = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
+        card, fitted, others = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
         card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
     else:
         missing = (
@@ -89,7 +90,7 @@ def train(
             f"{max(0, needs.architectures - len(architectures))} more architectures; the base's are kept"
         )
         card = msgspec.structs.replace(base.card, position=position, limits=[*base.card.limits, missing])
-        fitted = base.base
+        fitted, others = base.base, base.others
     card = msgspec.structs.replace(
         card,
         few=few_rows(everything, card, base.card.few),
@@ -98,12 +99,12 @@ def train(
         memory=memory_of(memory_table(training_rows(rows, "memory", None), book), base.card.memory),
         data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )
-    return finish(card, fitted)
+    return finish(card, fitted, others)
 
 
-def finish(card: Card, base: FittedBlend) -> Trained:
+def finish(card: Card, base: FittedBlend, others: dict[str, Trees]) -> Trained:
     """Return the card and trees as an artifact with its event's data."""
-    content, digest = encode(card, base)
+    content, digest = encode(card, base, others)
     brief = {
         "name": card.name,
         "trees_from": card.trees_from,
@@ -115,7 +116,7 @@ def finish(card: Card, base: FittedBlend) -> Trained:
         "data": card.data,
     }
     return Trained(
-        predictor=Predictor(card=card, base=base, digest=digest),
+        predictor=Predictor(card=card, base=base, digest=digest, others=others),
         content=content,
         event_data={"digest": digest, "position": card.position, "card": brief},
     )
@@ -138,8 +139,10 @@ def build_from_table(
     checks: Sequence[Learner] = QUICK,
     shots: Sequence[int] = (0,),
     fields: bool = True,
-) -> tuple[Card, FittedBlend]:
+) -> tuple[Card, FittedBlend, dict[str, Trees]]:
     """Fit a base on a table and measure it on held-out groups; the card holds widths, spreads and scores.
+
+    The other trees are those of difficulty: the widths of a level are in the units that its errors taught.
 
     Inference is what the widths and scores are of; training steps, where there are enough, have a score of their own.
     Without `fields` the base holds nothing that speaks of single rows.
@@ -150,10 +153,10 @@ def build_from_table(
     held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
     scores = {split: summarise(table, one, split, "throughput", 0) for split, one in held.items()}
     levels: dict[str, tuple[Any, Sequence[Any] | None]] = {
-        "interpolation": (_scaled(held["random"]), None),
-        "new_architecture": (_scaled(held["architecture"]), None),
-        "new_family": (_scaled(held["family"]), held["family"].groups.tolist()),
+        level: (_scaled(table, held[split]), held[split].groups.tolist() if split == "family" else None)
+        for level, split in _SPLITS.items()
     }
+    hard = {level: _difficulty(table, held[split]).text for level, split in _SPLITS.items()}
     devices = None
     if len({row.hardware for row in table.rows}) > 1:
         for count in shots:
@@ -161,7 +164,8 @@ def build_from_table(
             scores[f"hardware-{count}"] = summarise(table, one, "hardware", "throughput", count)
             if count == 0:
                 devices = one
-                levels["new_hardware"] = (_scaled(one), one.groups.tolist())
+                # So few devices do not tell what is hard on the next one: here the doubt itself is the unit.
+                levels["new_hardware"] = (one.errors / one.difficulty, one.groups.tolist())
     if steps.sum() >= TRAINING_ROWS:
         part = everything.take(steps)
         told = summarise(part, hold_out(part, method, "architecture"), "architecture", "throughput", 0)
@@ -179,12 +183,20 @@ def build_from_table(
         scores={name: _short(one) for name, one in scores.items()},
         data={"rows": len(everything), "left_out": everything.dropped},
     )
-    return card, BlendMethod(learners, fields=fields).fit(everything)
+    return card, BlendMethod(learners, fields=fields).fit(everything), {DIFFICULTY: Trees(hard)}
 
 
-def _scaled(held: HeldOut) -> Any:
-    """Errors in units of their difficulty, as widths are kept."""
-    return held.errors / held.difficulty
+_SPLITS = {"interpolation": "random", "new_architecture": "architecture", "new_family": "family"}
+"""By level of extrapolation, the split whose errors are of that level."""
+
+
+def _scaled(table: Table, held: HeldOut) -> Any:
+    """Errors in units of the difficulty that the errors of other groups teach, as widths are kept."""
+    return held.errors / cross_fitted(table.values[held.index], held.difficulty, held.errors, held.groups)
+
+
+def _difficulty(table: Table, held: HeldOut) -> Difficulty:
+    return Difficulty.fitted(table.values[held.index], held.difficulty, held.errors)
 
 
 def _newest_versions(table: Table) -> dict[str, str]:

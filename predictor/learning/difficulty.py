@@ -7,9 +7,11 @@ difficulty must not be those that then tell the widths: `cross_fitted` gives eac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import lightgbm
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,8 @@ __all__ = ["Difficulty", "cross_fitted"]
 FLOOR = 0.02
 """Log error below which rows are equally easy: what two runs of one configuration differ by."""
 TREES, THREADS = 60, 1
+ROWS = 120
+"""With fewer no leaf could be split off another."""
 FOLDS = 4
 SETTINGS: dict[str, Any] = {
     "objective": "l1", "num_leaves": 15, "learning_rate": 0.08, "min_data_in_leaf": 60, "feature_fraction": 0.4,
@@ -28,37 +32,42 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Difficulty:
-    """Trees on the logarithm of the absolute error; about 1 for a usual row."""
+class Difficulty(msgspec.Struct, frozen=True):
+    """Trees on the logarithm of the absolute error beside the predictor's own doubt; `text` is LightGBM's, empty without any."""
 
-    def __init__(self, text: str, usual: float) -> None:
-        """Take LightGBM's text and the size of a usual error."""
-        self.text, self.usual = text, usual
-        self._booster: Any = None
+    text: str
 
     @classmethod
     def fitted(cls, values: Matrix, doubt: Array, errors: Array) -> Difficulty:
-        """Return what held-out log errors teach; `doubt` is what the predictor itself finds hard. The same gives the same."""
-        target = np.log(np.abs(errors) + FLOOR)
-        data = lightgbm.Dataset(np.column_stack([values, doubt]), target, params=SETTINGS)
-        text = lightgbm.train(SETTINGS, data, TREES).model_to_string()
-        return cls(text, float(np.exp(np.median(target))))
+        """Return what held-out log errors teach; `doubt` is what the predictor itself finds hard. The same gives the same.
+
+        Of fewer than `ROWS` nothing is learned, and the doubt stays.
+        """
+        if len(values) < ROWS:
+            return cls("")
+        beside = np.log((np.abs(errors) + FLOOR) / doubt)
+        inputs = np.column_stack([values, doubt])
+        data = lightgbm.Dataset(inputs, beside - np.median(beside), params=SETTINGS)
+        return cls(lightgbm.train(SETTINGS, data, TREES).model_to_string())
 
     def of(self, values: Matrix, doubt: Array) -> Array:
-        """Return the difficulty of each row, above 0."""
-        if not len(values):
-            return np.zeros(0)
-        if self._booster is None:
-            self._booster = lightgbm.Booster(model_str=self.text)
-        found = self._booster.predict(np.column_stack([values, doubt]), num_threads=THREADS)
-        return np.asarray(np.exp(found) / self.usual, dtype=np.float64)
+        """Return the difficulty of each row, above 0, in units of the doubt: for a usual row it is the doubt."""
+        if not len(values) or not self.text:
+            return doubt.copy()
+        found = _booster(self.text).predict(np.column_stack([values, doubt]), num_threads=THREADS)
+        return np.asarray(np.exp(found) * doubt, dtype=np.float64)
+
+
+@lru_cache(maxsize=16)
+def _booster(text: str) -> Any:
+    return lightgbm.Booster(model_str=text)
 
 
 def cross_fitted(values: Matrix, doubt: Array, errors: Array, groups: Sequence[Any] | NDArray[Any]) -> Array:
-    """Return the difficulty of each row as rows of other groups teach it."""
+    """Return the difficulty of each row as rows of other groups teach it; with one group alone, the doubt."""
     names, inverse = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
     folds = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[inverse]
-    found = np.ones(len(values))
+    found = doubt.copy()
     for fold in range(min(FOLDS, len(names))):
         out = folds == fold
         if out.all():

@@ -18,9 +18,10 @@ from domain.errors import UsageError
 from domain.parity import fields
 from predictor.learning.conformal import width
 from predictor.learning.dataset import TARGETS, by_software
+from predictor.learning.difficulty import Difficulty, cross_fitted
 from predictor.learning.method import Fitted, Method, Prediction
 from predictor.learning.scores import score
-from predictor.learning.table import Array, Names, Table
+from predictor.learning.table import Array, Matrix, Names, Table
 
 __all__ = ["SPLITS", "HeldOut", "evaluate", "hold_out", "split_groups", "summarise"]
 
@@ -99,7 +100,9 @@ def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: 
     joined = np.concatenate(index)
     difficulty = np.concatenate([one.difficulty for one in predictions])
     held = HeldOut(index=joined, errors=np.concatenate(errors), difficulty=difficulty, groups=groups[joined], widths={})
-    return msgspec.structs.replace(held, widths=_widths(held, predictions, np.concatenate(folds), split, shots))
+    return msgspec.structs.replace(
+        held, widths=_widths(table.values[joined], held, predictions, np.concatenate(folds), split, shots)
+    )
 
 
 def _parts(table: Table, groups: Names, split: str, shots: int, random: np.random.Generator) -> Iterator[Part]:
@@ -179,24 +182,29 @@ def _after(train: Indexes, sets: Sequence[Indexes], shots: int, random: np.rando
 
 
 def _widths(
-    held: HeldOut, predictions: Sequence[Prediction], folds: Indexes, split: str, shots: int
+    values: Matrix, held: HeldOut, predictions: Sequence[Prediction], folds: Indexes, split: str, shots: int
 ) -> dict[float, Array]:
-    """Widths of each part: its method's own, or those of the errors of all other parts, scaled by difficulty."""
+    """Widths of each part: its method's own, or what the errors of all other parts teach: how hard which rows are, and
+    how far off rows of that difficulty lie."""
     own = all(one.widths is not None for one in predictions)
     if own:
         return {nominal: np.concatenate([(one.widths or {})[nominal] for one in predictions]) for nominal in NOMINALS}
     widths = {nominal: np.full(len(held.errors), math.nan) for nominal in NOMINALS}
     if split in GROUPS_NEEDED and not shots:
         return widths  # Too few devices say how far off the next one is: not calibrated.
-    scores = np.abs(held.errors) / held.difficulty
     groups = held.groups if split in ("family", *GROUPS_NEEDED) else None
     if split == "time":
         return widths
     for fold in np.unique(folds):
         others = folds != fold
         of = None if groups is None else groups[others].tolist()
+        known, asked = held.difficulty[others], held.difficulty[~others]
+        if not shots:  # After some, the method itself has seen what is hard here; and every group is a part then.
+            taught = values[others], known, held.errors[others]
+            known = cross_fitted(*taught, held.groups[others])
+            asked = Difficulty.fitted(*taught).of(values[~others], asked)
         for nominal in NOMINALS:
-            widths[nominal][~others] = width(scores[others], nominal, of) * held.difficulty[~others]
+            widths[nominal][~others] = width(held.errors[others] / known, nominal, of) * asked
     return widths
 
 

@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument("--commit", default=None, help="commit of the clone the results come from")
     options = parser.parse_args()
     table, counts = table_of(options.timm, options.traces)
-    card, base = build_from_table(table, hardware.find, shots=SHOTS, fields=False)
+    card, base, others = build_from_table(table, hardware.find, shots=SHOTS, fields=False)
     digest = hashlib.sha256()
     for path in sorted(options.timm.glob("benchmark-*.csv")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -109,7 +109,7 @@ def main() -> int:
     ours = {"name": "operator traces of the same models", "licence": "own work", "sha256": traced}
     card = msgspec.structs.replace(card, limits=LIMITS, data={"rows": len(table), "sources": [source, ours]})
     card = with_measurements(card, sorted(options.measurements))
-    print(write_folder(options.out, card, base))
+    print(write_folder(options.out, card, base, others))
     return 0
 
 

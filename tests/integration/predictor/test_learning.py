@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from importlib.resources import files
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 from domain import hardware
 from domain.errors import CorruptArtifact, UsageError
+from domain.roofline import limits_of
+from predictor.answering.candidates import Candidate
+from predictor.answering.estimates import estimate
 from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
 from predictor.learning.blend import BlendMethod
 from predictor.learning.building import Needs, build_from_table, train
@@ -94,15 +98,16 @@ def test_what_cannot_be_evaluated_says_what_is_missing(table: Any) -> None:
 
 
 def test_training_twice_gives_the_same_bits(table: Any, learners: Any, built: Any) -> None:
-    card, trees = built
-    again_card, again = build_from_table(table, hardware.find, learners=learners, checks=learners)
-    assert encode(card, trees) == encode(again_card, again)
+    card, trees, hard = built
+    assert encode(card, trees, hard) == encode(
+        *build_from_table(table, hardware.find, learners=learners, checks=learners)
+    )
     other = BlendMethod(learners).fit(table.take(range(len(table) - 1)))
     assert encode(card, other)[1] != encode(card, trees)[1]
 
 
 def test_an_artifact_survives_and_a_corrupted_one_is_refused(built: Any, table: Any, tmp_path: Any) -> None:
-    card, trees = built
+    card, trees, _ = built
     content, digest = encode(card, trees)
     loaded = decode(content, digest)
     np.testing.assert_array_equal(loaded.base.predict(table).residual, trees.predict(table).residual)
@@ -183,3 +188,27 @@ def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> 
     widths = shipped.card.widths
     assert widths.of("interpolation") < widths.of("new_architecture") < widths.of("new_family")  # type: ignore[operator]
     assert shipped.card.data["sources"][0]["licence"] == "Apache-2.0"
+
+
+def test_an_interval_is_as_wide_as_its_row_is_hard_and_without_that_knowledge_as_it_was(built: Any, table: Any) -> None:
+    card, base, hard = built
+    learned = decode(*encode(card, base, hard))
+    before = decode(*encode(card, base))
+    spec = hardware.require("nvidia-rtx-4090")
+    limits = limits_of(spec, "amp-fp16", "cuda")
+    assert limits is not None
+    some = [index for index, row in enumerate(table.rows) if (row.hardware, row.batch_size) == (spec.id, 64)][::5]
+    reach: dict[str, list[float]] = {"learned": [], "before": []}
+    for index in some:
+        one = Candidate(
+            spec=spec, limits=limits, platform="cuda", precision="amp-fp16", batch_size=64, runtime="torch",
+            compiled=False, runtime_version="2.9.1",
+        )  # fmt: skip
+        for name, predictor in (("learned", learned), ("before", before)):
+            (option,) = estimate(table.subjects[index], [one], predictor, "inference")
+            reach[name].append(math.log(option.high_ms / option.latency_ms))  # type: ignore[operator]
+    doubt = base.predict(table.take(some)).difficulty
+    beside = learned.difficulty("interpolation", table.values[some], doubt) / doubt
+    assert beside.max() > 1.1 * beside.min()
+    np.testing.assert_allclose(np.array(reach["learned"]) / np.array(reach["before"]), beside, rtol=1e-6)
+    assert (before.difficulty("interpolation", table.values[some], doubt) == doubt).all()
