@@ -1,4 +1,4 @@
-"""Lists of what the tables hold: runs, measurements, tests, models, hardware, environments, compatibility."""
+"""Lists of what the tables hold: runs, measurements, tests, hardware, environments, compatibility."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
-from api.catalogued import hardware_rows, model_rows
+from api.catalogued import hardware_rows
 from api.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
-from domain.errors import NotFound, UnknownModel, UsageError
-from domain.models import nearest
+from domain.errors import NotFound, UsageError
 from ingest.projection import Tables
 
 __all__ = ["router"]
@@ -143,22 +142,6 @@ async def compatibility(
     return await by_offset(request, page, fetch)
 
 
-@get("/v1/models", summary="Models: the catalogue and the log")
-async def models(
-    request: Request[Any, Any, Any],
-    page: NamedDependency[Page],
-    category: Text = None,
-    family: Text = None,
-    measured: Flag = False,
-) -> Response[bytes]:
-    """Return every model by id with how much is known of it; `measured` leaves out those without a measurement."""
-
-    def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
-        return _chosen(model_rows(tables), {"category": category, "family": family}, measured)[offset : offset + count]
-
-    return await by_offset(request, page, fetch)
-
-
 @get("/v1/hardware", summary="Hardware: the catalogue and the log")
 async def hardware(
     request: Request[Any, Any, Any], page: NamedDependency[Page], kind: Text = None, measured: Flag = False
@@ -180,22 +163,6 @@ def _chosen(rows: list[Row], wanted: Mapping[str, Any], measured: bool) -> list[
     ]
 
 
-@get("/v1/models/{model_id:path}", summary="One model")
-async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_id: Name) -> Response[bytes]:
-    """Return one model by id or alias, with its traces and where it ran."""
-
-    def answer(tables: Tables) -> tuple[list[Row], Row]:
-        name = tables.resolve_model(model_id.strip("/"))
-        found = [row for row in model_rows(tables) if row["id"] == name]
-        if not found:
-            raise _missing(UnknownModel(name, nearest(name), field="model"))
-        traces = tables.traces(model=name).drop_columns(["operators"]).to_pylist()
-        ran = tables.compatibility(model=name).to_pylist()
-        return _named(traces), {"model": found[0], "compatibility": ran}
-
-    return await told(request, at, answer, key="traces")
-
-
 @get("/v1/hardware/{hardware_id:str}", summary="One hardware")
 async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At], hardware_id: Name) -> Response[bytes]:
     """Return one hardware by id or alias, and what ran on it."""
@@ -213,14 +180,10 @@ async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At],
     return await told(request, at, answer, key="compatibility")
 
 
-def _missing(error: UnknownModel) -> NotFound:
-    return NotFound(error.detail, field=error.field, remedy=error.remedy or "GET /v1/models lists them.")
-
-
 router = Router(
     "/",
     route_handlers=[
-        measurements, reported_tests, runs, environments, compatibility, models, hardware, model, one_hardware,
+        measurements, reported_tests, runs, environments, compatibility, hardware, one_hardware,
     ],
     dependencies=DEPENDENCIES,
     tags=["tables"],

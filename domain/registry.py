@@ -12,7 +12,7 @@ from typing import Any, Literal
 from domain.models import catalogue
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
-__all__ = ["STATES", "coverage", "gaps", "platforms_of", "state_of", "untried"]
+__all__ = ["STATES", "best_measured", "coverage", "gaps", "platforms_of", "state_of", "untried"]
 
 Row = Mapping[str, Any]
 State = Literal["verified", "measured", "failed", "missing"]
@@ -22,6 +22,12 @@ it did not run, its outputs were wrong, or every measurement is invalid. `missin
 _NAMED = 10
 """Models that a cell names; the rest it counts."""
 _IN_COMMAND = 4
+_BEST = 5
+_WORK = (
+    "mode", "scenario", "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens",
+    "output_tokens",
+)  # fmt: skip
+"""What of a workload makes two rows the same work; batch and concurrency are the machine's to choose."""
 
 
 def state_of(row: Row) -> State:
@@ -56,6 +62,44 @@ def untried(rows: Iterable[Row]) -> list[str]:
     """Return the platforms on which a model was never tried."""
     tried = {row["platform"] for row in rows if state_of(row) != "missing"}
     return [platform for platform in PLATFORMS if platform not in tried and platform != "other"]
+
+
+def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return up to five hardware by their highest throughput at one and the same work, fastest first.
+
+    Of several kinds of work it is the one that was measured on most hardware, told as `work`. Rows are those of the best
+    measurements of one model; the throughput is tokens a second where only that is known, and `unit` says so.
+    """
+    by_work: dict[tuple[Any, ...], list[tuple[float, str, Row]]] = {}
+    for row in rows:
+        speed, unit = _speed(row)
+        if speed is not None:
+            by_work.setdefault((unit, *(row[name] for name in _WORK)), []).append((speed, unit, row))
+    if not by_work:
+        return []
+    work, measured = max(
+        by_work.items(), key=lambda item: (len({row["hardware_id"] for *_, row in item[1]}), len(item[1]), str(item[0]))
+    )
+    fastest: dict[str, tuple[float, str, Row]] = {}
+    for one in sorted(measured, key=lambda one: (-one[0], one[2]["position"])):
+        fastest.setdefault(one[2]["hardware_id"], one)
+    told = {name: value for name, value in zip(_WORK, work[1:], strict=True) if value is not None}
+    return [
+        {
+            "hardware": name,
+            "hardware_count": row["hardware_count"],
+            "platform": row["platform"],
+            "precision": row["precision"],
+            "batch_size": row["batch_size"],
+            "throughput": speed,
+            "unit": unit,
+            "latency_ms": row["latency_p50_ms"] or row["latency_mean_ms"],
+            "origin": row["origin"],
+            "work": told,
+            "evidence": row["event_id"],
+        }
+        for name, (speed, unit, row) in list(fastest.items())[:_BEST]
+    ]
 
 
 def coverage(models: Iterable[Row], ran: Iterable[Row], platforms: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -122,6 +166,16 @@ def gaps(
                 )
     found.sort(key=lambda gap: (not gap["at_hand"], -gap["never_tried"], _place(gap["platform"])))
     return found[:most]
+
+
+def _speed(row: Row) -> tuple[float | None, str]:
+    """The items a second of a row, as measured or by its latency; tokens a second where there is nothing else."""
+    latency_ms = row["latency_p50_ms"] or row["latency_mean_ms"]
+    if row["throughput_per_s"]:
+        return row["throughput_per_s"], "items/s"
+    if latency_ms and row["batch_size"]:
+        return 1000.0 * row["batch_size"] / latency_ms, "items/s"
+    return row["tokens_per_s"], "tokens/s"
 
 
 def _by_model(ran: Iterable[Row]) -> tuple[dict[tuple[str, str], State], dict[tuple[str, str], list[str]]]:
