@@ -126,11 +126,23 @@ def create_app(settings: Settings | None = None) -> Service:
 
 def _of_tables() -> list[Router]:
     """Return the routes that need tables; a process that only takes events never loads what they rest on."""
-    from api import answers, comparisons, predictors, projected, query, registry, rows, snapshots, suggesting, tables
+    from api import (
+        answers,
+        comparisons,
+        predictors,
+        prices,
+        projected,
+        query,
+        registry,
+        rows,
+        snapshots,
+        suggesting,
+        tables,
+    )
 
     return [
         rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
-        predictors.router, snapshots.router, suggesting.router,
+        predictors.router, snapshots.router, suggesting.router, prices.router,
     ]  # fmt: skip
 
 

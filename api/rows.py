@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from api.catalogued import hardware_rows
+from api.devices import about
 from api.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
 from domain.errors import NotFound, UsageError
 from ingest.projection import Tables
@@ -165,7 +166,7 @@ def _chosen(rows: list[Row], wanted: Mapping[str, Any], measured: bool) -> list[
 
 @get("/v1/hardware/{hardware_id:str}", summary="One hardware")
 async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At], hardware_id: Name) -> Response[bytes]:
-    """Return one hardware by id or alias, and what ran on it."""
+    """Return one hardware by id or alias: how it is known, environments, prices, machines, siblings, and what ran on it."""
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         name = tables.resolve_hardware(hardware_id)
@@ -175,7 +176,7 @@ async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At],
                 f"no hardware is known as {name!r}.", field="hardware", remedy="GET /v1/hardware lists them."
             )
         ran = tables.compatibility(by_hardware=True, hardware=name).to_pylist()
-        return _named(ran), {"hardware": found[0]}
+        return _named(ran), {"hardware": {**found[0], **about(tables, found[0])}}
 
     return await told(request, at, answer, key="compatibility")
 

@@ -41,7 +41,7 @@ ORDER = {
     "predictions": "position, rank", "scored_predictions": "measured_position, position, rank, target", "snapshots": "name",
     **dict.fromkeys((
         "run", "run_end", "environment", "alias", "retraction", "predictor", "predictor_choice", "recommendation", "prediction",
-        "operation", "dead_letter",
+        "operation", "dead_letter", "price", "hardware_description",
     ), "position"),
     "models": "model_id", "hardware": "hardware_id",
     "compatibility": "model_id, platform, precision",

@@ -1,0 +1,88 @@
+"""One hardware in full: how it is known, where it was seen, what else it is called, what it costs, and what is like it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from api.prices import instance_rows, price_rows
+from domain import hardware
+from domain.hardware import HardwareSpec
+from ingest.projection import Tables
+from predictor.answering.prices import offers_at
+
+__all__ = ["about"]
+
+Row = dict[str, Any]
+SIBLINGS = 5
+_SAID = ("fingerprint", "driver", "os", "kernel", "python", "cpu", "machine", "libraries")
+
+
+def about(tables: Tables, row: Row) -> Row:
+    """Return what the log and the price list know of a hardware beside its row of `GET /v1/hardware`.
+
+    `known`: `detected` (a runner described it or measured on it), `reported` (only imported rows or tests tell of it) or
+    `catalogued`; `merged`: the names that were declared to mean it.
+    """
+    name = row["id"]
+    offers, today = offers_at(tables)
+    own = [offer for offer in offers if offer.hardware == name]
+    return {
+        "known": _known(row),
+        "environments": _environments(tables, name),
+        "merged": _merged(tables, name),
+        "prices": price_rows(own, today),
+        "instances": [one for one in instance_rows(offers, today) if one["hardware"] == name],
+        "siblings": _siblings(name),
+    }
+
+
+def _known(row: Row) -> str:
+    if row["described"] or row["measured"]:
+        return "detected"
+    return "reported" if row["last_position"] is not None else "catalogued"
+
+
+def _environments(tables: Tables, name: str) -> list[Row]:
+    """The environments that a description or a measurement of the hardware names, in the order of the log."""
+    told = [
+        tables.view("hardware_description", {"hardware": name}).to_pylist(),
+        tables.measurements(hardware=name, columns=["environment_fingerprint"]).to_pylist(),
+    ]
+    seen = {row["environment_fingerprint"] for rows in told for row in rows}
+    found = tables.environments().to_pylist() if seen - {None} else []
+    return [{key: row[key] for key in _SAID} for row in found if row["fingerprint"] in seen]
+
+
+def _merged(tables: Tables, name: str) -> list[Row]:
+    declared = {row["alias"]: row for row in tables.aliases().to_pylist() if row["kind"] == "hardware"}
+    return [
+        {"alias": row["alias"], "canonical": row["canonical"], "reason": row["reason"], "position": row["position"]}
+        for row in declared.values()
+        if tables.resolve_hardware(row["alias"]) == name
+    ]
+
+
+def _siblings(name: str) -> list[Row]:
+    """The catalogue's devices most like this one: of its architecture first, then those of its kind by memory rate."""
+    spec = hardware.find(name)
+    if spec is None or spec.kind is None:
+        return []
+    others = [
+        other
+        for other in hardware.catalogue().values()
+        if other.kind == spec.kind and other.id != spec.id and not spec.id.startswith(f"{other.id}-")
+    ]
+    others.sort(key=lambda other: (_alike(spec, other) != "architecture", _distance(spec, other), other.id))
+    return [{"id": other.id, "name": other.name, "alike": _alike(spec, other)} for other in others[:SIBLINGS]]
+
+
+def _alike(spec: HardwareSpec, other: HardwareSpec) -> str:
+    return "architecture" if spec.architecture and spec.architecture == other.architecture else "kind"
+
+
+def _distance(spec: HardwareSpec, other: HardwareSpec) -> float:
+    mine, others = spec.memory_bandwidth_bytes_per_s, other.memory_bandwidth_bytes_per_s
+    if mine is None or others is None or not mine.value or not others.value:
+        return math.inf
+    return abs(math.log(others.value / mine.value))
