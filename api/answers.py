@@ -11,6 +11,7 @@ import msgspec
 from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, JSONBody
 
+from api.answered import Given
 from api.asof import placed
 from api.audit import SOURCE
 from api.formats import JSON, etag
@@ -40,13 +41,29 @@ async def recommend(request: Request[Any, Any, Any], data: JSONBody[Question]) -
     parts = _parts(request)
     if data.record:
         _require_append(request)
-    data = await placed(parts, data)
-    answer = await asyncio.to_thread(parts.answerer.recommend, data)
-    content = canonical(answer)
+    data = (await placed(parts, data)).checked()
+    position = data.at if data.at is not None else parts.projection.position
+    given = None if data.record else parts.answered.find(_asked_at(parts, data, position))
+    if given is None:
+        given = await asyncio.to_thread(_answer, parts, data)
     if data.record:
+        answer = msgspec.json.decode(given.content)
         await _record(parts, RECOMMENDATION_ISSUED, "recommendation", answer["question"], answer)
+    return given.response()
+
+
+def _answer(parts: Parts, data: Question) -> Given:
+    """Make an answer, and keep it for whoever asks the same at its position."""
+    answer = parts.answerer.recommend(data)
     tag = etag(answer["position"], answer["predictor"])
-    return Response(content, media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
+    given = Given(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
+    parts.answered.keep(_asked_at(parts, data, answer["position"]), given)
+    return given
+
+
+def _asked_at(parts: Parts, data: Question, position: int) -> tuple[str, bytes, int, Any]:
+    """What decides an answer: the question and the position, which decides the predictor as well."""
+    return ("/v1/recommendations", canonical(data.identity()), position, parts.projection.path)
 
 
 async def _record(parts: Parts, type_: str, noun: str, question: Json, answer: Json) -> None:

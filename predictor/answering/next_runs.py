@@ -18,6 +18,8 @@ __all__ = ["next_runs"]
 WORTH = 0.05
 """A run that changes the answer with a smaller probability is not suggested."""
 MOST = 3
+LOOKED_AT = 50
+"""Options below that rank are too far from the first to be worth a run."""
 
 
 def next_runs(
@@ -49,7 +51,7 @@ def _rivals(question: Question, known: Known, ranked: Sequence[Option]) -> list[
         second = _other(first, ranked)
         chance = None if second is None else better(second, first, question.objective)
         rivals.append((1.0 if chance is None else chance, first, f"what stands first rests on {first.basis}"))
-    for option in ranked[1:]:
+    for option in ranked[1:LOOKED_AT]:
         if option.basis in SEEN:
             continue
         chance = better(option, first, question.objective)

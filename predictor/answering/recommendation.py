@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from domain.hardware import HardwareSpec
 from predictor.answering.at_hand import at_hand
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.constraints import constraints_of
@@ -36,7 +37,8 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     constraints = constraints_of(question)
     measured = _measured(question, known)
     predicted, excluded = _predicted(question, known, measured)
-    priced = [_rated(option, known) for option in (*measured, *predicted)]
+    specs = {spec.id: spec for spec in known.specs}
+    priced = [_rated(option, known, specs.get(option.hardware)) for option in (*measured, *predicted)]
     kept, left = constrained(priced, question)
     ranked = ordered(kept, question.objective)
     left = sorted(left, key=lambda pair: distance(pair[0], question, constraints))
@@ -194,9 +196,9 @@ def _without_figures(known: Known, measured: Sequence[Option]) -> list[Exclusion
     ]
 
 
-def _rated(option: Option, known: Known) -> Option:
+def _rated(option: Option, known: Known, spec: HardwareSpec | None) -> Option:
     """What its devices cost and draw, from the prices and the data sheet."""
-    price, spec = known.prices.get(option.hardware), known.spec(option.hardware)
+    price = known.prices.get(option.hardware)
     power = None if spec is None or spec.power_w is None else float(spec.power_w.value)
     return msgspec.structs.replace(
         option,
