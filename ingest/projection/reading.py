@@ -44,7 +44,7 @@ ORDER = {
         "operation", "dead_letter", "price", "hardware_description",
     ), "position"),
     "models": "model_id", "hardware": "hardware_id",
-    "compatibility": "model_id, platform, precision",
+    "compatibility": "model_id, platform, precision", "cells": "model_id, platform, precision",
     "compatibility_by_hardware": "model_id, hardware_id, platform, precision", "matrix": "model_id, platform",
 }  # fmt: skip
 

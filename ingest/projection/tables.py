@@ -182,6 +182,10 @@ class Tables:
         """Return one row a model and platform, over all precisions and hardware: the best that was seen, or why not."""
         return self._filtered("matrix", as_of, filters)
 
+    def cells(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return the rows of compatibility with when and how often, what stopped it, and its speed over the plain CPU."""
+        return self._filtered("cells", as_of, filters)
+
     def aliases(self, *, as_of: int | None = None) -> pa.Table:
         """Return the declared aliases by position."""
         return self.view("alias", as_of=as_of)

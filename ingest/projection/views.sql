@@ -241,6 +241,61 @@ SELECT
 FROM compatibility
 GROUP BY model_id, platform;
 
+-- name: cells
+-- The work of two rows is the same where they were asked for the same, in every size. The baseline is the plain CPU at its
+-- best, in whatever precision: of the same hardware, or where that has none, of any, so that nothing is flattered.
+WITH fast AS (
+    SELECT model_id, hardware_id, platform, precision, compiled, workload::VARCHAR AS work, event_id::VARCHAR AS event,
+        coalesce(throughput_per_s, 1000 * batch_size / nullif(coalesce(latency_p50_ms, latency_mean_ms), 0)) AS speed
+    FROM best JOIN measurement USING (position)
+    WHERE batch_size IS NOT NULL AND coalesce(fallback_share, 0) <= 0.1 AND speed > 0
+), plain AS (
+    SELECT model_id, work, hardware_id, max(speed) AS speed, arg_max(event, speed) AS event
+    FROM fast WHERE platform = 'cpu' AND NOT coalesce(compiled, false) GROUP BY model_id, work, hardware_id
+), anywhere AS (
+    SELECT model_id, work, max(speed) AS speed, arg_max(event, speed) AS event FROM plain GROUP BY model_id, work
+), gain AS (
+    SELECT fast.model_id, fast.platform, fast.precision, fast.work,
+        max({'factor': fast.speed / coalesce(plain.speed, anywhere.speed),
+            'events': [fast.event, coalesce(plain.event, anywhere.event)]}) AS most
+    FROM fast JOIN anywhere ON fast.model_id = anywhere.model_id AND fast.work = anywhere.work
+    LEFT JOIN plain ON fast.model_id = plain.model_id AND fast.work = plain.work AND fast.hardware_id = plain.hardware_id
+    WHERE fast.platform <> 'cpu' GROUP BY fast.model_id, fast.platform, fast.precision, fast.work
+), gained AS (
+    SELECT model_id, platform, precision, median(most.factor) AS speedup, max(most.factor) AS speedup_best, count(*) AS works,
+        max(most).events AS speedup_evidence
+    FROM gain GROUP BY model_id, platform, precision
+), facts AS (
+    SELECT model_id, platform, precision, 'measurement' AS kind, position, event_id::VARCHAR AS event,
+        coalesce(time, recorded_at) AS seen, run_id, fallback_share, NULL AS why
+    FROM measurement ANTI JOIN void USING (position)
+    JOIN subject ON measurement.subject = subject.id JOIN context ON measurement.context = context.id
+    WHERE origin <> 'simulated'
+    UNION ALL
+    SELECT model_id, platform, precision, kind, position, event_id, coalesce(time, recorded_at), run_id, NULL,
+        CASE WHEN outcome NOT IN ('passed', 'skipped') THEN {
+            'reached': list_position(['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage),
+            'position': position, 'outcome': outcome, 'stage': stage, 'error': error,
+            'message': split_part(message, chr(10), 1), 'remedy': remedy} END
+    FROM outcomes WHERE origin <> 'simulated'
+), tally AS (
+    SELECT model_id, platform, precision, max(seen) AS last_seen, count(DISTINCT run_id) AS runs,
+        min(coalesce(fallback_share, 0)) FILTER (WHERE kind = 'measurement') AS fallback_share, max(why) AS why,
+        list_filter([
+            arg_max(event, position) FILTER (WHERE kind = 'test'), arg_max(event, position) FILTER (WHERE kind = 'failure'),
+            arg_max(event, position) FILTER (WHERE kind = 'measurement')
+        ], lambda one: one IS NOT NULL) AS evidence_ids
+    FROM facts GROUP BY model_id, platform, precision
+)
+SELECT compatibility.*, last_seen, runs, fallback_share, why.outcome AS stopped_outcome, why.stage AS stopped_stage,
+    why.error AS stopped_error, why.message AS stopped_message, why.remedy AS stopped_remedy, speedup, speedup_best,
+    coalesce(works, 0) AS speedup_works, coalesce(speedup_evidence, []) AS speedup_evidence, evidence_ids
+FROM compatibility
+LEFT JOIN tally ON compatibility.model_id = tally.model_id AND compatibility.platform = tally.platform
+    AND compatibility.precision IS NOT DISTINCT FROM tally.precision
+LEFT JOIN gained ON compatibility.model_id = gained.model_id AND compatibility.platform = gained.platform
+    AND compatibility.precision IS NOT DISTINCT FROM gained.precision;
+
 -- name: prices
 SELECT * FROM price
 QUALIFY row_number() OVER (

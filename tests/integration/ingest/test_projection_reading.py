@@ -16,7 +16,7 @@ from tests.integration.ingest.test_projection import everything
 
 VIEWS = (
     "measurements", "best_measurements", "tests", "failures", "outcomes", "runs", "models", "hardware", "environments",
-    "traces", "prices", "compatibility", "compatibility_by_hardware", "matrix", "operations", "retractions", "aliases",
+    "traces", "prices", "compatibility", "compatibility_by_hardware", "matrix", "cells", "operations", "retractions", "aliases",
     "predictors", "recommendations", "predictions", "snapshots", "dead_letters", "state",
 )  # fmt: skip
 
