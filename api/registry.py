@@ -26,6 +26,9 @@ Search = Annotated[
     str | None,
     QueryParameter(max_length=500, description="Part of a name or alias, mistyped by two letters at the most."),
 ]
+Platforms = Annotated[
+    str | None, QueryParameter(max_length=500, description="Platforms between commas; all by default.")
+]
 _MEASURED = (
     "hardware_id", "hardware_count", "platform", "precision", "batch_size", "throughput_per_s", "tokens_per_s",
     "latency_p50_ms", "latency_mean_ms", "origin", "event_id", "position", "weights", "revision", "mode", "scenario",
@@ -71,7 +74,7 @@ async def coverage(
     page: NamedDependency[Page],
     category: Text = None,
     family: Text = None,
-    platform: Text = None,
+    platform: Platforms = None,
 ) -> Response[bytes]:
     """Return one row a family and platform: how many models there are, were tried, verified, measured, failed.
 
@@ -83,7 +86,7 @@ async def coverage(
             row for row in model_rows(tables) if category in (None, row["category"]) and family in (None, row["family"])
         ]
         ran = tables.compatibility().to_pylist()
-        platforms = [platform] if platform else []
+        platforms = list(dict.fromkeys(filter(None, (platform or "").split(","))))
         rows = registry.coverage(known, ran, platforms)
         kept = rows[page.offset : page.offset + page.limit]
         more = len(rows) > page.offset + page.limit
@@ -156,6 +159,8 @@ def _identity(name: str, measured: list[Row]) -> Row:
 
 
 def _weights(name: str, entry: models.CatalogueModel | None) -> str:
+    if entry is None and language.find(name) is not None:
+        return "published"
     if entry is None:
         return "not in the catalogue: whether its weights are published is not known"
     if name.startswith(models.OWN_PREFIX):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from domain.models import catalogue
+from domain.models import OWN_PREFIX, catalogue
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
 __all__ = ["STATES", "best_measured", "coverage", "gaps", "platforms_of", "state_of", "untried"]
@@ -65,7 +65,7 @@ def untried(rows: Iterable[Row]) -> list[str]:
 
 
 def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return up to five hardware by their highest throughput at one and the same work, fastest first.
+    """Return up to five hardware × platform by their highest throughput at one and the same work, fastest first.
 
     Of several kinds of work it is the one that was measured on most hardware, told as `work`. Rows are those of the best
     measurements of one model; the throughput is tokens a second where only that is known, and `unit` says so.
@@ -80,15 +80,15 @@ def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
     work, measured = max(
         by_work.items(), key=lambda item: (len({row["hardware_id"] for *_, row in item[1]}), len(item[1]), str(item[0]))
     )
-    fastest: dict[str, tuple[float, str, Row]] = {}
+    fastest: dict[tuple[str, str], tuple[float, str, Row]] = {}
     for one in sorted(measured, key=lambda one: (-one[0], one[2]["position"])):
-        fastest.setdefault(one[2]["hardware_id"], one)
+        fastest.setdefault((one[2]["hardware_id"], one[2]["platform"]), one)
     told = {name: value for name, value in zip(_WORK, work[1:], strict=True) if value is not None}
     return [
         {
             "hardware": name,
             "hardware_count": row["hardware_count"],
-            "platform": row["platform"],
+            "platform": platform,
             "precision": row["precision"],
             "batch_size": row["batch_size"],
             "throughput": speed,
@@ -98,7 +98,7 @@ def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
             "work": told,
             "evidence": row["event_id"],
         }
-        for name, (speed, unit, row) in list(fastest.items())[:_BEST]
+        for (name, platform), (speed, unit, row) in list(fastest.items())[:_BEST]
     ]
 
 
@@ -106,24 +106,27 @@ def coverage(models: Iterable[Row], ran: Iterable[Row], platforms: Sequence[str]
     """Return one row a family and platform: how many models there are, and how many were tried, with what outcome.
 
     A model counts once a platform, by the best of its precisions. `tried_share` is 0 to 1; `never_tried` names some of the
-    models that no precision was tried of. Families come by category, platforms in the order of the vocabulary.
+    models that no precision was tried of. Assay's own small variants stand for their family where they were tried, and are
+    no gap where they were not. Families come by category, platforms in the order of the vocabulary.
     """
     states, precisions = _by_model(ran)
     wanted = platforms or _columns(states)
     found: list[dict[str, Any]] = []
     for (category, family), names in _families(models).items():
         for platform in wanted:
-            reached = [states.get((name, platform), "missing") for name in names]
-            never = [name for name, state in zip(names, reached, strict=True) if state == "missing"]
-            of_family = {one for name in names for one in precisions.get((name, platform), ())}
+            counted = [name for name in names if (name, platform) in states or not name.startswith(OWN_PREFIX)]
+            counted = counted or names
+            reached = [states.get((name, platform), "missing") for name in counted]
+            never = [name for name, state in zip(counted, reached, strict=True) if state == "missing"]
+            of_family = {one for name in counted for one in precisions.get((name, platform), ())}
             found.append(
                 {
                     "category": category,
                     "family": family,
                     "platform": platform,
-                    "models": len(names),
-                    "tried": len(names) - len(never),
-                    "tried_share": round(1 - len(never) / len(names), 4),
+                    "models": len(counted),
+                    "tried": len(counted) - len(never),
+                    "tried_share": round(1 - len(never) / len(counted), 4),
                     **{state: reached.count(state) for state in STATES},
                     "precisions": sorted(of_family),
                     "never_tried": never[:_NAMED],

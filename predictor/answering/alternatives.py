@@ -23,6 +23,8 @@ Row = Mapping[str, Any]
 MOST = 5
 ALIKE = 0.9
 """Cosine of the operator mixes above which models of different families do work of one kind."""
+SMALLER = 0.9
+"""Share of the parameters or FLOPs below which a model counts as smaller."""
 _DOUBLING = 0.1
 """How much less of a cosine counts as much as twice the size."""
 _READ = 100
@@ -122,11 +124,11 @@ def siblings(model: Row, others: Sequence[Row], known: Beside) -> list[dict[str,
 
 
 def alternatives(model: Row, others: Sequence[Row], known: Beside) -> list[dict[str, Any]]:
-    """Return up to five published models for the same task with fewer parameters or FLOPs, openly licensed ones first.
+    """Return up to five published models for the same task with a tenth fewer parameters or FLOPs at least.
 
-    Where the catalogue has none for the task, those of the category stand in, which would have to be trained for it.
-    Models that are known to be licensed otherwise, or that ask for consent, are left out; `open` is None where the
-    licence is not known. Quality is not compared.
+       Openly licensed ones come first, and of these the largest. Where the catalogue has none for the task, those of the
+    category stand in, which would have to be trained for it. Models that are known to be licensed otherwise, or that
+    ask for consent, are left out; `open` is None where the licence is not known. Quality is not compared.
     """
     found = []
     for row in others:
@@ -135,7 +137,7 @@ def alternatives(model: Row, others: Sequence[Row], known: Beside) -> list[dict[
         if not row["catalogued"] or row["id"].startswith(OWN_PREFIX) or closed or (entry is not None and entry.gated):
             continue
         parameters, work = known.size_ratio(model["id"], row["id"]), known.flops_ratio(model["id"], row["id"])
-        if min(parameters or 1.0, work[0] if work else 1.0) >= 1.0:
+        if min(parameters or 1.0, work[0] if work else 1.0) > SMALLER:
             continue
         found.append(
             {
