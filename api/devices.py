@@ -5,17 +5,41 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
+
+from api.catalogued import hardware_rows
 from api.prices import instance_rows, price_rows
-from domain import hardware
+from domain import hardware, instances
+from domain.errors import NotFound
 from domain.hardware import HardwareSpec
 from ingest.projection import Tables
 from predictor.answering.prices import offers_at
 
-__all__ = ["about"]
+__all__ = ["about", "row_of"]
 
 Row = dict[str, Any]
 SIBLINGS = 5
 _SAID = ("fingerprint", "driver", "os", "kernel", "python", "cpu", "machine", "libraries")
+
+
+def row_of(tables: Tables, name: str) -> Row:
+    """Return the row of `GET /v1/hardware` that a name means: an id, an alias, an instance type, or a slice of a CPU.
+
+    NotFound with the nearest names where nobody knows it.
+    """
+    instance = instances.find(name)
+    resolved = tables.resolve_hardware(name if instance is None else instance.hardware)
+    spec = hardware.find(resolved)
+    rows = {row["id"]: row for row in hardware_rows(tables)}
+    for id_ in (resolved, spec and tables.resolve_hardware(spec.id)):
+        if id_ in rows:
+            return rows[id_]
+    if spec is None:
+        near = instances.nearest(name) if instances.named_like_one(name) else hardware.nearest(name)
+        hint = f"Nearest: {', '.join(near)}." if near else "GET /v1/hardware lists them."
+        raise NotFound(f"no hardware is known as {name!r}.", field="hardware", remedy=hint)
+    nothing = {**dict.fromkeys(("measurements", "tests", "measured"), 0), "first_position": None, "last_position": None}
+    return {**msgspec.to_builtins(spec), "catalogued": True, "count": 1, "described": False, **nothing}
 
 
 def about(tables: Tables, row: Row) -> Row:

@@ -10,9 +10,9 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from api.catalogued import hardware_rows
-from api.devices import about
+from api.devices import about, row_of
 from api.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
-from domain.errors import NotFound, UsageError
+from domain.errors import UsageError
 from ingest.projection import Tables
 
 __all__ = ["router"]
@@ -169,14 +169,9 @@ async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At],
     """Return one hardware by id or alias: how it is known, environments, prices, machines, siblings, and what ran on it."""
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
-        name = tables.resolve_hardware(hardware_id)
-        found = [row for row in hardware_rows(tables) if row["id"] == name]
-        if not found:
-            raise NotFound(
-                f"no hardware is known as {name!r}.", field="hardware", remedy="GET /v1/hardware lists them."
-            )
-        ran = tables.compatibility(by_hardware=True, hardware=name).to_pylist()
-        return _named(ran), {"hardware": {**found[0], **about(tables, found[0])}}
+        row = row_of(tables, hardware_id)
+        ran = tables.compatibility(by_hardware=True, hardware=row["id"]).to_pylist()
+        return _named(ran), {"hardware": {**row, **about(tables, row)}}
 
     return await told(request, at, answer, key="compatibility")
 

@@ -148,6 +148,18 @@ class Client(Tabular):
         """Return the hardware that is known."""
         return self._rows("hardware", **filters)
 
+    def one_hardware(self, name: str, **filters: Any) -> Json:
+        """Return one hardware as `hardware`, with its environments, prices, machines and siblings; NotFound for another."""
+        return self._get(f"/v1/hardware/{quote(name, safe='')}", **filters)
+
+    def prices(self, **filters: Any) -> list[Json]:
+        """Return the offers that hold, cheapest device first, filtered by hardware, provider, region, spot and as_of."""
+        return self._rows("prices", **filters)
+
+    def instances(self, **filters: Any) -> list[Json]:
+        """Return the instance types of clouds with their offers, filtered by hardware, provider and as_of."""
+        return self._rows("instances", **filters)
+
     def environments(self, **filters: Any) -> list[Json]:
         """Return the environments that were seen."""
         return self._rows("environments", **filters)

@@ -36,6 +36,8 @@ __all__ = [
 
 STALE_DAYS = 90
 """A price that is older is shown as stale: what it was, and perhaps no longer is."""
+PUT_TOGETHER = date(2026, 11, 22)
+"""The day on which the list that ships was read in its sources."""
 OWN = "own"
 """The provider of machines of one's own."""
 HOURS_A_YEAR = 8760
@@ -92,8 +94,13 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def age_days(offer: Offer, today: date | None) -> int | None:
-    """Return how many days before `today` a price was read; None where either is not known."""
+    """Return how many days before `today` a price was read; None where either is not known.
+
+    An empty log has no day: what ships with Assay is then as old as it was when the list was put together.
+    """
     day = _day(offer.date)
+    if today is None and offer.position is None:
+        today = PUT_TOGETHER
     return None if day is None or today is None else (today - day).days
 
 

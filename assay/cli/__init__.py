@@ -44,6 +44,7 @@ VERBS: dict[str, str] = {
     "snapshot": "snapshotting",
     "hardware": "catalogues",
     "model": "models",
+    "price": "pricing",
     "retract": "sending",
     "status": "operating",
     "rebuild": "operating",
@@ -63,7 +64,7 @@ HELP = {
     "Measure": [
         "detect", "noise", "suggest", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract",
     ],
-    "Learn": ["train", "evaluate", "predictor", "hardware", "model"],
+    "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "archive", "samples", "snapshot", "export"],
 }  # fmt: skip

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import rich_click as click
+from rich.markup import escape
+from rich.table import Table
 
 from assay import numbers
 from assay.cli.aliasing import aliasing, declare
-from assay.cli.options import as_json
+from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.pricing import price_table
+from domain.errors import NotFound, UnknownHardware
+from domain.hardware import nearest
 
 __all__ = ["hardware"]
+
+MACHINES = 12
+"""Prices that are shown of one hardware."""
 
 
 @click.group(epilog="Examples: assay hardware list --kind gpu · assay hardware show rtx4090")
 def hardware() -> None:
-    """Hardware by slug: the catalogue's figures with their sources, and aliases."""
+    """Hardware by slug: figures with their sources, where it was seen, what it costs, and aliases."""
 
 
 @hardware.command("list")
@@ -59,29 +68,70 @@ def list_hardware(kind: str | None, as_json: bool) -> int:
 
 @hardware.command("show")
 @click.argument("name")
+@served
 @as_json
-def show_hardware(name: str, as_json: bool) -> int:
-    """Show one, each figure with how it is known."""
-    from domain.hardware import require
+def show_hardware(name: str, server: str | None, token: str | None, as_json: bool) -> int:
+    """Show one: its figures and how each is known, where it was seen, what it costs, and what is like it."""
+    from assay.cli.connection import connected
 
-    spec = require(name)
+    with connected(server, token) as client:
+        try:
+            found = client.one_hardware(name)["hardware"]
+        except NotFound as error:
+            raise UnknownHardware(name, nearest(name)) from error
     if as_json:
-        print_json(spec)
+        print_json(found)
         return 0
+    _say_instance(name)
+    answers().print(_figures(found))
+    say(f"{found['known']}; platforms: {', '.join(found.get('platforms') or {}) or 'not said'}")
+    say(f"also called: {', '.join(found['aliases']) or 'nothing else'}")
+    for merge in found["merged"]:
+        why = f" ({merge['reason']})" if merge["reason"] else ""
+        say(escape(f"{merge['alias']} means {merge['canonical']}, declared at position {merge['position']}{why}"))
+    for seen in found["environments"]:
+        told = ", ".join(str(seen[part]) for part in ("os", "driver", "machine") if seen[part])
+        say(escape(f"seen in environment {seen['fingerprint']}: {told or 'nothing said'}"))
+    if found["prices"]:
+        answers().print(
+            price_table(found["prices"][:MACHINES], f"{len(found['prices'])} prices of it, US dollars an hour")
+        )
+        if any(row["stale"] for row in found["prices"]):
+            say("* older than 90 days, or undated (docs/prices.md)")
+    else:
+        say("no price is known: assay price add, or import a price list")
+    if found["siblings"]:
+        say(f"most like it: {', '.join(one['id'] for one in found['siblings'])}")
+    return 0
+
+
+def _say_instance(name: str) -> None:
+    from domain import instances
+
+    instance = instances.find(name)
+    if instance is not None:
+        memory = numbers.memory(instance.host_memory_bytes)
+        host = f"{instance.vcpus or numbers.MISSING} vCPU, {memory}, {instance.host_cpu or 'processor not known'}"
+        say(f"{instance.id} is {instance.count} × {instance.hardware}; host: {host}")
+
+
+def _figures(found: Mapping[str, Any]) -> Table:
+    from domain.hardware import FIGURES
+
+    figures = {name: found[name] for name in FIGURES if found.get(name)}
+    for table in ("peak_flops", "sustained_flops"):
+        figures |= {f"{table}.{precision}": figure for precision, figure in (found.get(table) or {}).items()}
     rows = [
         [
             path,
-            numbers.significant(figure.value, 4),
-            figure.status,
-            str(figure.formula or figure.source or numbers.MISSING),
+            numbers.significant(figure["value"], 4),
+            figure["status"],
+            str(figure.get("formula") or figure.get("source") or numbers.MISSING),
         ]
-        for path, figure in spec.figures().items()
+        for path, figure in figures.items()
     ]
-    answers().print(
-        grid(f"{spec.id}: {spec.name} ({spec.vendor})", ["figure (SI)", ("value", "right"), "status", "from"], rows)
-    )
-    say(f"platforms: {', '.join(spec.platforms)}; also called: {', '.join(spec.aliases) or 'nothing else'}")
-    return 0
+    title = f"{found['id']}: {found['name'] or 'nameless'} ({found['vendor'] or 'vendor not said'})"
+    return grid(title, ["figure (SI)", ("value", "right"), "status", "from"], rows)
 
 
 def _flops(figure: Any) -> str:
