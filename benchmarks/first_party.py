@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.offsets import fit_offset
 from domain import hardware as catalogue
 from domain.events import HARDWARE_DESCRIBED, MEASUREMENT_RECORDED, MODEL_TRACED
 from domain.hardware import HardwareSpec
-from predictor.learning.calibration import fit_offset
 from predictor.learning.dataset import by_software, row_from_event, training_rows
 from predictor.learning.method import Method, Prediction
 from predictor.learning.operators import tabulate

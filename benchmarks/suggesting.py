@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.first_party import read
+from benchmarks.offsets import BETWEEN_DEVICES, WITHIN_DEVICE, OffsetMethod
 from domain.roofline import OPERATOR_CLASSES
 from predictor.learning.building import LIGHT
 from predictor.learning.calibrated import CalibratedMethod
@@ -27,7 +28,7 @@ from predictor.learning.dataset import by_software
 from predictor.learning.method import Fitted, Method
 from predictor.learning.parametric import ParametricMethod
 from predictor.learning.table import Array, Table
-from predictor.learning.trees import BETWEEN_DEVICES, WITHIN_DEVICE, TreeMethod
+from predictor.learning.trees import TreeMethod
 from predictor.prior.__main__ import table_of
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
 from predictor.suggesting.choice import choose
@@ -248,7 +249,7 @@ def main() -> None:
     options = parser.parse_args()
     outcomes: list[Outcome] = []
     if options.timm:
-        method, budgets = (CalibratedMethod(TREES), SOME) if options.service else (TREES, BUDGETS)
+        method, budgets = (CalibratedMethod(TREES), SOME) if options.service else (OffsetMethod(TREES), BUDGETS)
         table, _ = table_of(options.timm, options.traces)
         outcomes += of_devices(table, options.devices, options.divisions, method, budgets)
     if options.files:

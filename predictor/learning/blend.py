@@ -18,13 +18,12 @@ import numpy as np
 from predictor.learning.costs import WORK, multiples_of, work_table
 from predictor.learning.dataset import Row
 from predictor.learning.field import Field
-from predictor.learning.method import Fitted, Prediction
+from predictor.learning.method import Prediction
 from predictor.learning.places import WIDE, Scales
 from predictor.learning.shapes import shape_table
 from predictor.learning.single import single_threaded
 from predictor.learning.table import Array, Matrix, Names, Table
 from predictor.learning.training import Learner, Trees, fit_trees
-from predictor.learning.trees import Shifted
 
 __all__ = ["LOCAL", "QUICK", "BlendMethod", "FittedBlend", "Local", "Place"]
 
@@ -153,10 +152,6 @@ class FittedBlend:
         left = {name.removeprefix(LEFT): text for name, text in texts.items() if name.startswith(LEFT)}
         local = {Place(*place): Local.restored(one) for place, one in told["places"]}
         return cls(Trees(trees), scales, local, Trees(left) if left else None)
-
-    def adapted(self, shots: Table) -> Fitted:
-        """Return this predictor with what a few measurements correct."""
-        return Shifted(self, shots)
 
 
 class BlendMethod:

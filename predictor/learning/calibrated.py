@@ -20,7 +20,7 @@ from predictor.learning.conformal import COVERAGES
 from predictor.learning.correction import Correction, Guess
 from predictor.learning.dataset import Row
 from predictor.learning.kinship import Kin, kin_of
-from predictor.learning.method import Fitted, Method, Prediction
+from predictor.learning.method import Base, Prediction, Predictive
 from predictor.learning.peaks import PEAKS, at_peak, doubt
 from predictor.learning.siblings import Matched, Siblings
 from predictor.learning.table import Array, Table
@@ -44,7 +44,7 @@ class Known:
 
     def __init__(
         self,
-        fitted: Fitted,
+        fitted: Predictive,
         table: Table,
         devices: Collection[str] | None = None,
         models: Collection[str] | None = None,
@@ -205,7 +205,7 @@ def few(rows: Sequence[Row], most: int = MOST) -> NDArray[np.intp]:
 class CalibratedMethod:
     """A method whose predictions a few measurements of something new correct."""
 
-    def __init__(self, method: Method) -> None:
+    def __init__(self, method: Base) -> None:
         """Take the method that learns."""
         self._method = method
 

@@ -11,7 +11,7 @@ import numpy as np
 from predictor.learning.calibrated import Calibrated, Known
 from predictor.learning.coverage import Coverage
 from predictor.learning.dataset import Row, version_key
-from predictor.learning.method import Fitted
+from predictor.learning.method import Predictive
 from predictor.learning.table import Table
 
 __all__ = ["Calibrations", "calibrations_of", "known_by"]
@@ -76,12 +76,12 @@ class _Prefixes(Collection[str]):
         return len(self._prefixes)
 
 
-def known_by(base: Fitted, coverage: Coverage, rows: Table) -> Known:
+def known_by(base: Predictive, coverage: Coverage, rows: Table) -> Known:
     """Return what a base knows, with `rows` as the measurements among which siblings are looked for."""
     return Known(base, rows, devices=coverage.hardware, models=_Prefixes(coverage.architectures))
 
 
-def calibrations_of(table: Table, coverage: Coverage, base: Fitted, siblings: Table | None = None) -> Calibrations:
+def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings: Table | None = None) -> Calibrations:
     """Return the corrections of the devices that did not train, from those rows of a table that the trees speak about.
 
     Siblings are looked for among the given rows, by default those of the table.

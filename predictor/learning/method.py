@@ -9,7 +9,7 @@ import numpy as np
 
 from predictor.learning.table import Array, Table
 
-__all__ = ["Fitted", "Method", "Prediction"]
+__all__ = ["Base", "Fitted", "Method", "Prediction", "Predictive"]
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -29,20 +29,37 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return cls(residual=residual, difficulty=np.ones(len(residual)))
 
 
-class Fitted(Protocol):
+class Predictive(Protocol):
     """What was learned from a table."""
 
     def predict(self, table: Table) -> Prediction:
         """Return the predictions for the rows of a table."""
         ...
 
+
+class Fitted(Predictive, Protocol):
+    """What was learned, ready to be corrected."""
+
     def adapted(self, shots: Table) -> Fitted:
         """Return what a few measured rows of something new (a device, a model) correct; nothing is fitted anew."""
         ...
 
 
+class Base(Protocol):
+    """How to learn what another method corrects."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that reports use."""
+        ...
+
+    def fit(self, table: Table) -> Predictive:
+        """Return what the rows of a table teach; the same table teaches the same, bit for bit."""
+        ...
+
+
 class Method(Protocol):
-    """How to learn."""
+    """How to learn, and to take in a few measurements of something new."""
 
     @property
     def name(self) -> str:

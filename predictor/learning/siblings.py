@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from predictor.learning.dataset import Row
 from predictor.learning.kinship import version_steps
-from predictor.learning.method import Fitted
+from predictor.learning.method import Predictive
 from predictor.learning.table import Array, Table
 
 __all__ = ["Matched", "Siblings"]
@@ -60,7 +60,7 @@ class Siblings:
         for index, row in enumerate(known.rows):
             self._by_work.setdefault(_work(row), []).append(index)
 
-    def matched(self, table: Table, fitted: Fitted, learned: Array | None = None) -> Matched:
+    def matched(self, table: Table, fitted: Predictive, learned: Array | None = None) -> Matched:
         """Return the sibling of each row; `fitted` learned from the known rows, and `learned` is what it says of these."""
         nearest = [self._nearest(row) for row in table.rows]
         found = np.array([index is not None for index in nearest], dtype=bool)

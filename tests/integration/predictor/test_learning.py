@@ -20,6 +20,7 @@ from predictor.answering.estimates import estimate
 from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
 from predictor.learning.blend import BlendMethod
 from predictor.learning.building import Needs, build_from_table, train
+from predictor.learning.calibrated import CalibratedMethod
 from predictor.learning.calibrations import calibrations_of
 from predictor.learning.dataset import training_rows
 from predictor.learning.evaluation import evaluate, hold_out
@@ -80,8 +81,8 @@ def test_the_answer_has_its_shape(table: Any, learners: Any) -> None:
 def test_shots_on_a_new_device_help_and_none_is_called_not_calibrated(table: Any, learners: Any) -> None:
     slower = np.exp(np.where([row.hardware == "nvidia-rtx-4090" for row in table.rows], 0.5, 0.0))
     shifted = msgspec.structs.replace(table, measured=table.measured * slower)
-    bare = evaluate(shifted, TreeMethod(learners), "hardware", shots=0)
-    shot = evaluate(shifted, TreeMethod(learners), "hardware", shots=10)
+    method = CalibratedMethod(TreeMethod(learners))
+    bare, shot = (evaluate(shifted, method, "hardware", shots=shots) for shots in (0, 10))
     assert (bare["calibrated"], bare["overall"]["coverage_80"]) == (False, None)
     assert shot["by_hardware"]["nvidia-rtx-4090"]["mape"] < 0.6 * bare["by_hardware"]["nvidia-rtx-4090"]["mape"]
     assert shot["overall"]["coverage_80"] is not None

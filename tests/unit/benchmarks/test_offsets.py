@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from predictor.learning.calibration import calibrate, fit_offset, leave_one_model_out
+from benchmarks.offsets import fit_offset
 
 SPREAD = {"between": 0.25, "within": 0.15}
-SOFTWARE = ("dev", "cpu", "torch", "fp32", False, False, "2.13")
 
 
 def names(count: int) -> list[str]:
@@ -56,23 +55,3 @@ def test_calibration_helps_where_the_device_is_off() -> None:
     errors, balance = 0.4 + random.normal(0, 0.1, 40), random.normal(0, 1, 40)
     fit = fit_offset(errors[:5], balance[:5], names(5), **SPREAD)
     assert np.mean(np.abs(errors[5:] - fit.correction(balance[5:]))) < 0.5 * np.mean(np.abs(errors[5:]))
-
-
-@pytest.mark.parametrize("shots", [1, 3, 10, 30])
-def test_widths_cover_models_to_come(shots: int) -> None:
-    random = np.random.default_rng(shots)
-    covered = []
-    for _ in range(300):
-        device = random.normal(0, 0.25)
-        errors, balance = device + random.normal(0, 0.15, shots + 10), random.normal(0, 1, shots + 10)
-        one = calibrate(SOFTWARE, "trees", errors[:shots], balance[:shots], names(shots), **SPREAD)
-        left = errors[shots:] - one.fit.correction(balance[shots:])
-        covered.append(np.mean(np.abs(left) <= one.widths["0.8"]))
-    assert 0.75 <= float(np.mean(covered)) <= 0.93
-
-
-def test_the_error_of_a_model_left_out_ignores_its_own_rows() -> None:
-    residuals = np.array([0.0, 0.0, 0.0, 1.0, 1.0])
-    left = leave_one_model_out(residuals, np.zeros(5), ["a", "b", "c", "odd", "odd"], **SPREAD)
-    assert left[3] == pytest.approx(1.0)
-    assert left[3] == left[4]
