@@ -110,11 +110,11 @@ def is_stale(offer: Offer, today: date | None) -> bool:
     return offer.date is None or (age is not None and age > STALE_DAYS)
 
 
-def in_force(published: Iterable[Offer], today: date | None) -> list[Offer]:
+def in_force(published: Iterable[Offer], today: date | None, shipped: Iterable[Offer] | None = None) -> list[Offer]:
     """Return the offers that hold on a day: of each the newest dated on or before it, what was published before what ships.
 
-    A provider's published prices of a hardware take the place of all that ship for that provider and hardware. Without
-    a day every date counts.
+    A provider's published prices of a hardware take the place of all that ship (`shipped`, by default `packaged()`) for
+    that provider and hardware. Without a day every date counts. By what is offered.
     """
     newest: dict[tuple[Any, ...], Offer] = {}
     for offer in published:
@@ -124,10 +124,12 @@ def in_force(published: Iterable[Offer], today: date | None) -> list[Offer]:
         if known is None or _order(known) < _order(offer):
             newest[offer.what] = offer
     replaced = {(offer.provider, offer.hardware) for offer in newest.values()}
-    shipped = [
-        offer for offer in packaged() if (offer.provider, offer.hardware) not in replaced and _begun(offer, today)
+    kept = [
+        offer
+        for offer in (packaged() if shipped is None else shipped)
+        if (offer.provider, offer.hardware) not in replaced and _begun(offer, today)
     ]
-    return sorted([*newest.values(), *shipped], key=lambda offer: tuple(str(part) for part in offer.what))
+    return sorted([*newest.values(), *kept], key=lambda offer: tuple(str(part) for part in offer.what))
 
 
 def _begun(offer: Offer, today: date | None) -> bool:
