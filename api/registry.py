@@ -34,6 +34,7 @@ _MEASURED = (
     "latency_p50_ms", "latency_mean_ms", "origin", "event_id", "position", "weights", "revision", "mode", "scenario",
     "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens",
 )  # fmt: skip
+_ITEM = ("sequence_length", "image_size")
 _LANGUAGE_SIZES = ("layers", "hidden_size", "heads", "kv_heads", "vocabulary", "experts", "experts_per_token", "window")
 QUALITY = "How good the outputs of the alternatives are is not compared."
 
@@ -91,7 +92,8 @@ async def coverage(
         kept = rows[page.offset : page.offset + page.limit]
         more = len(rows) > page.offset + page.limit
         following = Cursor(tables.position, page.offset + page.limit).text() if more else None
-        gaps = registry.gaps(ran, category=category, platforms=platforms)
+        own = {row["hardware_id"] for row in tables.hardware().to_pylist() if row["described"] or row["measured"]}
+        gaps = registry.gaps(ran, own, category=category, platforms=platforms)
         return kept, {"gaps": gaps, "next_cursor": following}
 
     return await told(request, page.at, answer)
@@ -171,12 +173,14 @@ def _weights(name: str, entry: models.CatalogueModel | None) -> str:
 
 
 def _sizes(name: str, row: Row, traces: list[Row]) -> Row:
-    """Parameters, and what one item takes: of the model's first traced forward pass, and of a served model's facts."""
+    """Parameters, and what one item takes: of the forward pass traced at the usual size, and of a served model's facts."""
     sizes: Row = {"parameters": row["parameters"], "parameters_about": row["parameters_about"]}
-    forward = next((one for one in traces if one["phase"] == "forward" and one["mode"] == "inference"), None)
-    if forward is not None:
-        totals = msgspec.json.decode(forward["totals"] or "{}")
-        at = {size: forward[size] for size in ("sequence_length", "image_size") if forward[size] is not None}
+    forward = [one for one in traces if one["phase"] == "forward" and one["mode"] == "inference"]
+    if forward:
+        usual = models.default_workload(row["category"] or "")
+        shown = min(forward, key=lambda one: sum(one[size] != getattr(usual, size) for size in _ITEM))
+        totals = msgspec.json.decode(shown["totals"] or "{}")
+        at = {size: shown[size] for size in _ITEM if shown[size] is not None}
         sizes |= {key: totals.get(key) for key in ("flops", "operators", "peak_activation_elements")}
         sizes |= {"traced_parameters": totals.get("parameters"), "at": at}
     for one in traces:

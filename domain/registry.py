@@ -6,7 +6,7 @@ platform and precision). A platform on which a model has no row was never tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from domain.models import OWN_PREFIX, catalogue
@@ -136,15 +136,21 @@ def coverage(models: Iterable[Row], ran: Iterable[Row], platforms: Sequence[str]
 
 
 def gaps(
-    ran: Iterable[Row], *, category: str | None = None, platforms: Sequence[str] = (), most: int = 5
+    ran: Sequence[Row],
+    own: Collection[str],
+    *,
+    category: str | None = None,
+    platforms: Sequence[str] = (),
+    most: int = 5,
 ) -> list[dict[str, Any]]:
     """Return the largest gaps with the command that would begin to fill each: categories × platforms, best worth first.
 
     A gap is counted in families of the catalogue of which no model was tried on a platform. Platforms on which something
-    was tried come first, because a machine that has them is at hand; the command takes each family's smallest model.
+    was tried on hardware of one's `own` come first, because a machine that has them is at hand; the command takes each
+    family's smallest model.
     """
     states, _ = _by_model(ran)
-    here = {platform for (_, platform), state in states.items() if state != "missing"}
+    here = {row["platform"] for row in ran if state_of(row) != "missing" and set(own) & set(row["hardware"] or ())}
     found: list[dict[str, Any]] = []
     for one in [category] if category else CATEGORIES:
         smallest = _smallest(one)

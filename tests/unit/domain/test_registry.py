@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from domain.models import find
-from domain.registry import coverage, gaps, platforms_of, state_of, untried
+from domain.registry import best_measured, coverage, gaps, platforms_of, state_of, untried
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
 FACTS = ("built", "ran", "verified", "measured")
@@ -67,9 +67,11 @@ def test_a_model_counts_once_a_platform_by_its_best_precision() -> None:
 
 
 def test_gaps_come_first_where_a_machine_is_at_hand_and_their_commands_take_small_models() -> None:
-    ran = [row("google-bert/bert-base-uncased", "openvino"), row("assay/distilbert-small", "openvino", SKIPPED)]
-    found = gaps(ran, most=1000)
-    assert found[0]["platform"] == "openvino"
+    elsewhere = {**row("microsoft/resnet-50", "cuda"), "hardware": ["theirs"]}
+    skipped = row("assay/distilbert-small", "openvino", SKIPPED)
+    ran = [row("google-bert/bert-base-uncased", "openvino"), skipped, elsewhere]
+    found = gaps(ran, {"one"}, most=1000)
+    assert {gap["platform"] for gap in found if gap["at_hand"]} == {"openvino"}
     assert [gap["at_hand"] for gap in found] == sorted((gap["at_hand"] for gap in found), reverse=True)
     (embedding,) = [gap for gap in found if (gap["category"], gap["platform"]) == ("embedding", "openvino")]
     assert embedding["never_tried"] == embedding["families"] - 1
@@ -79,5 +81,39 @@ def test_gaps_come_first_where_a_machine_is_at_hand_and_their_commands_take_smal
     assert {find(name).variant for name in words[2:-2]} == {"small"}
     assert "prajjwal1/bert-tiny" not in words, "another model of its family was tried"
     assert {gap["category"] for gap in found} == set(CATEGORIES)
-    assert {gap["platform"] for gap in gaps(ran, platforms=["cuda"])} == {"cuda"}
-    assert {gap["category"] for gap in gaps(ran, category="vision")} == {"vision"}
+    assert {gap["platform"] for gap in gaps(ran, {"one"}, platforms=["cuda"])} == {"cuda"}
+    assert {gap["category"] for gap in gaps(ran, {"one"}, category="vision")} == {"vision"}
+
+
+def test_small_variants_stand_for_their_family_where_they_were_tried_and_are_no_gap_where_not() -> None:
+    models = [model("acme/vit"), model("assay/vit-small")]
+    (cell,) = coverage(models, [row("acme/vit")], ["cpu"])
+    assert (cell["models"], cell["tried_share"]) == (1, 1.0)
+    (cell,) = coverage(models, [row("assay/vit-small")], ["cpu"])
+    assert (cell["models"], cell["tried"], cell["never_tried"]) == (2, 1, ["acme/vit"])
+
+
+def test_the_fastest_is_told_for_the_work_that_was_measured_on_most_hardware() -> None:
+    def measured(hardware: str, p50: float, batch: int, length: int = 128, **more: Any) -> dict[str, Any]:
+        unset = dict.fromkeys(("scenario", "image_size", "images", "audio_seconds", "frames", "input_tokens"))
+        return {
+            **unset, "output_tokens": None, "mode": "inference", "sequence_length": length, "hardware_id": hardware,
+            "hardware_count": 1, "platform": "cpu", "precision": "fp32", "batch_size": batch, "throughput_per_s": None,
+            "tokens_per_s": None, "latency_p50_ms": p50, "latency_mean_ms": None, "origin": "measured",
+            "event_id": f"{hardware}-{batch}", "position": 1, **more,
+        }  # fmt: skip
+
+    rows = [
+        measured("a", 10.0, 1), measured("a", 20.0, 8), measured("b", 1.0, 1), measured("b", 10.0, 8, platform="cuda"),
+        measured("c", 0.001, 1, length=8),
+        measured("d", 0.0, 1, latency_p50_ms=None, tokens_per_s=9e9),
+    ]  # fmt: skip
+    best = best_measured(rows)
+    assert [(one["hardware"], one["platform"], one["throughput"]) for one in best] == [
+        ("b", "cpu", 1000.0), ("b", "cuda", 800.0), ("a", "cpu", 400.0),
+    ]  # fmt: skip
+    assert best[0]["evidence"] == "b-1"
+    assert best[0]["work"] == {"mode": "inference", "sequence_length": 128}
+    assert best_measured([]) == []
+    (tokens,) = best_measured(rows[-1:])
+    assert (tokens["unit"], tokens["throughput"]) == ("tokens/s", 9e9)
