@@ -61,8 +61,8 @@ def _option(group: list[Record], percentile: str) -> Option:
     latency, is_mean = _latency(newest, percentile)
     low, high = _interval(runs, percentile)
     throughput = newest.get("throughput_per_s")
-    if throughput is None and latency and newest.get("batch_size"):
-        throughput = newest["batch_size"] / latency * 1e3
+    if throughput is None and latency and _at_once(newest):
+        throughput = _at_once(newest) / latency * 1e3
     basis = newest["origin"]
     return Option(
         hardware=newest["hardware_id"],
@@ -77,6 +77,11 @@ def _option(group: list[Record], percentile: str) -> Option:
         covered=low is not None,
         is_mean=is_mean,
         throughput_per_s=throughput,
+        ttft_ms=newest.get("ttft_ms"),
+        tpot_ms=newest.get("tpot_ms"),
+        tokens_per_s=newest.get("tokens_per_s") or _tokens_per_s(newest, latency),
+        concurrency=newest.get("concurrency") if newest.get("scenario") == "serving" else None,
+        kv_cache_bytes=newest.get("kv_cache_bytes"),
         peak_memory_bytes=newest.get("device_memory_bytes") or newest.get("peak_memory_bytes"),
         energy_j=newest.get("energy_j"),
         runtime=newest.get("runtime_name"),
@@ -96,14 +101,31 @@ def _option(group: list[Record], percentile: str) -> Option:
 
 
 def _latency(row: Record, percentile: str) -> tuple[float | None, bool]:
-    """The percentile; a mean only in the place of a median, and said so."""
+    """The percentile; a mean only in the place of a median, and said so.
+
+    A request takes as long as its first token and all others.
+    """
     value = row.get(f"latency_{percentile}_ms")
     if value is None and percentile == "p50":
         value = row.get("latency_mean_ms")
-        if value is None and row.get("throughput_per_s") and row.get("batch_size"):
-            value = row["batch_size"] / row["throughput_per_s"] * 1e3
+        if value is None and row.get("throughput_per_s") and _at_once(row):
+            value = _at_once(row) / row["throughput_per_s"] * 1e3
+        if value is None and row.get("ttft_ms") and row.get("tpot_ms") and row.get("output_tokens"):
+            value = row["ttft_ms"] + (row["output_tokens"] - 1) * row["tpot_ms"]
         return value, value is not None
     return value, False
+
+
+def _at_once(row: Record) -> int:
+    """Items of a call, or served requests under way; 0 where nobody said."""
+    return (row.get("concurrency") if row.get("scenario") == "serving" else row.get("batch_size")) or 0
+
+
+def _tokens_per_s(row: Record, latency: float | None) -> float | None:
+    """Tokens a second of all requests under way, from how long one of them takes."""
+    if not latency or row.get("scenario") != "serving" or not row.get("concurrency") or not row.get("output_tokens"):
+        return None
+    return float(row["concurrency"] * row["output_tokens"] / latency * 1e3)
 
 
 def _interval(runs: list[Record], percentile: str) -> tuple[float | None, float | None]:

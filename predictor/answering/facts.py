@@ -9,16 +9,18 @@ from typing import Any
 import msgspec
 
 from domain import hardware as catalogue
-from domain import models
+from domain import language, models
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.hardware import HardwareSpec
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
+from predictor.answering.drawn import energy_at
 from predictor.answering.evidence import chosen_sizes
 from predictor.answering.known import Known
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.question import Question
 from predictor.answering.reading import Reading
+from predictor.answering.serving import served_at
 from predictor.answering.verified import output_errors
 from predictor.learning.artifact import Predictor
 from predictor.learning.dataset import row_from_table, training_rows
@@ -119,9 +121,14 @@ def known_at(
     evidence = any(
         row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items()) for row in rows
     )
-    if trace is None and not evidence:
-        raise _trace_needed(question, model, there=bool(found))
     devices = kept.of("devices", lambda: Devices(tables))
+    served = served_at(
+        tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None or evidence
+    )
+    if trace is None and not evidence and served is None:
+        raise _trace_needed(question, model, there=bool(found))
+    if served is not None and question.concurrency is not None:
+        rows = [row for row in rows if row["concurrency"] == question.concurrency]
     named = {name: _device(tables, devices, name) for name in _named(question)}
     specs, unspecified = _specs(question, devices, named)
     recorded = kept.of("recorded", tables.recorded_at)
@@ -143,6 +150,8 @@ def known_at(
         siblings=siblings,
         errors=kept.of(("errors", model), lambda: output_errors(tables, model)),
         named=named,
+        served=served,
+        energy=kept.of("energy", lambda: energy_at(tables, devices.spec)),
     )
 
 
@@ -157,7 +166,7 @@ def _of_model(
 
 
 def _is_known(tables: Tables, model: str) -> bool:
-    return models.find(model) is not None or tables.models(model=model).num_rows > 0
+    return models.find(model) is not None or language.find(model) is not None or tables.models(model=model).num_rows > 0
 
 
 def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded:

@@ -9,7 +9,9 @@ import msgspec
 
 from domain.hardware import HardwareSpec
 from predictor.answering.option import Sizes
+from predictor.answering.serving import Served
 from predictor.learning.artifact import Predictor
+from predictor.learning.energy import EnergyModel
 from predictor.learning.siblings import Siblings
 from predictor.learning.traces import Trace
 
@@ -41,6 +43,10 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     siblings: Siblings | None = None
     errors: Mapping[tuple[str, str], Mapping[str, Any]] = {}
     named: Mapping[str, str] = {}
+    served: Served | None = None
+    """Where the question is of serving a language model."""
+    energy: EnergyModel | None = None
+    """What devices draw at work, where any was measured."""
 
     def spec(self, hardware: str) -> HardwareSpec | None:
         """Return the figures of a device among those that are asked for."""

@@ -14,6 +14,7 @@ from domain.hardware import HardwareSpec
 from predictor.answering.at_hand import at_hand
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.constraints import constraints_of
+from predictor.answering.drawn import powered
 from predictor.answering.entry import compared, entry, figures, plain_cpu
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
@@ -24,6 +25,7 @@ from predictor.answering.objective import tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 from predictor.answering.ranking import constrained, front_axes, ordered, undominated
+from predictor.answering.served import served_options
 
 __all__ = ["Known", "answer"]
 
@@ -38,7 +40,7 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     measured = _measured(question, known)
     predicted, excluded = _predicted(question, known, measured)
     specs = {spec.id: spec for spec in known.specs}
-    priced = [_rated(option, known, specs.get(option.hardware)) for option in (*measured, *predicted)]
+    priced = [powered(_rated(option, known, specs.get(option.hardware)), known) for option in (*measured, *predicted)]
     kept, left = constrained(priced, question)
     ranked = ordered(kept, question.objective)
     left = sorted(left, key=lambda pair: distance(pair[0], question, constraints))
@@ -102,7 +104,7 @@ def _measured(question: Question, known: Known) -> list[Option]:
         if (not known.restricted or option.hardware in devices)
         and (not question.platform or option.platform in question.platform)
         and (not question.precision or option.precision in question.precision)
-        and (not question.batch_sizes or option.batch_size in question.batch_sizes)
+        and (not question.batch_sizes or option.batch_size in question.batch_sizes or option.concurrency is not None)
         and question.compiled in ("any", "usual", option.compiled)
         and question.count in (None, option.count)
     ]
@@ -110,6 +112,8 @@ def _measured(question: Question, known: Known) -> list[Option]:
 
 def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
     """Predict what was not measured; leave out what failed, what does not fit and what has no figures."""
+    if known.served is not None:
+        return served_options(question, known, known.served, measured)
     if known.trace is None:
         return [], []
     covered = {(one.hardware, one.platform, one.precision, one.batch_size, one.compiled) for one in measured}

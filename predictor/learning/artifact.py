@@ -30,6 +30,7 @@ from predictor.learning.tails import Tails
 from predictor.learning.training import Trees
 from predictor.memory.kept import Memory
 from predictor.outcome.shares import Shares
+from predictor.serving.shipped import Serving
 
 __all__ = ["ARTIFACT_KIND", "DIFFICULTY", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
 
@@ -67,6 +68,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     tails: Tails | None = None
     shares: Shares | None = None
     memory: Memory | None = None
+    serving: Serving | None = None
     scores: dict[str, Any] = {}
     data: dict[str, Any] = {}
     limits: list[str] = []

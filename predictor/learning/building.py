@@ -27,6 +27,7 @@ from predictor.memory.facts import tabulate as memory_table
 from predictor.memory.kept import memory_of
 from predictor.outcome.cases import Case
 from predictor.outcome.shares import Shares
+from predictor.serving.shipped import SERVING
 
 __all__ = ["LIGHT", "Needs", "Trained", "build_from_table", "train"]
 
@@ -84,6 +85,7 @@ def train(
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
         card, fitted, others = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
         card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
+        others |= {name: trees for name, trees in base.others.items() if name.startswith(SERVING)}
     else:
         missing = (
             f"trees of its own need {max(0, needs.rows - int(broad.sum()))} more traced rows and "
@@ -97,6 +99,7 @@ def train(
         tails=fit_tails(rows) or base.card.tails,
         shares=Shares.fitted(cases) if cases else base.card.shares,
         memory=memory_of(memory_table(training_rows(rows, "memory", None), book), base.card.memory),
+        serving=base.card.serving,
         data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )
     return finish(card, fitted, others)

@@ -68,11 +68,13 @@ class EnergyModel(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: float | None = None,
         nominal: float = 0.8,
     ) -> Power | None:
-        """Return what devices at work draw, or None where their rating is not known."""
+        """Return what devices at work draw; None where their rating is not known, or none of their kind was measured."""
         spec = spec_of(hardware)
         if spec is None or spec.power_w is None:
             return None
         path = _path(spec, scenario)
+        if "/".join(path[:2]) not in self.shares.groups:
+            return None
         found = self.shares.at(path)
         own = self.shares.groups.get("/".join(path))
         watts = math.exp(found.mean) * float(spec.power_w.value) * count

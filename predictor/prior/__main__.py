@@ -9,7 +9,7 @@ RTX PRO 6000 Max-Q. TRACES is made from the same folder by
 
     python benchmarks/trace_timm.py RESULTS TRACES.ndjson.gz
 
-which needs torch and timm. Fitting takes about twenty seconds on one core, scoring on held-out groups thirty times that.
+which needs torch and timm. What is known of serving comes from --serving, see predictor/prior/serving.py. Fitting takes about twenty seconds on one core, scoring on held-out groups thirty times that.
 The same files give the same digest.
 """
 
@@ -35,6 +35,7 @@ from predictor.learning.operators import tabulate
 from predictor.learning.table import Table
 from predictor.learning.traces import TraceBook, trace_from_data
 from predictor.prior.first_party import with_measurements
+from predictor.prior.serving import with_serving
 
 SHOTS = (0, 10)
 LIMITS = [
@@ -87,6 +88,9 @@ def main() -> int:
     parser.add_argument(
         "--measurements", type=Path, nargs="*", default=[], help="events of our runner, data/*.ndjson.gz"
     )
+    parser.add_argument(
+        "--serving", type=Path, nargs="*", default=[], help="published measurements of served language models"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--commit", default=None, help="commit of the clone the results come from")
     options = parser.parse_args()
@@ -109,6 +113,7 @@ def main() -> int:
     ours = {"name": "operator traces of the same models", "licence": "own work", "sha256": traced}
     card = msgspec.structs.replace(card, limits=LIMITS, data={"rows": len(table), "sources": [source, ours]})
     card = with_measurements(card, sorted(options.measurements))
+    card, others = with_serving(card, others, options.serving)
     print(write_folder(options.out, card, base, others))
     return 0
 

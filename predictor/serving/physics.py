@@ -14,7 +14,9 @@ from domain.language import LanguageModel
 from predictor.serving.deployment import Deployment, Storage, Workers
 from predictor.serving.interconnect import Interconnect, interconnect_of
 
-__all__ = ["Device", "Estimate", "Parts", "device_of", "estimate", "places", "prompt", "step"]
+__all__ = [
+    "USABLE", "Device", "Estimate", "Holding", "Parts", "device_of", "estimate", "holding", "places", "prompt", "step",
+]  # fmt: skip
 
 KERNELS_PER_LAYER = 12
 """Calls of a decoder layer; with captured graphs each costs about its launch."""
@@ -130,12 +132,24 @@ def places(model: LanguageModel, workers: Workers, storage: Storage, device: Dev
     """Return how many sequences of `tokens` tokens one copy's memory holds; at least 1, without end where unknown."""
     if device.memory is None:
         return math.inf
+    held = holding(model, workers, storage, tokens)
+    return max((USABLE * device.memory - held.weights_bytes) / held.sequence_bytes, 1.0) * workers.data
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on each device of a copy: its weights, and what is kept of one of its sequences."""
+
+    weights_bytes: float
+    sequence_bytes: float
+
+
+def holding(model: LanguageModel, workers: Workers, storage: Storage, tokens: float) -> Holding:
+    """Return what one device holds of the weights and of a sequence of `tokens` tokens."""
     experts = model.expert_layers * model.experts * model.expert_parameters
     weights = (model.parameters - experts) / workers.tensor * storage.dense_bytes
     weights += experts / workers.devices * storage.expert_bytes
-    left = USABLE * device.memory - weights / workers.pipeline
-    kept = model.kv_kept(tokens) * storage.kv_bytes / _shares(model, workers) / workers.pipeline
-    return max(left / kept, 1.0) * workers.data
+    kept = model.kv_kept(tokens) * storage.kv_bytes / _shares(model, workers)
+    return Holding(weights_bytes=weights / workers.pipeline, sequence_bytes=kept / workers.pipeline)
 
 
 def _pass(

@@ -22,7 +22,10 @@ from predictor.learning.training import Learner, Trees, fit_trees
 from predictor.serving.features import FEATURES
 from predictor.serving.neighbours import Neighbours, Scales, points_of
 
-__all__ = ["LEARNERS", "FittedShipped", "Serving", "ShippedMethod", "engine_of", "tree_name"]
+__all__ = ["LEARNERS", "SERVING", "FittedShipped", "Serving", "ShippedMethod", "engine_of", "tree_name"]
+
+SERVING = "serving."
+"""What the names of its trees in an artifact begin with."""
 
 LEARNERS = (
     Learner(objective="l1", trees=200, learning_rate=0.1, leaves=31, rows_per_leaf=30, feature_share=0.6),
@@ -74,7 +77,7 @@ def engine_of(row: Row) -> str:
 
 def tree_name(target: str) -> str:
     """Return the name of a target's trees in an artifact."""
-    return f"serving.{target}"
+    return SERVING + target
 
 
 class FittedShipped(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -84,15 +84,12 @@ def taught(rows: Sequence[Row], spec_of: SpecOf, target: str) -> Table:
 class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Configurations to predict. `table` has the prior of a token's time, `first_s` that of the first token.
 
-    `index` says which of the rows that were asked they are; of `deployments` and `fill` (sequences over those that the
-    memory holds) there is one each.
+    `index` says which of the rows that were asked they are.
     """
 
     table: Table
     first_s: Array
     index: list[int]
-    deployments: list[Deployment]
-    fill: list[float]
 
 
 def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
@@ -117,8 +114,6 @@ def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
         table=table,
         first_s=np.array([made.ttft_s for *_, made, _ in kept], dtype=np.float64),
         index=[index for index, *_ in kept],
-        deployments=[spread for _, _, spread, *_ in kept],
-        fill=[made.fill for *_, made, _ in kept],
     )
 
 

@@ -1,0 +1,144 @@
+"""Served language models asked of a real log: times, rates, memory and what they rest on, without any operator trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from domain.errors import UsageError
+from predictor.answering.question import PredictQuestion, Question
+from predictor.learning.artifact import load_shipped
+
+MODEL = "meta-llama/Llama-3.1-8B"
+LARGE = "meta-llama/Llama-3.1-70B"
+H100 = "nvidia-h100-sxm"
+SIZES = {"input_tokens": 1024, "output_tokens": 256, "concurrency": 16}
+shipped = pytest.mark.skipif(load_shipped().card.serving is None, reason="the shipped predictor knows no serving")
+
+
+def predicted(service: Any, **asked: Any) -> dict[str, Any]:
+    return service.answers.predict(
+        PredictQuestion(**{"model": MODEL, "hardware": H100, "platform": "cuda", "precision": "bf16", **SIZES, **asked})
+    )
+
+
+@pytest.fixture
+def measured(build: Any) -> Any:
+    """A served measurement on an H100 under vLLM."""
+
+    def made(model: str = MODEL, concurrency: int = 16, hardware: str = H100, **metrics: float) -> dict[str, Any]:
+        data = build.measurement(1.0, model=model, hardware=hardware, platform="cuda", precision="bf16")
+        workload = {"mode": "inference", "scenario": "serving", "batch_size": 1, **SIZES, "concurrency": concurrency}
+        data["data"] |= {"workload": workload, "metrics": metrics}
+        data["data"]["execution"]["runtime"] = {"name": "vllm", "version": "0.18.0"}
+        return data
+
+    return made
+
+
+def test_a_language_model_without_a_trace_is_told_its_times_rate_and_memory(service: Any) -> None:
+    answer = predicted(service)
+    assert answer["concurrency"] == 16
+    assert answer["latency_ms"] == pytest.approx(answer["ttft_ms"] + 255 * answer["tpot_ms"], rel=1e-4)
+    assert answer["tokens_per_s"] == pytest.approx(16 * 256 / answer["latency_ms"] * 1e3, rel=1e-4)
+    assert answer["throughput_per_s"] == pytest.approx(16 / answer["latency_ms"] * 1e3, rel=1e-4)
+    # 8.03 billion weights of two bytes; 32 layers × 2 × 8 heads × 128 numbers of two bytes for each token kept.
+    assert answer["memory_parts"]["weights_bytes"] == pytest.approx(16.06e9, rel=0.01)
+    assert answer["memory_parts"]["kv_cache_bytes"] == pytest.approx(16 * 1280 * 32 * 2 * 8 * 128 * 2)
+    assert answer["memory_floor_bytes"] < 80e9
+    assert answer["method"] == "serving"
+
+
+@shipped
+def test_what_is_learned_has_an_interval_for_each_figure(service: Any) -> None:
+    answer = predicted(service)
+    assert answer["basis"] == "predicted"
+    for name in ("ttft_ms", "tpot_ms", "latency_ms", "tokens_per_s"):
+        assert answer[f"{name}_low"] < answer[name] < answer[f"{name}_high"]
+    assert answer["interval_covered"] is True
+    strange = predicted(service, hardware="amd-radeon-rx-7900-xtx", platform="rocm", precision="fp16")
+    assert strange["interval_covered"] is False
+    assert strange["tpot_ms_high"] / strange["tpot_ms"] > answer["tpot_ms_high"] / answer["tpot_ms"]
+
+
+def test_a_model_that_one_device_does_not_hold_is_shared_by_the_fewest_that_do(service: Any) -> None:
+    answer = predicted(service, model=LARGE)
+    assert answer["hardware_count"] == 2
+    assert "2 devices share the model" in answer["why"]
+    parts = answer["memory_parts"]
+    assert parts["weights_bytes"] == pytest.approx(70.6e9, rel=0.01)
+    assert parts["weights_bytes"] + parts["kv_cache_bytes"] < 80e9
+    assert predicted(service, model=LARGE, precision="fp8")["hardware_count"] == 1
+    crowded = predicted(service, model=LARGE, concurrency=256)
+    assert crowded["hardware_count"] == 4
+
+
+def test_what_no_eight_devices_hold_is_left_out_with_its_figures(service: Any) -> None:
+    answer = predicted(service, model="deepseek-ai/DeepSeek-V3", hardware="nvidia-l4")
+    assert answer["basis"] == "abstained"
+    (left,) = answer["excluded"]
+    assert left["rule"] == "does not fit in memory"
+    assert "each of 8 devices needs" in left["detail"]
+
+
+def test_more_requests_at_once_take_longer_each_and_give_more_tokens_together(service: Any) -> None:
+    few, many = (predicted(service, concurrency=count) for count in (1, 64))
+    assert few["tpot_ms"] < many["tpot_ms"]
+    assert few["tokens_per_s"] < many["tokens_per_s"]
+
+
+def test_devices_and_limits_on_the_first_token_are_ranked_like_any_others(service: Any) -> None:
+    question = {"model": MODEL, "hardware": [H100, "nvidia-l4", "nvidia-a100-sxm-80gb"], **SIZES}
+    ranked = service.answers.recommend(Question(**question))["ranked"]
+    assert {one["hardware"] for one in ranked} == {H100, "nvidia-l4", "nvidia-a100-sxm-80gb"}
+    latencies = [one["latency_ms_high"] or one["latency_ms"] for one in ranked]
+    assert latencies == sorted(latencies)
+    limited = service.answers.recommend(Question(**question, max_tpot_ms=1e-3))
+    assert limited["ranked"] == []
+    assert {one["rule"] for one in limited["excluded"]} == {"max_tpot_ms"}
+
+
+def test_what_was_measured_stands_with_its_times_in_the_place_of_the_prediction(
+    service: Any, told: Any, measured: Any
+) -> None:
+    told(measured(ttft_ms=80.0, tpot_ms=9.0), measured(concurrency=64, ttft_ms=300.0, tpot_ms=20.0))
+    answer = predicted(service)
+    seen = answer["measured"]
+    assert (seen["ttft_ms"], seen["tpot_ms"], seen["concurrency"]) == (80.0, 9.0, 16)
+    assert seen["latency_ms"] == pytest.approx(80 + 255 * 9)
+    assert seen["tokens_per_s"] == pytest.approx(16 * 256 / (80 + 255 * 9) * 1e3)
+    ranked = service.answers.recommend(Question(model=MODEL, hardware=[H100], **SIZES))["ranked"]
+    assert [one["basis"] for one in ranked] == ["measured"]
+
+
+@shipped
+def test_a_few_measurements_of_a_device_calibrate_what_is_said_of_other_models(
+    service: Any, told: Any, measured: Any
+) -> None:
+    card = "nvidia-rtx-4090"
+    asked = {"model": "Qwen/Qwen2-7B", "hardware": card}
+    before = predicted(service, **asked)
+    others = [predicted(service, hardware=card, concurrency=count) for count in (1, 4, 8, 16, 32)]
+    events = [
+        measured(hardware=card, concurrency=one["concurrency"], ttft_ms=one["ttft_ms"] * 2, tpot_ms=one["tpot_ms"] * 2)
+        for one in others
+    ]
+    told(*events)
+    after = predicted(service, **asked)
+    assert after["basis"] == "calibrated"
+    assert set(after["evidence"]) <= {event["id"] for event in events}
+    assert 1.4 < after["tpot_ms"] / before["tpot_ms"] < 2.2
+    assert after["tpot_ms_high"] / after["tpot_ms"] < before["tpot_ms_high"] / before["tpot_ms"]
+
+
+def test_a_concurrency_without_numbers_of_tokens_says_what_is_missing(service: Any) -> None:
+    with pytest.raises(UsageError) as failed:
+        service.answers.recommend(Question(model=MODEL, concurrency=8, output_tokens=10))
+    assert failed.value.field == "input_tokens"
+
+
+def test_what_nobody_learned_of_serving_is_not_guessed(service: Any) -> None:
+    answer = service.answers.recommend(Question(model=MODEL, hardware=[H100], percentile="p99", **SIZES))
+    assert answer["ranked"] == []
+    assert {one["rule"] for one in answer["excluded"]} == {"no tail prediction"}
