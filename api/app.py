@@ -129,6 +129,7 @@ def _of_tables() -> list[Router]:
     from api import (
         answers,
         comparisons,
+        compatibility,
         predictors,
         prices,
         projected,
@@ -142,7 +143,7 @@ def _of_tables() -> list[Router]:
 
     return [
         rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
-        predictors.router, snapshots.router, suggesting.router, prices.router,
+        predictors.router, snapshots.router, suggesting.router, prices.router, compatibility.router,
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Lists of what the tables hold: runs, measurements, tests, hardware, environments, compatibility."""
+"""Lists of what the tables hold: runs, measurements, tests, hardware, environments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from litestar.params import PathParameter
 from api.catalogued import hardware_rows
 from api.devices import about, row_of
 from api.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
-from domain.errors import UsageError
 from ingest.projection import Tables
 
 __all__ = ["router"]
@@ -107,42 +106,6 @@ async def runs(
     return await by_offset(request, page, fetch)
 
 
-@get("/v1/compatibility", summary="What ran where: the matrix of tests and benchmarks")
-async def compatibility(
-    request: Request[Any, Any, Any],
-    page: NamedDependency[Page],
-    model: Text = None,
-    platform: Text = None,
-    precision: Text = None,
-    hardware: Text = None,
-    category: Text = None,
-    by_hardware: Flag = False,
-    by_precision: Flag = True,
-) -> Response[bytes]:
-    """Return one row a model, platform and precision (and hardware): built, ran, verified, measured, and why not.
-
-    Without `by_precision` one row a model and platform, over all precisions and hardware: the best that was seen.
-    """
-    apart = by_hardware or hardware is not None
-    if not by_precision and (apart or precision is not None):
-        raise UsageError(
-            "a row over all precisions and hardware is asked for, and one of them is named.",
-            field="by_precision",
-            remedy="Leave out by_precision, or precision, hardware and by_hardware.",
-        )
-    filters = {"model": model, "platform": platform, "category": category}
-    if by_precision:
-        filters["precision"] = precision
-    if apart:
-        filters["hardware"] = hardware
-    view = "compatibility_by_hardware" if apart else "compatibility" if by_precision else "matrix"
-
-    def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
-        return _named(tables.view(view, filters, offset=offset, limit=count).to_pylist())
-
-    return await by_offset(request, page, fetch)
-
-
 @get("/v1/hardware", summary="Hardware: the catalogue and the log")
 async def hardware(
     request: Request[Any, Any, Any], page: NamedDependency[Page], kind: Text = None, measured: Flag = False
@@ -179,7 +142,7 @@ async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At],
 router = Router(
     "/",
     route_handlers=[
-        measurements, reported_tests, runs, environments, compatibility, hardware, one_hardware,
+        measurements, reported_tests, runs, environments, hardware, one_hardware,
     ],
     dependencies=DEPENDENCIES,
     tags=["tables"],

@@ -165,8 +165,12 @@ class Client(Tabular):
         return self._rows("environments", **filters)
 
     def compatibility(self, **filters: Any) -> list[Json]:
-        """Return the matrix of tests and benchmarks: model × platform × precision."""
+        """Return the matrix of tests and benchmarks: model × platform × precision, or by `level` family or category."""
         return self._rows("compatibility", **filters)
+
+    def claims(self, **filters: Any) -> list[Json]:
+        """Return what documents claim, beside what was seen; filtered by model, platform and verdict."""
+        return self._rows("claims", **filters)
 
     def compare_hardware(self, model: str, **filters: Any) -> Json:
         """Return what was measured or imported for a model on every hardware."""
