@@ -315,3 +315,9 @@ class Client(Tabular):
         """Revoke the token of this id, prefix or name."""
         response = self._send("DELETE", f"/v1/tokens/{quote(token, safe='')}")
         return cast(Json, checked(response, decoded(response)))
+
+    # Several models, and what fits
+
+    def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> Json:
+        """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints."""
+        return self._post("/v1/fleets", {"loads": [dict(load) for load in loads], **question}, timeout_s=300)

@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "validate": "validating",
     "recommend": "asking",
     "predict": "asking",
+    "fleet": "fleet",
     "train": "training",
     "predictor": "predictors",
     "evaluate": "evaluating",
@@ -60,7 +61,7 @@ VERBS: dict[str, str] = {
 """Verb → the module of this package that holds it."""
 
 HELP = {
-    "Ask": ["recommend", "predict", "compare", "matrix", "trends", "report", "regressions", "query"],
+    "Ask": ["recommend", "predict", "fleet", "compare", "matrix", "trends", "report", "regressions", "query"],
     "Measure": [
         "detect", "noise", "suggest", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract",
     ],

@@ -21,6 +21,7 @@ from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
 from predictor.answering.reading import Readings
 from predictor.answering.recommendation import answer
+from predictor.fleet.question import FleetQuestion
 from predictor.learning.artifact import Predictor, decode, load_shipped
 from predictor.learning.building import Trained, train
 from predictor.learning.dataset import Row, row_from_table, training_rows
@@ -91,6 +92,14 @@ class Answerer:
         asked = question.checked()
         with self._tables(asked.at) as tables:
             return suggest(tables, asked, *self._current(tables))
+
+    def fleet(self, question: FleetQuestion) -> dict[str, Any]:
+        """Return the cheapest machines that serve several loads; see `predictor.fleet.deployment`."""
+        from predictor.fleet.deployment import fleet  # The solver takes a while to load.
+
+        asked = question.checked()
+        with self._tables(asked.at) as tables:
+            return fleet(tables, asked, *self._current(tables), self._readings.at(tables.position))
 
     @staticmethod
     def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from predictor.fleet.machines import Machine
-from predictor.fleet.plan import Problem
+from predictor.fleet.patterns import Pattern
+from predictor.fleet.plan import Array, Problem
 from predictor.fleet.replicas import Replica
 
-__all__ = ["greedy_cost"]
+__all__ = ["Greedy", "greedy"]
 
 
 class _Device(msgspec.Struct, kw_only=True, eq=False):
@@ -23,10 +25,18 @@ class _Device(msgspec.Struct, kw_only=True, eq=False):
     standing: dict[int, Replica] = {}
 
 
-def greedy_cost(problem: Problem, replicas: Sequence[Replica], room_bytes: dict[str, float | None]) -> float | None:
-    """Return the US dollars an hour of first-fit, or None where it finds no way within the limits.
+class Greedy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """How many of each machine it takes, what they cost an hour, and what stands on their devices."""
 
-    Replicas over several devices are not considered.
+    machines: Array
+    usd_per_hour: float
+    patterns: tuple[Pattern, ...]
+
+
+def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[str, float | None]) -> Greedy | None:
+    """Return what first-fit comes to, or None where it finds no way within the limits.
+
+    Of the problem all but its patterns counts. Replicas over several devices are not considered.
     """
     devices: list[_Device] = []
     taken: dict[str, int] = {}
@@ -47,7 +57,14 @@ def greedy_cost(problem: Problem, replicas: Sequence[Replica], room_bytes: dict[
                 room = room_bytes.get(machine.hardware)
                 devices.append(_Device(hardware=machine.hardware, time=problem.utilisation, room=room))
                 left -= _filled(devices[-1], here, left, problem.end)
-    return total
+    standing = {
+        (device.hardware, *(id(one) for one in device.standing.values())): Pattern(
+            hardware=device.hardware, replicas=tuple(device.standing.values())
+        )
+        for device in devices if device.standing
+    }  # fmt: skip
+    counts = np.array([float(taken.get(one.name, 0)) for one in problem.machines])
+    return Greedy(machines=counts, usd_per_hour=total, patterns=tuple(standing.values()))
 
 
 def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> float:
@@ -67,7 +84,11 @@ def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> 
 
 
 def _cheapest(
-    problem: Problem, here: Sequence[Replica], room_bytes: dict[str, float | None], taken: dict[str, int], left: float
+    problem: Problem,
+    here: Sequence[Replica],
+    room_bytes: Mapping[str, float | None],
+    taken: dict[str, int],
+    left: float,
 ) -> Machine | None:
     """The machine that costs least for what it would serve of the rest, by name among equals."""
     ranked: list[tuple[float, str, Machine]] = []

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from domain.prices import OWN, Offer
 from predictor.fleet.question import Own
 
-__all__ = ["OWN", "Machine", "offered"]
-
-OWN = "own"
-"""The provider of machines that are there already."""
+__all__ = ["Machine", "offered"]
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of machine: `devices` of one hardware for `usd_per_hour`, of which `available` can be had (None: any number)."""
+    """A kind of machine: `devices` of one hardware for `usd_per_hour`, of which `available` can be had (None: any number).
+
+    `offer` is where the price is from; None for an owned machine whose cost the question says, or nobody.
+    """
 
     hardware: str
     devices: int
@@ -24,22 +24,19 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     instance: str | None = None
     region: str | None = None
-    spot: bool = False
-    date: str | None = None
-    source: str | None = None
-    evidence: str | None = None
+    offer: Offer | None = None
     available: int | None = None
+    basis: str = ""
 
     @property
     def name(self) -> str:
         """What tells it from the others; machines of one name are one machine."""
-        return ":".join(
-            part for part in (self.provider, self.instance or f"{self.devices}x{self.hardware}", self.region) if part
-        )
+        what = self.instance or f"{self.devices}x{self.hardware}"
+        return ":".join(part for part in (self.provider, what, self.region) if part)
 
 
 def offered(
-    prices: Iterable[Mapping[str, Any]],
+    offers: Iterable[Offer],
     own: Mapping[str, Own],
     *,
     regions: Sequence[str] = (),
@@ -48,20 +45,19 @@ def offered(
 ) -> list[Machine]:
     """Return the machines, by hardware: own ones, and of those for rent with as many of a device the cheapest.
 
-    `prices` are rows of the view `prices`. What is owned costs what its owner says, else what was published under the
-    provider `own`, else nothing.
+    What is owned costs what the question says, else what was published under the provider `own`, else nothing.
     """
     rented: dict[tuple[str, int], Machine] = {}
-    costs: dict[str, Mapping[str, Any]] = {}
-    for row in prices:
-        if row["provider"] == OWN:
-            costs[row["hardware_id"]] = row
+    costs: dict[str, Offer] = {}
+    for offer in offers:
+        if offer.provider == OWN:
+            costs[offer.hardware] = offer
             continue
-        if (row["spot"] and not spot) or (regions and row["region"] not in regions):
+        if (offer.spot and not spot) or (regions and offer.region not in regions):
             continue
-        if providers and row["provider"] not in providers:
+        if providers and offer.provider not in providers:
             continue
-        machine = _machine(row)
+        machine = _rented(offer)
         key = (machine.hardware, machine.devices)
         if key not in rented or _rank(machine) < _rank(rented[key]):
             rented[key] = machine
@@ -69,34 +65,24 @@ def offered(
     return sorted([*owned, *rented.values()], key=lambda one: (one.hardware, one.devices, one.name))
 
 
-def _rank(one: Machine) -> tuple[float, str, bool]:
-    return (one.usd_per_hour, one.name, one.spot)
+def _rank(one: Machine) -> tuple[float, str]:
+    return (one.usd_per_hour, one.name)
 
 
-def _machine(row: Mapping[str, Any]) -> Machine:
+def _rented(offer: Offer) -> Machine:
     return Machine(
-        hardware=row["hardware_id"],
-        devices=int(row["hardware_count"] or 1),
-        usd_per_hour=float(row["usd_per_hour"]),
-        provider=row["provider"],
-        instance=row["instance"],
-        region=row["region"],
-        spot=bool(row["spot"]),
-        date=row["date"],
-        source=row.get("price_source"),
-        evidence=row.get("event_id"),
-    )
+        hardware=offer.hardware, devices=offer.count, usd_per_hour=offer.usd_per_hour, provider=offer.provider,
+        instance=offer.instance, region=offer.region, offer=offer, basis=offer.basis,
+    )  # fmt: skip
 
 
-def _owned(name: str, own: Own, published: Mapping[str, Any] | None) -> Machine:
+def _owned(name: str, own: Own, published: Offer | None) -> Machine:
     if own.usd_per_hour is not None:
-        return Machine(
-            hardware=name, devices=1, usd_per_hour=own.usd_per_hour, provider=OWN, available=own.count, source="the question",
-        )  # fmt: skip
-    if published is not None:
-        each = float(published["usd_per_hour"]) / int(published["hardware_count"] or 1)
-        return Machine(
-            hardware=name, devices=1, usd_per_hour=each, provider=OWN, available=own.count, date=published["date"],
-            source=published.get("price_source"), evidence=published.get("event_id"),
-        )  # fmt: skip
-    return Machine(hardware=name, devices=1, usd_per_hour=0.0, provider=OWN, available=own.count)
+        cost, offer, basis = own.usd_per_hour, None, "said in the question"
+    elif published is not None:
+        cost, offer, basis = published.usd_per_device, published, published.basis
+    else:
+        cost, offer, basis = 0.0, None, "nobody says what it costs: counted as nothing"
+    return Machine(
+        hardware=name, devices=1, usd_per_hour=cost, provider=OWN, offer=offer, available=own.count, basis=basis
+    )  # fmt: skip

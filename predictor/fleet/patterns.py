@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +12,10 @@ from predictor.fleet.replicas import Replica, fastest_first
 __all__ = ["Pattern", "patterns_of"]
 
 COMBINATIONS = 20_000
-"""Of more ways to combine replicas on one device, those in the middle between the fastest and the smallest are left out."""
+"""Of more ways to combine replicas on one device, those between the fastest and the smallest are left out; of nine loads
+those two can be combined in as many ways."""
+CONSIDERED = 40
+"""So many ways to share a device are weighed; where there are more, those with the most and the fastest loads."""
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -31,10 +34,11 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def patterns_of(
     replicas: Sequence[Replica], room_bytes: Mapping[str, float | None], end: int, *, together: bool = True
 ) -> list[Pattern]:
-    """Return the patterns worth considering on every device: those to which nothing can be added or made faster.
+    """Return the patterns worth considering on every device: each load alone, and those together that cannot be bettered.
 
-    `room_bytes` is the memory that may be used on a device; where it is not known, or a replica's need is not, or
-    `together` is false, a replica has the device for itself.
+    To those nothing can be added, and none of them be made faster, in the memory that there is. `room_bytes` is the memory
+    that may be used on a device; where it is not known, or a replica's need is not, or `together` is false, a replica has
+    the device for itself.
     """
     found: list[Pattern] = []
     for hardware in sorted({one.hardware for one in replicas}):
@@ -43,8 +47,7 @@ def patterns_of(
         for load in sorted({one.load for one in here}):
             for width in sorted({one.width for one in here if one.load == load}):
                 ranked = fastest_first([one for one in here if (one.load, one.width) == (load, width)], end)
-                if width > 1 or room is None or not together or ranked[0].memory_bytes is None:
-                    found.append(Pattern(hardware=hardware, replicas=(ranked[0],), width=width))
+                found.append(Pattern(hardware=hardware, replicas=(ranked[0],), width=width))
         if room is not None and together:
             found += _shared(hardware, here, room, end)
     return found
@@ -54,24 +57,30 @@ def _fits(one: Replica, room: float | None) -> bool:
     return room is None or one.memory_bytes is None or one.memory_bytes <= room
 
 
-def _shared(hardware: str, here: Sequence[Replica], room: float, end: int) -> Iterator[Pattern]:
+def _shared(hardware: str, here: Sequence[Replica], room: float, end: int) -> list[Pattern]:
     choices: list[list[Replica]] = []
     for load in sorted({one.load for one in here}):
         fits = [one for one in here if one.load == load and one.width == 1 and one.memory_bytes is not None]
         if fits:
             choices.append(fastest_first(fits, end))
     choices = _thinned(choices)
+    ranked: list[tuple[float, int, Pattern]] = []
     for chosen in itertools.product(*(range(len(one) + 1) for one in choices)):
         replicas = [choices[place][index] for place, index in enumerate(chosen) if index < len(choices[place])]
         left = room - sum(one.memory_bytes or 0.0 for one in replicas)
         if replicas and left >= 0 and not _improvable(chosen, choices, left):
-            yield Pattern(hardware=hardware, replicas=tuple(replicas))
+            value = sum(
+                choices[place][index].rates[end] / choices[place][0].rates[end]
+                for place, index in enumerate(chosen) if index < len(choices[place])
+            )  # fmt: skip
+            ranked.append((-value, len(ranked), Pattern(hardware=hardware, replicas=tuple(replicas))))
+    return [pattern for *_, pattern in sorted(ranked, key=lambda one: one[:2])[:CONSIDERED]]
 
 
 def _thinned(choices: list[list[Replica]]) -> list[list[Replica]]:
     """Keep the fastest and the smallest, and of those between as many as can be combined."""
     kept = max((len(one) for one in choices), default=0)
-    while kept > 1 and _combinations(choices, kept) > COMBINATIONS:
+    while kept > 2 and _combinations(choices, kept) > COMBINATIONS:
         kept -= 1
     return [one if len(one) <= kept else [*one[: kept - 1], one[-1]] for one in choices]
 

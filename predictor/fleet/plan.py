@@ -18,10 +18,10 @@ from scipy.sparse import csr_array
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import Pattern
 
-__all__ = ["Plan", "Problem", "growth", "served_share", "solve"]
+__all__ = ["Array", "Plan", "Problem", "growth", "served_share", "solve"]
 
-NODES = 20_000
-SECONDS = 20.0
+NODES = 2_000
+SECONDS = 5.0
 """A second limit that is only met where a node is very large; an answer cut short by it says so."""
 SLACK = 1e-7
 RANK = 1e-3
@@ -59,32 +59,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     proven: bool
 
 
-def solve(problem: Problem) -> Plan | None:
-    """Return the cheapest plan, or None where there is none."""
-    cheapest = _Program(problem)
-    first = cheapest.minimised(cheapest.costs)
-    if first.x is None:
+def solve(problem: Problem, known: Array | None = None) -> Plan | None:
+    """Return the cheapest plan, or None where there is none; `known` are machines that serve all, if some are known."""
+    program = _Program(problem)
+    prices = np.array([one.usd_per_hour for one in problem.machines])
+    first = program.minimised(program.over(machines=prices))
+    machines = None if first.x is None else program.parts(first.x)[0]
+    if known is not None and (machines is None or prices @ known < prices @ machines - SLACK):
+        machines = known
+    if machines is None:
         return None
-    machines, places, _ = cheapest.parts(first.x)
-    cost = float(cheapest.costs @ cheapest.whole(first.x))
-    if first.status == 0:
+    total, proven = float(prices @ machines), first.status == 0
+    if proven:
         fewest = _Program(problem)
-        fewest.at_most(cheapest.costs, cost + SLACK * max(1.0, cost))
-        ranks = np.arange(len(problem.machines), dtype=np.float64) * (RANK / max(len(problem.machines), 1))
+        fewest.at_most(fewest.over(machines=prices), total + SLACK * max(1.0, total))
+        ranks = np.arange(len(prices), dtype=np.float64) * (RANK / max(len(prices), 1))
         counted = fewest.minimised(fewest.over(machines=np.asarray(1.0 + ranks)))
-        if counted.x is not None:
-            machines, places, _ = fewest.parts(counted.x)
-    places, shares = _spread(problem, machines, places)
-    total = float(sum(count * one.usd_per_hour for count, one in zip(machines, problem.machines, strict=True)))
-    bound = first.mip_dual_bound if first.mip_dual_bound is not None else 0.0
-    proven = first.status == 0
+        machines = machines if counted.x is None else fewest.parts(counted.x)[0]
+    places, shares = _spread(problem, machines)
+    total = float(prices @ machines)
+    bound = total if proven else max(0.0, min(float(first.mip_dual_bound or 0.0), total))
     return Plan(
-        machines=machines,
-        places=places,
-        shares=shares,
-        usd_per_hour=total,
-        bound_usd_per_hour=total if proven else max(0.0, min(float(bound), total)),
-        proven=proven,
+        machines=machines, places=places, shares=shares, usd_per_hour=total, bound_usd_per_hour=bound, proven=proven
     )
 
 
@@ -102,20 +98,25 @@ def served_share(problem: Problem) -> float:
     return 0.0 if found.x is None else min(1.0, float(found.x[-1]))
 
 
-def _spread(problem: Problem, machines: Array, places: Array) -> tuple[Array, Array]:
+def _spread(problem: Problem, machines: Array) -> tuple[Array, Array]:
     """Share the loads out over the machines: over as few kinds of places as can be, and as evenly as can be there."""
-    bare = _Program(problem, machines=machines)
-    used = _Program(problem, machines=machines, chosen=True)
-    found = used.minimised(used.over(chosen=1.0))
+    used = {one.hardware for one, count in zip(problem.machines, machines, strict=True) if count > 0}
+    here = [at for at, one in enumerate(problem.patterns) if one.hardware in used]
+    part = msgspec.structs.replace(problem, patterns=tuple(problem.patterns[at] for at in here))
+    program = _Program(part, machines=machines, chosen=True)
+    found = program.minimised(program.over(chosen=1.0))
     if found.x is None:
-        found = bare.minimised(bare.over(places=1.0))
-        return bare.parts(found.x)[1:] if found.x is not None else (places, np.zeros((len(places), len(problem.rates))))
-    _, places, shares = used.parts(found.x)
-    even = _Program(problem, machines=machines, places=places, allowed=shares > SLACK, levelled=True)
+        program = _Program(part, machines=machines)
+        found = program.minimised(program.over(places=1.0))
+    if found.x is None:  # Machines that served all a moment ago, within the tolerance of the solver.
+        raise ArithmeticError("no way to share the loads out over machines that serve them")
+    _, places, shares = program.parts(found.x)
+    even = _Program(part, machines=machines, places=places, allowed=shares > SLACK, levelled=True)
     level = even.minimised(even.over(level=1.0))
-    if level.x is not None:
-        shares = even.parts(level.x)[2]
-    return places, np.where(shares > SLACK, shares, 0.0)
+    shares = shares if level.x is None else even.parts(level.x)[2]
+    all_places, all_shares = np.zeros(len(problem.patterns)), np.zeros((len(problem.patterns), len(problem.rates)))
+    all_places[here], all_shares[here] = places, np.where(shares > SLACK, shares, 0.0)
+    return all_places, all_shares
 
 
 class _Program:
@@ -157,11 +158,6 @@ class _Program:
             self._row([(int(column), 1.0) for column in self.columns["machines"]], -np.inf, problem.most)
         for at in range(sizes["chosen"]):
             self._row([(int(self.columns["shares"][at]), 1.0), (int(self.columns["chosen"][at]), -1.0)], -np.inf, 0.0)
-
-    @property
-    def costs(self) -> Array:
-        """What an hour of the machines costs, as an objective."""
-        return self.over(machines=np.array([one.usd_per_hour for one in self.problem.machines]))
 
     def over(self, **weights: float | Array) -> Array:
         """Return an objective with these weights on groups of columns."""

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from domain.errors import ImpossibleConstraint, InvalidInput, UsageError
+from domain.errors import AssayError, ImpossibleConstraint, UsageError
 from predictor.answering.question import Question
 
 __all__ = ["RATES", "FleetQuestion", "Load", "Own"]
 
 RATES = ("items_per_s", "requests_per_s", "tokens_per_s")
-LOADS_LIMIT = 12
+LOADS_LIMIT = 9
 MACHINES_LIMIT = 10_000
 _OF_THE_FLEET = ("as_of", "record", "top", "objective", "devices", "count", "regions", "providers", "spot")
 """Members of a question that a load cannot have of its own."""
@@ -93,7 +93,7 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
 
     def checked(self) -> FleetQuestion:
-        """Return the question in its normal form. Raises InvalidInput naming the field, `loads[1].items_per_s` and the like."""
+        """Return the question in its normal form. Raises UsageError or ImpossibleConstraint naming the field, `loads[1].items_per_s` and the like."""
         if not 1 <= len(self.loads) <= LOADS_LIMIT:
             raise UsageError(
                 f"{len(self.loads)} loads are named.", field="loads", remedy=f"Name 1 to {LOADS_LIMIT} at a time."
@@ -123,6 +123,11 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """The position that is asked for, None for the newest; of a checked question."""
         return None if isinstance(self.as_of, str) else self.as_of
 
+    @property
+    def owned(self) -> dict[str, Own]:
+        """What is owned; of a checked question."""
+        return {name: one for name, one in self.own.items() if isinstance(one, Own)}
+
     def identity(self) -> dict[str, Any]:
         """Return what of the question decides the answer."""
         asked: dict[str, Any] = msgspec.to_builtins(self)
@@ -137,7 +142,7 @@ def placed(index: int, step: Any, *arguments: Any) -> Any:
     """Return what a step about one load returns; what is wrong is named within the load."""
     try:
         return step(*arguments)
-    except InvalidInput as error:
+    except AssayError as error:
         if error.field and not error.field.startswith("loads["):
             error.field = f"loads[{index}].{error.field}"
         raise
