@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from domain import hardware as catalogue
-from domain import language, models
+from domain import instances, language, models
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.hardware import HardwareSpec
 from domain.vocabulary import PLATFORMS, PRECISIONS
@@ -18,6 +18,7 @@ from predictor.answering.drawn import energy_at
 from predictor.answering.evidence import chosen_sizes
 from predictor.answering.known import Known
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
+from predictor.answering.prices import offers_at, priced
 from predictor.answering.question import Question
 from predictor.answering.reading import Reading
 from predictor.answering.serving import served_at
@@ -143,7 +144,7 @@ def known_at(
         unspecified=unspecified,
         restricted=question.hardware != "all",
         failures=kept.of(("failures", model), lambda: _failures(tables, model)),
-        prices=kept.of("prices", lambda: _prices(tables)),
+        prices=_prices(tables, question, kept),
         own=devices.own,
         predictor=predictor,
         notes=notes,
@@ -225,12 +226,14 @@ def _specs(question: Question, devices: Devices, named: Mapping[str, str]) -> tu
 
 
 def _device(tables: Tables, devices: Devices, name: str) -> str:
-    resolved = tables.resolve_hardware(name)
-    if resolved in devices.known:
+    instance = instances.find(name)
+    resolved = tables.resolve_hardware(name if instance is None else instance.hardware)
+    if resolved in devices.known or instance is not None:
         return resolved
     spec = catalogue.find(name)
     if spec is None:
-        raise UnknownHardware(name, catalogue.nearest(name), field="hardware")
+        near = instances.nearest(name) if instances.named_like_one(name) else catalogue.nearest(name)
+        raise UnknownHardware(name, near, field="hardware")
     return spec.id
 
 
@@ -246,12 +249,8 @@ def _failures(tables: Tables, model: str) -> dict[tuple[str, str, str], tuple[st
     }
 
 
-def _prices(tables: Tables) -> dict[str, float]:
-    """The lowest on-demand price of one device, in US dollars an hour."""
-    prices: dict[str, float] = {}
-    for row in tables.prices().to_pylist():
-        if row["spot"] or row["usd_per_hour"] is None:
-            continue
-        each = row["usd_per_hour"] / (row["hardware_count"] or 1)
-        prices[row["hardware_id"]] = min(prices.get(row["hardware_id"], each), each)
-    return prices
+def _prices(tables: Tables, question: Question, kept: Reading) -> dict[str, float]:
+    """US dollars for an hour of one device: the lowest share of a machine's price, where and of whom the question says."""
+    offers, today = kept.of("offers", lambda: offers_at(tables))
+    found = priced(offers, today, providers=question.providers, regions=question.regions, spot=question.spot)
+    return {name: price.usd_per_device for name, price in found.items()}

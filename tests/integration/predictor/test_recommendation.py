@@ -10,6 +10,7 @@ import pytest
 
 from domain.errors import ProjectionBehind, TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.vocabulary import BASES
+from predictor.answering.prices import prices_at
 from predictor.answering.question import PredictQuestion, Question
 from predictor.learning.artifact import ARTIFACT_KIND, load_shipped
 
@@ -57,12 +58,13 @@ def test_an_answer_has_its_shape_and_the_same_bytes_twice(service: Any, told: An
     assert answer.keys() >= ANSWER
     assert answer["predictor"] == load_shipped().digest
     assert [entry["rank"] for entry in answer["ranked"]] == list(range(1, 51))
+    shipped = prices_at([], None)
     for entry in answer["ranked"]:
         assert entry.keys() >= RANKED
         assert entry["basis"] in BASES
         assert entry["latency_ms_low"] < entry["latency_ms"] < entry["latency_ms_high"]
         assert entry["evidence"] == []
-        assert entry["usd_per_hour"] is None
+        assert (entry["usd_per_hour"] is not None) == (entry["hardware"] in shipped)
     assert any(one["rule"] == "no specification" for one in answer["excluded"])
     assert answer["suggestions"][0]["command"].startswith(f"assay bench {MODEL} --platform ")
 
@@ -177,14 +179,14 @@ def test_what_failed_is_not_recommended(service: Any, told: Any, build: Any, tra
 
 def test_prices_decide_cost(service: Any, told: Any, build: Any, trace_event: Any, measured: Any) -> None:
     told(trace_event(), measured(8.0), measured(10.0, hardware="nvidia-l4"))
-    assert ask(service, objective="cost", hardware=[GPU, "nvidia-l4"])["ranked"] == []
+    assert ask(service, objective="cost", hardware=[GPU, "nvidia-l4"], providers=["acme"])["ranked"] == []
 
     def price(hardware: str, usd: float) -> Any:
         body = {"hardware": {"id": hardware, "count": 1}, "provider": "acme", "usd_per_hour": usd, "date": "2026-01-01"}
         return build.event("assay.price.published.v1", body)
 
     told(price(GPU, 2.0), price("nvidia-l4", 0.5))
-    asked = {"hardware": [GPU, "nvidia-l4"], "precision": "fp32", "batch_sizes": [8]}
+    asked = {"hardware": [GPU, "nvidia-l4"], "precision": "fp32", "batch_sizes": [8], "providers": ["acme"]}
     best = ask(service, objective="cost", **asked)["ranked"]
     assert [entry["hardware"] for entry in best] == ["nvidia-l4", GPU]
     assert best[0]["usd_per_million"] == pytest.approx(0.5 / 3600 / 800 * 1e6, rel=1e-4)
@@ -388,3 +390,12 @@ def test_the_same_model_on_a_sibling_device_is_a_reference(
     assert (after["basis"], after["evidence"], after["interval_covered"]) == ("reference", [row["id"]], False)
     # What made it slow there is expected here too.
     assert after["latency_ms"] > 1.1 * before["latency_ms"]
+
+
+def test_an_instance_type_is_asked_for_as_its_hardware(service: Any, told: Any, trace_event: Any) -> None:
+    told(trace_event())
+    answer = ask(service, hardware=["aws:g6.xlarge"], precision="fp32", batch_sizes=[8], providers=["aws"])
+    assert [entry["hardware"] for entry in answer["ranked"]] == ["nvidia-l4"]
+    assert answer["ranked"][0]["usd_per_hour"] == pytest.approx(0.8048)
+    with pytest.raises(UnknownHardware, match=r"aws:g6\.xlarge"):
+        ask(service, hardware=["aws:g6.xlage"])
