@@ -12,16 +12,18 @@ from typing import Any, Literal
 from domain.models import OWN_PREFIX, catalogue
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
-__all__ = ["STATES", "best_measured", "coverage", "gaps", "platforms_of", "state_of", "untried"]
+__all__ = ["MEASURED_ON", "STATES", "best_measured", "coverage", "gaps", "platforms_of", "state_of", "untried"]
 
 Row = Mapping[str, Any]
 State = Literal["verified", "measured", "failed", "missing"]
 STATES: tuple[State, ...] = ("verified", "measured", "failed", "missing")
 """Best first. `verified`: outputs were compared and right. `measured`: it was timed, and outputs were not compared. `failed`:
 it did not run, its outputs were wrong, or every measurement is invalid. `missing`: never tried, or only skipped."""
+MEASURED_ON = ("cpu", "cuda", "rocm", "mps", "openvino", "xpu")
+"""Platforms that come with the runner; of the others there are imported rows, and those of platforms that were added."""
 _NAMED = 10
 """Models that a cell names; the rest it counts."""
-_IN_COMMAND = 4
+_IN_COMMAND = 3
 _BEST = 5
 _WORK = (
     "mode", "scenario", "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens",
@@ -147,15 +149,16 @@ def gaps(
 
     A gap is counted in families of the catalogue of which no model was tried on a platform. Platforms on which something
     was tried on hardware of one's `own` come first, because a machine that has them is at hand; the command takes each
-    family's smallest model.
+    family's smallest model. Platforms on which nothing of ours measures have no command and are left out.
     """
     states, _ = _by_model(ran)
     here = {row["platform"] for row in ran if state_of(row) != "missing" and set(own) & set(row["hardware"] or ())}
+    measurable = [one for one in platforms or _columns(states) if one in here or one in MEASURED_ON]
     found: list[dict[str, Any]] = []
     for one in [category] if category else CATEGORIES:
         smallest = _smallest(one)
         members = _members(one)
-        for platform in platforms or _columns(states):
+        for platform in measurable:
             open_ = [
                 smallest[family]
                 for family, names in members.items()

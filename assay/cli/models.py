@@ -123,7 +123,7 @@ def show_coverage(
         say("no model is known of that category and family; `assay model list --known` names those that are")
         return 1
     for part in _covered(told["items"], told["gaps"]):
-        answers().print(part)
+        answers().print(part, soft_wrap=isinstance(part, str), markup=False)
     return 0
 
 
@@ -211,15 +211,11 @@ def _shown(told: Row) -> list[Any]:
         heads = ["model", "family", ("parameters", "right"), ("operators alike", "right"), ("measured", "right")]
         parts += _part("Nearest siblings", heads, [_sibling(one) for one in told["siblings"]])
     if told["alternatives"]:
-        heads = [
-            "model",
-            ("parameters", "right"),
-            ("FLOPs", "right"),
-            ("licence", "fixed"),
-            ("measured", "right"),
-            "task",
-        ]
-        parts += _part("Smaller open alternatives", heads, [_alternative(one) for one in told["alternatives"]])
+        first = told["alternatives"][0]
+        of = "" if first["same_task"] else f" ({first['task']}: they would have to be trained for its task)"
+        heads = ["model", ("parameters", "right"), ("FLOPs", "right"), ("licence", "fixed"), ("measured", "right")]
+        rows = [_alternative(one) for one in told["alternatives"]]
+        parts += _part(f"Smaller open alternatives{of}", heads, rows)
         parts.append(Text(told["quality"]))
     return parts
 
@@ -347,13 +343,16 @@ def _covered(rows: Sequence[Row], gaps: Sequence[Row]) -> list[Any]:
             + [_cell(cells[one]) for one in tried]
             for (category, family), cells in seen.items()
         ]
-        parts += _part("Share of each family's models that was tried; ! where one or more failed", heads, lines)
+        parts = _part("Share of each family's models that was tried; ! where one or more failed", heads, lines)
     if untried:
-        parts.append(Text(f"\nNo model of these {len(untried)} families was tried: {', '.join(untried)}."))
+        parts.append(Text(f"\nOf these families no model was tried ({len(untried)}): {', '.join(untried)}."))
     if never:
         parts.append(Text(f"On these platforms nothing was tried: {', '.join(never)}."))
     if gaps:
-        parts += _part("What would begin to fill the largest gaps", ["gap", "command"], [_gap(one) for one in gaps])
+        parts.append(Text("\nWhat would begin to fill the largest gaps", style="bold"))
+        parts += [line for gap in gaps for line in _gap(gap)]
+    if isinstance(parts[0], Text):
+        parts[0].plain = parts[0].plain.lstrip()
     return parts
 
 
@@ -366,7 +365,7 @@ def _cell(cell: Row) -> str:
 
 def _gap(gap: Row) -> list[str]:
     what = f"{gap['never_tried']} of {gap['families']} {gap['category']} families on {gap['platform']}"
-    return [what + ("" if gap["at_hand"] else ", for which no machine of yours is known"), gap["command"]]
+    return [what + ("" if gap["at_hand"] else ", for which no machine of yours is known"), f"  {gap['command']}"]
 
 
 def _facts(title: str, facts: Sequence[tuple[str, str]]) -> Any:

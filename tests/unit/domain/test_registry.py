@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from domain.models import find
-from domain.registry import best_measured, coverage, gaps, platforms_of, state_of, untried
+from domain.registry import MEASURED_ON, best_measured, coverage, gaps, platforms_of, state_of, untried
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
 FACTS = ("built", "ran", "verified", "measured")
@@ -83,6 +85,14 @@ def test_gaps_come_first_where_a_machine_is_at_hand_and_their_commands_take_smal
     assert {gap["category"] for gap in found} == set(CATEGORIES)
     assert {gap["platform"] for gap in gaps(ran, {"one"}, platforms=["cuda"])} == {"cuda"}
     assert {gap["category"] for gap in gaps(ran, {"one"}, category="vision")} == {"vision"}
+
+
+def test_there_is_a_command_only_where_something_of_ours_measures() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(MEASURED_ON) == set(project["entry-points"]["assay.platforms"])
+    assert gaps([], set(), platforms=["tpu"]) == []
+    added = row("acme/tiny", "tpu")
+    assert {gap["platform"] for gap in gaps([added], {"one"}, platforms=["tpu"])} == {"tpu"}
 
 
 def test_small_variants_stand_for_their_family_where_they_were_tried_and_are_no_gap_where_not() -> None:
