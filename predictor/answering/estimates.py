@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from predictor.answering.candidates import Candidate
+from predictor.answering.growth import growing
 from predictor.answering.option import Option, Sizes
 from predictor.answering.room import roomed
 from predictor.learning.artifact import Predictor
@@ -83,7 +84,8 @@ def estimate(
     table = asked(trace, rows, [one.limits for one in chosen])
     bases = _referenced(table, _bases(trace, chosen, table, predictor, mode), predictor, siblings)
     residual, width = _predicted(table, bases, predictor, siblings)
-    latency = table.prior * np.exp(residual) * 1e3
+    sure = np.array([base.method != "roofline" for base in bases])
+    latency = growing(table.prior * np.exp(residual) * 1e3, _cells(chosen), [one.batch_size for one in chosen], sure)
     options = [
         _option(one, base, float(latency[index]), float(width[index]))
         for index, (one, base) in enumerate(zip(chosen, bases, strict=True))
@@ -114,6 +116,23 @@ def tailed(option: Option, row: Row, tails: Tails, percentile: str) -> Option:
         covered=option.covered and tail.supporting >= TAILS_COVERED,
         why=f"{option.why}; {percentile} is {tail.ratio:.3g} times the median, from {tail.supporting} rows with the samples",
     )
+
+
+def _cells(chosen: Sequence[Candidate]) -> list[tuple[object, ...]]:
+    """Return what of each candidate is not its batch."""
+    return [
+        (
+            one.spec.id,
+            one.platform,
+            one.precision,
+            one.runtime,
+            one.runtime_version,
+            one.compiled,
+            one.layout,
+            one.threads,
+        )
+        for one in chosen
+    ]
 
 
 def _row(trace: Trace, one: Candidate, mode: str, sizes: Mapping[str, Any]) -> Row:

@@ -17,7 +17,7 @@ from domain.errors import CorruptArtifact, UsageError
 from domain.roofline import limits_of
 from predictor.answering.candidates import Candidate
 from predictor.answering.estimates import estimate
-from predictor.learning.artifact import decode, encode, load_shipped, read_folder, write_folder
+from predictor.learning.artifact import Predictor, decode, encode, load_shipped, read_folder, write_folder
 from predictor.learning.blend import BlendMethod
 from predictor.learning.building import Needs, build_from_table, train
 from predictor.learning.calibrated import CalibratedMethod
@@ -213,3 +213,25 @@ def test_an_interval_is_as_wide_as_its_row_is_hard_and_without_that_knowledge_as
     assert beside.max() > 1.1 * beside.min()
     np.testing.assert_allclose(np.array(reach["learned"]) / np.array(reach["before"]), beside, rtol=1e-6)
     assert (before.difficulty("interpolation", table.values[some], doubt) == doubt).all()
+
+
+def test_more_items_never_take_less_time_where_trees_and_roofline_meet(built: Any, table: Any) -> None:
+    card, base, _ = built
+    narrow = msgspec.structs.replace(card.coverage, batch_size={"cuda": (32, 64)})
+    predictor = Predictor(card=msgspec.structs.replace(card, coverage=narrow), base=base, digest="none")
+    spec = hardware.require("nvidia-rtx-4090")
+    limits = limits_of(spec, "amp-fp16", "cuda")
+    assert limits is not None
+    asked = [
+        Candidate(
+            spec=spec, limits=limits, platform="cuda", precision="amp-fp16", batch_size=size, runtime="torch",
+            compiled=False, runtime_version="2.9.1",
+        )
+        for size in (64, 24, 32, 1, 70, 256)
+    ]  # fmt: skip
+    seen = set()
+    for trace in table.subjects[::48]:
+        options = sorted(estimate(trace, asked, predictor, "inference"), key=lambda option: option.batch_size or 0)
+        seen |= {option.method for option in options}
+        assert (np.diff([option.latency_ms for option in options]) >= 0).all()
+    assert seen == {"trees", "roofline"}
