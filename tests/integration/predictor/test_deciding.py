@@ -64,7 +64,7 @@ def test_devices_at_hand_go_by_any_of_their_names(service: Any, told: Any, measu
 def test_the_front_is_told_whole_and_marked_in_the_ranking(service: Any, told: Any, measured: Any) -> None:
     told(measured(2.0), measured(3.0, batch=8), measured(9.0, batch=16), measured(40.0, batch=32))
     answer = ask(service, hardware=[GPU], batch_sizes=[1, 8, 16, 32], top=2, providers=["nobody"])
-    assert answer["front"]["axes"] == ["latency", "throughput"]
+    assert answer["front"]["axes"] == ["latency", "cost"]
     assert [(one["batch_size"], one["rank"]) for one in answer["front"]["options"]] == [(1, 1), (8, 2)]
     assert [one["on_front"] for one in answer["ranked"]] == [True, True]
     assert answer["ranked"][0]["why_above_next"].startswith(
