@@ -70,6 +70,7 @@ Examples:
     metavar="NAME=SLUG[@MB]",
     help="A device at hand, with the MB that are free on it; may be repeated. Says which to use now, and then which.",
 )
+@click.option("--vendor", "vendors", type=WORDS, help="Hardware of these vendors only, for example intel.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Devices that work side by side.")
 @click.option("--platform", type=WORDS)
 @click.option("--precision", type=WORDS)

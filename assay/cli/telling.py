@@ -48,6 +48,8 @@ def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
         console.print(f"{row['rank']}. {told}", markup=False)
         if row.get("why_above_next"):
             console.print(f"   [dim]{escape(row['why_above_next'])}[/dim]")
+        if row.get("price"):
+            console.print(f"   [dim]{escape(_price(row['price']))}[/dim]")
         for met in row.get("meets") or []:
             console.print(f"   [dim]{escape(_met(met))}[/dim]")
     best = shown[0]
@@ -58,6 +60,16 @@ def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
         axes = " and ".join(answer["front"]["axes"])
         ranks = ", ".join(str(one["rank"]) for one in answer["front"]["options"][:12])
         console.print(f"[dim]{answer['met']} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
+
+
+def _price(price: Mapping[str, Any]) -> str:
+    """Where that price is from and how old it is."""
+    machines = f"{price['machines']} × " if price["machines"] > 1 else ""
+    name = f"{price['provider']} {price['instance'] or ''}".rstrip()
+    where = f" in {price['region']}" if price["region"] else ""
+    old = "; stale: check it" if price["stale"] else ""
+    spot = " spot" if price["spot"] else ""
+    return f"{machines}{name}{where}, {numbers.money(price['usd_per_hour_each'])}/h{spot} as of {price['date'] or 'no date'}{old}"
 
 
 def _met(met: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from predictor.answering.drawn import energy_at
 from predictor.answering.evidence import chosen_sizes
 from predictor.answering.known import Known
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
-from predictor.answering.prices import offers_at, priced
+from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
 from predictor.answering.reading import Reading
 from predictor.answering.serving import served_at
@@ -131,7 +131,7 @@ def known_at(
     if served is not None and question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
     named = {name: _device(tables, devices, name) for name in _named(question)}
-    specs, unspecified = _specs(question, devices, named)
+    specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named), devices)
     recorded = kept.of("recorded", tables.recorded_at)
     return Known(
         model=model,
@@ -142,7 +142,7 @@ def known_at(
         sizes=sizes,
         specs=specs,
         unspecified=unspecified,
-        restricted=question.hardware != "all",
+        restricted=question.hardware != "all" or bool(question.vendors),
         failures=kept.of(("failures", model), lambda: _failures(tables, model)),
         prices=_prices(tables, question, kept),
         own=devices.own,
@@ -225,6 +225,21 @@ def _specs(question: Question, devices: Devices, named: Mapping[str, str]) -> tu
     return [spec for spec in specs.values() if spec is not None], [name for name, spec in specs.items() if spec is None]
 
 
+def _made_by(
+    vendors: Sequence[str], specs: list[HardwareSpec], unspecified: list[str], devices: Devices
+) -> tuple[list[HardwareSpec], list[str]]:
+    """Return the devices of these vendors alone; of one without a specification nobody knows the vendor."""
+    if not vendors:
+        return specs, unspecified
+    wanted = {vendor.casefold() for vendor in vendors}
+    known = {spec.vendor.casefold() for name in devices.known if (spec := devices.spec(name)) and spec.vendor}
+    for vendor in sorted(wanted - known):
+        raise UsageError(
+            f"no hardware of {vendor!r} is known.", field="vendors", remedy=f"One of {', '.join(sorted(known))}."
+        )
+    return [spec for spec in specs if (spec.vendor or "").casefold() in wanted], []
+
+
 def _device(tables: Tables, devices: Devices, name: str) -> str:
     instance = instances.find(name)
     resolved = tables.resolve_hardware(name if instance is None else instance.hardware)
@@ -249,8 +264,7 @@ def _failures(tables: Tables, model: str) -> dict[tuple[str, str, str], tuple[st
     }
 
 
-def _prices(tables: Tables, question: Question, kept: Reading) -> dict[str, float]:
-    """US dollars for an hour of one device: the lowest share of a machine's price, where and of whom the question says."""
+def _prices(tables: Tables, question: Question, kept: Reading) -> dict[str, Price]:
+    """What machines of each device cost, where and of whom the question says."""
     offers, today = kept.of("offers", lambda: offers_at(tables))
-    found = priced(offers, today, providers=question.providers, regions=question.regions, spot=question.spot)
-    return {name: price.usd_per_device for name, price in found.items()}
+    return priced(offers, today, providers=question.providers, regions=question.regions, spot=question.spot)

@@ -9,6 +9,7 @@ import msgspec
 
 from domain.hardware import HardwareSpec
 from predictor.answering.option import Sizes
+from predictor.answering.prices import Price
 from predictor.answering.serving import Served
 from predictor.learning.artifact import Predictor
 from predictor.learning.energy import EnergyModel
@@ -22,7 +23,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What is known at a position: rows of the model, its trace, devices, failures, prices and the predictor.
 
     `failures` maps (hardware, platform, precision) to (what happened, event id) where nothing ever ran; `prices` maps a
-    device to US dollars an hour for one of it; `errors` maps (platform, precision) to how far the verified outputs were
+    device to what machines that hold it cost; `errors` maps (platform, precision) to how far the verified outputs were
     from those of fp32 on the CPU; `named` maps the names that were asked for to those that are used here.
     """
 
@@ -36,7 +37,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     unspecified: Sequence[str]
     restricted: bool
     failures: Mapping[tuple[str, str, str], tuple[str, str]]
-    prices: Mapping[str, float]
+    prices: Mapping[str, Price]
     own: Sequence[str]
     predictor: Predictor
     notes: Sequence[str] = ()

@@ -9,6 +9,7 @@ import msgspec
 
 from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
+from predictor.answering.prices import Hour
 from predictor.outcome.shares import Chances
 
 __all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option", "Sizes"]
@@ -87,6 +88,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     energy_high_j: float | None = None
     rated_power_w: float | None = None
     usd_per_hour: float | None = None
+    hour: Hour | None = None
     runtime: str | None = None
     runtime_version: str | None = None
     compiled: bool = False
@@ -114,7 +116,13 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         """Return the configuration's name: the log's, or that of what a run of this option would be."""
         if self.key is not None:
             return self.key
-        workload = {"mode": mode, "scenario": "single_stream", "batch_size": self.batch_size, **sizes.stated()}
+        workload = {
+            "mode": mode,
+            "scenario": "single_stream" if self.concurrency is None else "serving",
+            "batch_size": self.batch_size,
+            "concurrency": self.concurrency,
+            **sizes.stated(),
+        }
         execution = {
             "platform": self.platform,
             "precision": self.precision,

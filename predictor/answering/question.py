@@ -51,7 +51,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `hardware` is `all` (whatever is known), `own` (described or measured by our runner) or slugs; `devices` in its place
     are those at hand, one of which is to be used now. Empty lists do not restrict. `objective` is a name, or names with
     weights. `max_memory_mb` is in 10^6 bytes and of one device; `max_power_w` is what the devices are rated for;
-    `max_usd_per_hour` is for all `count` devices together. Constraints must be met with a probability of `confidence`.
+    `max_usd_per_hour` is for the machines that hold all `count` devices. Constraints must be met with a probability of `confidence`.
     `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
     `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
     `as_of` is a position, or the name of one, which the service replaces by the position.
@@ -72,6 +72,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     confidence: float = 0.8
     hardware: str | list[str] = "all"
     devices: list[Device] = []
+    vendors: str | list[str] = []
     count: int | None = None
     platform: str | list[str] = []
     precision: str | list[str] = []
@@ -132,7 +133,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             objective=_objective(self.objective),
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
-            **{name: _listed(getattr(self, name)) for name in ("platform", "precision", "regions", "providers")},
+            **{
+                name: _listed(getattr(self, name))
+                for name in ("platform", "precision", "vendors", "regions", "providers")
+            },
         )
 
     def _devices(self) -> list[str]:

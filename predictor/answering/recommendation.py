@@ -203,9 +203,11 @@ def _without_figures(known: Known, measured: Sequence[Option]) -> list[Exclusion
 def _rated(option: Option, known: Known, spec: HardwareSpec | None) -> Option:
     """What its devices cost and draw, from the prices and the data sheet."""
     price = known.prices.get(option.hardware)
+    hour = None if price is None else price.hour(option.count)
     power = None if spec is None or spec.power_w is None else float(spec.power_w.value)
     return msgspec.structs.replace(
         option,
-        usd_per_hour=None if price is None else price * option.count,
+        usd_per_hour=None if hour is None else hour.usd_per_hour,
+        hour=hour,
         rated_power_w=None if power is None else power * option.count,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from domain.errors import UnknownHardware
+from domain.errors import UnknownHardware, UsageError
 from predictor.answering.question import Device, Question
 
 MODEL = "acme/net"
@@ -64,7 +64,7 @@ def test_devices_at_hand_go_by_any_of_their_names(service: Any, told: Any, measu
 def test_the_front_is_told_whole_and_marked_in_the_ranking(service: Any, told: Any, measured: Any) -> None:
     told(measured(2.0), measured(3.0, batch=8), measured(9.0, batch=16), measured(40.0, batch=32))
     answer = ask(service, hardware=[GPU], batch_sizes=[1, 8, 16, 32], top=2, providers=["nobody"])
-    assert answer["front"]["axes"] == ["latency", "cost"]
+    assert answer["front"]["axes"] == ["latency", "throughput"]
     assert [(one["batch_size"], one["rank"]) for one in answer["front"]["options"]] == [(1, 1), (8, 2)]
     assert [one["on_front"] for one in answer["ranked"]] == [True, True]
     assert answer["ranked"][0]["why_above_next"].startswith(
@@ -158,3 +158,21 @@ def test_the_answer_says_how_likely_each_limit_is_met(service: Any, told: Any, t
     assert json.dumps(answer) == json.dumps(
         ask(service, hardware=[GPU, OTHER], max_latency_ms=1000.0, precision="fp32", batch_sizes=[1])
     )
+
+
+def test_hardware_of_a_vendor_and_prices_of_a_region(service: Any, told: Any, traced: Any, measured: Any) -> None:
+    told(traced, measured(2.0))
+    intel = ask(service, vendors="Intel", platform=[], top=1000, hardware="all")
+    assert intel["ranked"]
+    assert {one["hardware"].split("-")[0] for one in intel["ranked"]} == {"intel"}
+    with pytest.raises(UsageError) as caught:
+        ask(service, vendors=["intl"])
+    assert caught.value.field == "vendors"
+    assert "intel" in caught.value.remedy
+    here = ask(service, hardware=["nvidia-l4"], precision="fp16", regions=["us-east-1"], count=2)["ranked"][0]
+    assert (here["price"]["provider"], here["price"]["region"], here["price"]["spot"]) == ("aws", "us-east-1", False)
+    assert here["usd_per_hour"] == pytest.approx(here["price"]["machines"] * here["price"]["usd_per_hour_each"])
+    assert here["price"]["machines"] * here["price"]["devices_each"] >= 2
+    assert here["price"]["date"]
+    nowhere = ask(service, hardware=["nvidia-l4"], regions=["moon-1"], objective="cost")
+    assert nowhere["excluded"][0]["rule"] == "no price"

@@ -1,7 +1,41 @@
 import pytest
 
 from domain.errors import ImpossibleConstraint, UsageError
-from predictor.answering.question import PredictQuestion, Question, answer_id
+from predictor.answering.question import Device, PredictQuestion, Question, answer_id
+
+
+@pytest.mark.parametrize(
+    ("devices", "field"),
+    [
+        ([Device(hardware=" ")], "devices[0].hardware"),
+        ([Device(hardware="a"), Device(hardware="a")], "devices[1].name"),
+        ([Device(hardware="a", free_memory_mb=0.0)], "devices[0].free_memory_mb"),
+        ([Device(hardware="a", name=str(index)) for index in range(65)], "devices"),
+    ],
+)
+def test_a_wrong_device_at_hand_is_named(devices: list[Device], field: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Question(model="m", devices=devices).checked()
+    assert caught.value.field == field
+
+
+def test_devices_at_hand_take_the_place_of_hardware() -> None:
+    devices = [Device(hardware="b", name="cuda:0"), Device(hardware="a", name="cpu")]
+    asked = Question(model="m", devices=devices).checked()
+    assert asked.hardware == ["a", "b"]
+    assert asked.checked() == asked
+    with pytest.raises(UsageError) as caught:
+        Question(model="m", devices=devices, hardware="own").checked()
+    assert caught.value.field == "hardware"
+
+
+def test_weights_are_shares_and_one_alone_is_its_name() -> None:
+    asked = Question(model="m", objective={"latency": 3.0, "cost": 1.0, "energy": 0.0}).checked()
+    assert asked.objective == {"cost": 0.25, "latency": 0.75}
+    assert Question(model="m", objective={"cost": 2.0}).checked().objective == "cost"
+    with pytest.raises(UsageError) as caught:
+        Question(model="m", objective={"latency": -1.0}).checked()
+    assert caught.value.field == "objective.latency"
 
 
 @pytest.mark.parametrize("field", ["max_latency_ms", "max_memory_mb", "max_usd_per_hour", "min_throughput_per_s"])
@@ -18,7 +52,8 @@ def test_a_limit_that_nothing_meets_is_named(field: str, value: float) -> None:
     [
         ("mode", "dreaming"), ("objective", "beauty"), ("percentile", "p42"), ("top", 0), ("as_of", -1), ("model", " "),
         ("batch_sizes", [0]), ("batch_sizes", [1 << 40]), ("sequence_length", 0), ("hardware", []),
-        ("hardware", ["own", "nvidia-l4"]),
+        ("hardware", ["own", "nvidia-l4"]), ("count", 0), ("confidence", 1.0), ("confidence", 0.2),
+        ("objective", {"latency": 0.0}), ("compiled", "maybe"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named_by_its_field(field: str, value: object) -> None:
