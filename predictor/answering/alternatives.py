@@ -116,7 +116,7 @@ def siblings(model: Row, others: Sequence[Row], known: Beside) -> list[dict[str,
                 "measurements": row["measurements"],
                 "tests": row["tests"],
                 "why": _kinship(same, ratio, cosine, related=related),
-                "_far": 0.0 if same else _far(ratio) + (1 - (1.0 if cosine is None else cosine)) / _DOUBLING,
+                "_far": -1.0 if same else _far(ratio) + (1 - (1.0 if cosine is None else cosine)) / _DOUBLING,
             }
         )
     found.sort(key=lambda one: (one["_far"], one["id"]))
