@@ -92,7 +92,7 @@ def _classified(rows: list[Row], configs: Mapping[str, Row]) -> list[Row]:
 
 
 def hardware_rows(tables: Tables) -> list[Row]:
-    """Return one row a hardware, by id: its specification (each figure with its source) and what was measured on it."""
+    """Return one row a hardware, by id: its specification (each figure with its source), and how it is known."""
     found: dict[str, Row] = {}
     names = _names(tables, "hardware")
     for one in hardware.catalogue().values():
@@ -116,4 +116,12 @@ def hardware_rows(tables: Tables) -> list[Row]:
         **dict.fromkeys((*_COUNTS, "measured"), 0), "described": False, "count": 1, "name": None, "vendor": None,
         "kind": None, "first_position": None, "last_position": None,
     }  # fmt: skip
-    return [{**empty, **found[name], "id": name} for name in sorted(found)]
+    rows = [{**empty, **found[name], "id": name} for name in sorted(found)]
+    return [{**row, "known": _how_known(row)} for row in rows]
+
+
+def _how_known(row: Row) -> str:
+    """Return `detected` (a runner described it or measured on it), `reported` (other rows tell of it) or `catalogued`."""
+    if row["described"] or row["measured"]:
+        return "detected"
+    return "reported" if row["last_position"] is not None else "catalogued"

@@ -39,32 +39,31 @@ def row_of(tables: Tables, name: str) -> Row:
         hint = f"Nearest: {', '.join(near)}." if near else "GET /v1/hardware lists them."
         raise NotFound(f"no hardware is known as {name!r}.", field="hardware", remedy=hint)
     nothing = {**dict.fromkeys(("measurements", "tests", "measured"), 0), "first_position": None, "last_position": None}
-    return {**msgspec.to_builtins(spec), "catalogued": True, "count": 1, "described": False, **nothing}
+    return {
+        **msgspec.to_builtins(spec),
+        "catalogued": True,
+        "known": "catalogued",
+        "count": 1,
+        "described": False,
+        **nothing,
+    }
 
 
 def about(tables: Tables, row: Row) -> Row:
     """Return what the log and the price list know of a hardware beside its row of `GET /v1/hardware`.
 
-    `known`: `detected` (a runner described it or measured on it), `reported` (only imported rows or tests tell of it) or
-    `catalogued`; `merged`: the names that were declared to mean it.
+    `merged`: the names that were declared to mean it.
     """
     name = row["id"]
     offers, today = offers_at(tables)
     own = [offer for offer in offers if offer.hardware == name]
     return {
-        "known": _known(row),
         "environments": _environments(tables, name),
         "merged": _merged(tables, name),
         "prices": price_rows(own, today),
         "instances": [one for one in instance_rows(offers, today) if one["hardware"] == name],
         "siblings": _siblings(name),
     }
-
-
-def _known(row: Row) -> str:
-    if row["described"] or row["measured"]:
-        return "detected"
-    return "reported" if row["last_position"] is not None else "catalogued"
 
 
 def _environments(tables: Tables, name: str) -> list[Row]:

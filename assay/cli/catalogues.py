@@ -19,6 +19,7 @@ from domain.hardware import nearest
 
 __all__ = ["hardware"]
 
+_COUNTED = ("measurements", "tests")
 MACHINES = 12
 """Prices that are shown of one hardware."""
 
@@ -30,9 +31,13 @@ def hardware() -> None:
 
 @hardware.command("list")
 @click.option("--kind", type=click.Choice(["cpu", "gpu", "npu", "tpu", "other"]))
+@click.option("--seen", is_flag=True, help="What the log tells of, instead of the catalogue.")
+@served
 @as_json
-def list_hardware(kind: str | None, as_json: bool) -> int:
-    """List the catalogue."""
+def list_hardware(kind: str | None, seen: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """List the catalogue; with --seen the hardware of the log, and whether a runner of ours was on it."""
+    if seen:
+        return _list_seen(kind, server, token, as_json=as_json)
     from domain.hardware import catalogue
 
     found = [spec for spec in catalogue().values() if kind in (None, spec.kind)]
@@ -64,6 +69,28 @@ def list_hardware(kind: str | None, as_json: bool) -> int:
     ]
     answers().print(grid(f"{len(found)} in the catalogue, dense FLOP/s", heads, rows))
     return 0
+
+
+def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_json: bool) -> int:
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        found = [row for row in client.hardware(kind=kind) if row["known"] != "catalogued"]
+    if as_json:
+        print_json(found)
+    else:
+        rows = [
+            [row["id"], row["kind"] or numbers.MISSING, row["known"], *(numbers.count(row[noun]) for noun in _COUNTED)]
+            for row in found
+        ]
+        heads: list[str | tuple[str, str]] = [
+            "hardware",
+            "kind",
+            ("known", "fixed"),
+            *((noun, "right") for noun in _COUNTED),
+        ]
+        answers().print(grid(f"{len(found)} in the log", heads, rows))
+    return 0 if found else 1
 
 
 @hardware.command("show")

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from assay.cli.catalogues import hardware
 from assay.cli.importing import import_
 from assay.cli.pricing import price
+from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
 from domain.errors import UnknownHardware, UsageError
@@ -114,3 +115,12 @@ def test_a_hardware_is_shown_with_prices_machines_and_siblings(server: str) -> N
     assert (slice_["id"], slice_["cores"]["value"]) == ("intel-xeon-platinum-8488c-4c", 4)
     with pytest.raises(UnknownHardware, match="nvidia-l40s"):
         run(hardware, "show", "nvidia-l40x", server=server)
+
+
+def test_what_the_log_tells_of_is_listed_apart_from_the_catalogue(server: str, build: Any) -> None:
+    with Client(server) as client:
+        client.wait_for(client.post_events([build.measurement(model="acme/net")])["last_position"])
+    (row,) = json.loads(run(hardware, "list", "--seen", "--kind", "cpu", "--json", server=server))
+    assert (row["id"], row["known"], row["measurements"]) == ("acme-one", "detected", 1)
+    assert "acme-one" in run(hardware, "list", "--seen", server=server)
+    assert "acme-one" not in run(hardware, "list", server=server)
