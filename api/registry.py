@@ -34,6 +34,7 @@ _MEASURED = (
     "latency_p50_ms", "latency_mean_ms", "origin", "event_id", "position", "weights", "revision", "mode", "scenario",
     "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens",
 )  # fmt: skip
+_STATE = ("model_id", "platform", "precision", "built", "verified", "measured")
 _ITEM = ("sequence_length", "image_size")
 _LANGUAGE_SIZES = ("layers", "hidden_size", "heads", "kv_heads", "vocabulary", "experts", "experts_per_token", "window")
 QUALITY = "How good the outputs of the alternatives are is not compared."
@@ -119,6 +120,7 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
             "sizes": _sizes(name, row, traces),
             "config": _config(tables, name),
             "platforms": registry.platforms_of(ran),
+            "missing": registry.missing(ran, tables.compatibility(columns=_STATE).to_pylist()),
             "never_tried": registry.untried(ran),
             "best": registry.best_measured(measured),
             **beside(tables, name, rows),

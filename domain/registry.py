@@ -10,9 +10,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from domain.models import OWN_PREFIX, catalogue
-from domain.vocabulary import CATEGORIES, PLATFORMS
+from domain.vocabulary import CATEGORIES, PLATFORMS, PRECISIONS
 
-__all__ = ["MEASURED_ON", "STATES", "best_measured", "coverage", "gaps", "platforms_of", "state_of", "untried"]
+__all__ = [
+    "MEASURED_ON",
+    "STATES",
+    "best_measured",
+    "coverage",
+    "gaps",
+    "missing",
+    "platforms_of",
+    "state_of",
+    "untried",
+]
 
 Row = Mapping[str, Any]
 State = Literal["verified", "measured", "failed", "missing"]
@@ -58,6 +68,23 @@ def platforms_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
         for row in rows
     ]
     return sorted(found, key=lambda one: (_place(one["platform"]), STATES.index(one["state"]), one["precision"] or ""))
+
+
+def missing(rows: Iterable[Row], ran: Iterable[Row]) -> list[dict[str, str]]:
+    """Return platform and precision of what was not tried of one model on the platforms on which it was tried.
+
+    `ran` are the rows of all models: the precisions of a platform are those in which any model was tried there.
+    """
+    tried = {(row["platform"], row["precision"]) for row in rows if state_of(row) != "missing"}
+    platforms = {platform for platform, _ in tried}
+    anyone = {
+        (row["platform"], row["precision"])
+        for row in ran
+        if row["platform"] in platforms and row["precision"] and state_of(row) != "missing"
+    }
+    order = {name: place for place, name in enumerate(PRECISIONS)}
+    found = sorted(anyone - tried, key=lambda one: (_place(one[0]), order.get(one[1], len(order)), one[1]))
+    return [{"platform": platform, "precision": precision} for platform, precision in found]
 
 
 def untried(rows: Iterable[Row]) -> list[str]:

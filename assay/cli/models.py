@@ -198,8 +198,7 @@ def _shown(told: Row) -> list[Any]:
     if told["platforms"]:
         heads = [("platform", "fixed"), ("precision", "fixed"), ("state", "fixed"), ("runs", "right"), "on", "why not"]
         parts += _part("Tried", heads, [_tried(one) for one in told["platforms"]])
-        never = ", ".join(told["never_tried"])
-        parts += [Text(f"Never tried on {never}.")] if never else []
+        parts += [Text(line) for line in _untried(told)]
     else:
         parts.append(Text(f"\nIt was never tried anywhere: assay verify {row['id']}"))
     if told["best"]:
@@ -218,6 +217,16 @@ def _shown(told: Row) -> list[Any]:
         parts += _part(f"Smaller open alternatives{of}", heads, rows)
         parts.append(Text(told["quality"]))
     return parts
+
+
+def _untried(told: Row) -> list[str]:
+    """Say which precisions were not tried where the model was tried, and on which platforms it never was."""
+    by_platform: dict[str, list[str]] = {}
+    for one in told["missing"]:
+        by_platform.setdefault(one["platform"], []).append(one["precision"])
+    there = "; ".join(f"{platform} in {', '.join(precisions)}" for platform, precisions in by_platform.items())
+    lines = [f"Not tried, as other models were: {there}."] if there else []
+    return lines + ([f"Never tried on {', '.join(told['never_tried'])}."] if told["never_tried"] else [])
 
 
 def _part(title: str, heads: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str | Text]]) -> list[Any]:

@@ -38,6 +38,7 @@ def model(client: Any, build: Any) -> str:
     answer = client.post_events(
         [
             build.measurement(model=name), build.test(model=name), build.failure(model=name, platform="openvino"),
+            build.test(model="acme/other", precision="int4"),
             build.event("assay.model.described.v1", described),
         ]
     )  # fmt: skip
@@ -54,6 +55,8 @@ def test_show_tells_what_a_model_is_and_why_where_it_ran_and_where_never(asked, 
     assert "though it was sent as bert" in said
     assert "cpu fp32 verified 1 acme-one" in said
     assert "openvino fp32 failed 0 acme-one unsupported at compile: no such operator" in said
+    assert "Not tried, as other models were: cpu in" in said
+    assert "int4" in said
     assert "Never tried on cuda, rocm" in said
     assert "Fastest, as measured" in said
     assert "Smaller open alternatives" in said

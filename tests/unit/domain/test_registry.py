@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from domain.models import find
-from domain.registry import MEASURED_ON, best_measured, coverage, gaps, platforms_of, state_of, untried
+from domain.registry import MEASURED_ON, best_measured, coverage, gaps, missing, platforms_of, state_of, untried
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
 FACTS = ("built", "ran", "verified", "measured")
@@ -51,6 +51,15 @@ def test_platforms_come_in_the_vocabularys_order_with_the_best_precision_first()
     ]  # fmt: skip
     assert "cpu" not in untried(rows)
     assert "cuda" in untried([*rows, row("a", "cuda", SKIPPED)])
+
+
+def test_missing_are_the_precisions_in_which_others_were_tried_on_the_same_platform() -> None:
+    own = [row("a", "cpu", FAILED, "fp32"), row("a", "cpu", SKIPPED, "int8")]
+    ran = [
+        *own, row("b", "cpu", precision="int8"), row("b", "cpu", precision="bf16"), row("b", "cpu", precision=None),
+        row("b", "cuda", precision="fp16"), row("c", "cpu", SKIPPED, "fp8"),
+    ]  # fmt: skip
+    assert missing(own, ran) == [{"platform": "cpu", "precision": one} for one in ("bf16", "int8")]
 
 
 def test_a_model_counts_once_a_platform_by_its_best_precision() -> None:
