@@ -130,6 +130,7 @@ def _of_tables() -> list[Router]:
         answers,
         comparisons,
         compatibility,
+        fits,
         fleets,
         predictors,
         prices,
@@ -145,7 +146,7 @@ def _of_tables() -> list[Router]:
     return [
         rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
         predictors.router, snapshots.router, suggesting.router, prices.router, compatibility.router,
-        fleets.router,
+        fits.router, fleets.router,
     ]  # fmt: skip
 
 

@@ -321,3 +321,7 @@ class Client(Tabular):
     def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> Json:
         """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints."""
         return self._post("/v1/fleets", {"loads": [dict(load) for load in loads], **question}, timeout_s=300)
+
+    def fit(self, model: str, **question: Any) -> Json:
+        """Return the largest and best batch and the longest sequence that fit, by device, platform and precision."""
+        return self._post("/v1/fits", {"model": model, **question}, timeout_s=300)

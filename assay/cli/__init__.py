@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "recommend": "asking",
     "predict": "asking",
     "fleet": "fleet",
+    "fit": "fit",
     "train": "training",
     "predictor": "predictors",
     "evaluate": "evaluating",
@@ -61,7 +62,7 @@ VERBS: dict[str, str] = {
 """Verb → the module of this package that holds it."""
 
 HELP = {
-    "Ask": ["recommend", "predict", "fleet", "compare", "matrix", "trends", "report", "regressions", "query"],
+    "Ask": ["recommend", "predict", "fleet", "fit", "compare", "matrix", "trends", "report", "regressions", "query"],
     "Measure": [
         "detect", "noise", "suggest", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract",
     ],

@@ -21,6 +21,7 @@ from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
 from predictor.answering.reading import Readings
 from predictor.answering.recommendation import answer
+from predictor.fitting.question import FitQuestion
 from predictor.fleet.question import FleetQuestion
 from predictor.learning.artifact import Predictor, decode, load_shipped
 from predictor.learning.building import Trained, train
@@ -100,6 +101,14 @@ class Answerer:
         asked = question.checked()
         with self._tables(asked.at) as tables:
             return fleet(tables, asked, *self._current(tables), self._readings.at(tables.position))
+
+    def fit(self, question: FitQuestion) -> dict[str, Any]:
+        """Return which batches and lengths of a model fit where; see `predictor.fitting.fit`."""
+        from predictor.fitting.fit import fit
+
+        at = question.question().at
+        with self._tables(at) as tables:
+            return fit(tables, question, *self._current(tables), self._readings.at(tables.position))
 
     @staticmethod
     def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:

@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain import hardware as catalogue
-from domain.errors import UnknownHardware
 from domain.prices import Offer
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
@@ -26,6 +24,7 @@ from predictor.fleet.compared import alternatives, ends
 from predictor.fleet.gathered import Gathered, gathered
 from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine, offered
+from predictor.fleet.names import hardware_name
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Plan, Problem, growth, served_share, solve
 from predictor.fleet.question import FleetQuestion, Own
@@ -85,22 +84,12 @@ def fleet(
 def _resolved(tables: Tables, asked: FleetQuestion) -> FleetQuestion:
     """Give hardware its names of now. Raises UnknownHardware naming the field."""
     devices = Devices(tables)
-
-    def name(said: str, field: str) -> str:
-        resolved = tables.resolve_hardware(said)
-        if resolved in devices.known:
-            return resolved
-        spec = catalogue.find(said)
-        if spec is None:
-            raise UnknownHardware(said, catalogue.nearest(said), field=field)
-        return spec.id
-
-    own = {name(said, f"own.{said}"): count for said, count in asked.own.items()}
+    own = {hardware_name(tables, devices, said, f"own.{said}"): count for said, count in asked.own.items()}
     if asked.hardware == "own" and not own:
         own = {one: Own(count=1) for one in devices.own}
     listed = asked.hardware
     if isinstance(listed, list):
-        listed = sorted({name(said, "hardware") for said in listed})
+        listed = sorted({hardware_name(tables, devices, said, "hardware") for said in listed})
     return msgspec.structs.replace(asked, own=own, hardware=listed)
 
 

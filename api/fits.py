@@ -1,0 +1,30 @@
+"""What fits: the largest and the best batch, and the longest sequence, under a device's memory or a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from litestar import Request, Response, Router, post
+from litestar.params import JSONBody
+
+from api.asof import placed
+from api.formats import JSON, etag
+from api.parts import Parts
+from domain.canonical import canonical
+from predictor.fitting.question import FitQuestion
+
+__all__ = ["router"]
+
+
+@post("/v1/fits", status_code=200, summary="Which batches and lengths of this model fit where?")
+async def fit(request: Request[Any, Any, Any], data: JSONBody[FitQuestion]) -> Response[bytes]:
+    """Return what fits on each device in each precision, what the memory is made of, and how right its outputs were."""
+    parts: Parts = request.app.state.parts
+    asked = await placed(parts, data)
+    answer = await asyncio.to_thread(parts.answerer.fit, asked)
+    tag = etag(answer["position"], answer["predictor"])
+    return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
+
+
+router = Router("/", route_handlers=[fit], tags=["questions"])
