@@ -1,0 +1,88 @@
+"""Rules that choose a deployment and how many copies of it, before or after a few of them were tried."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.choosing.belief import Belief
+from predictor.choosing.work import Need, Work
+from predictor.learning.table import Array
+
+__all__ = ["Beliefs", "Rule", "decide"]
+
+
+class Beliefs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is believed of a work's seconds to the first token and between tokens, one entry a load."""
+
+    ttft: Belief
+    tpot: Belief
+
+    def told(self, work: Work, load: int) -> Beliefs:
+        """Return what is believed once this load was measured."""
+        return Beliefs(
+            ttft=self.ttft.told(load, float(work.ttft_s[load])), tpot=self.tpot.told(load, float(work.tpot_s[load]))
+        )
+
+    def measured(self, load: int) -> bool:
+        """Return whether both figures of a load are known."""
+        return bool(self.ttft.spread[load] == 0 and self.tpot.spread[load] == 0)
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What is chosen has the least USD ÷ chance^`caution`: with 1 the least expected price of one that does, if every
+    failure were paid for; more is more careful. `least` is a chance below which nothing is chosen while something is
+    above it. `widening` multiplies the spread of what is believed.
+    """
+
+    caution: float = 1.0
+    least: float = 0.0
+    widening: float = 1.0
+
+    def chances(self, work: Work, beliefs: Beliefs, need: Need) -> Array:
+        """Return the chance that each load meets a need; a deployment that serves more requests also serves fewer."""
+        first = beliefs.ttft.chances(need.ttft_s, self.widening)
+        next_ = beliefs.tpot.chances(need.tpot_s, self.widening)
+        both = np.sqrt(first * next_ * np.minimum(first, next_))
+        order = np.lexsort((-work.concurrency, work.deployment))
+        found = np.empty(len(work))
+        found[order] = _running(both[order], work.deployment[order])
+        return found
+
+    def scores(self, work: Work, chances: Array, users: int) -> Array:
+        """Return what each load is chosen by; the least is the choice."""
+        value = np.log(work.costs(users)) - self.caution * np.log(np.maximum(chances, 1e-9))
+        enough = chances >= self.least
+        return value if not enough.any() else np.where(enough, value, value + 1e6)
+
+
+def decide(work: Work, beliefs: Beliefs, need: Need, rule: Rule, checks: int = 0) -> tuple[int, list[int]]:
+    """Return the load that is chosen, and for each machine the one it would be taken at, best machine first.
+
+    With `checks` so many loads are measured first, one after the other, always the one that would be chosen; a choice
+    that was measured and holds is final.
+    """
+    for left in range(checks, -1, -1):
+        scores = rule.scores(work, rule.chances(work, beliefs, need), need.users)
+        chosen = int(np.argmin(scores))
+        if left == 0 or beliefs.measured(chosen):
+            break
+        beliefs = beliefs.told(work, chosen)
+    return chosen, best_of_machines(work, scores)
+
+
+def best_of_machines(work: Work, scores: Array) -> list[int]:
+    """Return each machine's best load, in the order of their scores."""
+    order = np.argsort(scores, kind="stable")
+    _, first = np.unique(work.machine[order], return_index=True)
+    return [int(order[index]) for index in np.sort(first)]
+
+
+def _running(values: Array, groups: NDArray[np.intp]) -> Array:
+    """Return the highest value so far within each group of neighbours."""
+    found = values.copy()
+    for index in range(1, len(found)):
+        if groups[index] == groups[index - 1]:
+            found[index] = max(found[index], found[index - 1])
+    return found
