@@ -76,7 +76,7 @@ def show_model(name: str, as_of: int | str | None, server: str | None, token: st
     from assay.cli.connection import connected
 
     folder = Path(name).expanduser()
-    if folder.is_dir() or folder.name == "config.json":
+    if folder.is_dir() or folder.name == "config.json" or name.startswith((".", "/", "~")):
         return _show_folder(folder, as_json=as_json)
     with connected(server, token) as client:
         told = client.model(name, as_of=as_of)
@@ -176,7 +176,7 @@ def _show_folder(folder: Path, *, as_json: bool) -> int:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{path} cannot be read as JSON: {error}", field="name", remedy="Give a folder that save_pretrained wrote."
+            f"{path} cannot be read as JSON: {error}.", field="name", remedy="Give a folder that save_pretrained wrote."
         ) from error
     told = classified(config if isinstance(config, dict) else {})
     if as_json:

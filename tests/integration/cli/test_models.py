@@ -80,8 +80,9 @@ def test_show_tells_what_a_folder_holds_without_a_service(tmp_path):
     assert json.loads(text)["family"] == "vit"
     assert "image-classification" in run("show", str(folder / "config.json"))[1]
     (folder / "config.json").write_text("{")
-    with pytest.raises(AssayError, match="cannot be read"):
-        run("show", str(folder))
+    for unreadable in (str(folder), "./no-such-folder"):
+        with pytest.raises(AssayError, match="cannot be read"):
+            run("show", unreadable)
 
 
 def test_list_searches_the_catalogue_alone_or_everything_that_is_known(asked, model):
