@@ -75,6 +75,7 @@ Examples:
 @click.option("--platform", type=WORDS)
 @click.option("--precision", type=WORDS)
 @click.option("--compiled/--eager", default=None, help="Only compiled modules, or only eager ones; both by default.")
+@click.option("--per-hardware", is_flag=True, help="Only the best configuration of each hardware.")
 @click.option("--batch-sizes", type=BATCHES, help="1,8,32, or 1..64 for the powers of two between.")
 @click.option("--region", "regions", type=WORDS, help="Prices of these regions only.")
 @click.option("--provider", "providers", type=WORDS, help="Prices of these providers only, for example aws,own.")

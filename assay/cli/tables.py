@@ -228,7 +228,7 @@ def would_do_table(answer: Mapping[str, Any]) -> Table | None:
             str(one["constraint"]),
             f"{one['limit']:g}",
             f"{one['would_do']:g}",
-            f"{one['hardware']} {one['platform']} {one['precision']} batch {one['batch_size']}",
+            f"{one['hardware']} {one['platform']} {one['precision']}{_load(one)}",
             str(one["basis"]),
         ]
         for one in answer.get("within_reach") or []
@@ -237,6 +237,12 @@ def would_do_table(answer: Mapping[str, Any]) -> Table | None:
         "limit", ("asked", "right"), ("would do", "right"), ("with", "text"), ("basis", "fixed"),
     ]  # fmt: skip
     return grid("What would do", columns, rows) if rows else None
+
+
+def _load(one: Mapping[str, Any]) -> str:
+    if one.get("concurrency"):
+        return f", {one['concurrency']} requests"
+    return "" if one.get("batch_size") is None else f" batch {one['batch_size']}"
 
 
 def excluded_table(answer: Mapping[str, Any]) -> Table | None:

@@ -68,11 +68,21 @@ def within_reach(question: Question, left: Left) -> list[dict[str, Any]]:
     alone = [told for one in constraints if (told := _relaxed(one, constraints, question, left)) is not None]
     if alone or not constraints:
         return alone
-    reachable = [option for option, _ in left if distance(option, question, constraints) < math.inf]
+    reachable = _told_apart(question, left, constraints)
     if not reachable:
         return []
     closest = reachable[0]
     return [_would_do(one, closest) for one in constraints if not _meets(closest, one, question)]
+
+
+def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint]) -> list[Option]:
+    """The options of which every figure is known, and how sure it is."""
+    return [
+        option
+        for option, _ in left
+        if distance(option, question, constraints) < math.inf
+        and all(one.of(option).bound or one.probability(option) is not None for one in constraints)
+    ]
 
 
 def _relaxed(
@@ -81,8 +91,8 @@ def _relaxed(
     others = [one for one in constraints if one is not constraint]
     found = [
         option
-        for option, _ in left
-        if distance(option, question, constraints) < math.inf and all(_meets(option, one, question) for one in others)
+        for option in _told_apart(question, left, constraints)
+        if all(_meets(option, one, question) for one in others)
     ]
     if not found:
         return None
@@ -90,6 +100,8 @@ def _relaxed(
 
 
 def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
+    if constraint.of(option).bound:
+        return constraint.excess(option) == 1.0
     return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
 
 
@@ -106,6 +118,7 @@ def _would_do(constraint: Constraint, option: Option) -> dict[str, Any]:
         "platform": option.platform,
         "precision": option.precision,
         "batch_size": option.batch_size,
+        "concurrency": option.concurrency,
         "basis": option.basis,
     }
 
@@ -126,7 +139,7 @@ def abstention(question: Question, known: Known, left: Left, excluded: Sequence[
         over = distance(option, question, constraints)
         times = f"; {over:.3g} times over" if over > 1 else ""
         return (
-            f"Nothing meets {why.rule}. The closest is {option.platform} {option.precision} at batch {option.batch_size} "
+            f"Nothing meets {why.rule}. The closest is {option.platform} {option.precision}{_at(option)} "
             f"on {option.hardware} ({why.detail}{times}; {option.basis})."
         )
     if question.hardware == "own" and not known.own:
@@ -141,6 +154,12 @@ def abstention(question: Question, known: Known, left: Left, excluded: Sequence[
             f"predicted. {measure}"
         )
     return f"No device that is asked for runs this platform or precision. {measure}"
+
+
+def _at(option: Option) -> str:
+    if option.concurrency is not None:
+        return f" with {option.concurrency} requests at a time"
+    return "" if option.batch_size is None else f" at batch {option.batch_size}"
 
 
 def undecided(question: Question, known: Known, ranked: Sequence[Option]) -> str | None:

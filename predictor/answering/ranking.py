@@ -11,7 +11,7 @@ from predictor.answering.objective import Objective, cautious, figure_of, value_
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["constrained", "front_axes", "ordered", "undominated"]
+__all__ = ["best_of_each", "constrained", "front_axes", "ordered", "undominated"]
 
 _MISSING = {
     "cost": ("no price", "publish a price for this device, or import a price list"),
@@ -67,8 +67,11 @@ def _unmet(option: Option, constraint: Constraint, confidence: float) -> str | N
     chance, within = constraint.probability(option), constraint.excess(option) == 1.0
     if within and (option.basis in SEEN or constraint.of(option).bound):
         return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
-    if chance is None or not within:
+    if not within:
         return constraint.told(option)
+    if chance is None:
+        known = constraint.of(option).value is not None
+        return f"{constraint.told(option)}{', without an interval that says how sure it is' if known else ''}"
     if chance < confidence:
         return f"{constraint.told(option)}, met with a probability of {chance:.0%} only"
     return None
@@ -83,6 +86,14 @@ def ordered(options: Sequence[Option], objective: Objective) -> list[Option]:
             one.batch_size or 0, one.count, one.compiled, one.key or "",
         ),
     )  # fmt: skip
+
+
+def best_of_each(ranked: Sequence[Option]) -> list[Option]:
+    """Return the first option of each hardware and number of devices."""
+    best: dict[tuple[str, int], Option] = {}
+    for option in ranked:
+        best.setdefault((option.hardware, option.count), option)
+    return list(best.values())
 
 
 def front_axes(options: Sequence[Option]) -> tuple[str, str]:

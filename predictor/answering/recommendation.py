@@ -24,7 +24,7 @@ from predictor.answering.next_runs import next_runs
 from predictor.answering.objective import tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
-from predictor.answering.ranking import constrained, front_axes, ordered, undominated
+from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.served import served_options
 
 __all__ = ["Known", "answer"]
@@ -43,6 +43,9 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     priced = [powered(_rated(option, known, specs.get(option.hardware)), known) for option in (*measured, *predicted)]
     kept, left = constrained(priced, question)
     ranked = ordered(kept, question.objective)
+    met = len(ranked)
+    if question.per_hardware:
+        ranked = best_of_each(ranked)
     left = sorted(left, key=lambda pair: distance(pair[0], question, constraints))
     excluded = [*(exclusion for _, exclusion in left), *excluded, *_without_figures(known, measured)]
     cpu = plain_cpu(measured)
@@ -68,7 +71,7 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
         "question": question.identity(),
         "workload": {"mode": question.mode, **known.sizes.stated()},
         "considered": len(priced),
-        "met": len(ranked),
+        "met": met,
         "ranked": entries,
         "front": {"axes": list(axes), "options": [_brief(one, ranked.index(one) + 1) for one in front[:FRONT_LIMIT]]},
         "at_hand": at_hand(question, known, ranked),

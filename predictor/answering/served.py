@@ -178,7 +178,11 @@ def _activations(model: LanguageModel, spread: Deployment) -> float:
 def _options(kept: Sequence[tuple[Row, _Memory]], made: Asked, served: Served) -> list[Option]:
     """One option a row of the table, in their order."""
     prior = {"tpot": made.table.prior, "ttft": made.first_s}
-    bases = [_basis(row, served) for row, _ in kept]
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+    for row, _ in kept:
+        if (row.hardware, row.platform) not in known:
+            known[row.hardware, row.platform] = _basis(row, served)
+    bases = [known[row.hardware, row.platform] for row, _ in kept]
     seconds, widths = dict(prior), {target: np.full(len(kept), math.nan) for target in prior}
     for target, fitted in served.fitted.items():
         predicted = fitted.predict(made.table)

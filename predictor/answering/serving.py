@@ -17,7 +17,7 @@ from predictor.answering.question import Question
 from predictor.answering.reading import Reading
 from predictor.learning.artifact import Predictor
 from predictor.learning.dataset import Row, row_from_table
-from predictor.serving.shipped import FittedShipped, Serving, tree_name
+from predictor.serving.shipped import FittedShipped, Serving
 from predictor.serving.table import SpecOf, taught
 
 __all__ = ["Served", "served_at"]
@@ -100,9 +100,7 @@ def _neighbours(tables: Tables, rows: Sequence[Mapping[str, Any]], kept: Reading
 def _fitted(card: Serving, predictor: Predictor, near: Sequence[Row], spec_of: SpecOf) -> dict[str, FittedShipped]:
     found: dict[str, FittedShipped] = {}
     for target in TARGETS:
-        plain = FittedShipped(
-            offsets=card.offsets[target], trees=predictor.others[tree_name(target)], scales=card.scales[target]
-        )
+        plain = card.restored(target, predictor.others)
         found[target] = plain.adapted(taught(near, spec_of, target)) if near else plain
     return found
 

@@ -110,6 +110,15 @@ def test_what_is_measured_first_is_what_stands_first_unmeasured(
     assert after["suggestions"] == []
 
 
+def test_of_each_hardware_the_best_configuration_alone(service: Any, told: Any, measured: Any) -> None:
+    told(measured(2.0), measured(3.0, batch=8), measured(2.5, OTHER), measured(9.0, OTHER, batch=8))
+    answer = ask(service, hardware=[GPU, OTHER], batch_sizes=[1, 8], per_hardware=True)
+    assert [(one["hardware"], one["batch_size"]) for one in answer["ranked"]] == [(GPU, 1), (OTHER, 1)]
+    assert answer["met"] == 4
+    best = ask(service, hardware=[GPU, OTHER], batch_sizes=[1, 8], per_hardware=True, objective="throughput")
+    assert [(one["hardware"], one["batch_size"]) for one in best["ranked"]] == [(GPU, 8), (OTHER, 8)]
+
+
 def test_devices_side_by_side_multiply_throughput_and_price_alone(
     service: Any, told: Any, traced: Any, build: Any
 ) -> None:
