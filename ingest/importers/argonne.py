@@ -10,18 +10,23 @@ together, and one sequence runs: its throughput times its latency is 2 L, not ba
 so, the batch is 1 and the number is kept as the option `n_batch`.
 
 Precision and versions are not in the table, and are left out. A bare A100 or H100 is what the catalogue means by it.
+
+"Intel PVC GPU" and "Intel Max 1550" are one device (the READMEs under llama.cpp/ and vLLM/Max1550 list the former as Data
+Center GPU Max 1550) in two series. On one GPU under vLLM every time of the former holds some 18 s that do not grow with
+the length: 18.7 s for 128 tokens and 20.0 s for 256 of Llama 2 7B, where the other series takes 2.0 s and 3.7 s. No other
+series of the table has such a part at all lengths. What took less than twice as long is set-up above all, and invalid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from domain import hardware
 from ingest.importers.csv_drafts import csv_drafts, hardware_named, header_of, model_named
 from ingest.importers.document import Document
-from ingest.importers.draft import Draft
+from ingest.importers.draft import Draft, Finding
 from ingest.importers.files import File
 from ingest.importers.identity import runtime_of
 from ingest.importers.reading import number, text, whole
@@ -34,6 +39,8 @@ _COLUMNS = {
 }  # fmt: skip
 _PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu", "habana": "hpu"}
 _TOLERANCE = 0.02
+_SET_UP = ("Intel PVC GPU", "vllm", 1)
+_SET_UP_S = 18.0
 
 
 class Argonne:
@@ -88,7 +95,17 @@ def _drafts(line: int, row: dict[str, str]) -> Iterator[Draft]:
         hardware=_hardware(device, whole(row, "Num of Hardware") or 1),
         metrics=metrics,
         original=original,
+        findings=_set_up(device, runtime, whole(row, "Num of Hardware") or 1, latency_s),
     )
+
+
+def _set_up(device: str, runtime: dict[str, Any] | None, count: int, latency_s: float | None) -> list[Finding]:
+    """Return what is wrong with a row of the series whose times hold a set-up."""
+    if latency_s is None or (device, (runtime or {}).get("name"), count) != _SET_UP:
+        return []
+    verdict: Literal["suspect", "invalid"] = "invalid" if latency_s < 2 * _SET_UP_S else "suspect"
+    reason = f"some {_SET_UP_S:g} s of this series' times do not grow with the length; here they are {latency_s:.3g} s"
+    return [Finding("warm-up-inside", verdict, reason)]
 
 
 def _is_one_sequence(

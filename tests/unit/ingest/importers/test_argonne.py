@@ -57,6 +57,23 @@ def test_llama_cpp_ran_one_sequence_whatever_its_batch_column_says(write):
     assert "validity" not in row
 
 
+@pytest.mark.parametrize(
+    ("device", "count", "latency", "verdict"),
+    [
+        ("Intel PVC GPU", 1, 18.7, "invalid"), ("Intel PVC GPU", 1, 45.4, "suspect"),
+        ("Intel PVC GPU", 2, 18.7, None), ("Intel Max 1550", 1, 18.7, None),
+    ],
+)  # fmt: skip
+def test_the_series_whose_times_hold_a_set_up_says_so(write, device, count, latency, verdict):
+    tokens_per_s = 16 * 512 / latency
+    (row,), _ = read(
+        write(HEADER + f"{device},{count},vLLM,meta-llama/Llama-2-7b-hf,256,16,{latency},{tokens_per_s}\n")
+    )
+    assert row["hardware"]["id"] == "intel-data-center-gpu-max-1550"
+    assert row.get("validity", {}).get("verdict") == verdict
+    assert row["imported"].get("rules") == (["warm-up-inside"] if verdict else None)
+
+
 def test_a_rate_that_fits_no_batch_is_suspect(write):
     (row,), _ = read(write(HEADER + VLLM.replace(",2,vLLM", ",1,vLLM").replace("4096.0", "9096.0")))
     assert row["validity"]["verdict"] == "suspect" and row["imported"]["rules"] == ["inconsistent-rate"]
