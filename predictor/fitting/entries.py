@@ -131,6 +131,8 @@ def _memory(rooms: Rooms, at: int) -> dict[str, Any]:
 
 def _basis(rooms: Rooms, at: int, batch: int) -> str:
     cell = rooms.cells[at]
+    if batch == LARGEST_BATCH:
+        return f"no larger batch was tried; {_basis(rooms, at, batch - 1)}"
     if cell.out_of_memory and batch == min(cell.out_of_memory) - 1:
         return f"batch {batch + 1} ran out of memory"
     if cell.peak is not None and batch <= cell.peak[0]:
