@@ -81,21 +81,23 @@ def cautious(option: Option, objective: Objective) -> float:
 
     A prediction that may be three times too fast must not stand above a measurement by its luckiest figure.
     """
-    cost = _cost(option, objective)
-    if cost is None:
-        return math.inf
-    if option.basis in SEEN:
-        return cost
-    weights = {objective: 1.0} if isinstance(objective, str) else objective
-    return cost + sum(weight * _slack(option, name) for name, weight in weights.items())
+    if isinstance(objective, str):
+        return _cautious(option, objective)
+    return sum(weight * _cautious(option, name) for name, weight in objective.items())
 
 
-def _slack(option: Option, name: str) -> float:
+def _cautious(option: Option, name: str) -> float:
     figure = figure_of(option, name)
-    worst = figure.low if name == "throughput" else figure.high
-    if not worst or not figure.value:
-        return 0.0 if name in ("memory", "energy") else math.log(UNBOUNDED)
-    return abs(math.log(worst / figure.value))
+    value, worst = figure.value, figure.low if name == "throughput" else figure.high
+    if value is None or value <= 0:
+        return math.inf
+    slack = 1.0
+    if option.basis not in SEEN:
+        if worst:
+            slack = worst / value if worst > value else value / worst
+        elif name not in ("memory", "energy"):
+            slack = UNBOUNDED
+    return math.log(slack / value if name == "throughput" else slack * value)
 
 
 def better(one: Option, other: Option, objective: Objective) -> float | None:

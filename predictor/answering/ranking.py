@@ -64,11 +64,11 @@ def _broken(option: Option, question: Question, constraints: Sequence[Constraint
 
 def _unmet(option: Option, constraint: Constraint, confidence: float) -> str | None:
     """Why an option is left out: what was measured is judged by its value, what was not by its probability."""
-    chance, within = constraint.probability(option), constraint.excess(option) == 1.0
-    if within and (option.basis in SEEN or constraint.of(option).bound):
-        return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
-    if not within:
+    if constraint.excess(option) > 1.0:
         return constraint.told(option)
+    if option.basis in SEEN or constraint.of(option).bound:
+        return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
+    chance = constraint.probability(option)
     if chance is None:
         known = constraint.of(option).value is not None
         return f"{constraint.told(option)}{', without an interval that says how sure it is' if known else ''}"
