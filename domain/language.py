@@ -7,7 +7,7 @@ The figures live in `data/language_models.json`, each entry with its source. Par
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,7 @@ import msgspec
 __all__ = ["LanguageModel", "catalogue", "find"]
 
 
-class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
+class LanguageModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Sizes of a decoder. `head_size` is that of queries and keys, `value_size` that of values where it differs.
 
     Keys and values are kept per head (`kv_heads`), or compressed to `latent_rank` numbers and `rope_size` more.
@@ -59,7 +59,7 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
     sparse_tokens: int = 0
     licence: str | None = None
 
-    @property
+    @cached_property
     def architecture(self) -> str:
         """What makes two models the same work: family and sizes, whatever weights they carry."""
         widths = f"{self.layers}x{self.hidden_size}x{self.heads}"
@@ -76,13 +76,13 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
         """Parameters of one expert of one layer."""
         return self._matrices * self.hidden_size * self.expert_size
 
-    @property
+    @cached_property
     def attention_parameters(self) -> int:
         """Parameters of the attention of all layers."""
         full = self.layers - self.linear_layers
         return full * self._attention + self.linear_layers * self.hidden_size * self.linear_size
 
-    @property
+    @cached_property
     def dense_parameters(self) -> int:
         """Parameters that every token passes: attention, dense and shared feed-forward layers, router and output."""
         plain = self.layers - self.expert_layers
@@ -92,18 +92,18 @@ class LanguageModel(msgspec.Struct, frozen=True, kw_only=True):
         )
         return self.attention_parameters + feed_forward + shared + self.hidden_size * self.vocabulary
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """All parameters, with the embedding."""
         embedding = 0 if self.tied else self.hidden_size * self.vocabulary
         return self.dense_parameters + self.expert_layers * self.experts * self.expert_parameters + embedding
 
-    @property
+    @cached_property
     def active_parameters(self) -> int:
         """Parameters that one token is multiplied with; looking up an embedding is none."""
         return self.dense_parameters + self.expert_layers * self.experts_per_token * self.expert_parameters
 
-    @property
+    @cached_property
     def kv_elements(self) -> int:
         """Numbers kept per token and layer of full attention."""
         if self.latent_rank:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,9 +12,9 @@ from predictor.learning.conformal import Widths
 from predictor.learning.dataset import Row, version_key
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.table import Table
-from predictor.learning.training import Trees
+from predictor.learning.training import Learner, Trees
 from predictor.serving.neighbours import Scales, points_of, tuned
-from predictor.serving.shipped import Serving, ShippedMethod, engine_of, tree_name
+from predictor.serving.shipped import LEARNERS, PARTS, Serving, ShippedMethod, engine_of, part_name
 from predictor.serving.table import SpecOf, taught
 
 __all__ = ["SHOTS", "TARGETS", "serving_of"]
@@ -27,27 +27,32 @@ _LEVELS = {
 }  # fmt: skip
 
 
-def serving_of(rows: Sequence[Row], spec_of: SpecOf) -> tuple[Serving, dict[str, Trees]]:
+def serving_of(
+    rows: Sequence[Row], spec_of: SpecOf, learners: Mapping[str, Sequence[Learner]] = LEARNERS
+) -> tuple[Serving, dict[str, Trees]]:
     """Return the serving part of a card and its trees by name. Raises UsageError where there are too few rows."""
     tables = {target: taught(rows, spec_of, target) for target in TARGETS}
-    method = ShippedMethod()
+    method = ShippedMethod(learners=learners)
     fitted = {target: method.fit(table) for target, table in tables.items()}
     held = {target: {level: hold_out(table, method, split) for level, split in _LEVELS.items()} for target, table in tables.items()}  # fmt: skip
     scales = {target: _scales(table, held[target]) for target, table in tables.items()}
     kept = [row for table in tables.values() for row in table.rows]
     serving = Serving(
-        offsets={target: one.offsets for target, one in fitted.items()},
+        offsets={part_name(target, part): one.parts[part].offsets for target, one in fitted.items() for part in PARTS},
         widths={target: _widths(tables[target], found) for target, found in held.items()},
         scales=scales,
         rows={target: len(table) for target, table in tables.items()},
-        architectures=sorted({name for table in tables.values() for name in table.architecture.tolist()}),
+        architectures={target: sorted(set(table.architecture.tolist())) for target, table in tables.items()},
         families=sorted({name for table in tables.values() for name in table.family.tolist()}),
         devices={target: sorted({row.hardware for row in table.rows}) for target, table in tables.items()},
         engines={target: sorted({engine_of(row) for row in table.rows}) for target, table in tables.items()},
         newest_version=_newest(kept),
-        scores={target: _scores(table, held[target], scales[target]) for target, table in tables.items()},
+        scores={
+            target: _scores(table, held[target], msgspec.structs.replace(method, scales=scales[target]))
+            for target, table in tables.items()
+        },
     )
-    return serving, {tree_name(target): one.trees for target, one in fitted.items()}
+    return serving, {part_name(target, part): one.parts[part].trees for target, one in fitted.items() for part in PARTS}
 
 
 def _widths(table: Table, held: dict[str, HeldOut]) -> Widths:
@@ -83,11 +88,11 @@ def _newest(rows: Sequence[Row]) -> dict[str, str]:
     return {engine: max(found, key=lambda one: (version_key(one), one)) for engine, found in sorted(versions.items())}
 
 
-def _scores(table: Table, held: dict[str, HeldOut], scales: Scales) -> dict[str, Any]:
+def _scores(table: Table, held: dict[str, HeldOut], method: ShippedMethod) -> dict[str, Any]:
     """What was left out without a measurement of it, and models and devices after ten."""
     told = {_LEVELS[level]: summarise(table, one, _LEVELS[level], table.target, 0) for level, one in held.items()}
     for split in ("architecture", "hardware"):
-        one = hold_out(table, ShippedMethod(scales=scales), split, shots=SHOTS)
+        one = hold_out(table, method, split, shots=SHOTS)
         told[f"{split}-{SHOTS}"] = summarise(table, one, split, table.target, SHOTS)
     return {name: _short(one) for name, one in told.items()}
 

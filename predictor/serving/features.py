@@ -6,14 +6,18 @@ No figure of the device itself is among them, so that a device which training ne
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from domain.language import LanguageModel
 from predictor.learning.dataset import Row
 from predictor.learning.features import version_number
+from predictor.learning.table import Matrix
 from predictor.serving.deployment import Deployment
 from predictor.serving.physics import Estimate, Parts
 
-__all__ = ["ENGINES", "FEATURES", "features_of"]
+__all__ = ["ENGINES", "FEATURES", "features_of", "matrix_of"]
 
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "deepspeed", "deepspeed-mii")
 _PARTS = ("dense", "experts", "attention", "exchange", "launches")
@@ -31,33 +35,39 @@ FEATURES = (
 )  # fmt: skip
 
 
-def _log(value: float) -> float:
-    return math.log(max(value, 1e-9))
+_LOGARITHMS = [index for index, name in enumerate(FEATURES) if name.startswith("log_")]
+
+
+def matrix_of(rows: Sequence[Sequence[float]]) -> Matrix:
+    """Return what `features_of` said of each row as columns of FEATURES, the first word of a name being true of it."""
+    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(FEATURES))
+    values[:, _LOGARITHMS] = np.log(np.maximum(values[:, _LOGARITHMS], 1e-9))
+    return values
 
 
 def features_of(
     row: Row, model: LanguageModel, deployment: Deployment, estimate: Estimate, widened: bool
 ) -> list[float]:
-    """Return one value a name of FEATURES; NaN where nobody said."""
+    """Return one value a name of FEATURES, before its logarithm is taken; NaN where nobody said."""
     prefill, decode, storage = deployment.prefill, deployment.decode, deployment.storage
     made = estimate.step.total
     version = version_number(row.runtime_version)
     devices = decode.devices * decode.pipeline * (decode.count or 1)
     total = devices + prefill.devices * prefill.pipeline * (prefill.count or 1) if deployment.apart else devices
     return [
-        _log(estimate.ttft_s), _log(estimate.tpot_s), _log(made), _log(estimate.prompt.total),
-        _log(estimate.disturbance_s), _log(estimate.waiting_s), estimate.load, _log(estimate.fill), _log(estimate.batch),
-        *(_log(getattr(estimate.step, name)) for name in _PARTS), *_shares(estimate.step), *_shares(estimate.prompt),
-        _log(estimate.step.arithmetic) - _log(estimate.step.traffic),
-        _log(estimate.prompt.arithmetic) - _log(estimate.prompt.traffic),
-        _log(deployment.requests), _log(deployment.requests / devices), _log(deployment.input_tokens),
-        _log(deployment.output_tokens), float(deployment.apart), float(deployment.continuous),
+        estimate.ttft_s, estimate.tpot_s, made, estimate.prompt.total,
+        estimate.disturbance_s, estimate.waiting_s, estimate.load, estimate.fill, estimate.batch,
+        *_parts(estimate.step), *_shares(estimate.step), *_shares(estimate.prompt),
+        _balance(estimate.step),
+        _balance(estimate.prompt),
+        deployment.requests, deployment.requests / devices, deployment.input_tokens,
+        deployment.output_tokens, float(deployment.apart), float(deployment.continuous),
         decode.tensor, decode.pipeline, decode.data, decode.expert, decode.expert_tensor, decode.devices,
         prefill.tensor, prefill.data, prefill.expert, prefill.devices,
-        prefill.count or math.nan, decode.count or math.nan, _log(total),
+        prefill.count or math.nan, decode.count or math.nan, total,
         storage.dense_bytes, storage.expert_bytes, storage.kv_bytes, float(widened),
-        _log(model.layers), _log(model.hidden_size), _log(model.parameters), _log(model.active_parameters),
-        _log(model.kv_elements * model.layers), model.experts, model.experts_per_token,
+        model.layers, model.hidden_size, model.parameters, model.active_parameters,
+        model.kv_elements * model.layers, model.experts, model.experts_per_token,
         float(bool(model.latent_rank)), float(bool(model.window)), float(bool(model.linear_layers)),
         float(bool(model.sparse_tokens)),
         version or math.nan, float("nightly" in row.runtime_version),
@@ -65,5 +75,14 @@ def features_of(
     ]  # fmt: skip
 
 
+def _parts(parts: Parts) -> list[float]:
+    return [parts.dense, parts.experts, parts.attention, parts.exchange, parts.launches]
+
+
 def _shares(parts: Parts) -> list[float]:
-    return [getattr(parts, name) / parts.total for name in _PARTS]
+    total = parts.total
+    return [part / total for part in _parts(parts)]
+
+
+def _balance(parts: Parts) -> float:
+    return math.log(max(parts.arithmetic, 1e-9)) - math.log(max(parts.traffic, 1e-9))

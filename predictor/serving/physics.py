@@ -171,19 +171,19 @@ def _pass(
             model.expert_layers * model.expert_parameters * model.experts * (1 - chance ** max(tokens, 1.0)) / devices
         )
     chosen = model.expert_layers * model.expert_parameters * model.experts_per_token * tokens / devices
-    sides = {
-        "dense": (dense * storage.dense_bytes, 2 * dense * tokens / workers.data, device.dense_flops),
-        "experts": (touched * storage.expert_bytes, 2 * chosen, device.expert_flops),
-        "attention": (kept, attended, device.attention_flops),
-    }
-    traffic = {name: moved / device.bandwidth for name, (moved, _, _) in sides.items()}
-    arithmetic = {name: flops / peak for name, (_, flops, peak) in sides.items()}
+    read = dense * storage.dense_bytes / device.bandwidth
+    multiplied = 2 * dense * tokens / workers.data / device.dense_flops
+    fetched = touched * storage.expert_bytes / device.bandwidth
+    routed = 2 * chosen / device.expert_flops
+    looked, scored = kept / device.bandwidth, attended / device.attention_flops
     return Parts(
-        **{name: max(traffic[name], arithmetic[name]) for name in sides},
+        dense=max(read, multiplied),
+        experts=max(fetched, routed),
+        attention=max(looked, scored),
         exchange=_exchange(model, workers, device, tokens),
         launches=model.layers * KERNELS_PER_LAYER * device.launch_s,
-        traffic=sum(traffic.values()),
-        arithmetic=sum(arithmetic.values()),
+        traffic=read + fetched + looked,
+        arithmetic=multiplied + routed + scored,
     )
 
 

@@ -13,9 +13,9 @@ from domain.hardware import HardwareSpec
 from domain.roofline import DEFAULT_LAUNCH_S, LAUNCH_S
 from predictor.learning.dataset import Row, measured_target, training_rows
 from predictor.learning.table import Array, Table
-from predictor.serving.deployment import Deployment, deployment_of
-from predictor.serving.features import FEATURES, features_of
-from predictor.serving.physics import Estimate, device_of, estimate
+from predictor.serving.deployment import Deployment, Storage, deployment_of
+from predictor.serving.features import FEATURES, features_of, matrix_of
+from predictor.serving.physics import Device, Estimate, device_of, estimate
 
 __all__ = ["TARGETS", "Asked", "SpecOf", "asked", "tabulate", "taught"]
 
@@ -36,9 +36,10 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Tabl
     models: list[language.LanguageModel] = []
     dropped: Counter[str] = Counter()
     seen: set[tuple[object, ...]] = set()
+    devices: dict[tuple[str, str, Storage], Device | None] = {}
     for row in rows:
         value = measured_target(row, target)
-        found = _of_row(row, spec_of) if value is not None else "no figure of the target"
+        found = _of_row(row, spec_of, devices) if value is not None else "no figure of the target"
         if isinstance(found, str):
             dropped[found] += 1
             continue
@@ -57,7 +58,7 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Tabl
         target=target,
         rows=kept,
         names=FEATURES,
-        values=np.array(values, dtype=np.float64).reshape(len(kept), len(FEATURES)),
+        values=matrix_of(values),
         prior=np.array(prior, dtype=np.float64),
         measured=np.array(measured, dtype=np.float64),
         subjects=list(models),
@@ -94,7 +95,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
     """Return those rows that physics can say something of; nothing of them was measured."""
-    found = [(index, _of_row(row, spec_of)) for index, row in enumerate(rows)]
+    made: dict[tuple[str, str, Storage], Device | None] = {}
+    found = [(index, _of_row(row, spec_of, made)) for index, row in enumerate(rows)]
     kept = [(index, *one) for index, one in found if not isinstance(one, str)]
     values = [features_of(rows[index], model, spread, made, widened) for index, model, spread, made, widened in kept]
     models = [model for _, model, *_ in kept]
@@ -102,7 +104,7 @@ def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
         target="tpot",
         rows=[rows[index] for index, *_ in kept],
         names=FEATURES,
-        values=np.array(values, dtype=np.float64).reshape(len(kept), len(FEATURES)),
+        values=matrix_of(values),
         prior=np.array([made.tpot_s for *_, made, _ in kept], dtype=np.float64),
         measured=np.full(len(kept), np.nan),
         subjects=list(models),
@@ -125,8 +127,10 @@ def _rounded(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def _of_row(row: Row, spec_of: SpecOf) -> tuple[language.LanguageModel, Deployment, Estimate, bool] | str:
-    """Return what physics says of a row, or why it says nothing."""
+def _of_row(
+    row: Row, spec_of: SpecOf, devices: dict[tuple[str, str, Storage], Device | None]
+) -> tuple[language.LanguageModel, Deployment, Estimate, bool] | str:
+    """Return what physics says of a row, or why it says nothing; `devices` keeps what was made for other rows."""
     model, spec = language.find(row.model), spec_of(row.hardware)
     if model is None:
         return "no facts of the language model"
@@ -135,7 +139,11 @@ def _of_row(row: Row, spec_of: SpecOf) -> tuple[language.LanguageModel, Deployme
         return deployment
     if spec is None:
         return "unknown hardware"
-    device = device_of(spec, row.platform, deployment.storage, LAUNCH_S.get(row.platform, DEFAULT_LAUNCH_S))
+    key = (spec.id, row.platform, deployment.storage)
+    if key not in devices:
+        launch = LAUNCH_S.get(row.platform, DEFAULT_LAUNCH_S)
+        devices[key] = device_of(spec, row.platform, deployment.storage, launch)
+    device = devices[key]
     if device is None:
         return "no peak or bandwidth"
     widened = deployment.storage.expert_bytes < 1 and device.expert_flops == device.attention_flops
