@@ -12,6 +12,7 @@ from domain import hardware as catalogue
 from domain import instances, language, models
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
 from domain.hardware import HardwareSpec
+from domain.instances import Instance
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from predictor.answering.drawn import energy_at
@@ -132,6 +133,7 @@ def known_at(
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
     named = {name: _device(tables, devices, name) for name in _named(question)}
     specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named), devices)
+    rented = {named[name]: instance for name in named if (instance := instances.find(name)) is not None}
     recorded = kept.of("recorded", tables.recorded_at)
     return Known(
         model=model,
@@ -144,7 +146,8 @@ def known_at(
         unspecified=unspecified,
         restricted=question.hardware != "all" or bool(question.vendors),
         failures=kept.of(("failures", model), lambda: _failures(tables, model)),
-        prices=_prices(tables, question, kept),
+        prices=_prices(tables, question, kept, rented),
+        counts={name: instance.count for name, instance in rented.items()},
         own=devices.own,
         predictor=predictor,
         notes=notes,
@@ -264,7 +267,13 @@ def _failures(tables: Tables, model: str) -> dict[tuple[str, str, str], tuple[st
     }
 
 
-def _prices(tables: Tables, question: Question, kept: Reading) -> dict[str, Price]:
-    """What machines of each device cost, where and of whom the question says."""
+def _prices(tables: Tables, question: Question, kept: Reading, rented: Mapping[str, Instance]) -> dict[str, Price]:
+    """What machines of each device cost, where and of whom the question says; of one named as an instance, that one."""
     offers, today = kept.of("offers", lambda: offers_at(tables))
+    offers = [
+        offer
+        for offer in offers
+        if (named := rented.get(offer.hardware)) is None
+        or (offer.provider, offer.instance) == (named.provider, named.name)
+    ]
     return priced(offers, today, providers=question.providers, regions=question.regions, spot=question.spot)

@@ -24,7 +24,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     `failures` maps (hardware, platform, precision) to (what happened, event id) where nothing ever ran; `prices` maps a
     device to what machines that hold it cost; `errors` maps (platform, precision) to how far the verified outputs were
-    from those of fp32 on the CPU; `named` maps the names that were asked for to those that are used here.
+    from those of fp32 on the CPU; `named` maps the names that were asked for to those that are used here,
+    `counts` a device that was asked for as an instance type to how many that has.
     """
 
     model: str
@@ -44,6 +45,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     siblings: Siblings | None = None
     errors: Mapping[tuple[str, str], Mapping[str, Any]] = {}
     named: Mapping[str, str] = {}
+    counts: Mapping[str, int] = {}
     served: Served | None = None
     """Where the question is of serving a language model."""
     energy: EnergyModel | None = None

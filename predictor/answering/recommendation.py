@@ -147,7 +147,7 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
             by_roofline.add(one.cell[:4])
         unfit = _unfit(one, option)
         if unfit is None:
-            fitting.append(_side_by_side(option, question.count or 1))
+            fitting.append(_side_by_side(option, question.count or known.counts.get(one.spec.id, 1)))
         else:
             excluded.append(_left(one, "does not fit in memory", unfit))
     return fitting, excluded

@@ -132,7 +132,8 @@ def _fitting(
 ) -> tuple[Row, _Memory]:
     """The configuration on the fewest devices that hold everything, else on the most that may share it."""
     room = None if spec.memory_bytes is None else float(spec.memory_bytes.value)
-    counts = (question.count,) if question.count else COUNTS if spec.kind != "cpu" else COUNTS[:1]
+    wanted = question.count or known.counts.get(spec.id)
+    counts = (wanted,) if wanted else COUNTS if spec.kind != "cpu" else COUNTS[:1]
     for count in counts:
         row = _row(known, served, spec, platform, precision, count)
         spread = deployment_of(row, served.model.heads)

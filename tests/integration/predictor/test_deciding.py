@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from domain.canonical import canonical
 from domain.errors import UnknownHardware, UsageError
 from predictor.answering.question import Device, Question
 
@@ -183,5 +184,28 @@ def test_hardware_of_a_vendor_and_prices_of_a_region(service: Any, told: Any, tr
     assert here["usd_per_hour"] == pytest.approx(here["price"]["machines"] * here["price"]["usd_per_hour_each"])
     assert here["price"]["machines"] * here["price"]["devices_each"] >= 2
     assert here["price"]["date"]
+    whole = ask(service, hardware=["aws:g6.12xlarge"], precision="fp16", batch_sizes=[8])["ranked"][0]
+    assert (whole["hardware"], whole["hardware_count"], whole["price"]["instance"]) == ("nvidia-l4", 4, "g6.12xlarge")
+    assert whole["price"]["machines"] == 1
     nowhere = ask(service, hardware=["nvidia-l4"], regions=["moon-1"], objective="cost")
     assert nowhere["excluded"][0]["rule"] == "no price"
+
+
+def test_any_node_gives_the_same_answer_byte_for_byte(
+    service: Any, told: Any, traced: Any, measured: Any, tmp_path_factory: Any
+) -> None:
+    told(traced)
+    told(measured(2.0))
+    told(measured(3.0, OTHER, batch=8))
+    other = type(service)(service.database, tmp_path_factory.mktemp("node"))
+    try:
+        # This node reads the whole log at once; the first saw it piece by piece.
+        assert other.catch_up() == service.projection.position
+        for asked in (
+            {"platform": [], "top": 100}, {"objective": {"latency": 1.0, "cost": 1.0}, "platform": []},
+            {"max_latency_ms": 1.0, "hardware": [GPU, OTHER]}, {"devices": [Device(hardware=GPU), Device(hardware=OTHER)]},
+        ):  # fmt: skip
+            one, two = (canonical(ask(node, **asked)) for node in (service, other))
+            assert one == two
+    finally:
+        other.projection.stop()
