@@ -417,7 +417,9 @@ FROM (
         ON g.hardware_id = hardware_now.hardware_id_posted
     JOIN subject AS s ON s.model_id = coalesce(model_now.model_id, g.model_id)
         AND s.hardware_id = coalesce(hardware_now.hardware_id, g.hardware_id)
-        AND s.platform = g.platform AND s.precision = g.precision AND s.batch_size = g.batch_size
+        AND s.platform = g.platform AND s.precision = g.precision
+        -- Of what is served the requests under way are asked for, and the batch is the engine's affair.
+        AND (s.batch_size = g.batch_size OR (g.batch_size IS NULL AND g.concurrency IS NOT NULL AND s.scenario = 'serving'))
         AND s.mode = coalesce(g.mode, 'inference') AND s.hardware_count = coalesce(g.hardware_count, 1)
         AND coalesce(s.compiled, false) = coalesce(g.compiled, false)
         AND (lower(coalesce(s.layout, '')) IN ('nhwc', 'channels_last')) = (lower(coalesce(g.layout, '')) IN ('nhwc', 'channels_last'))

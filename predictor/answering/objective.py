@@ -40,8 +40,10 @@ def figure_of(option: Option, objective: str) -> Figure:
     if objective == "memory":
         return Figure(option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes)
     if objective == "energy":
+        # What is served has the energy of a request.
+        items = option.batch_size if option.concurrency is None else 1
         value, low, high = (
-            one / option.batch_size if one is not None and option.batch_size else None
+            one / items if one is not None and items else None
             for one in (option.energy_j, option.energy_low_j, option.energy_high_j)
         )
         return Figure(value, low, high)

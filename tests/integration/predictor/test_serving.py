@@ -142,3 +142,25 @@ def test_what_nobody_learned_of_serving_is_not_guessed(service: Any) -> None:
     answer = service.answers.recommend(Question(model=MODEL, hardware=[H100], percentile="p99", **SIZES))
     assert answer["ranked"] == []
     assert {one["rule"] for one in answer["excluded"]} == {"no tail prediction"}
+
+
+def test_energy_is_told_where_power_was_measured_on_the_device_or_its_kind_and_nowhere_else(
+    service: Any, told: Any, measured: Any
+) -> None:
+    assert predicted(service)["energy_j"] is None
+    events = [measured(concurrency=count, ttft_ms=50.0, tpot_ms=8.0 + count, power_w=560.0) for count in (1, 2, 4, 8)]
+    told(*events)
+    answer = predicted(service)
+    # 700 W is what an H100 is rated for; a request has a sixteenth of what the device draws.
+    assert answer["energy_j"] == pytest.approx(560 * answer["latency_ms"] / 1e3 / 16, rel=0.1)
+    assert "4 measurements of this device" in answer["why"]
+    other = predicted(service, hardware="nvidia-l4")
+    assert other["energy_j"] == pytest.approx(72 * 0.8 * other["latency_ms"] / 1e3 / 16, rel=0.15)
+    assert "4 measurements of its kind" in other["why"]
+    assert predicted(service, hardware="intel-core-i9-10940x", platform="cpu")["energy_j"] is None
+    cheapest = service.answers.recommend(
+        Question(model=MODEL, hardware=[H100, "nvidia-l4"], objective="energy", precision="bf16", count=1, **SIZES)
+    )
+    energies = [one["energy_j"] for one in cheapest["ranked"]]
+    assert energies == sorted(energies)
+    assert len(energies) == 2
