@@ -8,7 +8,7 @@ import msgspec
 
 from predictor.fleet.gathered import Gathered
 from predictor.fleet.patterns import patterns_of
-from predictor.fleet.plan import Plan, Problem, solve
+from predictor.fleet.plan import Array, Plan, Problem, cheapest
 from predictor.fleet.replicas import ENDS
 from predictor.fleet.told import figures
 
@@ -21,17 +21,18 @@ def ends(problem: Problem, plan: Plan, found: Gathered) -> dict[str, Any]:
     """Return the cost of the cheapest plan at each end of the throughputs' intervals; the plan is of the pessimistic."""
     told: dict[str, Any] = {ENDS[0]: figures(plan.usd_per_hour)}
     for end in (1, 2):
-        other = solve(_with(problem, found, end=end))
-        told[ENDS[end]] = None if other is None else figures(other.usd_per_hour)
+        asked = _with(problem, found, end=end)
+        other = cheapest(asked)
+        told[ENDS[end]] = None if other is None else figures(_cost(asked, other[0]))
     return told
 
 
 def alternatives(problem: Problem, plan: Plan, found: Gathered) -> list[dict[str, Any]]:
     """Return the next best ways, cheapest first: without sharing devices, and of one kind of hardware alone."""
-    ways: list[tuple[str, Plan | None, Problem]] = []
+    ways: list[tuple[str, tuple[Array, float, bool] | None, Problem]] = []
     if any((row > 0).sum() > 1 for row in plan.shares):
         alone = _with(problem, found, together=False)
-        ways.append(("no two models on one device", solve(alone), alone))
+        ways.append(("no two models on one device", cheapest(alone), alone))
     used = {one.hardware for one, count in zip(problem.machines, plan.machines, strict=True) if count > 0}
     for hardware in sorted({one.hardware for one in problem.machines}):
         served = {one.load for one in found.replicas if one.hardware == hardware}
@@ -41,20 +42,24 @@ def alternatives(problem: Problem, plan: Plan, found: Gathered) -> list[dict[str
                 machines=tuple(one for one in problem.machines if one.hardware == hardware),
                 patterns=tuple(one for one in problem.patterns if one.hardware == hardware),
             )
-            ways.append((f"only {hardware}", solve(single), single))
+            ways.append((f"only {hardware}", cheapest(single), single))
     told = [
         {
             "what": what,
-            "usd_per_hour": figures(other.usd_per_hour),
-            "dearer_by": figures(other.usd_per_hour / plan.usd_per_hour - 1) if plan.usd_per_hour > 0 else None,
+            "usd_per_hour": figures(_cost(asked, other[0])),
+            "dearer_by": figures(_cost(asked, other[0]) / plan.usd_per_hour - 1) if plan.usd_per_hour > 0 else None,
             "machines": {
-                one.name: int(count) for one, count in zip(asked.machines, other.machines, strict=True) if count > 0
+                one.name: int(count) for one, count in zip(asked.machines, other[0], strict=True) if count > 0
             },
         }
         for what, other, asked in ways
         if other is not None
     ]
     return sorted(told, key=lambda one: (one["usd_per_hour"], one["what"]))[:TOLD]
+
+
+def _cost(problem: Problem, machines: Array) -> float:
+    return float(sum(count * one.usd_per_hour for one, count in zip(problem.machines, machines, strict=True)))
 
 
 def _with(problem: Problem, found: Gathered, *, end: int = 0, together: bool = True) -> Problem:

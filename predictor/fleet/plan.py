@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import Pattern
 
-__all__ = ["Array", "Plan", "Problem", "growth", "served_share", "solve"]
+__all__ = ["Array", "Plan", "Problem", "cheapest", "growth", "served_share", "solve"]
 
 NODES = 2_000
 SECONDS = 5.0
@@ -61,27 +61,52 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def solve(problem: Problem, known: Array | None = None) -> Plan | None:
     """Return the cheapest plan, or None where there is none; `known` are machines that serve all, if some are known."""
+    found = cheapest(problem, known)
+    if found is None:
+        return None
+    machines, bound, proven = found
+    prices = _prices(problem)
+    if proven:
+        machines = _fewest(problem, machines)
+    places, shares = _spread(problem, machines)
+    total = float(prices @ machines)
+    return Plan(
+        machines=machines,
+        places=places,
+        shares=shares,
+        usd_per_hour=total,
+        bound_usd_per_hour=total if proven else bound,
+        proven=proven,
+    )
+
+
+def cheapest(problem: Problem, known: Array | None = None) -> tuple[Array, float, bool] | None:
+    """Return machines that serve all for the least money, a bound of that an hour, and whether it is proven."""
     program = _Program(problem)
-    prices = np.array([one.usd_per_hour for one in problem.machines])
-    first = program.minimised(program.over(machines=prices))
-    machines = None if first.x is None else program.parts(first.x)[0]
+    prices = _prices(problem)
+    found = program.minimised(program.over(machines=prices))
+    machines = None if found.x is None else program.parts(found.x)[0]
     if known is not None and (machines is None or prices @ known < prices @ machines - SLACK):
         machines = known
     if machines is None:
         return None
-    total, proven = float(prices @ machines), first.status == 0
-    if proven:
-        fewest = _Program(problem)
-        fewest.at_most(fewest.over(machines=prices), total + SLACK * max(1.0, total))
-        ranks = np.arange(len(prices), dtype=np.float64) * (RANK / max(len(prices), 1))
-        counted = fewest.minimised(fewest.over(machines=np.asarray(1.0 + ranks)))
-        machines = machines if counted.x is None else fewest.parts(counted.x)[0]
-    places, shares = _spread(problem, machines)
     total = float(prices @ machines)
-    bound = total if proven else max(0.0, min(float(first.mip_dual_bound or 0.0), total))
-    return Plan(
-        machines=machines, places=places, shares=shares, usd_per_hour=total, bound_usd_per_hour=bound, proven=proven
-    )
+    return machines, max(0.0, min(float(found.mip_dual_bound or 0.0), total)), found.status == 0
+
+
+def _fewest(problem: Problem, machines: Array) -> Array:
+    """Of the machines that cost as much those that are fewest, then first by name."""
+    prices = _prices(problem)
+    total = float(prices @ machines)
+    program = _Program(problem)
+    program.at_most(program.over(machines=prices), total + SLACK * max(1.0, total))
+    ranks = np.arange(len(prices), dtype=np.float64) * (RANK / max(len(prices), 1))
+    found = program.minimised(program.over(machines=np.asarray(1.0 + ranks)))
+    return machines if found.x is None else program.parts(found.x)[0]
+
+
+def _prices(problem: Problem) -> Array:
+    return np.array([one.usd_per_hour for one in problem.machines])
 
 
 def growth(problem: Problem, plan: Plan, load: int | None) -> float:
