@@ -77,10 +77,11 @@ def state_of(cell: Row) -> str:
     if cell["verified"] is True:
         return "verified"
     if cell["ran"] or cell["measured"]:
-        fell = (cell.get("fallback_share") or 0) > FELL_BACK
         if cell["verified"] is False:
-            return "fell back" if cell.get("stopped_error") == "Fallback" else "wrong"
-        return "fell back" if fell else "ran"
+            return "wrong"
+        return "fell back" if (cell.get("fallback_share") or 0) > FELL_BACK else "ran"
+    if cell.get("stopped_error") == "Fallback":
+        return "fell back"
     if cell.get("stopped_outcome") is None:
         return "skipped" if cell["built"] is None else "error"
     if cell.get("stopped_error") == _ABSENT:
@@ -147,7 +148,7 @@ def grouped(cells: Iterable[Row], by: str) -> list[dict[str, Any]]:
     """Return one row a `family` or `category` and platform from judged cells, by category, name and platform.
 
     A model counts once, by the best of its precisions; one of which nothing was seen does not count. `state` and `level` are
-    what at least half of the models reach, `states` how many models are in each, `stopped` what stopped most of the others.
+    what at least half of the models reach, `tries` the runs of each cell put together, `states` how many models are in each, `stopped` what stopped most of the others.
     """
     groups: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
     for cell in cells:
@@ -182,7 +183,7 @@ def _group(key: tuple[Any, ...], best: list[Row], cells: list[list[Row]]) -> dic
         "speedup_best": max((cell["speedup_best"] for cell in best if cell.get("speedup_best")), default=None),
         "stopped": stopped.most_common(1)[0][0] if stopped else None,
         "precisions": sorted({str(one["precision"]) for of_model in cells for one in of_model if works(one["state"])}),
-        "runs": sum(cell["runs"] or 0 for of_model in cells for cell in of_model),
+        "tries": sum(cell["runs"] or 0 for of_model in cells for cell in of_model),
         "last_seen": newest["last_seen"],
         "age_days": newest["age_days"],
         "stale": newest["stale"],

@@ -164,7 +164,7 @@ SELECT * FROM environment;
 
 -- name: compatibility_by_hardware
 -- `reached`: at which stage it ended, counted from 1 (resolve) to 7 (verify); 8 where it passed. A case that was skipped says
--- nothing of what works.
+-- nothing of what works. Where another device or precision did the work, that which was asked for did not run.
 SELECT
     model_id, hardware_id, platform, precision,
     arg_max(category, position) FILTER (WHERE category IS NOT NULL) AS category,
@@ -196,9 +196,11 @@ FROM (
         NULL AS remedy, genuine AS measurements, 8 AS reached, best IS NOT NULL AS usable, NULL AS why
     FROM standing JOIN subject ON standing.subject = subject.id WHERE genuine > 0
     UNION ALL
-    SELECT kind, position, event_id, model_id, hardware_id, platform, precision, category, family,
+    SELECT kind, position, event_id, model_id, hardware_id,
+        CASE error WHEN 'Fallback' THEN platform_asked ELSE platform END,
+        CASE error WHEN 'Fallback' THEN coalesce(precision_asked, precision) ELSE precision END, category, family,
         outcome, stage, error, message, remedy, 0,
-        CASE outcome WHEN 'passed' THEN 8 WHEN 'skipped' THEN NULL ELSE list_position(
+        CASE WHEN outcome = 'passed' THEN 8 WHEN outcome = 'skipped' THEN NULL WHEN error = 'Fallback' THEN 6 ELSE list_position(
             ['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage) END,
         CASE WHEN kind = 'failure' AND outcome <> 'skipped' THEN false END,
         CASE WHEN outcome NOT IN ('passed', 'skipped') THEN
@@ -272,7 +274,9 @@ WITH fast AS (
     JOIN subject ON measurement.subject = subject.id JOIN context ON measurement.context = context.id
     WHERE origin <> 'simulated'
     UNION ALL
-    SELECT model_id, platform, precision, kind, position, event_id, coalesce(time, recorded_at), run_id, NULL,
+    SELECT model_id, CASE error WHEN 'Fallback' THEN platform_asked ELSE platform END,
+        CASE error WHEN 'Fallback' THEN coalesce(precision_asked, precision) ELSE precision END, kind, position, event_id,
+        coalesce(time, recorded_at), run_id, NULL,
         CASE WHEN outcome NOT IN ('passed', 'skipped') THEN {
             'reached': list_position(['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage),
             'position': position, 'outcome': outcome, 'stage': stage, 'error': error,

@@ -96,3 +96,16 @@ def test_another_precision_or_none_is_another_cell(cells, build):
     del unsaid["data"]["execution"]["precision"], unsaid["data"]["observed"]["precision"]
     rows = cells([build.measurement(run_id="a"), unsaid])
     assert {key[2]: row["runs"] for key, row in rows.items()} == {"fp32": 1, None: 1}
+
+
+def test_a_test_that_fell_back_tells_of_what_was_asked_for_and_not_of_what_did_the_work(cells, build):
+    fell = build.test("failed")
+    fell["data"]["failure"] = {"error": "Fallback", "message": "80 % was done in fp32"}
+    fell["data"]["observed"]["requested"] = {"device": "cpu", "precision": "int8"}
+    rows = cells([build.test(), fell])
+    assert {key[2]: (row["ran"], row["verified"]) for key, row in rows.items()} == {
+        "fp32": (True, True),
+        "int8": (False, False),
+    }
+    assert rows["acme/tiny", "cpu", "int8"]["stopped_error"] == "Fallback"
+    assert rows["acme/tiny", "cpu", "fp32"]["evidence_ids"] != rows["acme/tiny", "cpu", "int8"]["evidence_ids"]

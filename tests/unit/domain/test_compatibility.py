@@ -49,7 +49,7 @@ def stopped(outcome: str = "error", stage: str = "run", error: str = "RuntimeErr
         ("ran", cell()),
         ("fell back", cell(fallback_share=0.2)),
         ("ran", cell(fallback_share=0.1)),
-        ("fell back", cell(verified=False, stopped_error="Fallback")),
+        ("fell back", stopped("failed", "verify", "Fallback", verified=False)),
         ("wrong", cell(verified=False, stopped_error="Mismatch")),
         ("out of memory", stopped("out_of_memory")),
         ("timeout", stopped("timeout", "compile")),
