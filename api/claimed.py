@@ -16,7 +16,7 @@ __all__ = ["claim_rows", "with_claims"]
 Row = dict[str, Any]
 _COLUMNS = (
     "event_id", "model_id", "family", "category", "hardware_id", "platform", "precision", "mode", "batch_size", "sequence_length",
-    "image_size", "audio_seconds", "frames", "output_tokens", "latency_p50_ms", "latency_mean_ms", "tokens_per_s",
+    "image_size", "audio_seconds", "frames", "input_tokens", "output_tokens", "latency_p50_ms", "latency_mean_ms", "tokens_per_s",
     "realtime_factor", "first_run_ms", "preprocess_ms", "peak_memory_bytes", "origin", "position",
 )  # fmt: skip
 
@@ -72,9 +72,11 @@ def with_claims(
 
 
 def _claimed(row: Row, about: Sequence[Claim], verdicts: Mapping[str, str]) -> Row:
-    words = dict.fromkeys(claim.says or str(claim.printed) for claim in about)
+    words = dict.fromkeys(claim.says for claim in about if claim.says) or dict.fromkeys(
+        str(claim.printed) for claim in about
+    )
     return {
-        **row, "claimed": "; ".join(words) or None, "claims": [claim.id for claim in about],
+        **row, "claimed": "; ".join(map(str, words)) or None, "claims": [claim.id for claim in about],
         "contradicted": any(verdicts[claim.id] == "contradicted" for claim in about),
     }  # fmt: skip
 

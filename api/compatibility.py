@@ -29,8 +29,7 @@ Verdict = Annotated[
 ]
 _LEGEND = {"rules": RULES, "states": STATES}
 _ADDED = (
-    "state", "level", "speedup", "speedup_best", "speedup_works", "speedup_evidence", "last_seen", "age_days", "stale",
-    "fallback_share", "evidence_ids", "stopped_outcome", "stopped_stage", "stopped_error", "stopped_message",
+    "state", "level", "speedup", "speedup_best", "speedup_works", "speedup_evidence", "fallback_share", "evidence_ids", "stopped_outcome", "stopped_stage", "stopped_error", "stopped_message",
     "stopped_remedy",
 )  # fmt: skip
 """What the best cell of a model and platform adds to its row over all precisions."""
@@ -164,20 +163,24 @@ def _page(tables: Tables, asked: _Asked, offset: int, count: int) -> list[Row]:
 
 
 def _joined(rows: Sequence[Row], cells: Iterable[Row]) -> list[Row]:
-    """Add to each row of a model and platform what its best cell says, and the runs and the newest moment of all."""
+    """Add to each row of a model and platform what its best cell says, and when any was tried last, in how many runs put together."""
     of: dict[tuple[str, str], list[Row]] = {}
     for cell in cells:
         of.setdefault((cell["model_id"], cell["platform"]), []).append(cell)
     found = []
     for row in rows:
         members = of[row["model_id"], row["platform"]]
-        best = best_of(members)
+        best, newest = (
+            best_of(members),
+            max(members, key=lambda cell: (cell["last_seen"] is not None, cell["last_seen"])),
+        )
         found.append(
             {
                 **row,
                 **{name: best[name] for name in _ADDED},
+                **{name: newest[name] for name in ("last_seen", "age_days", "stale")},
                 "best_precision": best["precision"],
-                "runs": sum(cell["runs"] or 0 for cell in members),
+                "tries": sum(cell["runs"] or 0 for cell in members),
             }
         )
     return found
