@@ -22,6 +22,10 @@ FACTS = {"built": "builds", "ran": "runs", "verified": "verified", "measured": "
 """The facts of a row, and the heads of their columns."""
 _COUNTED = {"built": "build", "ran": "run", "verified": "were verified", "measured": "were measured"}
 NOT_TRIED = "not tried"
+FORMS = ("table", "csv", "json", "markdown", "html")
+LEVELLED = ("model", "family", "category")
+EVERY = "*"
+"""What `--family` means without a name."""
 _SHOWN = 120
 """Characters of a reason that a terminal shows."""
 
@@ -29,15 +33,26 @@ _SHOWN = 120
 @click.command(
     epilog="""\b
 Examples:
-  assay matrix --model bert-base-uncased --by-precision
+  assay matrix --model bert-base-uncased
+  assay matrix --family --claims
+  assay matrix --failures
   assay matrix --models-set key --platform cpu,openvino
-  assay matrix --models-set all --markdown"""
+  assay matrix --models-set all --markdown
+  assay matrix --format html > matrix.html"""
 )
-@click.option("--model", help="One model only.")
+@click.option("--model", help="One model only: what is known of it on each platform, and what to try.")
 @click.option("--models-set", type=click.Choice(["small", "key", "all"]), help="A set of the catalogue, tried or not.")
 @click.option("--category", type=click.Choice(CATEGORIES), help="Models of one category only.")
 @click.option("--platform", "platforms", type=WORDS, help="These platforms only.")
 @click.option("--by-precision", is_flag=True, help="One row a precision; else the best of all precisions.")
+@click.option("--level", type=click.Choice(LEVELLED), help="One row a model, family or category, with levels.")
+@click.option(
+    "--family", is_flag=False, flag_value=EVERY, metavar="[NAME]", help="One row a family; with a NAME that one only."
+)
+@click.option("--claims", is_flag=True, help="What documents claim as well, and where evidence disagrees.")
+@click.option("--no-evidence", is_flag=True, help="Cells of the catalogue that nobody tried as well.")
+@click.option("--failures", is_flag=True, help="What failed most, and what to try.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Else a table; csv, json and html have everything.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="A Markdown table on stdout, with whole ids and reasons.")
 @served
 @as_json
@@ -47,6 +62,12 @@ def matrix(
     category: str | None,
     platforms: list[str] | None,
     by_precision: bool,
+    level: str | None,
+    family: str | None,
+    claims: bool,
+    no_evidence: bool,
+    failures: bool,
+    form: str | None,
     as_markdown: bool,
     server: str | None,
     token: str | None,
@@ -54,30 +75,62 @@ def matrix(
 ) -> int:
     """Show model × platform: does it build, run, give right outputs, was it measured, and why not.
 
-    Made from the events of tests and measurements on all hardware; simulated ones do not count. A dash: not tried.
+    Made from the events of tests and measurements on all hardware; simulated ones do not count. A dash: not tried. Levels
+    (docs/compatibility.md) say how good it is; what documents claim and nobody saw here is dim and begins with `claimed:`.
     """
+    from assay.cli import levelled
     from assay.cli.connection import connected
 
     if model and models_set:
         raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
-    if as_markdown and as_json:
-        raise click.UsageError("--markdown and --json are two forms of the answer: choose one.")
+    chosen = _form(form, as_markdown, as_json)
+    asked = levelled.Asked(
+        model=model, category=category, platforms=platforms, by_precision=by_precision,
+        level=level or ("family" if family else "model"), family=None if family in (None, EVERY) else family, claims=claims,
+        no_evidence=no_evidence, form=chosen,
+    )  # fmt: skip
+    plain = not (level or family or claims or no_evidence or failures)
+    if models_set and not plain:
+        raise click.UsageError("--models-set lists models by themselves: leave out levels, claims and failures.")
     with connected(server, token) as client:
+        if chosen == "html":
+            return levelled.page(client, asked, server=client.server if server else None)
+        if failures:
+            return levelled.failed(client, asked)
+        if not plain:
+            return levelled.levels(client, asked)
         found = client.compatibility(model=model, category=category, by_precision=by_precision)
-    rows: list[Row] = [row for row in found if platforms is None or row["platform"] in platforms]
-    if models_set:
-        rows = _of_set(rows, models_set, category, platforms, by_precision=by_precision)
-    rows.sort(key=_place)
-    if as_json:
+        rows: list[Row] = [row for row in found if platforms is None or row["platform"] in platforms]
+        if models_set:
+            rows = _of_set(rows, models_set, category, platforms, by_precision=by_precision)
+        rows.sort(key=_place)
+        if not rows and chosen != "json":
+            say("no test and no benchmark is known; `assay verify MODEL` makes one")
+        _write(rows, chosen)
+        if model and chosen == "table" and not by_precision:
+            levelled.check_up(client, asked)
+    return 0 if any(row["why_not"] != NOT_TRIED for row in rows) else 1
+
+
+def _form(form: str | None, as_markdown: bool, as_json: bool) -> str:
+    named = [*([form] if form else []), *(["markdown"] if as_markdown else []), *(["json"] if as_json else [])]
+    if len(set(named)) > 1:
+        raise click.UsageError(f"--{named[-2]} and --{named[-1]} are two forms of the answer: choose one.")
+    return named[0] if named else "table"
+
+
+def _write(rows: Sequence[Row], form: str) -> None:
+    if form == "json":
         print_json(rows)
-    elif not rows:
-        say("no test and no benchmark is known; `assay verify MODEL` makes one")
-    elif as_markdown:
+    elif form == "csv":
+        from assay.cli.cells import as_csv
+
+        click.echo(as_csv(rows), nl=False)
+    elif rows and form == "markdown":
         click.echo(markdown(rows))
-    else:
+    elif rows:
         answers().print(_counted(rows), markup=False)
         answers().print(matrix_table(rows))
-    return 0 if any(row["why_not"] != NOT_TRIED for row in rows) else 1
 
 
 def _of_set(

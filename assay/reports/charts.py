@@ -33,6 +33,8 @@ _FONT = alt.ExprRef(f"width < {_TURN} ? 12 : 13")
 _ROW = 46
 _BESIDE = 140
 _PLOT = 320
+_CELL = 112
+"""Width of a cell that has room for words, in pixels."""
 _NAME_HEIGHT = 16
 _LOG_FROM = 3.0
 """Items over batch size are logarithmic beyond this range: below it such an axis would have no ticks."""
@@ -229,12 +231,18 @@ def _spread(names: list[dict[str, Any]], values: Sequence[float]) -> list[dict[s
 
 
 def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
-    """Draw model × platform: colour and glyph say how far a case got; what was never tried stays empty."""
+    """Draw model × platform: colour and glyph say how far a case got, and words its level where there is room.
+
+    What is claimed and was never tried has a dotted line around nothing; what nobody knows of stays empty.
+    """
     refuse_too_many(len(chart.rows) * 2)
     ink = INKS[theme]
     ramp = DIVERGING[theme]
-    colours = {"right": ramp[8], "ran": ramp[6], "wrong": ramp[2], "built": ramp[3], "failed": ramp[1]}
-    drawn = [{**row, "glyph": STATES[row["state"]][0], "told": _TOLD[row["state"]]} for row in chart.rows]
+    colours = {
+        "right": ramp[8], "ran": ramp[6], "wrong": ramp[2], "fell": ramp[3], "built": ramp[3], "failed": ramp[1],
+        "claimed": ink.ground,
+    }  # fmt: skip
+    drawn = [{**row, "told": _TOLD[row["state"]]} for row in chart.rows]
     models = list(dict.fromkeys(row["model"] for row in drawn))
     platforms = {str(row["platform"]) for row in drawn}
     columns = [name for name in PLATFORM_DOMAIN if name in platforms] + sorted(platforms - set(PLATFORM_DOMAIN))
@@ -247,6 +255,10 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
         labelLimit=260 if width >= _TURN else _BESIDE,
         labelPadding=6,
     )
+    roomy = len(columns) * _CELL < width - _BESIDE
+    for row in drawn:
+        glyph = STATES[row["state"]][0]
+        row["glyph"] = glyph if not roomy or not row.get("words") else _worded(glyph, str(row["words"]))
     top = alt.Axis(
         title=None, orient="top", labelAngle=0 if len(columns) * 70 < width - _BESIDE else -40, labelColor=ink.text,
         labelFontSize=12, ticks=False, domain=False,
@@ -268,11 +280,23 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     glyphs = alt.condition(
         alt.FieldOneOfPredicate(field="told", oneOf=dark), alt.value(ink.ground), alt.value(ink.text)
     )
+    claimed = alt.FieldEqualPredicate(field="state", equal="claimed")
     layers = [
         base.mark_rect(stroke=ink.ground, strokeWidth=2).encode(color=alt.Color("told:N", scale=scale, legend=legend)),
-        base.mark_text(fontSize=13, fontWeight=600).encode(text="glyph:N", color=glyphs),
+        base.transform_filter(claimed).mark_rect(fillOpacity=0, stroke=ink.muted, strokeWidth=1, strokeDash=[2, 3]),
+        base.transform_filter(alt.LogicalNotPredicate(**{"not": claimed}))
+        .mark_text(fontSize=13, fontWeight=600)
+        .encode(text="glyph:N", color=glyphs),
+        base.transform_filter(claimed).mark_text(fontSize=11, color=ink.muted).encode(text="glyph:N"),
     ]
     return finish(alt.layer(*layers), height=24 * max(len(models), 1), theme=theme, picture=True)
+
+
+def _worded(glyph: str, words: str) -> str:
+    """Write a glyph with the level, where there is one; what is claimed is words alone."""
+    if words.startswith("claimed"):
+        return words
+    return glyph if words == "none" else f"{glyph} {words}"
 
 
 _TOLD = {state: f"{glyph} {meaning}" for state, (glyph, meaning) in STATES.items()}

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay import numbers
-from assay.reports.content import Chart, Column, Row, Section, Table
+from assay.reports import levels
+from assay.reports.content import Chart, Column, Part, Row, Section, Table
 from assay.reports.evidence import counted, evidence_column
 from assay.reports.pairs import short_model
 from assay.reports.source import Source
+from domain.compatibility import NOTHING_SEEN
+from domain.remedies import failures
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
 __all__ = [
@@ -28,16 +31,27 @@ STATES = {
     "right": ("√", "verified: its outputs are right"),
     "ran": ("●", "ran, its outputs not verified"),
     "wrong": ("≠", "ran, and its outputs are wrong"),
+    "fell": ("~", "ran elsewhere: another device or precision did the work"),
     "built": ("○", "was built and did not run"),
     "failed": ("×", "was tried and not built"),
+    "claimed": ("?", "claimed by a document; nobody tried it here"),
 }
 """How far a case got: its glyph, one that plain fonts have, and what it means; what was never tried has none of them."""
 MOST_MODELS = 60
+_OF_CLAIMS = (
+    "Claims were typed in from the documents of the earlier framework. None of them is evidence: no level, count or answer "
+    "of Assay rests on one."
+)
 _FACTS = {"built": "Builds", "ran": "Runs", "verified": "Right", "measured": "Measured"}
 
 
 def state_of(row: Row) -> str | None:
     """Return how far a case got; None where nothing was tried."""
+    told = row.get("state")
+    if told in NOTHING_SEEN:
+        return "claimed" if told == "claimed" else None
+    if told == "fell back":
+        return "fell"
     if row["verified"] is not None and row["ran"]:
         return "right" if row["verified"] else "wrong"
     if row["ran"] or row["measured"]:
@@ -50,15 +64,43 @@ def state_of(row: Row) -> str | None:
 def compatibility(source: Source) -> list[Section]:
     """Return the matrix as a picture, its counts, the reasons of what did not work, and every case."""
     apart = source.hardware is not None or bool(source.asked.precision)
-    found = sorted(source.compatibility(**({} if apart else {"by_precision": False})), key=_place)
-    if not found:
+    found = sorted(source.compatibility(**({} if apart else {"by_precision": False, "claims": True})), key=_place)
+    seen = [row for row in found if row.get("state") != "claimed"]
+    if not seen:
         return []
-    failed = [row for row in found if row["why_not"]]
+    there = {row["model_id"] for row in seen}
+    failed = [row for row in seen if row["why_not"]]
+    stopped = failures(source.compatibility()) if failed and not source.hardware else []
+    reasons: list[Part] = [levels.failures_table(stopped)] if stopped else []
     return [
-        Section("At a glance", [matrix_chart(found), counts_table(found)]),
-        Section("What did not work", [reasons_table(failed)] if failed else ["Nothing that was tried failed."]),
-        Section("Every case", [matrix_table(found)]),
+        Section("At a glance", [matrix_chart([row for row in found if row["model_id"] in there]), counts_table(seen)]),
+        Section(
+            "What did not work", [*reasons, reasons_table(failed)] if failed else ["Nothing that was tried failed."]
+        ),
+        *([] if apart else [*_levelled(source, seen), *_claimed(source, found)]),
+        Section("Every case", [matrix_table(seen)]),
     ]
+
+
+def _levelled(source: Source, seen: Sequence[Row]) -> list[Section]:
+    """Return how good it is: model by model, and by family."""
+    parts: list[Part] = [levels.levels_table(seen, "Levels of models")]
+    if len({row["family"] for row in seen}) > 1:
+        families = source.compatibility(level="family")
+        parts.insert(0, levels.levels_table(families, "Levels of families", name="families")._replace(note=None))
+    return [Section("How good it is", parts)]
+
+
+def _claimed(source: Source, found: Sequence[Row]) -> list[Section]:
+    """Return what documents claim, apart from everything that was seen."""
+    claims = source.claims
+    measured = [row for row in claims if row["ours"] is not None]
+    made = [levels.contradictions_table(claims), levels.figures_table(measured), levels.opposed_table(claims)]
+    alone = [row for row in found if row["state"] == "claimed"]
+    if alone:
+        made.append(levels.levels_table(alone, "Claimed, and seen by nobody here", name="claimed")._replace(note=None))
+    parts: list[Part] = [_OF_CLAIMS, *(table for table in made if table.rows)]
+    return [Section("What documents claim", parts)] if len(parts) > 1 else []
 
 
 def matrix_facts(rows: Sequence[Row]) -> str:
@@ -72,7 +114,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     category, platform = row.get("category"), row["platform"]
     return (
         CATEGORIES.index(category) if category in CATEGORIES else len(CATEGORIES),
-        row["model_id"],
+        str(row["model_id"]),
         PLATFORMS.index(platform) if platform in PLATFORMS else len(PLATFORMS),
         str(platform),
         str(row.get("hardware_id")),
@@ -92,8 +134,14 @@ def matrix_chart(rows: Sequence[Row]) -> Chart:
     models = list(dict.fromkeys(str(row["model_id"]) for row in rows))
     shown = set(models[:MOST_MODELS])
     names = Counter(short_model(model) for model in models)
+    words = {(str(row["model_id"]), str(row["platform"])): levels.level_words(row) for row in rows if "state" in row}
     drawn = [
-        {"model": model if names[short_model(model)] > 1 else short_model(model), "platform": platform, "state": state}
+        {
+            "model": model if names[short_model(model)] > 1 else short_model(model),
+            "platform": platform,
+            "state": state,
+            "words": words.get((model, platform), "").partition("; ")[0],
+        }
         for (model, platform), state in best.items()
         if model in shown
     ]

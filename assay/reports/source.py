@@ -98,6 +98,18 @@ class Source:
         ]
 
     @cached_property
+    def claims(self) -> list[dict[str, Any]]:
+        """What documents claim of the model that is asked for, or of all, on the platforms that are let in."""
+        model = self.asked.subject if self.asked.kind == "model" else self.asked.model
+        found = self.client.claims(model=model, as_of=self.position)
+        return [
+            row
+            for row in found
+            if (not self.asked.platform or row["platform"] in self.asked.platform)
+            and (self.asked.category in (None, *row["categories"]) or not row["categories"])
+        ]
+
+    @cached_property
     def trends(self) -> Mapping[str, Any]:
         """The latencies of the model over time. Raises UnknownModel where nobody knows of it."""
         return self.client.trends(str(self.asked.subject or self.asked.model), as_of=self.position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -86,3 +87,72 @@ def test_a_category_leaves_the_others_out(shown, model):
 
 def test_nothing_known_is_a_no(shown):
     assert shown("--model", "acme/nobody")[0] == 1
+
+
+def test_one_model_is_told_platform_by_platform_with_what_to_try(shown, model):
+    _, text = shown("--model", model)
+    said = " ".join(text.split())
+    assert "cpu: high, verified; 2 tries, last" in said
+    assert "openvino: no level, unsupported; 1 try" in said
+    assert "why: the runtime has no rule for an operator try: Use fp32. Try a newer runtime" in said
+
+
+def test_levels_are_a_table_with_the_rules_below_it(shown, model):
+    code, text = shown("--model", model, "--level", "model", "--by-precision")
+    rows = {tuple(line.split()[1:3]): line.split() for line in text.splitlines() if line.startswith(model[:8])}
+    assert code == 0
+    assert max(map(len, text.splitlines())) <= 100
+    assert rows["cpu", "fp32"][3:5] == ["high", "verified"]
+    assert rows["cpu", "int8"][3:5] == ["low", "wrong"]
+    assert "at least 2 times as fast as the plain CPU" in " ".join(text.split())
+
+
+def test_claims_stand_beside_and_are_told_apart_by_their_word(shown, client, build):
+    event = build.measurement(model="Salesforce/blip-image-captioning-base", platform="openvino")
+    event["data"]["model"] |= {"category": "multimodal", "family": "blip"}
+    client.compatibility(limit=1, min_position=client.post_events([event])["last_position"])
+    code, text = shown("--family", "blip", "--claims")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert code == 0
+    assert any(line.startswith("blip openvino low ran") for line in lines)
+    assert any(line.startswith("blip mps claimed: unsupported") for line in lines)
+    assert any(
+        line.startswith("BLIP openvino claimed: unsupported 1 ran") and line.endswith("contradicted") for line in lines
+    )
+    assert max(map(len, text.splitlines())) <= 100
+    told = json.loads(shown("--family", "blip", "--claims", "--format", "json")[1])
+    assert {row["state"] for row in told["cells"]} == {"ran", "claimed"}
+    assert {row["id"] for row in told["claims"]} >= {"not-on-openvino:BLIP:openvino"}
+    assert all("claimed: unsupported" in line for line in shown("--family", "blip", "--claims", "--platform", "mps", "--format",
+                                                                "markdown")[1].splitlines() if "| *mps* |" in line)  # fmt: skip
+
+
+def test_what_was_only_claimed_is_a_no(shown):
+    assert shown("--family", "audioldm", "--claims")[0] == 1
+    code, text = shown("--model", "Qwen/Qwen3-VL-2B-Instruct", "--no-evidence", "--format", "json")
+    assert (code, {row["state"] for row in json.loads(text)}) == (1, {"no evidence"})
+
+
+def test_what_failed_most_has_its_cause_and_advice(shown, model):
+    code, text = shown("--failures", "--model", model, "--format", "json")
+    by = {(row["platform"], row["error"]): row for row in json.loads(text)}
+    assert code == 0
+    assert by["openvino", "NotImplementedError"]["cause"] == "the runtime has no rule for an operator"
+    assert by["cpu", "Mismatch"]["of"] == [model]
+    assert "What to try" in shown("--failures", "--model", model)[1].splitlines()[1]
+    assert shown("--failures", "--model", "acme/nobody")[0] == 1
+
+
+def test_csv_and_html_have_the_same_rows(shown, model):
+    head, *lines = shown("--model", model, "--format", "csv")[1].splitlines()
+    assert "state" in head.split(",")
+    assert [line.split(",")[1] for line in lines] == ["cpu", "openvino"]
+    html = shown("--model", model, "--format", "html")[1]
+    assert html.startswith("<!doctype html>")
+    assert "How good it is" in html and model.removeprefix("acme/") in html
+
+
+def test_two_forms_at_once_are_refused():
+    for given in (("--format", "csv", "--json"), ("--markdown", "--json"), ("--models-set", "key", "--claims")):
+        result = CliRunner().invoke(cli, ["matrix", *given], standalone_mode=False)
+        assert isinstance(result.exception, click.UsageError), given
