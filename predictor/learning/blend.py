@@ -71,12 +71,13 @@ class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     field: Field | None
 
     @classmethod
-    def fitted(cls, work: Matrix, places: Matrix, part: Table) -> Local:
-        """Return the local model of a part of a table; `work` and `places` have its rows."""
+    def fitted(cls, work: Matrix, places: Matrix, part: Table, *, field: bool = True) -> Local:
+        """Return the local model of a part of a table, with a field or without; `work` and `places` have its rows."""
         with single_threaded():
             multiples = multiples_of(work, part.measured)
             errors = np.log(part.measured) - np.log(work @ multiples)
-        return cls(multiples=multiples, field=Field.fitted(places, part.family, part.architecture, errors))
+        left = Field.fitted(places, part.family, part.architecture, errors) if field else None
+        return cls(multiples=multiples, field=left)
 
     def log_time(self, work: Matrix, places: Matrix, families: Names) -> tuple[Array, Array]:
         """Return the logarithm of the time in seconds of each row, and the doubt about it (1 is usual)."""
@@ -124,11 +125,6 @@ class FittedBlend:
             difficulty[members] = doubt
         return Prediction(residual=residual, difficulty=difficulty)
 
-    def without_fields(self) -> FittedBlend:
-        """Return this predictor with nothing in it that speaks of single rows: multiples and trees alone."""
-        bare = {place: msgspec.structs.replace(one, field=None) for place, one in self.local.items()}
-        return FittedBlend(self.trees, self.scales, bare, self.left)
-
     def texts(self) -> dict[str, str]:
         """Return the trees' texts and, under `LOCAL`, everything else; `restored` predicts the same from them."""
         local = {
@@ -174,7 +170,8 @@ class BlendMethod:
             trees = beside.submit(fit_trees, _but_batch(values), table.residual, names=WIDE, learners=self._learners)
             for place, members in by_place(table.rows).items():
                 if len(set(table.architecture[members].tolist())) >= ARCHITECTURES_NEEDED:
-                    local[place] = Local.fitted(work[members], places[members], table.take(members))
+                    part = table.take(members)
+                    local[place] = Local.fitted(work[members], places[members], part, field=self._fields)
             fitted = FittedBlend(trees.result(), scales, local)
         return fitted if self._fields else self._without_fields(fitted, table, values, work)
 
@@ -189,9 +186,9 @@ class BlendMethod:
             index for place, members in by_place(table.rows).items() if place in fitted.local for index in members
         ]
         if not summed:
-            return fitted.without_fields()
+            return fitted
         left = fit_trees(_but_batch(values)[summed], rest[summed], names=WIDE, learners=self._learners)
-        return FittedBlend(fitted.trees, fitted.scales, fitted.local, left).without_fields()
+        return FittedBlend(fitted.trees, fitted.scales, fitted.local, left)
 
 
 def wide(table: Table) -> Matrix:

@@ -113,7 +113,7 @@ def work_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Matr
     put("launch.arithmetic", launch, kinds.arithmetic)
     put("launch.moving", launch, ~kinds.arithmetic)
     found["entering"] = np.full(len(rows), ENTERING_S)
-    return np.column_stack([found[name] for name in WORK])
+    return np.array([found[name] for name in WORK]).T
 
 
 def work_table(table: Table) -> Matrix:

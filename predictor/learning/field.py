@@ -58,7 +58,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             likeness = _likeness(near, families, near, families)
             covariance = likeness.astype(np.float64) + NOISE_VARIANCE * np.eye(len(errors))
             pull = np.linalg.solve(covariance, errors - centre)
-        others = np.where(architectures[:, None] == architectures[None, :], np.float32(0), likeness)
+        _, same = np.unique(architectures, return_inverse=True)
+        others = np.where(same[:, None] == same[None, :], np.float32(0), likeness)
         return cls(
             places=near,
             families=families,

@@ -65,7 +65,7 @@ def shapes_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Ma
     found["fused_calls"] = count[fused].sum(axis=0) / count.sum(axis=0)
     found["log_weights"] = np.full(len(rows), np.log(float((trace.weights * trace.count).sum()) + 1))
     found["log_item"] = np.log(prior / batch)
-    return np.column_stack([found[name] for name in SHAPES])
+    return np.array([found[name] for name in SHAPES]).T
 
 
 def _lengths(trace: Trace, kinds: Kinds, weight: Matrix, batch: Array) -> dict[str, Array]:

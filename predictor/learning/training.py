@@ -41,7 +41,7 @@ class Learner(msgspec.Struct, frozen=True, kw_only=True):
             "bagging_freq": 1,
             "seed": 1,
             "deterministic": True,
-            "force_row_wise": True,
+            "force_col_wise": True,
             "num_threads": threads,
             "max_bin": 127,
             "verbose": -1,

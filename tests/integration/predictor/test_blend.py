@@ -67,12 +67,14 @@ def test_a_device_that_was_measured_one_item_at_a_time_says_nothing_of_single_it
     assert np.mean(times[:, 1] < times[:, 0]) < 0.05
 
 
-def test_what_is_kept_predicts_the_same_and_without_fields_speaks_of_no_row(table: Table, fitted: FittedBlend) -> None:
+def test_what_is_kept_predicts_the_same_and_without_fields_speaks_of_no_row(
+    table: Table, fitted: FittedBlend, learners: Any
+) -> None:
     some = table.take(range(0, len(table), 7))
     restored = FittedBlend.restored(fitted.texts())
     np.testing.assert_array_equal(restored.predict(some).residual, fitted.predict(some).residual)
     np.testing.assert_array_equal(restored.predict(some).difficulty, fitted.predict(some).difficulty)
-    bare = FittedBlend.restored(fitted.without_fields().texts())
+    bare = FittedBlend.restored(BlendMethod(learners, fields=False).fit(table).texts())
     assert np.abs(some.residual - bare.predict(some).residual).mean() < 0.2
     assert len(bare.texts()[LOCAL]) < 0.2 * len(fitted.texts()[LOCAL])
     with pytest.raises(ValueError, match="other features"):
