@@ -98,8 +98,11 @@ def _of_load(
         told += document["excluded"]
         if document["abstained"]:
             whys.append(document["abstained"])
-    fitting = [one for one in replicas_of(index, load, entries) if _fits(one, rooms.get(one.hardware))]
-    tight = [one for one in replicas_of(index, load, entries) if not _fits(one, rooms.get(one.hardware))]
+    replicas = replicas_of(index, load, entries)
+    fitting = [one for one in replicas if _fits(one, rooms.get(one.hardware))]
+    tight = [one for one in replicas if not _fits(one, rooms.get(one.hardware))]
+    if entries and not replicas:
+        whys = [f"Every configuration is an estimate without an interval. Measure first: {entries[0]['command']}"]
     told += _too_large(tight, {one.hardware for one in fitting}, rooms)
     if tight and not fitting:
         whys = [_closest(tight, rooms, asked.memory_headroom)]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from domain.errors import UsageError
+from predictor.answering.constraints import SEEN
 from predictor.fleet.question import Load
 
 __all__ = ["ENDS", "FLOOR_MARGIN", "RUNTIME_BYTES", "Replica", "fastest_first", "rates_of", "replicas_of"]
@@ -34,7 +35,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) -> list[Replica]:
-    """Return the entries of an answer as replicas of a load; those without throughput serve nothing."""
+    """Return the entries of an answer as replicas of a load; those without throughput, or sureness of it, serve nothing."""
     found: list[Replica] = []
     for entry in entries:
         rates = rates_of(entry, load)
@@ -52,23 +53,27 @@ def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) ->
 def rates_of(entry: Mapping[str, Any], load: Load) -> tuple[float, float, float] | None:
     """Return the throughput of an entry in a load's unit: at the pessimistic end of its interval, itself, the optimistic.
 
-    Without an interval the three are one. Raises UsageError where a load of tokens has items without tokens.
+    A figure that somebody saw may have no interval, and the three are one; an estimate without one promises nothing: None.
+    Raises UsageError where a load of tokens has items without tokens.
     """
-    rate = entry.get("throughput_per_s")
+    each = 1.0
     if load.unit == "tokens_per_s":
-        rate = _tokens_per_s(entry, load)
+        rate, low, high = (entry.get(f"tokens_per_s{end}") for end in ("", "_low", "_high"))
+        if rate and low and high:
+            return float(low), float(rate), float(high)
+        each = _tokens(entry, load)
+    rate = entry.get("throughput_per_s")
     latency, low, high = (entry.get(name) for name in ("latency_ms", "latency_ms_low", "latency_ms_high"))
     if not rate:
         return None
-    if not latency or not low or not high:
-        return rate, rate, rate
-    return rate * min(1.0, latency / high), rate, rate * max(1.0, latency / low)
+    rate = each * float(rate)
+    if latency and low and high:
+        return rate * min(1.0, latency / high), rate, rate * max(1.0, latency / low)
+    return (rate, rate, rate) if entry["basis"] in SEEN else None
 
 
-def _tokens_per_s(entry: Mapping[str, Any], load: Load) -> float | None:
-    """Tokens that are generated where the item generates some, else those that it reads."""
-    if entry.get("tokens_per_s"):
-        return float(entry["tokens_per_s"])
+def _tokens(entry: Mapping[str, Any], load: Load) -> float:
+    """Tokens of an item: those that it generates, where it generates some, else those that it reads."""
     tokens = entry.get("output_tokens") or load.output_tokens or entry.get("sequence_length") or load.sequence_length
     if not tokens:
         raise UsageError(
@@ -76,8 +81,7 @@ def _tokens_per_s(entry: Mapping[str, Any], load: Load) -> float | None:
             field="tokens_per_s",
             remedy="Give items_per_s, or say output_tokens or sequence_length.",
         )
-    rate = entry.get("throughput_per_s")
-    return None if rate is None else float(rate) * tokens
+    return float(tokens)
 
 
 def _memory(entry: Mapping[str, Any]) -> tuple[float | None, str]:
@@ -86,7 +90,7 @@ def _memory(entry: Mapping[str, Any]) -> tuple[float | None, str]:
     if high:
         return float(high), "high end of the interval"
     if peak:
-        return float(peak), "measured peak" if entry["basis"] in ("measured", "imported") else "predicted peak"
+        return float(peak), "measured peak" if entry["basis"] in SEEN else "predicted peak"
     if floor:
         margin = f"weights and activations × {FLOOR_MARGIN:g} + {RUNTIME_BYTES / 1e9:g} GB"
         return FLOOR_MARGIN * float(floor) + RUNTIME_BYTES, margin

@@ -146,17 +146,18 @@ def unknowns(problem: Problem, plan: Plan, asked: FleetQuestion, today: date | N
 
 
 def _doubts(one: Replica, name: str | None) -> list[dict[str, Any]]:
+    """What of a configuration is no measurement, in one sentence, with the run that would be one."""
     entry = one.entry
-    what = f"{name or entry['command'].split()[2]} on {one.hardware} ({entry['platform']} {entry['precision']})"
     doubts: list[str] = []
     if entry["basis"] not in SEEN:
-        covered = "" if entry["interval_covered"] else ", and no measurement covers its interval"
-        doubts.append(f"the speed of {what} is {entry['basis']}, not measured{covered}")
+        covered = "" if entry["interval_covered"] else ", with an interval that no measurement covers"
+        doubts.append(f"speed is {entry['basis']}{covered}")
     elif not entry["latency_ms_low"]:
-        doubts.append(f"the speed of {what} was reported without an interval")
+        doubts.append("speed was reported without an interval")
     if one.memory_basis not in ("measured peak", "high end of the interval"):
-        doubts.append(f"the memory of {what} is {one.memory_basis}")
-    return [{"what": doubt, "command": entry["command"]} for doubt in doubts]
+        doubts.append(f"memory is {one.memory_basis}")
+    what = f"{name or entry['command'].split()[2]} on {one.hardware} {entry['platform']} {entry['precision']}"
+    return [{"what": f"{what}: {'; '.join(doubts)}", "command": entry["command"]}] if doubts else []
 
 
 def _age(machine: Machine, today: date | None) -> str:

@@ -1,0 +1,105 @@
+"""What an exact plan of a fleet saves over first-fit and over one kind of hardware, on made-up fleets.
+
+python -m benchmarks.fleets prints the table of docs/fleet.md.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from predictor.fleet.greedy import greedy
+from predictor.fleet.machines import Machine
+from predictor.fleet.patterns import patterns_of
+from predictor.fleet.plan import Problem, cheapest
+from predictor.fleet.replicas import Replica
+
+FLEETS = 40
+SIZES = ((2, 6), (4, 6), (6, 6), (4, 12))
+BATCHES = (1, 8, 32)
+
+
+@dataclass(frozen=True)
+class World:
+    """Loads, machines and replicas; memory in GB."""
+
+    problem: Problem
+    replicas: list[Replica]
+    rooms: dict[str, float | None]
+
+
+def made(loads: int, kinds: int, seed: int) -> World:
+    """Return a fleet: faster devices cost a little less for their speed, larger models are slower, batches raise both."""
+    draw = np.random.default_rng(seed)
+    names = [f"device-{at:02d}" for at in range(kinds)]
+    speed = {name: float(2 ** draw.uniform(0, 5)) for name in names}
+    rooms: dict[str, float | None] = {name: float(draw.choice([8, 16, 24, 40, 80])) for name in names}
+    machines = [
+        Machine(
+            hardware=name, devices=1, provider="made-up",
+            usd_per_hour=round(0.3 * speed[name] ** 0.9 * float(draw.uniform(0.7, 1.4)), 2),
+        )
+        for name in names
+    ]  # fmt: skip
+    size = [float(draw.choice([1, 2, 4, 7])) for _ in range(loads)]
+    replicas: list[Replica] = []
+    for load in range(loads):
+        for name in names:
+            fit = float(draw.uniform(0.7, 1.4))
+            for batch in BATCHES:
+                rate = speed[name] * fit * 10 * batch**0.3 / size[load]
+                entry = {"platform": "cuda", "precision": "fp16", "batch_size": batch}
+                replicas.append(
+                    Replica(
+                        load=load, hardware=name, width=1, rates=(rate, rate, rate), entry=entry,
+                        memory_bytes=size[load] * (1 + 0.02 * batch), memory_basis="made up",
+                    )
+                )  # fmt: skip
+    rates = tuple(float(draw.uniform(5, 60)) for _ in range(loads))
+    problem = Problem(rates=rates, machines=tuple(machines), patterns=(), utilisation=0.7)
+    return World(problem=problem, replicas=replicas, rooms=rooms)
+
+
+def compared(world: World) -> tuple[float, float, float, bool, float]:
+    """Return the costs of the plan, of first-fit and of the best single kind, whether it is proven, and seconds."""
+    begun = time.perf_counter()
+    simple = greedy(world.problem, world.replicas, world.rooms)
+    patterns = patterns_of(world.replicas, world.rooms, 0)
+    problem = msgspec.structs.replace(world.problem, patterns=(*patterns, *(simple.patterns if simple else ())))
+    found = cheapest(problem, None if simple is None else simple.machines)
+    took = time.perf_counter() - begun
+    assert simple is not None
+    assert found is not None
+    single = []
+    for machine in problem.machines:
+        here = tuple(one for one in problem.patterns if one.hardware == machine.hardware)
+        alone = cheapest(msgspec.structs.replace(problem, machines=(machine,), patterns=here))
+        if alone is not None:
+            single.append(float(alone[0][0]) * machine.usd_per_hour)
+    cost = sum(count * one.usd_per_hour for count, one in zip(found[0], problem.machines, strict=True))
+    return float(cost), simple.usd_per_hour, min(single), found[2], took
+
+
+def main() -> None:
+    """Print the table."""
+    print(
+        "| loads × kinds of machines | dearer by first-fit: median, worst | by one kind of hardware: median, worst | proven | median s |"
+    )
+    print("| --- | --- | --- | --- | --- |")
+    for loads, kinds in SIZES:
+        rows = [compared(made(loads, kinds, seed)) for seed in range(FLEETS)]
+        first = [greedy_cost / cost - 1 for cost, greedy_cost, *_ in rows]
+        single = [only / cost - 1 for cost, _, only, *_ in rows]
+        proven = sum(row[3] for row in rows) / len(rows)
+        print(
+            f"| {loads} × {kinds} | {np.median(first):.0%}, {max(first):.0%} | {np.median(single):.0%}, {max(single):.0%} "
+            f"| {proven:.0%} | {np.median([row[4] for row in rows]):.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
