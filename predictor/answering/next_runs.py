@@ -30,7 +30,7 @@ def next_runs(
     The probability is None where a trace or samples are missing, without which nothing can be said.
     """
     found: list[dict[str, Any]] = []
-    if known.trace is None:
+    if known.trace is None and known.served is None:
         found.append(_run(f"assay bench {known.model}", "traces the model, so that it can be predicted", None))
     if question.percentile != "p50" and any(one.rule == "no latency at this percentile" for one in excluded):
         command = f"{first_command(known, question)} --percentile {question.percentile}"
