@@ -80,9 +80,5 @@ def best_of_machines(work: Work, scores: Array) -> list[int]:
 
 
 def _running(values: Array, groups: NDArray[np.intp]) -> Array:
-    """Return the highest value so far within each group of neighbours."""
-    found = values.copy()
-    for index in range(1, len(found)):
-        if groups[index] == groups[index - 1]:
-            found[index] = max(found[index], found[index - 1])
-    return found
+    """Return the highest value (0 to 1) so far within each group; groups ascend."""
+    return np.asarray(np.maximum.accumulate(values + 2.0 * groups) - 2.0 * groups, dtype=np.float64)
