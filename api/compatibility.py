@@ -24,6 +24,7 @@ from ingest.projection import Tables
 __all__ = ["router"]
 
 Level = Literal["model", "family", "category"]
+Levelled = Annotated[Level, QueryParameter(description="What a row is of, beside its platform.")]
 Verdict = Annotated[
     str | None, QueryParameter(max_length=50, description="Of claims: contradicted, exceeded, differs …")
 ]
@@ -65,7 +66,7 @@ async def compatibility(
     category: Text = None,
     by_hardware: Flag = False,
     by_precision: Flag = True,
-    level: Level = "model",
+    level: Levelled = "model",
     claims: Flag = False,
     no_evidence: Flag = False,
 ) -> Response[bytes]:

@@ -89,7 +89,7 @@ def _support(says: str, seen: Sequence[Row]) -> dict[str, Any]:
         return {}
     working = [cell for cell in seen if works(cell["state"])]
     most = 2 * len(working) >= len(seen)
-    share = f"{len(working)} of {len(seen)} models work here"
+    share = f"{len(working)} of {len(seen)} models work here ({_named(working or seen)})"
     states: dict[str, int] = {}
     for cell in seen:
         states[cell["state"]] = states.get(cell["state"], 0) + 1
@@ -107,6 +107,11 @@ def _support(says: str, seen: Sequence[Row]) -> dict[str, Any]:
     level = LEVELS[0] if speed >= FAR_FASTER else LEVELS[1] if speed >= NOT_SLOWER else LEVELS[2]
     how = f"claimed {says}; {share}, at {speed:.3g} times the CPU, which is {level}"
     return {**told, "how": how, "ratio": speed, "verdict": "agrees" if level == says else "other level"}
+
+
+def _named(cells: Sequence[Row], most: int = 3) -> str:
+    names = sorted(str(cell["model_id"]) for cell in cells)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _speedup(claim: Claim, seen: Sequence[Row]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from domain.compatibility import (
     machine_bound,
     works,
 )
+from domain.contradictions import VERDICTS
 from domain.vocabulary import OUTCOMES, STAGES
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -132,3 +134,10 @@ def test_a_family_is_what_half_of_its_models_reach():
 def test_only_states_that_saw_something_say_whether_it_works():
     assert {state for state in STATES if works(state) is None} == {"unavailable", "skipped", "claimed", "no evidence"}
     assert {state for state in STATES if works(state)} == {"verified", "ran"}
+
+
+def test_the_documentation_has_every_state_and_rule_as_it_is():
+    page = (Path(__file__).parents[3] / "docs" / "compatibility.md").read_text()
+    assert [state for state, meaning in STATES.items() if f"| {state} | {meaning} |" not in page] == []
+    assert [name for name, rule in RULES.items() if rule not in page] == []
+    assert [name for name, meaning in VERDICTS.items() if f"| {name} | {meaning} |" not in page] == []
