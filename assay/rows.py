@@ -223,6 +223,23 @@ class Compatibility(Row, frozen=True, kw_only=True):
     remedy: str | None = None
     hardware: list[str] | None = None
     evidence: str | None = None
+    state: str | None = None
+    level: str | None = None
+    last_seen: datetime | None = None
+    age_days: int | None = None
+    stale: bool | None = None
+    runs: int | None = None
+    speedup: float | None = None
+    speedup_best: float | None = None
+    speedup_works: int | None = None
+    speedup_evidence: list[str] | None = None
+    fallback_share: float | None = None
+    stopped_outcome: str | None = None
+    stopped_stage: str | None = None
+    stopped_error: str | None = None
+    stopped_message: str | None = None
+    stopped_remedy: str | None = None
+    evidence_ids: list[str] | None = None
     position: int | None = None
 
 

@@ -143,7 +143,8 @@ def test_structs_name_every_column_of_the_views():
     documented = {view.name: {column.name for column in view.columns} for view in reference.views()}
     for shape, view in (
         (rows.Measurement, "measurements"), (rows.Test, "tests"), (rows.Failure, "failures"), (rows.Run, "runs"),
-        (rows.Compatibility, "compatibility"), (rows.Environment, "environments"),
+        (rows.Compatibility, "compatibility"), (rows.Compatibility, "cells"),
+        (rows.Environment, "environments"),
     ):  # fmt: skip
         assert documented[view] <= set(shape.__struct_fields__), view
     assert set(rows.Measurement.__struct_fields__) <= documented["measurements"]
