@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain.prices import Offer
+from domain import instances
+from domain.prices import OWN, Offer
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.estimates import INTERVAL
@@ -52,7 +53,7 @@ def fleet(
     chosen = worth_having(machines, found.replicas, found.room_bytes, asked.max_machines)
     problem, simple = _problem(asked, chosen, found)
     plan = None if found.unmet else solve(problem, None if simple is None else simple.machines)
-    priceless = _without_price(asked, names)
+    priceless = _without_price(asked, machines)
     return {
         "id": answer_id(asked.identity(), tables.position, predictor.digest, SCHEMA_VERSION),
         "position": tables.position,
@@ -89,17 +90,22 @@ def _resolved(tables: Tables, asked: FleetQuestion) -> FleetQuestion:
         own = {one: Own(count=1) for one in devices.own}
     listed = asked.hardware
     if isinstance(listed, list):
-        listed = sorted({hardware_name(tables, devices, said, "hardware") for said in listed})
+        types = {said: one.id for said in listed if (one := instances.find(said)) is not None}
+        listed = sorted({types.get(said) or hardware_name(tables, devices, said, "hardware") for said in listed})
     return msgspec.structs.replace(asked, own=own, hardware=listed)
 
 
 def _machines(asked: FleetQuestion, offers: Sequence[Offer]) -> list[Machine]:
-    found = offered(offers, asked.owned, regions=asked.regions, providers=asked.providers, spot=asked.spot)
-    if asked.hardware == "own":
-        return [one for one in found if one.available is not None]
-    if asked.hardware == "all":
-        return found
-    return [one for one in found if one.hardware in asked.hardware or one.available is not None]
+    """The machines of the question: owned ones always, for rent those of the hardware or instance types that it names."""
+    listed = asked.hardware
+    if listed == "own":
+        offers = [one for one in offers if one.provider == OWN]
+    elif listed != "all":
+        offers = [
+            one for one in offers
+            if one.provider == OWN or one.hardware in listed or f"{one.provider}:{one.instance}" in listed
+        ]  # fmt: skip
+    return offered(offers, asked.owned, regions=asked.regions, providers=asked.providers, spot=asked.spot)
 
 
 def _host_memory(offers: Sequence[Offer]) -> dict[str, float]:
@@ -185,13 +191,14 @@ def _together(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _without_price(asked: FleetQuestion, names: Sequence[str]) -> list[dict[str, Any]]:
+def _without_price(asked: FleetQuestion, machines: Sequence[Machine]) -> list[dict[str, Any]]:
     """Hardware that was named and cannot be had."""
     wanted = asked.hardware if isinstance(asked.hardware, list) else []
+    had = {name for one in machines for name in (one.hardware, f"{one.provider}:{one.instance}")}
     return [
         {
             "load": None, "model": None, "hardware": name, "platform": None, "rule": "no price",
             "detail": "no offer of the price list, under these regions and providers, has it: assay price add, or own",
         }
-        for name in wanted if name not in names
+        for name in wanted if name not in had
     ]  # fmt: skip

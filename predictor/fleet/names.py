@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from domain import hardware as catalogue
+from domain import instances
 from domain.errors import UnknownHardware
 from ingest.projection import Tables
 from predictor.answering.facts import Devices
@@ -11,11 +12,13 @@ __all__ = ["hardware_name"]
 
 
 def hardware_name(tables: Tables, devices: Devices, said: str, field: str) -> str:
-    """Return the id of a hardware by any of its names. Raises UnknownHardware with the nearest."""
-    resolved = tables.resolve_hardware(said)
-    if resolved in devices.known:
+    """Return the id of a hardware by any of its names, or of what an instance type has. Raises UnknownHardware with the nearest."""
+    instance = instances.find(said)
+    resolved = tables.resolve_hardware(said if instance is None else instance.hardware)
+    if resolved in devices.known or instance is not None:
         return resolved
     spec = catalogue.find(said)
     if spec is None:
-        raise UnknownHardware(said, catalogue.nearest(said), field=field)
+        near = instances.nearest(said) if instances.named_like_one(said) else catalogue.nearest(said)
+        raise UnknownHardware(said, near, field=field)
     return spec.id

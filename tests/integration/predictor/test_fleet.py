@@ -160,6 +160,19 @@ def test_own_machines_come_at_their_own_cost_and_there_are_only_so_many(service:
     assert "counted as nothing" in free["unknown"][0]["what"]
 
 
+def test_an_instance_type_is_that_machine_alone(service: Any, told: Any, measured: Any) -> None:
+    told(measured(MODELS[0], "nvidia-a10g", 100.0))
+    asked = {"providers": [], "own": {}}
+    one = ask(service, [10.0], hardware=["aws:g5.4xlarge"], **asked)
+    assert [machine["price"]["instance"] for machine in one["machines"]] == ["g5.4xlarge"]
+    assert one["machines"][0]["price"]["basis"].startswith("packaged price list")
+    cheaper = ask(service, [10.0], hardware=["nvidia-a10g"], **asked)
+    assert cheaper["usd_per_hour"] < one["usd_per_hour"]
+    nowhere = ask(service, [10.0], hardware=["aws:g5.4xlarge"], providers=["gcp"])
+    assert not nowhere["feasible"]
+    assert nowhere["excluded"][-1]["rule"] == "no price"
+
+
 @pytest.mark.usefixtures("world")
 def test_fewer_machines_than_it_takes_cannot_be_had(service: Any) -> None:
     answer = ask(service, [390.0], max_machines=1)
@@ -179,7 +192,7 @@ def test_a_prediction_counts_at_its_pessimistic_end_and_is_told_as_not_known(
     assert run["most"] < run["most_expected"]
     ends = answer["ends"]
     assert ends["optimistic"] <= ends["expected"] <= ends["pessimistic"] == answer["usd_per_hour"]
-    assert any("not measured" in one["what"] and one["command"].startswith("assay bench") for one in answer["unknown"])
+    assert any(": speed is " in one["what"] and one["command"].startswith("assay bench") for one in answer["unknown"])
 
 
 BAD: list[tuple[dict[str, Any], type, str]] = [
