@@ -37,7 +37,7 @@ _MEASURED = (
 _STATE = ("model_id", "platform", "precision", "built", "verified", "measured")
 _ITEM = ("sequence_length", "image_size")
 _LANGUAGE_SIZES = ("layers", "hidden_size", "heads", "kv_heads", "vocabulary", "experts", "experts_per_token", "window")
-QUALITY = "How good the outputs of the alternatives are is not compared."
+QUALITY = "What alternatives were trained for (languages, data) and how good their outputs are is not compared."
 
 
 @get("/v1/models", summary="Models: the catalogue and the log")

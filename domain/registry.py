@@ -175,11 +175,12 @@ def gaps(
     """Return the largest gaps with the command that would begin to fill each: categories × platforms, best worth first.
 
     A gap is counted in families of the catalogue of which no model was tried on a platform. Platforms on which something
-    was tried on hardware of one's `own` come first, because a machine that has them is at hand; the command takes each
-    family's smallest model. Platforms on which nothing of ours measures have no command and are left out.
+    was tried on hardware of one's `own` come first, and the processor, because a machine that has them is at hand; the
+    command takes each family's smallest model. Platforms on which nothing of ours measures have no command and are left out.
     """
     states, _ = _by_model(ran)
-    here = {row["platform"] for row in ran if state_of(row) != "missing" and set(own) & set(row["hardware"] or ())}
+    own_rows = (row for row in ran if state_of(row) != "missing" and set(own) & set(row["hardware"] or ()))
+    here = {"cpu", *(row["platform"] for row in own_rows)}
     measurable = [one for one in platforms or _columns(states) if one in here or one in MEASURED_ON]
     found: list[dict[str, Any]] = []
     for one in [category] if category else CATEGORIES:

@@ -374,7 +374,7 @@ def _cell(cell: Row) -> str:
 
 def _gap(gap: Row) -> list[str]:
     what = f"{gap['never_tried']} of {gap['families']} {gap['category']} families on {gap['platform']}"
-    return [what + ("" if gap["at_hand"] else ", for which no machine of yours is known"), f"  {gap['command']}"]
+    return [what + ("" if gap["at_hand"] else ", for which the log knows no machine of yours"), f"  {gap['command']}"]
 
 
 def _facts(title: str, facts: Sequence[tuple[str, str]]) -> Any:
