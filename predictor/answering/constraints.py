@@ -1,21 +1,22 @@
 """What an answer has to meet, and how likely an option meets it.
 
-An estimate with an interval is taken as log-normal about its value, so that a limit well inside the interval is neither
-met nor missed but met with a probability. A measurement is as sure as its repeats: the interval of its median, and the
+An estimate has an interval, so that a limit within it is neither met nor missed but met with a probability
+(`predictor.choosing.chance`, where docs/choices.md says what such promises are worth). A measurement is as sure as its repeats: the interval of its median, and the
 spread from run to run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import NamedTuple
 
 from predictor.answering.option import Option
 from predictor.answering.question import LIMITS, Question
+from predictor.choosing.chance import chance_below
 
-__all__ = ["SEEN", "Constraint", "Figure", "constraints_of", "memory", "spread_of", "throughput", "together"]
+__all__ = ["SEEN", "Constraint", "Figure", "constraints_of", "memory", "spread_of", "throughput"]
 
 RUN_TO_RUN = 0.02
 """Spread of the same configuration from run to run on a quiet machine, in log units; a judgement from `assay noise`."""
@@ -66,11 +67,12 @@ class Constraint(NamedTuple):
             return None if met else 0.0
         if figure.value <= 0:
             return float(met)
-        spread = spread_of(option, figure)
-        if spread is None:
-            return None
-        room = math.log(self.limit / figure.value)
-        return _NORMAL.cdf((-room if self.at_least else room) / spread)
+        if option.basis in SEEN:
+            room = math.log(self.limit / figure.value) / seen_spread(figure)
+            return _NORMAL.cdf(-room if self.at_least else room)
+        wider = 1.0 if option.covered else UNCHECKED
+        under = chance_below(figure.value, figure.low, figure.high, self.limit, wider=wider)
+        return under if under is None or not self.at_least else 1 - under
 
     def excess(self, option: Option) -> float:
         """Return how many times over the limit the figure is, 1 where it is within; infinite where it is not known."""
@@ -88,16 +90,20 @@ class Constraint(NamedTuple):
         return f"{least}{figure.value:.4g} {self.unit} against {self.limit:g}"
 
 
+def seen_spread(figure: Figure) -> float:
+    """Return the standard deviation of the log of a figure that somebody saw."""
+    if figure.low is None or figure.high is None or not 0 < figure.low <= figure.high:
+        return REPORTED
+    return math.hypot(RUN_TO_RUN, math.log(figure.high / figure.low) / _OF_95)
+
+
 def spread_of(option: Option, figure: Figure) -> float | None:
     """Return the standard deviation of the log of a figure; None for an estimate that has no interval."""
-    interval = figure.low is not None and figure.high is not None and 0 < figure.low <= figure.high
     if option.basis in SEEN:
-        if not interval:
-            return REPORTED
-        return math.hypot(RUN_TO_RUN, math.log(figure.high / figure.low) / _OF_95)  # type: ignore[operator]
-    if not interval:
+        return seen_spread(figure)
+    if figure.low is None or figure.high is None or not 0 < figure.low <= figure.high:
         return None
-    spread = max(math.log(figure.high / figure.low) / _OF_80, RUN_TO_RUN)  # type: ignore[operator]
+    spread = max(math.log(figure.high / figure.low) / _OF_80, RUN_TO_RUN)
     return spread if option.covered else UNCHECKED * spread
 
 
@@ -136,13 +142,3 @@ _OF: dict[str, tuple[str, Callable[[Option], Figure]]] = {
     "max_power_w": ("W", lambda one: Figure(one.rated_power_w, exact=True)),
     "max_usd_per_hour": ("USD/h", lambda one: Figure(one.usd_per_hour, exact=True)),
 }
-
-
-def together(constraints: Sequence[Constraint], option: Option) -> float | None:
-    """Return the probability that an option meets all of them: no more than the least likely one, as they hang together.
-
-    None where one is not known.
-    """
-    each = [constraint.probability(option) for constraint in constraints]
-    known = [one for one in each if one is not None]
-    return None if len(known) < len(each) else min(known, default=1.0)

@@ -15,6 +15,7 @@ from predictor.answering.known import Known
 from predictor.answering.objective import Objective, better, figure_of, tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
+from predictor.choosing.chance import chance_of_all
 from predictor.explaining.entries import explained, placed
 from predictor.explaining.explanation import Explanation
 from predictor.outcome.shares import Chances
@@ -75,6 +76,7 @@ def entry(
         "rated_power_w": figures(option.rated_power_w),
         "chances": None if option.chances is None else _rounded(option.chances),
         "meets": meeting(option, constraints),
+        "meets_all": _all_met(option, constraints),
         "output_error": known.errors.get((option.platform, option.precision)),
         "usd_per_hour": figures(option.usd_per_hour),
         "usd_per_million": figures(option.usd_per_million),
@@ -148,6 +150,11 @@ def meeting(option: Option, constraints: Sequence[Constraint]) -> list[dict[str,
             }
         )
     return found
+
+
+def _all_met(option: Option, constraints: Sequence[Constraint]) -> float | None:
+    chance = chance_of_all([constraint.probability(option) for constraint in constraints])
+    return None if chance is None else round(chance, 4)
 
 
 def compared(option: Option, below: Option | None, objective: Objective) -> str | None:

@@ -8,7 +8,8 @@ look like (`docs/choices.md` has promised and observed shares side by side).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from predictor.learning.table import Array
 
-__all__ = ["below", "chance_below", "chance_of_all", "probability_of_meeting"]
+__all__ = ["below", "chance_below", "chance_of_all"]
 
 LEAST, MOST = 0.01, 0.99
 """No prediction is surer than this, however far the limit: one in a hundred rows took another software path."""
@@ -34,18 +35,20 @@ def below(distance: ArrayLike, spread: ArrayLike) -> Array:
 
 
 def chance_below(
-    expected: float, low: float | None, high: float | None, limit: float, nominal: float = 0.8
+    expected: float, low: float | None, high: float | None, limit: float, nominal: float = 0.8, wider: float = 1.0
 ) -> float | None:
     """Return the chance that a figure is at most `limit`, from its interval of `nominal` coverage in the figure's own unit.
 
     None where there is no interval: a prediction that measurement never covered has no chance either. An interval of
-    no width (the figure was measured once) gives 1 or 0.
+    no width (the figure was measured once) gives 1 or 0. `wider` takes the interval for so many times as wide.
     """
     if low is None or high is None or not (low > 0 and high > 0 and expected > 0 and limit > 0):
         return None
-    up = limit > expected
-    reach = math.log(high / expected) if up else math.log(expected / low)
-    return float(below(math.log(limit / expected), max(reach, 0.0) / _steps(nominal)))
+    distance = math.log(limit / expected)
+    reach = wider * max(math.log(high / expected) if distance > 0 else math.log(expected / low), 0.0)
+    if not reach:
+        return float(distance >= 0)
+    return float(min(max(_student(distance / reach * _steps(nominal)), LEAST), MOST))
 
 
 def chance_of_all(chances: Sequence[float | None]) -> float | None:
@@ -60,36 +63,21 @@ def chance_of_all(chances: Sequence[float | None]) -> float | None:
     return math.sqrt(math.prod(known) * min(known)) if known else 1.0
 
 
-def probability_of_meeting(
-    option: Any, constraints: Mapping[str, float], nominal: float = 0.8, at_least: frozenset[str] = frozenset()
-) -> dict[str, float | None]:
-    """Return the chance of each constraint by its name, and that of all under `all`.
-
-    `option` has `NAME`, `NAME_low` and `NAME_high` for each constraint's NAME; figures named in `at_least` have to be
-    no smaller than their limit, all others no larger. None where the option has no such figure or no interval.
-    """
-    found: dict[str, float | None] = {}
-    for name, limit in constraints.items():
-        expected, low, high = (getattr(option, f"{name}{end}", None) for end in ("", "_low", "_high"))
-        chance = None if expected is None else chance_below(expected, low, high, limit, nominal)
-        found[name] = 1 - chance if chance is not None and name in at_least else chance
-    return {**found, "all": chance_of_all(list(found.values()))}
-
-
-def _student(steps: Array) -> Array:
-    """Student's t with four degrees of freedom, scaled to hold 80 % where a normal distribution does."""
+def _student(steps: Any) -> Any:
+    """Student's t with four degrees of freedom, scaled to hold 80 % where a normal distribution does; of one or many."""
     t = steps * (_T80 / _Z80)
-    root = np.sqrt(4 + t * t)
-    return np.asarray(0.5 + t / root * (0.5 + 1 / root**2), dtype=np.float64)
+    root = (4 + t * t) ** 0.5
+    return 0.5 + t / root * (0.5 + 1 / root**2)
 
 
 _Z80, _T80 = 1.2815515655446004, 1.5332062740589439
 
 
+@cache
 def _steps(nominal: float) -> float:
     """How many spreads an interval of this coverage reaches."""
     low, high = 0.0, 60.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if 2 * float(_student(np.array(middle))) - 1 < nominal else (low, middle)
+        low, high = (middle, high) if 2 * _student(middle) - 1 < nominal else (low, middle)
     return (low + high) / 2

@@ -1,10 +1,8 @@
 """Chances from intervals."""
 
-from types import SimpleNamespace
-
 import pytest
 
-from predictor.choosing.chance import MOST, chance_below, chance_of_all, probability_of_meeting
+from predictor.choosing.chance import MOST, chance_below, chance_of_all
 
 
 @pytest.mark.parametrize("nominal", [0.5, 0.8, 0.9])
@@ -39,15 +37,8 @@ def test_all_limits_together_are_likelier_kept_than_if_they_had_nothing_to_do_wi
     assert chance_of_all([0.7]) == pytest.approx(0.7)
 
 
-def test_an_option_is_asked_by_the_names_of_its_figures() -> None:
-    option = SimpleNamespace(
-        latency_ms=10.0, latency_ms_low=8.0, latency_ms_high=13.0,
-        throughput_per_s=100.0, throughput_per_s_low=80.0, throughput_per_s_high=120.0, ttft_ms=None,
-    )  # fmt: skip
-    found = probability_of_meeting(
-        option, {"latency_ms": 13.0, "throughput_per_s": 80.0}, at_least=frozenset({"throughput_per_s"})
-    )
-    assert found["latency_ms"] == pytest.approx(0.9)
-    assert found["throughput_per_s"] == pytest.approx(0.9)
-    assert found["all"] == pytest.approx(chance_of_all([0.9, 0.9]))
-    assert probability_of_meeting(option, {"ttft_ms": 1.0}) == {"ttft_ms": None, "all": None}
+def test_an_interval_taken_for_wider_says_less() -> None:
+    chances = [chance_below(10, 8, 13, 13, wider=wider) for wider in (1.0, 2.0, 4.0)]
+    assert chances[0] == pytest.approx(0.9)
+    assert chances == sorted(chances, reverse=True)
+    assert chance_below(10, 8, 13, 10, wider=4.0) == pytest.approx(0.5)

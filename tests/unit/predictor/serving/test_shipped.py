@@ -129,6 +129,7 @@ def test_the_farther_the_wider_and_scores_are_of_what_was_left_out(built) -> Non
 def test_tokens_a_second_teach_where_nothing_else_was_measured(served) -> None:
     row = served(ttft_ms=None, tpot_ms=None, tokens_per_s=900.0)
     (prior,) = tabulate([row], hardware.find, "throughput").prior
-    table = taught([row, served()], hardware.find, "tpot")
+    impossible = served(ttft_ms=None, tpot_ms=None, tokens_per_s=3 / prior)
+    table = taught([row, served(), impossible], hardware.find, "tpot")
     assert len(table) == 2
     assert table.residual[1] == pytest.approx(np.log(1 / 900 / prior))
