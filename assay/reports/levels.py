@@ -27,6 +27,16 @@ _SHOWN = 120
 """Characters of a message that a cell shows."""
 _RULES = ". ".join(f"{name.capitalize()}: {RULES[name]}" for name in ("high", "medium", "low")) + "."
 
+_METRICS = {
+    None: "support", "tokens_per_s": "tokens a second", "peak_memory_bytes": "peak memory", "item_ms": "time of an item",
+    "frame_ms": "time of a frame", "realtime_factor": "times real time", "latency_ms": "latency", "first_run_ms": "first run",
+    "preprocess_ms": "preprocessing", "speedup_low": "least speed-up", "speedup_high": "largest speed-up",
+}  # fmt: skip
+
+
+def _metric(row: Row) -> str:
+    return _METRICS[row["metric"]]
+
 
 def level_words(row: Row) -> str:
     """Write the level, or where nothing was seen what is claimed, so that the two are never taken for each other."""
@@ -171,7 +181,7 @@ def figures_table(claims: Iterable[Row]) -> Table:
     columns = (
         Column("name", "Named"),
         Column("platform", "Platform"),
-        Column("metric", "Metric", lambda row: str(row["metric"]).replace("_", " ")),
+        Column("metric", "Metric", _metric),
         Column("printed", "Published", lambda row: f"{CLAIMED}{row['printed']}" + ("\nsimulated" if row["simulated"] else "")),
         Column("value"),
         Column("ours", "Ours", _ours, figures=True),
@@ -215,7 +225,7 @@ def opposed_table(claims: Sequence[Row]) -> Table:
     ]  # fmt: skip
     columns = (
         Column("name", "Named"), Column("platform", "Platform"),
-        Column("metric", "Metric", lambda row: str(row["metric"] or "support").replace("_", " ")),
+        Column("metric", "Metric", _metric),
         Column("one", "One says"), Column("where", "In"), Column("other", "Another says"), Column("against", "In"),
     )  # fmt: skip
     return Table("opposed", "Where the documents disagree with each other", columns, found)

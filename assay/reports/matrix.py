@@ -34,7 +34,7 @@ STATES = {
     "fell": ("~", "ran elsewhere: another device or precision did the work"),
     "built": ("○", "was built and did not run"),
     "failed": ("×", "was tried and not built"),
-    "claimed": ("?", "claimed by a document; nobody tried it here"),
+    "claimed": ("?", "only claimed, tried by nobody"),
 }
 """How far a case got: its glyph, one that plain fonts have, and what it means; what was never tried has none of them."""
 MOST_MODELS = 60
@@ -146,13 +146,17 @@ def matrix_chart(rows: Sequence[Row]) -> Chart:
         if model in shown
     ]
     counts = Counter(best.values())
-    told = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in order if counts[state])
+    tried = [state for state in order if counts[state] and state != "claimed"]
+    told = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in tried)
+    told += f". {counts['claimed']} more are only claimed by documents" if counts["claimed"] else ""
     rest = (
         f" The first {MOST_MODELS} of {numbers.count(len(models))} models are drawn."
         if len(models) > MOST_MODELS
         else ""
     )
-    return Chart("matrix", "Model by platform", f"Of {len(best)} cases: {told}.{rest}", "matrix", drawn)
+    return Chart(
+        "matrix", "Model by platform", f"Of {len(best) - counts['claimed']} cases: {told}.{rest}", "matrix", drawn
+    )
 
 
 def counts_table(rows: Sequence[Row]) -> Table:
