@@ -107,7 +107,7 @@ def known_at(
     where the model was neither measured nor traced at the sizes asked for.
     """
     kept = kept or Reading()
-    model = kept.of(("name", question.model), lambda: tables.resolve_model(question.model))
+    model = kept.of(("name", question.model), lambda: _model(tables, question.model))
     rows, book, siblings = kept.of(
         ("model", model, question.mode),
         lambda: _of_model(tables, model, question.mode, kept.of("devices", lambda: Devices(tables))),
@@ -211,6 +211,12 @@ def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
                 field="precision",
                 remedy=f"One of {', '.join(sorted(precisions))}.",
             )
+
+
+def _model(tables: Tables, name: str) -> str:
+    """The one name of a model: by what was declared, else by the catalogue's aliases, however their letters are written."""
+    resolved = tables.resolve_model(name)
+    return resolved if resolved != name else tables.resolve_model(models.resolve_alias(name) or name)
 
 
 def _named(question: Question) -> list[str]:
