@@ -145,8 +145,8 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
                 f"{row.get('precision') or numbers.MISSING}{'+c' if row.get('compiled') else ''}",
                 numbers.count(row.get("batch_size")),
                 latency,
-                numbers.latency(row.get("ttft_ms"), row.get("ttft_ms_low"), row.get("ttft_ms_high")),
-                numbers.latency(row.get("tpot_ms"), row.get("tpot_ms_low"), row.get("tpot_ms_high")),
+                numbers.latency(row.get("ttft_ms")),
+                numbers.latency(row.get("tpot_ms")),
                 numbers.throughput(row.get("tokens_per_s")),
                 numbers.throughput(row.get("throughput_per_s")),
                 _memory(row),
@@ -159,15 +159,19 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
     level = round(float(answer.get("interval", 0.8)) * 100)
     columns: list[str | tuple[str, str]] = [
         ("#", "right"), "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), (f"{wanted} ({level} %)", "right"),
-        ("first token", "right"), ("each token", "right"), ("tokens", "right"), ("items", "right"),
+        ("TTFT", "right"), ("TPOT", "right"), ("tokens", "right"), ("items", "right"),
         ("memory", "right"), ("$/h", "right"), ("vs CPU", "right"), ("basis", "fixed"),
     ]  # fmt: skip
     for name, fields in (
-        ("batch", ("batch_size",)), ("first token", ("ttft_ms",)), ("each token", ("tpot_ms",)), ("tokens", ("tokens_per_s",)),
+        ("batch", ("batch_size",)), ("TTFT", ("ttft_ms",)), ("TPOT", ("tpot_ms",)), ("tokens", ("tokens_per_s",)),
         ("memory", ("peak_memory_bytes", "memory_floor_bytes")), ("$/h", ("usd_per_hour",)), ("vs CPU", ("speedup_over_cpu",)),
     ):  # fmt: skip
         if all(row.get(field) is None for row in answer["ranked"][:top] for field in fields):
             columns, rows = _without(columns, rows, name)
+    if any(row.get("tokens_per_s") is not None for row in answer["ranked"][:top]):
+        for name in ("items", "memory"):
+            if (name, "right") in columns:
+                columns, rows = _without(columns, rows, name)
     return grid(f"{answer['model']} at position {answer['position']}", columns, rows)
 
 
