@@ -45,16 +45,15 @@ def devices(data: Path, left_out: Sequence[Fold]) -> dict[str, Any]:
     """Return the regret of our choices and of simple ones, by source."""
     found: dict[str, dict[str, Any]] = {}
     everything, known = mlperf(data), mlperf(data, catalogued=True)
-    for title, works in (
-        ("MLPerf, devices of the catalogue", known),
-        ("MLPerf, everything as it is named", everything),
-    ):
-        found[title] = {name: regrets(list(lost)) for name, lost in ranked(works).items()}
-    for title, lost in served(left_out).items():
-        found[title] = {"ours": regrets(lost)}
-    for title, lost in batches(data).items():
-        found[title] = {"ours": regrets(lost)}
-    return found
+    lost: dict[str, list[Lost]] = {}
+    for title, works in ((MLPERF, known), ("MLPerf, everything as it is named", everything)):
+        by_rule = ranked(works)
+        lost[title] = by_rule["ours"]
+        found[title] = {name: regrets(one) for name, one in by_rule.items()}
+    lost |= served(left_out) | batches(data)
+    pooled = [one for title in POOLED for one in lost.get(title, [])]
+    single = {title: {"ours": regrets(one)} for title, one in lost.items() if title not in found}
+    return {f"all of: {'; '.join(POOLED)}": {"ours": regrets(pooled)}} | found | single
 
 
 def mlperf(data: Path, catalogued: bool = False) -> Works:
