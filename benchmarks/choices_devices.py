@@ -24,16 +24,17 @@ from predictor.learning.table import Array
 from predictor.serving.neighbours import MOST_ROWS, Neighbours, points_of
 from predictor.serving.table import tabulate
 
-__all__ = ["devices"]
+__all__ = ["POOL", "POOLED", "devices"]
 
 MLPERF = "MLPerf, devices of the catalogue"
+POOL = "all choices of hardware"
 POOLED = (
     MLPERF,
     "served, cost of a token, machines",
     "served, time per token, machines",
     "LLM-Inference-Bench, tokens a second",
 )
-"""Choices of hardware, each once."""
+"""What `POOL` takes together: hardware is chosen, each work once for what is wanted of it."""
 LEAST = 8
 ALIKE = 3.0
 """Rows of the scenario that is asked about count so many times those of another."""
@@ -53,7 +54,7 @@ def devices(data: Path, left_out: Sequence[Fold]) -> dict[str, Any]:
     lost |= served(left_out) | batches(data)
     pooled = [one for title in POOLED for one in lost.get(title, [])]
     single = {title: {"ours": regrets(one)} for title, one in lost.items() if title not in found}
-    return {f"all of: {'; '.join(POOLED)}": {"ours": regrets(pooled)}} | found | single
+    return {POOL: {"ours": regrets(pooled)}} | found | single
 
 
 def mlperf(data: Path, catalogued: bool = False) -> Works:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from benchmarks.choices_devices import POOL, POOLED
 from benchmarks.choices_memory import USUAL
 from benchmarks.choices_served import BAR_OVERSPEND, BAR_SUCCESS, SHOTS
 
 __all__ = ["page", "picture"]
 
 OURS = ("ours, nothing measured", "ours, 1 checked", "ours, 2 checked", "ours, 3 checked")
+CLOSE_BY = 0.03
 BAR_MEDIAN, BAR_P90, BAR_FITS = 0.03, 0.15, 0.97
 
 
@@ -38,7 +40,7 @@ def _opening(found: Mapping[str, Any]) -> Iterator[str]:
         macro = f"macro {_percent(one['macro_success'])} / {_percent(one['macro_overspend'])}"
         yield _row(f"success / overspend, {name.removeprefix('ours, ')}", f"≥ {_percent(BAR_SUCCESS)} / ≤ {_percent(BAR_OVERSPEND)}",
                    f"{_percent(one['success'])} / {_percent(one['overspend'])} ({macro})", f"{_met(met)}{'' if met == near else ', the macro average not'}")  # fmt: skip
-    for title, by in found.get("devices", {}).items():
+    for title, by in sorted(found.get("devices", {}).items(), key=lambda one: one[0] != POOL):
         one = by["ours"]
         met = one["median"] <= BAR_MEDIAN and one["p90"] <= BAR_P90
         yield _row(f"regret: {title}", f"median ≤ {_percent(BAR_MEDIAN)}, p90 ≤ {_percent(BAR_P90)}",
@@ -119,6 +121,7 @@ def _devices(told: Mapping[str, Any]) -> Iterator[str]:
     yield "of valid submissions; we rank by what devices did at other models' work and by their data sheets"
     yield "(`predictor.choosing.strength`). *Everything as it is named* also has systems whose devices nobody can tell apart, and"
     yield "the open division's pruned models on cloud CPUs. Served: under one concurrency; machines by their best deployment."
+    yield f"*{POOL[0].upper()}{POOL[1:]}*: {'; '.join(POOLED)}."
     yield ""
     yield "| choices | rule | questions | models | median | 90th percentile | macro mean | best first | among three |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
@@ -168,29 +171,45 @@ def picture(lines: Mapping[str, Mapping[str, Any]]) -> bytes:
 
     from dashboard import pictures
 
-    shown = [
-        {
-            "rule": name,
-            "overspend": max(one["overspend"], 0.005),
-            "success": one["success"],
-            "ours": name.startswith("ours"),
-        }
-        for name, one in lines.items()
-        if one["overspend"] is not None
-    ]
-    across = alt.X(
-        "overspend:Q", title="overspend (logarithmic)", scale=alt.Scale(type="log", domain=[0.004, 10])
-    ).axis(format="%")
-    up = alt.Y("success:Q", title="success rate", scale=alt.Scale(domain=[0.4, 1.0])).axis(format="%")
+    span = alt.Scale(type="log", domain=[0.004, 20])
+    height = alt.Scale(domain=[0.4, 1.0], zero=False)
     corner = alt.Chart(alt.Data(values=[{"left": 0.004, "right": BAR_OVERSPEND, "low": BAR_SUCCESS, "high": 1.0}]))
     asked = corner.mark_rect(color="#cfe3cf", opacity=0.6).encode(
-        x=alt.X("left:Q", scale=alt.Scale(type="log", domain=[0.004, 10])), x2="right:Q", y="low:Q", y2="high:Q"
+        x=alt.X("left:Q", scale=span), x2="right:Q", y=alt.Y("low:Q", scale=height), y2="high:Q"
     )
-    drawn = alt.Chart(alt.Data(values=shown))
-    colour = alt.Color("ours:N", legend=None, scale=alt.Scale(domain=[True, False], range=["#1f5fa8", "#8a8a8a"]))
-    dots = drawn.mark_circle(size=70).encode(x=across, y=up, color=colour)
-    names = drawn.mark_text(align="left", dx=7, fontSize=10).encode(x=across, y=up, text="rule:N", color=colour)
-    return pictures.svg((asked + dots + names).properties(width=640, height=360))
+    across = alt.X("overspend:Q", title="overspend (logarithmic)", scale=span).axis(format="%")
+    up = alt.Y("success:Q", title="success rate", scale=height).axis(format="%")
+    colour = alt.Color("ours:N", legend=None, scale=alt.Scale(domain=[True, False], range=["#1f5fa8", "#6f6f6f"]))
+    layers = asked
+    for shown, align, away in (
+        ([one for one in _dots(lines) if not one["left"]], "left", 7),
+        ([one for one in _dots(lines) if one["left"]], "right", -7),
+    ):
+        drawn = alt.Chart(alt.Data(values=shown)).encode(x=across, y=up, color=colour)
+        layers = (
+            layers
+            + drawn.mark_circle(size=70)
+            + drawn.mark_text(align=align, dx=away, fontSize=10).encode(text="rule:N")
+        )
+    return pictures.svg(layers.properties(width=680, height=400))
+
+
+def _dots(lines: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rules that come to the same place share a dot; names stand where they hide no other."""
+    found: dict[tuple[float, float], dict[str, Any]] = {}
+    for name, one in lines.items():
+        if one["overspend"] is None:
+            continue
+        place = (round(one["overspend"], 3), round(one["success"], 3))
+        dot = found.setdefault(
+            place, {"overspend": max(place[0], 0.005), "success": place[1], "ours": name.startswith("ours")}
+        )
+        dot["rule"] = f"{dot['rule']}, {name}" if "rule" in dot else name
+    dots = sorted(found.values(), key=lambda dot: float(dot["overspend"]))
+    for index, dot in enumerate(dots):
+        close = any(abs(dot["success"] - other["success"]) < CLOSE_BY for other in dots[index + 1 :])
+        dot["left"] = close and (dot["ours"] or dot["overspend"] > 1)
+    return dots
 
 
 def _met(met: bool) -> str:
