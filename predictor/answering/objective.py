@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from statistics import NormalDist
 
 from predictor.answering.constraints import SEEN, Figure, spread_of, throughput
@@ -26,28 +27,32 @@ def value_of(option: Option, objective: Objective) -> float | None:
     in bytes.
     """
     if isinstance(objective, str):
-        return figure_of(option, objective).value
+        return _VALUES[objective](option)
     cost = _cost(option, objective)
     return None if cost is None else math.exp(cost)
 
 
 def figure_of(option: Option, objective: str) -> Figure:
     """Return the figure of one objective with its interval."""
-    if objective == "latency":
-        return Figure(option.latency_ms, option.low_ms, option.high_ms)
-    if objective == "throughput":
-        return throughput(option)
-    if objective == "memory":
-        return Figure(option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes)
-    if objective == "energy":
-        # What is served has the energy of a request.
-        items = option.batch_size if option.concurrency is None else 1
-        value, low, high = (
-            one / items if one is not None and items else None
-            for one in (option.energy_j, option.energy_low_j, option.energy_high_j)
-        )
-        return Figure(value, low, high)
-    return _cost_per_million(option)
+    return _FIGURES[objective](option)
+
+
+def _latency(option: Option) -> Figure:
+    return Figure(option.latency_ms, option.low_ms, option.high_ms)
+
+
+def _memory(option: Option) -> Figure:
+    return Figure(option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes)
+
+
+def _energy(option: Option) -> Figure:
+    # What is served has the energy of a request.
+    items = option.batch_size if option.concurrency is None else 1
+    value, low, high = (
+        one / items if one is not None and items else None
+        for one in (option.energy_j, option.energy_low_j, option.energy_high_j)
+    )
+    return Figure(value, low, high)
 
 
 def _cost_per_million(option: Option) -> Figure:
@@ -55,6 +60,23 @@ def _cost_per_million(option: Option) -> Figure:
     if cost is None or not rate.value or not rate.low or not rate.high:
         return Figure(cost)
     return Figure(cost, cost * rate.value / rate.high, cost * rate.value / rate.low)
+
+
+_FIGURES: dict[str, Callable[[Option], Figure]] = {
+    "latency": _latency,
+    "throughput": throughput,
+    "cost": _cost_per_million,
+    "energy": _energy,
+    "memory": _memory,
+}
+_VALUES: dict[str, Callable[[Option], float | None]] = {
+    "latency": attrgetter("latency_ms"),
+    "throughput": attrgetter("throughput_per_s"),
+    "cost": attrgetter("usd_per_million"),
+    "energy": lambda option: _energy(option).value,
+    "memory": attrgetter("peak_memory_bytes"),
+}
+"""The values alone, without their intervals: what thousands of options are compared by."""
 
 
 def _cost(option: Option, objective: Objective) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from domain.vocabulary import BASES
 from predictor.answering.candidates import Exclusion
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
-from predictor.answering.objective import Objective, cautious, figure_of, value_of
+from predictor.answering.objective import Objective, cautious, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
@@ -105,10 +105,10 @@ def front_axes(options: Sequence[Option]) -> tuple[str, str]:
 def undominated(options: Sequence[Option], axes: tuple[str, str]) -> list[Option]:
     """Return the Pareto front: the options that no other beats on both axes, by the first; O(n log n)."""
     known: list[tuple[float, float, Option]] = []
+    signs = [-1.0 if axis == "throughput" else 1.0 for axis in axes]
     for option in options:
-        first, second = (figure_of(option, axis).value for axis in axes)
+        first, second = value_of(option, axes[0]), value_of(option, axes[1])
         if first is not None and second is not None:
-            signs = [-1.0 if axis == "throughput" else 1.0 for axis in axes]
             known.append((signs[0] * first, signs[1] * second, option))
     front: list[Option] = []
     least = float("inf")
