@@ -7,7 +7,7 @@ import pytest
 from predictor.learning.dataset import Row
 from predictor.learning.traces import Trace, TraceBook, trace_from_data
 from predictor.memory.facts import FACTS, tabulate
-from predictor.memory.method import MemoryFitted, MemoryMethod
+from predictor.memory.method import SPARED, SURE, MemoryFitted, MemoryMethod
 
 MODELS = 40
 
@@ -109,6 +109,15 @@ def test_the_chance_of_fitting_rises_with_the_room_from_none_to_all(fitted: Memo
     assert chances[0] < 0.05
     assert chances[1] < 0.5 < chances[4]
     assert chances[-1] > 0.95
+
+
+def test_more_than_sure_is_said_only_with_room_to_spare(fitted: MemoryFitted) -> None:
+    table = asked([31] * 60)
+    chances = fitted.chance(table, float(table.measured[0]) * np.geomspace(1.0, 5.0, 60))
+    spared = fitted.chance(table, SPARED * float(table.measured[0]) * np.geomspace(1.0, 5.0, 60))
+    assert (chances == SURE).any()
+    assert (spared[chances > SURE] > SURE - 0.01).all()
+    assert (np.diff(chances) >= 0).all()
 
 
 def test_chances_hold_on_models_that_took_no_part() -> None:
