@@ -188,7 +188,9 @@ def _options(kept: Sequence[tuple[Row, _Memory]], made: Asked, served: Served) -
     for target, fitted in served.fitted.items():
         predicted = fitted.predict(made.table)
         seconds[target] = prior[target] * np.exp(predicted.residual)
-        widths[target] = np.array([base["widths"][target] for base in bases]) * predicted.difficulty
+        plain, corrected = np.array([base["widths"][target] for base in bases]).reshape(-1, 2).T
+        few = fitted.neighbours is not None
+        widths[target] = np.minimum(plain, corrected * predicted.difficulty) if few else plain
     return [
         _option(
             row,
@@ -206,14 +208,15 @@ def _basis(row: Row, served: Served) -> dict[str, Any]:
     if card is None:
         told = "physics of each part at full speed, nothing of serving is learned: it takes longer"
         return {"basis": "roofline", "covered": False, "why": told, "evidence": (), "widths": {}}
-    widths: dict[str, float] = {}
+    widths: dict[str, tuple[float, float]] = {}
     covered, level = True, ""
     for target in served.fitted:
         level, here = card.level(target, row, served.model.architecture, served.model.family)
-        known = card.widths[target].of(level, INTERVAL)
-        covered = covered and here and known is not None
-        most = max((reach for one in card.widths[target].by_level if (reach := card.widths[target].of(one, INTERVAL))), default=math.nan)  # fmt: skip
-        widths[target] = known if here and known is not None else UNCOVERED * most
+        # Where nothing as far was ever held out, it is said, and the farthest that was is made wider.
+        plain, corrected = card.reach(target, level if here else "new_hardware", INTERVAL)
+        covered = covered and here and plain is not None
+        wider = 1.0 if here else UNCOVERED
+        widths[target] = wider * (plain or math.inf), wider * (corrected or math.inf)
     events = served.events.get(row.hardware, ())
     told = f"{'calibrated by ' + str(len(events)) + ' served measurements of this device' if events else 'predicted'}: {_TOLD[level]}"
     if events and level == "new_hardware":

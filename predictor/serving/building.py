@@ -36,10 +36,12 @@ def serving_of(
     fitted = {target: method.fit(table) for target, table in tables.items()}
     held = {target: {level: hold_out(table, method, split) for level, split in _LEVELS.items()} for target, table in tables.items()}  # fmt: skip
     scales = {target: _scales(table, held[target]) for target, table in tables.items()}
+    after = {target: _after(table, msgspec.structs.replace(method, scales=scales[target])) for target, table in tables.items()}  # fmt: skip
     kept = [row for table in tables.values() for row in table.rows]
     serving = Serving(
         offsets={part_name(target, part): one.parts[part].offsets for target, one in fitted.items() for part in PARTS},
         widths={target: _widths(tables[target], found) for target, found in held.items()},
+        after={target: _few_widths(found) for target, found in after.items()},
         scales=scales,
         rows={target: len(table) for target, table in tables.items()},
         architectures={target: sorted(set(table.architecture.tolist())) for target, table in tables.items()},
@@ -47,10 +49,7 @@ def serving_of(
         devices={target: sorted({row.hardware for row in table.rows}) for target, table in tables.items()},
         engines={target: sorted({engine_of(row) for row in table.rows}) for target, table in tables.items()},
         newest_version=_newest(kept),
-        scores={
-            target: _scores(table, held[target], msgspec.structs.replace(method, scales=scales[target]))
-            for target, table in tables.items()
-        },
+        scores={target: _scores(table, held[target], after[target]) for target, table in tables.items()},
     )
     return serving, {part_name(target, part): one.parts[part].trees for target, one in fitted.items() for part in PARTS}
 
@@ -63,6 +62,17 @@ def _widths(table: Table, held: dict[str, HeldOut]) -> Widths:
         kept = np.array([level != "new_hardware" or engine_of(table.rows[index]) in there for index in one.index])
         errors[level] = (one.errors[kept], None if level == "interpolation" else one.groups[kept].tolist())
     return Widths.fitted(errors)
+
+
+def _after(table: Table, method: ShippedMethod) -> dict[str, HeldOut]:
+    """Errors on models and on devices of which ten rows were there."""
+    levels = ("new_architecture", "new_hardware")
+    return {level: hold_out(table, method, _LEVELS[level], shots=SHOTS) for level in levels}
+
+
+def _few_widths(after: dict[str, HeldOut]) -> Widths:
+    """Errors in units of their difficulty; each model and device counts once."""
+    return Widths.fitted({level: (one.errors / one.difficulty, one.groups.tolist()) for level, one in after.items()})
 
 
 def _devices_under(table: Table, engine: str) -> int:
@@ -88,12 +98,11 @@ def _newest(rows: Sequence[Row]) -> dict[str, str]:
     return {engine: max(found, key=lambda one: (version_key(one), one)) for engine, found in sorted(versions.items())}
 
 
-def _scores(table: Table, held: dict[str, HeldOut], method: ShippedMethod) -> dict[str, Any]:
+def _scores(table: Table, held: dict[str, HeldOut], after: dict[str, HeldOut]) -> dict[str, Any]:
     """What was left out without a measurement of it, and models and devices after ten."""
     told = {_LEVELS[level]: summarise(table, one, _LEVELS[level], table.target, 0) for level, one in held.items()}
-    for split in ("architecture", "hardware"):
-        one = hold_out(table, method, split, shots=SHOTS)
-        told[f"{split}-{SHOTS}"] = summarise(table, one, split, table.target, SHOTS)
+    for level, one in after.items():
+        told[f"{_LEVELS[level]}-{SHOTS}"] = summarise(table, one, _LEVELS[level], table.target, SHOTS)
     return {name: _short(one) for name, one in told.items()}
 
 

@@ -58,6 +58,8 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
     offsets: dict[str, Nested]
     widths: dict[str, Widths]
+    after: dict[str, Widths]
+    """The same after ten rows of the model or the device, in units of a row's difficulty."""
     scales: dict[str, Scales]
     rows: dict[str, int]
     architectures: dict[str, list[str]]
@@ -78,6 +80,11 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         return FittedShipped(
             parts=parts, architectures=frozenset(self.architectures[target]), scales=self.scales[target]
         )
+
+    def reach(self, target: str, level: str, nominal: float = 0.8) -> tuple[float | None, float | None]:
+        """Return the half-width at a level, and after a few rows that for each unit of difficulty; None where unknown."""
+        few = "new_hardware" if level == "new_hardware" else "new_architecture"
+        return self.widths[target].of(level, nominal), self.after[target].of(few, nominal)
 
     def level(self, target: str, row: Row, architecture: str, family: str) -> tuple[str, bool]:
         """Return how far a question lies from what trained, and whether held-out rows ever lay as far.
