@@ -27,8 +27,8 @@ from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine, offered
 from predictor.fleet.names import hardware_name
 from predictor.fleet.patterns import patterns_of
-from predictor.fleet.plan import Plan, Problem, growth, served_share, solve
-from predictor.fleet.question import FleetQuestion, Own
+from predictor.fleet.plan import Plan, Problem, cheapest, growth, served_share, solve
+from predictor.fleet.question import MACHINES_LIMIT, FleetQuestion, Own
 from predictor.fleet.told import ASSUMPTIONS, figures, machine_entries, unknowns
 from predictor.learning.artifact import Predictor
 
@@ -126,7 +126,7 @@ def _problem(asked: FleetQuestion, machines: Sequence[Machine], found: Gathered)
         machines=tuple(machines),
         patterns=tuple(patterns_of(replicas, found.room_bytes, 0)),
         utilisation=asked.utilisation,
-        most=asked.max_machines,
+        most=asked.max_machines or MACHINES_LIMIT,
     )
     if found.unmet:
         return problem, None
@@ -177,16 +177,19 @@ def _together(problem: Problem) -> dict[str, Any]:
         most=None,
         machines=tuple(msgspec.structs.replace(one, available=None) for one in problem.machines),
     )
-    needed = solve(freed)
+    needed = cheapest(freed)
     told = f"The machines that there are serve {share:.0%} of the loads at the most."
-    if needed is not None:
-        told += f" It would take {int(needed.machines.sum())} machines, for {needed.usd_per_hour:.4g} USD/h."
+    count = None
+    if needed is not None and needed[2]:
+        count = int(needed[0].sum())
+        cost = sum(number * one.usd_per_hour for number, one in zip(needed[0], freed.machines, strict=True))
+        told += f" It would take {count} machines, for {cost:.4g} USD/h."
     return {
         "load": None,
         "name": None,
         "model": None,
         "served_share": figures(share),
-        "machines_needed": None if needed is None else int(needed.machines.sum()),
+        "machines_needed": count,
         "why": told,
     }
 

@@ -45,10 +45,14 @@ def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[st
         left = problem.rates[load]
         here = [one for one in replicas if one.load == load and one.width == 1]
         here.sort(key=lambda one: (-one.rates[problem.end], one.memory_bytes or math.inf))
+        rates = _fastest(here, room_bytes, problem.end)
+        by_hardware: dict[str, list[Replica]] = {}
+        for one in here:
+            by_hardware.setdefault(one.hardware, []).append(one)
         for device in devices:
-            left -= _filled(device, here, left, problem.end)
+            left -= _filled(device, by_hardware.get(device.hardware, []), left, problem.end)
         while left > problem.rates[load] * 1e-9:
-            machine = _cheapest(problem, here, room_bytes, taken, left)
+            machine = _cheapest(problem, rates, taken, left)
             if machine is None:
                 return None
             taken[machine.name] = taken.get(machine.name, 0) + 1
@@ -56,7 +60,7 @@ def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[st
             for _ in range(machine.devices):
                 room = room_bytes.get(machine.hardware)
                 devices.append(_Device(hardware=machine.hardware, time=problem.utilisation, room=room))
-                left -= _filled(devices[-1], here, left, problem.end)
+                left -= _filled(devices[-1], by_hardware[machine.hardware], left, problem.end)
     standing = {
         (device.hardware, *(id(one) for one in device.standing.values())): Pattern(
             hardware=device.hardware, replicas=tuple(device.standing.values())
@@ -74,7 +78,7 @@ def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> 
     for one in here:
         alone = device.room is None or one.memory_bytes is None
         fits = not device.standing if alone else (one.memory_bytes or 0.0) <= (device.room or 0.0)
-        if one.hardware == device.hardware and fits:
+        if fits:
             amount = min(left, device.time * one.rates[end])
             device.time = 0.0 if alone else device.time - amount / one.rates[end]
             device.room = None if alone else (device.room or 0.0) - (one.memory_bytes or 0.0)
@@ -83,13 +87,7 @@ def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> 
     return 0.0
 
 
-def _cheapest(
-    problem: Problem,
-    here: Sequence[Replica],
-    room_bytes: Mapping[str, float | None],
-    taken: dict[str, int],
-    left: float,
-) -> Machine | None:
+def _cheapest(problem: Problem, rates: Mapping[str, float], taken: Mapping[str, int], left: float) -> Machine | None:
     """The machine that costs least for what it would serve of the rest, by name among equals."""
     ranked: list[tuple[float, str, Machine]] = []
     if problem.most is not None and sum(taken.values()) >= problem.most:
@@ -97,15 +95,18 @@ def _cheapest(
     for machine in problem.machines:
         if machine.available is not None and taken.get(machine.name, 0) >= machine.available:
             continue
-        room = room_bytes.get(machine.hardware)
-        rate = max(
-            (
-                one.rates[problem.end] for one in here
-                if one.hardware == machine.hardware and (room is None or (one.memory_bytes or 0.0) <= room)
-            ),
-            default=0.0,
-        )  # fmt: skip
+        rate = rates.get(machine.hardware, 0.0)
         if rate > 0:
             served = min(left, machine.devices * rate * problem.utilisation)
             ranked.append((machine.usd_per_hour / served, machine.name, machine))
     return min(ranked, key=lambda one: one[:2])[2] if ranked else None
+
+
+def _fastest(here: Sequence[Replica], room_bytes: Mapping[str, float | None], end: int) -> dict[str, float]:
+    """The most that one device of each hardware serves of a load."""
+    found: dict[str, float] = {}
+    for one in here:
+        room = room_bytes.get(one.hardware)
+        if room is None or (one.memory_bytes or 0.0) <= room:
+            found[one.hardware] = max(found.get(one.hardware, 0.0), one.rates[end])
+    return found

@@ -22,8 +22,14 @@ __all__ = ["Array", "Plan", "Problem", "cheapest", "growth", "served_share", "so
 
 NODES = 2_000
 SECONDS = 5.0
-"""A second limit that is only met where a node is very large; an answer cut short by it says so."""
+"""A second limit, on the search for the cheapest; an answer cut short by it says so."""
+SIDE_SECONDS = 1.5
+"""The same for what only orders or compares plans."""
+GAP, SIDE_GAP = 1e-6, 1e-4
+"""What is within such a share of the best counts as the best: whole numbers of thousands of machines take for ever."""
 SLACK = 1e-7
+LEAST_BUSY = 1e-3
+"""A load counts as at least so much of a device: what is less would drown in the solver's tolerance."""
 RANK = 1e-3
 """Of a machine, all ranks by name together: they decide between plans of as many machines."""
 
@@ -44,7 +50,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Return how many devices of a pattern all of a load would keep busy; None where it has no replica there."""
         for one in self.patterns[pattern].replicas:
             if one.load == load:
-                return self.rates[load] / one.rates[self.end]
+                return max(self.rates[load] / one.rates[self.end], LEAST_BUSY)
         return None
 
 
@@ -61,7 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def solve(problem: Problem, known: Array | None = None) -> Plan | None:
     """Return the cheapest plan, or None where there is none; `known` are machines that serve all, if some are known."""
-    found = cheapest(problem, known)
+    found = cheapest(problem, known, gap=GAP, seconds=SECONDS)
     if found is None:
         return None
     machines, bound, proven = found
@@ -80,11 +86,13 @@ def solve(problem: Problem, known: Array | None = None) -> Plan | None:
     )
 
 
-def cheapest(problem: Problem, known: Array | None = None) -> tuple[Array, float, bool] | None:
+def cheapest(
+    problem: Problem, known: Array | None = None, *, gap: float = SIDE_GAP, seconds: float = SIDE_SECONDS
+) -> tuple[Array, float, bool] | None:
     """Return machines that serve all for the least money, a bound of that an hour, and whether it is proven."""
     program = _Program(problem)
     prices = _prices(problem)
-    found = program.minimised(program.over(machines=prices))
+    found = program.minimised(program.over(machines=prices), gap, seconds)
     machines = None if found.x is None else program.parts(found.x)[0]
     if known is not None and (machines is None or prices @ known < prices @ machines - SLACK):
         machines = known
@@ -101,7 +109,7 @@ def _fewest(problem: Problem, machines: Array) -> Array:
     program = _Program(problem)
     program.at_most(program.over(machines=prices), total + SLACK * max(1.0, total))
     ranks = np.arange(len(prices), dtype=np.float64) * (RANK / max(len(prices), 1))
-    found = program.minimised(program.over(machines=np.asarray(1.0 + ranks)))
+    found = program.minimised(program.over(machines=np.asarray(1.0 + ranks)), GAP)
     return machines if found.x is None else program.parts(found.x)[0]
 
 
@@ -195,8 +203,8 @@ class _Program:
         """Add a limit on a weighted sum."""
         self._row([(int(at), float(weights[at])) for at in np.flatnonzero(weights)], -np.inf, limit)
 
-    def minimised(self, objective: Array) -> Any:
-        """Return what HiGHS finds."""
+    def minimised(self, objective: Array, gap: float = SIDE_GAP, seconds: float = SIDE_SECONDS) -> Any:
+        """Return what HiGHS finds within a share `gap` of the best, or in `seconds`."""
         rows = [at for at, (entries, *_) in enumerate(self._rows) for _ in entries]
         columns = [column for entries, *_ in self._rows for column, _ in entries]
         values = [value for entries, *_ in self._rows for _, value in entries]
@@ -204,7 +212,7 @@ class _Program:
         limits = LinearConstraint(matrix, [low for _, low, _ in self._rows], [high for _, _, high in self._rows])
         return milp(
             objective, integrality=self.whole_columns, bounds=Bounds(self.low, self.high), constraints=limits,
-            options={"node_limit": NODES, "time_limit": SECONDS, "mip_rel_gap": 0.0},
+            options={"node_limit": NODES, "time_limit": seconds, "mip_rel_gap": gap},
         )  # fmt: skip
 
     def whole(self, solution: Array) -> Array:

@@ -10,11 +10,12 @@ import msgspec
 from domain.errors import AssayError, ImpossibleConstraint, UsageError
 from predictor.answering.question import Question
 
-__all__ = ["RATES", "FleetQuestion", "Load", "Own"]
+__all__ = ["MACHINES_LIMIT", "RATES", "FleetQuestion", "Load", "Own"]
 
 RATES = ("items_per_s", "requests_per_s", "tokens_per_s")
 LOADS_LIMIT = 9
 MACHINES_LIMIT = 10_000
+"""A plan has no more than these, whatever it is for."""
 _OF_THE_FLEET = ("as_of", "record", "top", "objective", "devices", "count", "regions", "providers", "spot")
 """Members of a question that a load cannot have of its own."""
 

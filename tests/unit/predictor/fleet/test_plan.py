@@ -204,3 +204,12 @@ def test_a_smaller_slower_replica_is_chosen_where_it_saves_a_machine() -> None:
     assert plan is not None
     assert plan.usd_per_hour == 1.0
     held(asked, plan)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-4, 1e4, 1e7])
+def test_tiny_and_huge_loads_are_served(rate: float) -> None:
+    asked = problem((rate, 1.0), [machine("a", 1.0)], [replica(0, "a", 10.0), replica(1, "a", 10.0)], {"a": 4.0})
+    plan = solve(asked)
+    assert plan is not None
+    held(asked, plan)
+    assert plan.machines[0] == max(1.0, np.ceil(rate / 10 + 0.1))
