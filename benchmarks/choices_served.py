@@ -207,7 +207,12 @@ def choices(left_out: Sequence[Fold]) -> dict[str, Any]:
         found.setdefault("physics alone", []).extend(chosen_by(bare, plain))
         for name, outcomes in thumbs(fold):
             found.setdefault(name, []).extend(outcomes)
-    return {"lines": {name: scores(outcomes) for name, outcomes in found.items()}, "rules": rules}
+    kinds = {name.split(" × ")[1] for fold in left_out for one in fold.works for name in one.work.machines}
+    return {
+        "lines": {name: scores(outcomes) for name, outcomes in found.items()},
+        "rules": rules,
+        "prices": {"provider": PROVIDER, "usd_per_device_hour": {kind: price_of(kind) for kind in sorted(kinds)}},
+    }
 
 
 def thumbs(fold: Fold) -> Iterator[tuple[str, list[Outcome]]]:

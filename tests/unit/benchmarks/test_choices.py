@@ -94,7 +94,7 @@ def test_the_page_tells_every_rule_and_says_where_a_bar_is_missed(left_out: list
     assert all(f"| {name} |" in text for name in served["lines"])
     assert b"<svg" in picture(served["lines"])
     poor = served["lines"] | {"ours, nothing measured": served["lines"]["ours, nothing measured"] | {"success": 0.5}}
-    assert "| **no** |" in page({"served": served | {"lines": poor}})
+    assert "| **no** (macro: yes) |" in page({"served": served | {"lines": poor}})
 
 
 def test_prices_are_those_of_one_provider() -> None:
