@@ -72,7 +72,8 @@ def failed(client: Client, asked: Asked) -> int:
 def check_up(client: Client, asked: Asked) -> None:
     """Write of one model what is known on each platform, what failed and what to try."""
     rows = asked.rows(client, by_precision=False, claims=True)
-    answers().print()
+    if any(row["state"] not in NOTHING_SEEN for row in rows):
+        answers().print()
     for line in checked_up(sorted(rows, key=lambda row: place(row["platform"]))):
         answers().print(line)
 
