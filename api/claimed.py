@@ -82,20 +82,38 @@ def _claimed(row: Row, about: Sequence[Claim], verdicts: Mapping[str, str]) -> R
 
 
 def _beside(tables: Tables, wanted: Sequence[Claim], cells: Sequence[Row]) -> list[tuple[Claim, Row]]:
-    """Return each claim with what stands beside it; cells and measurements are looked at by platform."""
-    by_platform: dict[str, list[Row]] = {}
-    for cell in cells:
-        by_platform.setdefault(cell["platform"], []).append(cell)
+    """Return each claim with what stands beside it; only cells and measurements of the models it is about are looked at."""
+    words = ("model_id", "family", "category")
+    subjects = {tuple(cell[name] for name in words) for cell in cells}
+    about = {
+        target: sorted({str(one[0]) for one in subjects if target.holds(dict(zip(words, one, strict=True)))})
+        for target in {claim.target for claim in wanted}
+    }
     figures = [claim for claim in wanted if claim.metric]
-    models = sorted({cell["model_id"] for cell in cells if any(claim.target.holds(cell) for claim in figures)})
-    rows: dict[str, list[Row]] = {}
+    models = sorted({name for claim in figures for name in about[claim.target]})
+    found = []
     if models:
         filters = {"model": models, "platform": sorted({claim.platform for claim in figures})}
-        for row in tables.view("best_measurements", filters, columns=_COLUMNS).to_pylist():
-            rows.setdefault(row["platform"], []).append(row)
+        found = tables.view("best_measurements", filters, columns=_COLUMNS).to_pylist()
+    seen, measured = _by_place(cells), _by_place(found)
     return [
-        (claim, beside(claim, by_platform.get(claim.platform, []), rows.get(claim.platform, []))) for claim in wanted
+        (
+            claim,
+            beside(
+                claim,
+                [cell for name in about[claim.target] for cell in seen.get((name, claim.platform), ())],
+                [row for name in about[claim.target] for row in measured.get((name, claim.platform), ())],
+            ),
+        )
+        for claim in wanted
     ]
+
+
+def _by_place(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["model_id"], row["platform"]), []).append(row)
+    return found
 
 
 def _flat(claim: Claim) -> Row:
