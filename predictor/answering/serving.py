@@ -73,14 +73,13 @@ def served_at(
         )
     card = predictor.card.serving
     near = kept.of(("served", model), lambda: _neighbours(tables, rows, kept))
+    fitted, taken = kept.of(("fitted", model, predictor.digest), lambda: _fitted(card, predictor, near, spec_of))
     return Served(
         model=facts,
         concurrency=question.concurrency or 1,
         card=card,
-        fitted={}
-        if card is None
-        else kept.of(("fitted", model, predictor.digest), lambda: _fitted(card, predictor, near, spec_of)),
-        events=_events(near),
+        fitted=fitted,
+        events=_events(taken),
         engines=_engines(near),
     )
 
@@ -97,19 +96,21 @@ def _neighbours(tables: Tables, rows: Sequence[Mapping[str, Any]], kept: Reading
     return [row for row in map(row_from_table, [*own, *others]) if row is not None]
 
 
-def _fitted(card: Serving, predictor: Predictor, near: Sequence[Row], spec_of: SpecOf) -> dict[str, FittedShipped]:
-    found: dict[str, FittedShipped] = {}
-    for target in TARGETS:
-        plain = card.restored(target, predictor.others)
-        found[target] = plain.adapted(taught(near, spec_of, target)) if near else plain
-    return found
+def _fitted(
+    card: Serving | None, predictor: Predictor, near: Sequence[Row], spec_of: SpecOf
+) -> tuple[dict[str, FittedShipped], list[Row]]:
+    """What was learned by target, and the rows that correct it."""
+    if card is None:
+        return {}, []
+    tables = {target: taught(near, spec_of, target) for target in TARGETS}
+    fitted = {target: card.restored(target, predictor.others).adapted(table) for target, table in tables.items()}
+    return fitted, tables["tpot"].rows
 
 
-def _events(near: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+def _events(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for row in near:
-        if row.origin != "simulated" and row.verdict != "invalid":
-            found.setdefault(row.hardware, []).append(row.event_id)
+    for row in rows:
+        found.setdefault(row.hardware, []).append(row.event_id)
     return {device: tuple(events) for device, events in found.items()}
 
 

@@ -132,6 +132,19 @@ def test_a_few_measurements_of_a_device_calibrate_what_is_said_of_other_models(
     assert after["tpot_ms_high"] / after["tpot_ms"] < before["tpot_ms_high"] / before["tpot_ms"]
 
 
+@shipped
+def test_what_may_not_teach_calibrates_nothing(service: Any, told: Any, measured: Any) -> None:
+    event = measured(hardware="nvidia-rtx-4090", concurrency=4, ttft_ms=50.0, tpot_ms=90.0)
+    event["data"]["validity"] = {"verdict": "suspect", "reasons": ["other load"]}
+    before = predicted(service, hardware="nvidia-rtx-4090")
+    told(event)
+    after = predicted(service, hardware="nvidia-rtx-4090")
+    assert after["basis"] == "predicted"
+    assert after["evidence"] == []
+    # The version of the engine that ran there is believed, its times are not.
+    assert after["tpot_ms"] == pytest.approx(before["tpot_ms"], rel=0.02)
+
+
 def test_a_concurrency_without_numbers_of_tokens_says_what_is_missing(service: Any) -> None:
     with pytest.raises(UsageError) as failed:
         service.answers.recommend(Question(model=MODEL, concurrency=8, output_tokens=10))
