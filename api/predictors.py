@@ -15,6 +15,7 @@ from api.operations import actor
 from api.paging import MinPosition
 from api.parts import Parts
 from api.training import choose, replay, train, worked
+from predictor.choosing.decisions import decisions
 from predictor.learning.routes import Evaluation
 
 __all__ = ["router"]
@@ -90,6 +91,15 @@ async def accuracy(
     return _document(await asyncio.to_thread(parts.answerer.accuracy, target, position))
 
 
+@get("/v1/predictor/decisions", summary="How good are decisions on models that took no part?")
+async def decisions_() -> Response[bytes]:
+    """Return success, overspend, regret and hit rates of choices on held-out models, beside rules of thumb, as shares.
+
+    They are those of the benchmark that this version shipped with; `command` measures them again.
+    """
+    return _document(decisions())
+
+
 @post("/v1/predictor/train", opt=JOBS, status_code=200, summary="Train on what the log holds")
 async def train_(request: Request[Any, Any, Any], data: JSONBody[Training]) -> Response[bytes]:
     """Train in a child process, compare with what is in force, and return digest, position, card and the judgement."""
@@ -119,6 +129,6 @@ async def replay_(request: Request[Any, Any, Any], data: JSONBody[Replay]) -> Re
 
 router = Router(
     "/",
-    route_handlers=[predictor, predictors, accuracy, train_, evaluate, rollback, replay_],
+    route_handlers=[predictor, predictors, accuracy, decisions_, train_, evaluate, rollback, replay_],
     tags=["questions"],
 )

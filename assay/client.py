@@ -232,6 +232,10 @@ class Client(Tabular):
         """Return how right the recorded predictions of a `target` were, by what was measured since, and whether that drifts."""
         return self._get("/v1/predictor/accuracy", **filters)
 
+    def decisions(self) -> Json:
+        """Return how good decisions are on held-out models: `machines`, `devices` and `fits`, beside rules of thumb."""
+        return self._get("/v1/predictor/decisions")
+
     def train(self, *, force: bool = False) -> Json:
         """Train on what the tables hold and return the new predictor's card; takes minutes on large logs.
 

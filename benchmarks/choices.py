@@ -4,8 +4,8 @@
 
 DATA holds the folders aiconfigurator, argonne, mlperf and timm with the files that docs/importers.md names; TRACES are the
 operator traces of timm's models (`python benchmarks/trace_timm.py`), which the question of memory needs. What is found goes
-to benchmarks/results/choices.json, without a row of other people's data, and to docs/choices.md with its picture. `--page`
-writes the page again from what was found before.
+to benchmarks/results/choices.json, without a row of other people's data, to what the API and the dashboard show of it, and to
+docs/choices.md with its picture. `--page` writes the last three again from what was found before.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from benchmarks.choices_devices import devices
 from benchmarks.choices_memory import fits
 from benchmarks.choices_page import page, picture
 from benchmarks.choices_served import choices, folds, reliability
+from predictor.choosing import decisions
 
 __all__ = ["main"]
 
 RESULT = Path(__file__).parent / "results" / "choices.json"
+SHIPPED = Path(decisions.__file__).parent / decisions.FILE
 DOCS = Path(__file__).parents[1] / "docs"
 MEASUREMENTS = Path(__file__).parents[1] / "data"
 PARTS = ("served", "devices", "memory")
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], object] = 
         known |= measure(options.only, options.data, options.traces)
         RESULT.parent.mkdir(parents=True, exist_ok=True)
         RESULT.write_text(json.dumps(known, sort_keys=True, indent=1) + "\n")
+    SHIPPED.write_text(json.dumps(decisions.summary(known), sort_keys=True, indent=1) + "\n")
     (DOCS / "choices").mkdir(parents=True, exist_ok=True)
     (DOCS / "choices" / "served.svg").write_bytes(picture(known["served"]["lines"]))
     text = page(known)

@@ -21,6 +21,7 @@ MISSES = 5
 Examples:
   assay predictor list
   assay predictor accuracy --target latency
+  assay predictor decisions
   assay predictor rollback --reason "misses its intervals since the new driver"
   assay predictor rollback 3f2a9c1b"""
 )
@@ -77,6 +78,57 @@ def accuracy(target: str, as_of: int | str | None, server: str | None, token: st
     else:
         _tell_accuracy(answer)
     return 1 if answer["drift"]["flag"] else 0
+
+
+@predictor.command("decisions", epilog="Example: assay predictor decisions")
+@served
+@as_json
+def decisions(server: str | None, token: str | None, as_json: bool) -> int:
+    """Tell how good decisions are on models that took no part, beside rules of thumb.
+
+    Success: the machines that are chosen meet the limits by what was measured; overspend: what they cost above the
+    cheapest that do. Loss: what the first choice of device loses beside the best. docs/choices.md has the whole of it.
+    """
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        told = client.decisions()
+    if as_json:
+        print_json(told)
+        return 0
+    machines = sorted(told["machines"], key=lambda one: (not one["rule"].startswith("ours"), one["overspend"]))
+    columns: list[str | tuple[str, str]] = [
+        "rule", ("success", "right"), ("overspend", "right"), ("cheapest first", "right"), ("among three", "right"),
+    ]  # fmt: skip
+    rows = [
+        [one["rule"], *(numbers.share(one[name]) for name in ("success", "overspend", "top_1", "top_3"))]
+        for one in machines
+    ]
+    answers().print(
+        grid(f"Machines for a served language model, {machines[0]['questions']:,} questions", columns, rows)
+    )
+    columns = [
+        "choices", ("questions", "right"), ("median loss", "right"), ("p90", "right"), ("best first", "right"),
+    ]  # fmt: skip
+    rows = [
+        [
+            one["choices"],
+            numbers.count(one["questions"]),
+            *(numbers.share(one[name]) for name in ("median", "p90", "top_1")),
+        ]
+        for one in told["devices"]
+        if one["rule"] == "ours"
+    ]
+    answers().print()
+    answers().print(grid("One device among eight or more", columns, rows))
+    columns = ["does it fit?", ("questions", "right"), ("right answers", "right"), ("sure and wrong", "right")]
+    rows = [
+        [one["asked"], numbers.count(one["questions"]), numbers.share(one["right"]), str(one["sure_wrong"])]
+        for one in told["fits"]
+    ]
+    answers().print()
+    answers().print(grid("Memory", columns, rows))
+    return 0
 
 
 @predictor.command("rollback", epilog="Example: assay predictor rollback shipped")
