@@ -15,6 +15,11 @@ def test_it_is_what_trying_every_number_gives(most: int) -> None:
     assert found.tolist() == np.minimum(limits, most).tolist()
 
 
+@pytest.mark.parametrize("limit", range(20))
+def test_one_case_alone(limit: int) -> None:
+    assert largest(lambda _, sizes: sizes <= limit, 1, 16).tolist() == [min(limit, 16)]
+
+
 def test_all_cases_are_asked_together_and_few_times() -> None:
     limits = np.random.default_rng(1).integers(0, 65537, 500)
     asked: list[int] = []

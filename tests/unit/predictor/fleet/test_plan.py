@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 from predictor.fleet.greedy import greedy
+from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Plan, Problem, growth, served_share, solve
 from predictor.fleet.replicas import Replica
 
@@ -213,3 +214,20 @@ def test_tiny_and_huge_loads_are_served(rate: float) -> None:
     assert plan is not None
     held(asked, plan)
     assert plan.machines[0] == max(1.0, np.ceil(rate / 10 + 0.1))
+
+
+def test_places_wider_than_one_device_use_whole_multiples_of_a_machine() -> None:
+    plan = solve(problem((2.0,), [machine("a", 3.0, devices=3)], [replica(0, "a", 1.0, width=2)], {"a": 4.0}))
+    assert plan is not None
+    # Two places of two devices: a machine of three holds one.
+    assert plan.machines.tolist() == [2.0]
+
+
+def test_patterns_are_those_that_cannot_be_bettered() -> None:
+    replicas = [
+        replica(0, "a", 9.0, 3.0, batch=8), replica(0, "a", 5.0, 1.0), replica(1, "a", 9.0, 3.0, batch=8),
+        replica(1, "a", 5.0, 1.0), replica(2, "a", 2.0, 1.0),
+    ]  # fmt: skip
+    shared = [one for one in patterns_of(replicas, {"a": 5.0}, 0) if len(one.replicas) > 1]
+    standing = sorted(tuple(one.rates[0] for one in pattern.replicas) for pattern in shared)
+    assert standing == [(5.0, 9.0, 2.0), (9.0, 5.0, 2.0)]
