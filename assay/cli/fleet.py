@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,6 +193,10 @@ def _tell(answer: Mapping[str, Any]) -> None:
             if one["command"]:
                 console.print(f"    {one['command']}", markup=False, soft_wrap=True)
     console.print()
+    rules = Counter(one["rule"] for one in answer["excluded"])
+    if rules:
+        told = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
+        console.print(f"[dim]left out, as --json names them: {told}[/dim]")
     for one in answer["assumptions"]:
         console.print(f"[dim]{one}[/dim]")
 

@@ -18,7 +18,7 @@ from predictor.fleet.replicas import Replica
 __all__ = ["ASSUMPTIONS", "figures", "machine_entries", "unknowns"]
 
 ASSUMPTIONS = (
-    "Each load counts at the pessimistic end of its throughput's 80 % interval: it is reached with a probability of 90 %.",
+    "Each load counts at the pessimistic end of its throughput's 80 % interval: 90 % sure, where measurement covers that.",
     "Models on one device take turns: their shares of its time add up, to {utilisation:.0%} at the most.",
     "What models on one device cost each other in caches and bandwidth is not measured.",
     "Every model stays in memory: peaks add up, at the high end of their interval; {headroom:.0%} of the memory stays free.",
