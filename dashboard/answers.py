@@ -21,8 +21,10 @@ __all__ = [
     "NewerService",
     "accuracy",
     "compare",
+    "decisions",
     "forget",
     "hardware",
+    "markets",
     "models",
     "predictor",
     "predictors",
@@ -112,6 +114,14 @@ def hardware(position: int) -> list[dict[str, Any]]:
 
 
 @_kept(max_entries=4)
+def markets(position: int) -> tuple[list[str], list[str]]:
+    """Return the providers and the regions that have prices at a position, each by name."""
+    found = [dict(row) for row in client().prices(as_of=position)]
+    providers, regions = ({str(row[key]) for row in found if row.get(key)} for key in ("provider", "region"))
+    return sorted(providers), sorted(regions)
+
+
+@_kept(max_entries=4)
 def runs(position: int) -> list[dict[str, Any]]:
     """Return the last ten runs at a position, newest first."""
     return [dict(row) for row in client().runs(as_of=position, limit=10)]
@@ -133,6 +143,12 @@ def predictor(position: int) -> dict[str, Any]:
 def predictors(position: int) -> dict[str, Any]:
     """Return every predictor that was trained up to a position, newest first, and the line of those that answer."""
     return dict(client().predictors(as_of=position))
+
+
+@_kept(max_entries=1)
+def decisions() -> dict[str, Any]:
+    """Return how good decisions are on held-out models, as the service ships it."""
+    return _checked(dict(client().decisions()), "machines", "devices", "fits")
 
 
 @_kept(max_entries=16)

@@ -7,12 +7,15 @@ names the range too. No chart has more than `MAX_MARKS` marks, and a value that 
 
 from dashboard.charts.accuracy_charts import calibration, errors, parity
 from dashboard.charts.axes import needs_log
+from dashboard.charts.decisions_chart import decided
 from dashboard.charts.frame import MAX_MARKS
 from dashboard.charts.interval_chart import intervals
-from dashboard.charts.metrics import LATENCY, MEMORY, METRICS, THROUGHPUT, Metric, Row, name_of
-from dashboard.charts.tradeoff_chart import Limit, tradeoff, undominated
+from dashboard.charts.metrics import COST, ENERGY, LATENCY, MEMORY, METRICS, THROUGHPUT, Metric, Row, name_of
+from dashboard.charts.tradeoff_chart import Limit, can_be_drawn, tradeoff
 
 __all__ = [
+    "COST",
+    "ENERGY",
     "LATENCY",
     "MAX_MARKS",
     "MEMORY",
@@ -22,11 +25,12 @@ __all__ = [
     "Metric",
     "Row",
     "calibration",
+    "can_be_drawn",
+    "decided",
     "errors",
     "intervals",
     "name_of",
     "needs_log",
     "parity",
     "tradeoff",
-    "undominated",
 ]

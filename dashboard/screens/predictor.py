@@ -14,6 +14,7 @@ from assay import numbers
 from dashboard import answers, charts, pictures, scores
 from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
 from dashboard.frame import downloads, dropped, escape, guarded, header, theme
+from dashboard.screens.decisions import show_decisions
 from dashboard.view import address, adopt, current, go, widget
 
 __all__ = ["show"]
@@ -49,6 +50,8 @@ def show() -> None:
             _widths(card)
         with guarded("Live accuracy"):
             _live(asked, at)
+        with guarded("Decisions"):
+            show_decisions()
         with guarded("The training history"):
             _history(at)
         with guarded("What it knows"):

@@ -1,0 +1,60 @@
+"""How often a choice meets its limits, and what it costs above the cheapest that does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from assay import numbers
+from dashboard.charts.axes import axis_of
+from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.palette import DIVERGING, INKS, Theme
+
+__all__ = ["decided"]
+
+LEAST = 0.5
+"""Per cent: what costs less above the cheapest stands there, as a logarithm has no zero."""
+HEIGHT = 320
+
+
+def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, picture: bool = False) -> alt.LayerChart:
+    """Draw one dot a rule: success over overspend, ours filled and named, rules of thumb hollow and numbered.
+
+    A rule is `{"rule", "ours", "mark", "success", "overspend"}` with shares; `mark` is what is written beside it.
+    """
+    drawn = [
+        {
+            "x": max(100 * one["overspend"], LEAST), "y": 100 * one["success"], "mark": one["mark"], "ours": one["ours"],
+            "told": f"{one['rule']}: {numbers.share(one['success'])} success, {numbers.share(one['overspend'])} overspend",
+        }
+        for one in rules
+    ]  # fmt: skip
+    refuse_too_many(2 * len(drawn))
+    marks: dict[tuple[float, float], list[str]] = {}
+    for one in drawn:
+        # Rules that come to the same place share what is written there.
+        marks.setdefault((round(one["x"], 1), round(one["y"], 1)), []).append(one["mark"])
+    named = [{"x": at[0], "y": at[1], "mark": ", ".join(each)} for at, each in marks.items()]
+    ink, ramp = INKS[theme], DIVERGING[theme or "light"]
+    ends = [LEAST, *(one["x"] for one in drawn)]
+    low = min([80.0, *(one["y"] for one in drawn)])
+    x = alt.X(
+        "x:Q", axis=axis_of("overspend, % (log), smaller is better", ink, ends),
+        scale=alt.Scale(type="log", domain=[LEAST / 1.3, max(ends) * 1.6], nice=False),
+    )  # fmt: skip
+    y = alt.Y(
+        "y:Q", axis=axis_of("success, %, larger is better", ink, None),
+        scale=alt.Scale(domain=[max(0.0, low - 5), 101], zero=False, nice=False),
+    )  # fmt: skip
+    base = alt.Chart(alt.Data(values=drawn)).encode(x=x, y=y, tooltip=alt.Tooltip("told:N", title="Rule"))
+    ours, others = (base.transform_filter(f"datum.ours == {flag}") for flag in ("true", "false"))
+    layers = [
+        others.mark_point(size=80, filled=False, strokeWidth=1.5, color=ink.muted, opacity=1),
+        ours.mark_point(size=90, filled=True, color=ramp[8], opacity=1),
+        alt.Chart(alt.Data(values=named))
+        .mark_text(align="left", dx=9, dy=-7, fontSize=12, color=ink.text)
+        .encode(x=x, y=y, text="mark:N"),
+    ]
+    return finish(alt.layer(*layers), height=HEIGHT, theme=theme, picture=picture)

@@ -1,0 +1,77 @@
+"""How good decisions are, arranged for a page: rules beside each other, devices, and what fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from assay import numbers
+
+__all__ = ["devices", "fits", "rules", "rules_table"]
+
+SHORT = {"ours, 10 measurements of the model": "10 measured", "ours without caution (the median)": "the median"}
+"""What is written beside a dot, where the whole name would run into the next."""
+
+
+def rules(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rules that choose machines, ours first; `mark` names ours and numbers the others."""
+    ordered = sorted(told["machines"], key=lambda one: (not one["rule"].startswith("ours"), one["overspend"]))
+    found = []
+    thumbs = 0
+    for one in ordered:
+        ours = one["rule"].startswith("ours")
+        thumbs += not ours
+        mark = SHORT.get(one["rule"], one["rule"].removeprefix("ours, ")) if ours else str(thumbs)
+        found.append({**one, "ours": ours, "mark": mark})
+    return found
+
+
+def rules_table(found: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return the rules as they are read: shares as per cent."""
+    return pd.DataFrame(
+        [
+            {
+                "Rule": one["rule"] if one["ours"] else f"{one['mark']} · {one['rule']}",
+                "Success": numbers.share(one["success"]),
+                "Overspend": numbers.share(one["overspend"]),
+                "Cheapest first": numbers.share(one["top_1"]),
+                "Among three": numbers.share(one["top_3"]),
+            }
+            for one in found
+        ]
+    )
+
+
+def devices(told: Mapping[str, Any]) -> pd.DataFrame:
+    """Return what the first choice of device loses beside the best, by kind of choice."""
+    return pd.DataFrame(
+        [
+            {
+                "Choices": one["choices"],
+                "Questions": one["questions"],
+                "Median loss": numbers.share(one["median"]),
+                "90th percentile": numbers.share(one["p90"]),
+                "Best first": numbers.share(one["top_1"]),
+                "Among three": numbers.share(one["top_3"]),
+            }
+            for one in told["devices"]
+            if one["rule"] == "ours"
+        ]
+    )
+
+
+def fits(told: Mapping[str, Any]) -> pd.DataFrame:
+    """Return how often it was right that something fits in memory."""
+    return pd.DataFrame(
+        [
+            {
+                "Does it fit?": one["asked"],
+                "Questions": one["questions"],
+                "Right": numbers.share(one["right"]),
+                "Sure and wrong": one["sure_wrong"],
+            }
+            for one in told["fits"]
+        ]
+    )

@@ -1,0 +1,45 @@
+"""How good are decisions? Success and overspend of choices on models that took no part, beside rules of thumb."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from assay import numbers
+from dashboard import answers, charts, decisions
+from dashboard.frame import escape, theme
+
+__all__ = ["show_decisions"]
+
+PAGE = "decisions"
+COUNT = st.column_config.NumberColumn(format="localized")
+
+
+def show_decisions() -> None:
+    """Show the figures that ship with the service, with the command that measures them again."""
+    told = answers.decisions()
+    found = decisions.rules(told)
+    st.subheader("How good are its decisions?", anchor=False)
+    st.caption(
+        f"Machines for a served language model: {numbers.count(found[0]['questions'])} questions about models that took no "
+        "part. Success: what was chosen meets the limits by what was measured. Overspend: what successes cost above the "
+        "cheapest that does. Checked: so many loads are measured before deciding."
+    )
+    st.altair_chart(
+        charts.decided(found, theme=theme()), width="stretch", key=f"{PAGE} rules",
+        alt="Success over overspend of our choices, filled and named, and of rules of thumb, hollow and numbered",
+    )  # fmt: skip
+    st.dataframe(
+        decisions.rules_table(found), hide_index=True, key=f"{PAGE} table", row_height=36, height="content",
+        alt="Rules that choose machines",
+    )  # fmt: skip
+    st.caption("One device among eight or more: what the first choice loses beside the best measured one.")
+    st.dataframe(
+        decisions.devices(told), hide_index=True, key=f"{PAGE} devices", row_height=36, height="content",
+        alt="Loss of the first choice", column_config={"Questions": COUNT},
+    )  # fmt: skip
+    st.caption("Whether it fits in memory. Sure and wrong: it was said to fit with more than 95 %, and did not.")
+    st.dataframe(
+        decisions.fits(told), hide_index=True, key=f"{PAGE} fits", row_height=36, height="content",
+        alt="Right answers about memory", column_config={"Questions": COUNT, "Sure and wrong": COUNT},
+    )  # fmt: skip
+    st.caption(f"Measured by `{escape(str(told['command']))}`; docs/choices.md has the whole of it.")

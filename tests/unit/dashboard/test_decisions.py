@@ -1,0 +1,47 @@
+"""Decisions arranged for a page: ours first and named, rules of thumb numbered, nothing lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard import charts, decisions
+from predictor.choosing.decisions import decisions as shipped
+
+TOLD = shipped()
+
+
+def test_ours_come_first_by_name_and_rules_of_thumb_by_number() -> None:
+    found = decisions.rules(TOLD)
+    assert len(found) == len(TOLD["machines"])
+    ours = [one["ours"] for one in found]
+    assert ours == sorted(ours, reverse=True)
+    assert [one["mark"] for one in found if not one["ours"]] == [str(place + 1) for place in range(ours.count(False))]
+    assert "nothing measured" in [one["mark"] for one in found if one["ours"]]
+    table = decisions.rules_table(found)
+    assert list(table["Rule"])[-1].startswith(f"{ours.count(False)} · ")
+
+
+def test_each_kind_of_choice_has_our_loss_and_each_question_of_memory_its_answers() -> None:
+    devices = decisions.devices(TOLD)
+    assert set(devices["Choices"]) == {one["choices"] for one in TOLD["devices"]}
+    assert len(devices) == len(set(devices["Choices"]))
+    assert list(decisions.fits(TOLD)["Does it fit?"]) == [one["asked"] for one in TOLD["fits"]]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_rule_is_drawn_where_its_figures_are(theme: str) -> None:
+    found = decisions.rules(TOLD)
+    spec = charts.decided(found, theme=theme).to_dict()
+    drawn = [
+        one
+        for layer in spec["layer"][:2]
+        for one in layer["data"]["values"]
+        if one["ours"] is (layer["mark"]["filled"])
+    ]
+    at = {one["mark"]: one for one in drawn}
+    assert set(at) == {one["mark"] for one in found}
+    for one in found:
+        assert at[one["mark"]]["y"] == pytest.approx(100 * one["success"])
+        assert at[one["mark"]]["x"] == pytest.approx(max(100 * one["overspend"], 0.5))
+    written = ", ".join(one["mark"] for one in spec["layer"][2]["data"]["values"])
+    assert sorted(written.split(", ")) == sorted(at)
