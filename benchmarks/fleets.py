@@ -1,25 +1,33 @@
-"""What an exact plan of a fleet saves over first-fit and over one kind of hardware, on made-up fleets.
+"""What an exact plan of a fleet saves over first-fit and over one kind of hardware, on made-up fleets; and how often the
+memory that is set aside where only the least need is known was enough, on the measurements in data/.
 
-python -m benchmarks.fleets prints the table of docs/fleet.md.
+python -m benchmarks.fleets prints the figures of docs/fleet.md.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from domain.roofline import memory_estimate
 from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Problem, cheapest
-from predictor.fleet.replicas import Replica
+from predictor.fleet.replicas import FLOOR_MARGIN, RUNTIME_BYTES, Replica
+from predictor.learning.traces import TraceBook, trace_from_data
 
 FLEETS = 40
 SIZES = ((2, 6), (4, 6), (6, 6), (4, 12))
 BATCHES = (1, 8, 32)
+SIZES_OF_ITEMS = ("sequence_length", "image_size", "audio_seconds", "frames", "input_tokens")
 
 
 @dataclass(frozen=True)
@@ -83,8 +91,35 @@ def compared(world: World) -> tuple[float, float, float, bool, float]:
     return float(cost), simple.usd_per_hour, min(single), found[2], took
 
 
+def margins() -> dict[str, list[float]]:
+    """Return what would be set aside over what was measured at the peak, for every inference row of data/, by platform."""
+    events: list[dict[str, Any]] = []
+    for path in sorted((Path(__file__).parents[1] / "data").glob("*.ndjson.gz")):
+        with gzip.open(path, "rt") as lines:
+            events += [json.loads(line) for line in lines]
+    book = TraceBook(trace_from_data(one["data"]) for one in events if one["type"] == "assay.model.traced.v1")
+    found: dict[str, list[float]] = {}
+    for one in events:
+        data = one["data"]
+        peak = data.get("metrics", {}).get("peak_memory_bytes")
+        if one["type"] != "assay.measurement.recorded.v1" or not peak or data["workload"]["mode"] != "inference":
+            continue
+        work, execution = data["workload"], data["execution"]
+        trace = book.find(data["model"]["id"], **{name: work[name] for name in SIZES_OF_ITEMS if work.get(name)})
+        floor = trace and memory_estimate(
+            {"parameters": trace.parameters, **trace.totals},
+            precision=execution["precision"],
+            batch_size=work["batch_size"],
+        )
+        if floor:
+            found.setdefault(execution["platform"], []).append(
+                (FLOOR_MARGIN * floor.total_bytes + RUNTIME_BYTES) / peak
+            )
+    return found
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, and the margins."""
     print(
         "| loads × kinds of machines | dearer by first-fit: median, worst | by one kind of hardware: median, worst | proven | median s |"
     )
@@ -98,6 +133,11 @@ def main() -> None:
             f"| {loads} × {kinds} | {np.median(first):.0%}, {max(first):.0%} | {np.median(single):.0%}, {max(single):.0%} "
             f"| {proven:.0%} | {np.median([row[4] for row in rows]):.2f} |",
             flush=True,
+        )
+    for platform, ratios in sorted(margins().items()):
+        enough = np.mean(np.array(ratios) >= 1)
+        print(
+            f"{platform}: enough for {enough:.0%} of {len(ratios)} rows, at the median {np.median(ratios):.2f} times the peak"
         )
 
 
