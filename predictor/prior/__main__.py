@@ -39,7 +39,8 @@ from predictor.prior.serving import with_serving
 
 SHOTS = (0, 10)
 LIMITS = [
-    "on GPUs vision models only, in torch with autocast to fp16 on three NVIDIA cards, training on one of them",
+    "on GPUs vision models in torch with autocast to fp16 on three NVIDIA cards, training on one of them",
+    "served language models from published tables of 12 accelerators, the time to the first token on five NVIDIA ones",
     "text, audio, multimodal models and OpenVINO: few rows of one machine with two cores of an Intel Xeon",
     "other software and other vendors get the roofline until something is measured there",
     "times are means over timm's benchmark loop, mostly at the largest batch that fits; batch 1 only on CPUs",

@@ -43,7 +43,7 @@ def with_serving(card: Card, others: Mapping[str, Trees], paths: Sequence[Path])
     for path in paths:
         found = [_row(item) for item in import_paths("auto", [path])]
         taken = [row for row in found if row is not None]
-        kept.append(_source(path, taken))
+        kept.append(_source(path, len(found), taken))
         rows += taken
     serving, trees = serving_of(rows, hardware.find)
     card = msgspec.structs.replace(card, serving=serving, data={**card.data, "sources": kept})
@@ -54,7 +54,7 @@ def _row(item: Any) -> Row | None:
     return None if isinstance(item, Refused) or item["type"] != MEASUREMENT_RECORDED else row_from_event(item)
 
 
-def _source(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
+def _source(path: Path, read: int, rows: Sequence[Row]) -> dict[str, Any]:
     name = rows[0].source or "" if rows else ""
     repository, licence = _SOURCES.get(name, (None, None))
     return {
@@ -64,7 +64,7 @@ def _source(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
         "licence": licence,
         "file": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "measurements": len(rows),
+        "measurements": {"read": read, "kept": len(rows)},
     }
 
 
