@@ -24,6 +24,7 @@ def report(predictor: Predictor, card: Sequence[Result], benchmarks: Sequence[Re
         *_opening(predictor),
         *_bars(benchmarks),
         *_splits(card),
+        *_served(predictor),
         *_picture("calibration", "How often intervals held what they promised, split by split", drawn),
         *_devices(card, drawn),
         *_families(card, drawn),
@@ -106,6 +107,38 @@ def _splits(card: Sequence[Result]) -> list[str]:
             _percent(answer.get("macro_family_mape")), _percent(macro_devices(answer)),
         ]  # fmt: skip
         lines.append(_line(cells))
+    return [*lines, ""]
+
+
+def _served(predictor: Predictor) -> list[str]:
+    """The shipped part for served language models, which keeps no rows: see `predictor.serving.shipped`."""
+    serving = predictor.card.serving
+    if serving is None:
+        return []
+    lines = [
+        "## Served language models, as shipped",
+        "",
+        "Offsets and trees without rows; an installation's own rows come beside them at once. *Configuration* holds out single rows'",
+        "configurations; a number is of measurements of what is held out.",
+        "",
+        f"| target | held out | rows | {' | '.join(_HEAD)} | macro families | macro devices |",
+        f"| --- | --- | --- |{' --- |' * (len(_HEAD) + 2)}",
+    ]
+    for target, splits in serving.scores.items():
+        for name, answer in splits.items():
+            one = answer["overall"]
+            tau = one.get("kendall_tau")
+            lines.append(
+                _line(
+                    [
+                        target, name, numbers.count(one["rows"]),
+                        *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
+                        "–" if tau is None else f"{tau:.3f}",
+                        *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
+                        _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
+                    ]
+                )
+            )  # fmt: skip
     return [*lines, ""]
 
 
@@ -209,7 +242,8 @@ def _data(predictor: Predictor) -> list[str]:
 
 
 def _source(one: Mapping[str, Any]) -> str:
-    where = f", {one['repository']} folder `{one['folder']}`" if "repository" in one else ""
+    part = next((f" {kind} `{one[kind]}`" for kind in ("folder", "file") if one.get(kind)), "")
+    where = f", {one['repository']}{part}" if one.get("repository") else ""
     commit = f", commit {one['commit']}" if one.get("commit") else ""
     licence = ", ".join(
         filter(None, (one.get("licence"), f"sha256 {one['sha256'][:16]}…" if one.get("sha256") else None))
