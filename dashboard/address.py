@@ -1,14 +1,12 @@
-"""The view is the URL: every parameter has its name here, and nowhere else.
+"""The view is the URL: a page's parameters are read into a struct and written back, and live nowhere else.
 
-A question is read from a page's parameters and written back as parameters, as the body of an API request and
-as the command that asks the same in a terminal. What a URL says that nobody understands is named, not dropped
-in silence. Values in a URL are slugs, never labels.
+What a URL says that nobody understands is named, not dropped in silence. Values in a URL are slugs, never labels.
+The Recommend page's parameters are in `dashboard.question`.
 """
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -22,26 +20,29 @@ __all__ = [
     "GROUPS",
     "LIVE_TARGETS",
     "METRIC_NAMES",
-    "OBJECTIVES",
-    "PERCENTILES",
     "SCALES",
     "Comparison",
-    "Question",
+    "Params",
     "Read",
+    "Reader",
     "Scores",
     "View",
-    "command",
     "link",
+    "number",
+    "one_of",
     "parameters",
+    "position",
+    "positive",
     "read_comparison",
-    "read_question",
     "read_scores",
-    "request",
-    "verify_command",
+    "slugs",
+    "text",
+    "understood",
+    "whole",
+    "wholes",
+    "yes_or_no",
 ]
 
-OBJECTIVES = ("latency", "throughput", "memory", "cost", "energy")
-PERCENTILES = ("p50", "p90", "p95", "p99")
 BASES_SHOWN = ("auto", "measured", "all")
 """Evidence where there is any and estimates elsewhere; evidence alone; both."""
 SCALES = ("auto", "log", "linear")
@@ -49,25 +50,8 @@ GROUPS = ("hardware", "family")
 LIVE_TARGETS = ("latency", "memory", "ttft", "tpot", "energy")
 METRIC_NAMES = ("throughput", "latency", "memory")
 Params = Mapping[str, Sequence[str]]
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the recommend page asks. `hw` is `all`, `own` or slugs; limits are in the units of their names."""
-
-    model: str = ""
-    mode: str = "inference"
-    objective: str = "latency"
-    pct: str = "p50"
-    max_ms: float | None = None
-    max_gb: float | None = None
-    max_usd: float | None = None
-    hw: tuple[str, ...] = ("all",)
-    platform: tuple[str, ...] = ()
-    precision: tuple[str, ...] = ()
-    batch: tuple[int, ...] = ()
-    seq: int | None = None
-    as_of: int | None = None
-    top: int = 10
+Reader = Callable[[Sequence[str]], Any]
+_LARGEST = 65536
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +77,8 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
     as_of: int | None = None
 
 
-View = Question | Comparison | Scores
+View = msgspec.Struct
+"""What a page shows: its members are the parameters."""
 
 
 class Read(NamedTuple):
@@ -103,19 +88,14 @@ class Read(NamedTuple):
     dropped: list[str]
 
 
-def read_question(params: Params) -> Read:
-    """Read a recommend page's parameters."""
-    return _read(Question, params, _QUESTION)
-
-
 def read_comparison(params: Params) -> Read:
     """Read a compare page's parameters."""
-    return _read(Comparison, params, _COMPARISON)
+    return understood(Comparison, params, _COMPARISON)
 
 
 def read_scores(params: Params) -> Read:
     """Read a predictor page's parameters."""
-    return _read(Scores, params, _SCORES)
+    return understood(Scores, params, _SCORES)
 
 
 def parameters(asked: View, *, everything: bool = False) -> dict[str, list[str]]:
@@ -127,7 +107,7 @@ def parameters(asked: View, *, everything: bool = False) -> dict[str, list[str]]
         if value in (None, "", ()) or (value == getattr(defaults, name) and not everything):
             continue
         values = value if isinstance(value, tuple) else (value,)
-        found[name] = [f"{item:g}" if isinstance(item, float) else str(item) for item in values]
+        found[name] = [_written(item) for item in values]
     return found
 
 
@@ -137,65 +117,19 @@ def link(base: str, path: str, asked: View) -> str:
     return f"{base.rstrip('/')}/{path}?{query}"
 
 
-def request(question: Question) -> dict[str, Any]:
-    """Return the question as the API takes it: bytes, not GB; absent, not empty."""
-    hardware: Any = question.hw[0] if question.hw in (("all",), ("own",)) else list(question.hw)
-    asked = {
-        "model": question.model,
-        "mode": question.mode,
-        "objective": question.objective,
-        "percentile": question.pct,
-        "max_latency_ms": question.max_ms,
-        "max_memory_mb": None if question.max_gb is None else question.max_gb * 1000,
-        "max_usd_per_hour": question.max_usd,
-        "hardware": hardware,
-        "platform": list(question.platform),
-        "precision": list(question.precision),
-        "batch_sizes": list(question.batch),
-        "sequence_length": question.seq,
-        "as_of": question.as_of,
-        "top": question.top,
-    }
-    return {key: value for key, value in asked.items() if value is not None and value != []}
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number(value) if isinstance(value, float) else str(value)
 
 
-def command(question: Question) -> str:
-    """Return the same question for a terminal, ready to paste."""
-    defaults, words = Question(), ["assay", "recommend", question.model or "MODEL"]
-    for name, flag in _FLAGS.items():
-        value = getattr(question, name)
-        if value == getattr(defaults, name) or value is None:
-            continue
-        if name == "max_gb":
-            value = value * 1000
-        if isinstance(value, tuple):
-            value = ",".join(str(item) for item in value)
-        words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
-    return shlex.join(words)
+def number(value: float) -> str:
+    """Write a number so that reading it gives the same one, without the digits that binary fractions add."""
+    return f"{value:.15g}"
 
 
-def verify_command(model: str, row: Mapping[str, Any]) -> str:
-    """Return the command that measures one answer on the machine that has the hardware."""
-    words = ["assay", "bench", model]
-    for key, flag in (("platform", "--platform"), ("precision", "--precision"), ("batch_size", "--batch-sizes")):
-        if row.get(key) is not None:
-            words += [flag, str(row[key])]
-    if row.get("sequence_length") is not None:
-        words += ["--sequence-lengths", str(row["sequence_length"])]
-    return shlex.join(words)
-
-
-Reader = Callable[[Sequence[str]], Any]
-
-_FLAGS = {
-    "mode": "--mode", "objective": "--objective", "pct": "--percentile", "max_ms": "--max-latency-ms",
-    "max_gb": "--max-memory-mb", "max_usd": "--max-usd-per-hour", "hw": "--hardware", "platform": "--platform",
-    "precision": "--precision", "batch": "--batch-sizes", "seq": "--sequence-length", "as_of": "--as-of",
-    "top": "--top",
-}  # fmt: skip
-
-
-def _one_of(words: Iterable[str]) -> Reader:
+def one_of(words: Iterable[str]) -> Reader:
+    """Return what reads one of these words. Like every reader it raises ValueError, which says what the value must be."""
     known = tuple(words)
 
     def read(values: Sequence[str]) -> str:
@@ -206,7 +140,8 @@ def _one_of(words: Iterable[str]) -> Reader:
     return read
 
 
-def _positive(values: Sequence[str]) -> float:
+def positive(values: Sequence[str]) -> float:
+    """Read a number above zero."""
     try:
         found = float(values[-1])
     except ValueError:
@@ -216,47 +151,64 @@ def _positive(values: Sequence[str]) -> float:
     return found
 
 
-def _whole(values: Sequence[str]) -> int:
+def whole(values: Sequence[str]) -> int:
+    """Read a whole number above zero."""
     if not (values[-1].isascii() and values[-1].isdigit() and int(values[-1]) > 0):
         raise ValueError("must be a whole number above zero")
     return int(values[-1])
 
 
-def _position(values: Sequence[str]) -> int:
+def position(values: Sequence[str]) -> int:
+    """Read a position of the log."""
     if not (values[-1].isascii() and values[-1].isdigit()):
         raise ValueError("must be a position of the log")
     return int(values[-1])
 
 
-def _wholes(values: Sequence[str]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(_whole([part]) for value in values for part in value.split(",") if part))
+def wholes(values: Sequence[str]) -> tuple[int, ...]:
+    """Read whole numbers between commas; `1..64` are the powers of two from one to the other, both ends with them."""
+    parts = [part.strip() for value in values for part in value.split(",") if part.strip()]
+    return tuple(dict.fromkeys(size for part in parts for size in _sizes(part)))
 
 
-def _slugs(values: Sequence[str]) -> tuple[str, ...]:
+def _sizes(part: str) -> list[int]:
+    first, dots, last = part.partition("..")
+    if not dots:
+        return [whole([part])]
+    low, high = whole([first]), whole([last])
+    if low > high or high > _LARGEST:
+        raise ValueError(f"must rise, to {_LARGEST} at most")
+    return sorted({low, high, *(1 << power for power in range(high.bit_length()) if low <= 1 << power <= high)})
+
+
+def yes_or_no(values: Sequence[str]) -> bool:
+    """Read `yes` or `no`."""
+    return bool(one_of(("yes", "no"))(values) == "yes")
+
+
+def slugs(values: Sequence[str]) -> tuple[str, ...]:
+    """Read words between commas, each once."""
     return tuple(dict.fromkeys(part.strip() for value in values for part in value.split(",") if part.strip()))
 
 
-def _text(values: Sequence[str]) -> str:
+def text(values: Sequence[str]) -> str:
+    """Read a text as it is."""
     return values[-1].strip()
 
 
-_QUESTION: dict[str, Reader] = {
-    "model": _text, "mode": _one_of(MODES), "objective": _one_of(OBJECTIVES), "pct": _one_of(PERCENTILES),
-    "max_ms": _positive, "max_gb": _positive, "max_usd": _positive, "hw": _slugs, "platform": _slugs,
-    "precision": _slugs, "batch": _wholes, "seq": _whole, "as_of": _position, "top": _whole,
-}  # fmt: skip
 _COMPARISON: dict[str, Reader] = {
-    "model": _text, "mode": _one_of(MODES), "metric": _one_of(METRIC_NAMES), "scale": _one_of(SCALES), "platform": _slugs,
-    "precision": _slugs, "batch": _whole, "basis": _one_of(BASES_SHOWN), "as_of": _position,
+    "model": text, "mode": one_of(MODES), "metric": one_of(METRIC_NAMES), "scale": one_of(SCALES), "platform": slugs,
+    "precision": slugs, "batch": whole, "basis": one_of(BASES_SHOWN), "as_of": position,
 }  # fmt: skip
 
 
 _SCORES: dict[str, Reader] = {
-    "split": _text, "group": _one_of(GROUPS), "target": _one_of(LIVE_TARGETS), "as_of": _position,
+    "split": text, "group": one_of(GROUPS), "target": one_of(LIVE_TARGETS), "as_of": position,
 }  # fmt: skip
 
 
-def _read(shape: Callable[..., Any], params: Params, readers: Mapping[str, Reader]) -> Read:
+def understood(shape: Callable[..., Any], params: Params, readers: Mapping[str, Reader]) -> Read:
+    """Read parameters into a view; what a reader refuses, or no reader is for, is named."""
     found: dict[str, Any] = {}
     dropped: list[str] = []
     for name, values in params.items():
