@@ -47,8 +47,9 @@ def axis_of(title: str, ink: Ink, log_ends: Sequence[float] | None) -> alt.Axis:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Return 1-2-5 steps over the range, or whole decades where that would be crowded."""
+    """Return 1-2-5 steps over the range, finer ones where it is narrow, or whole decades where it is wide."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if math.log10(high / low) < 2.5 else (1,)
+    span = math.log10(high / low)
+    steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8) if span < 0.5 else (1, 2, 5) if span < 2.5 else (1,)
     ticks = [float(f"{step}e{decade}") for decade in decades for step in steps]
     return [tick for tick in ticks if low / 1.2 <= tick <= high * 1.2]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from assay import numbers
 
-__all__ = ["LATENCY", "MEMORY", "METRICS", "THROUGHPUT", "Metric", "Row", "name_of"]
+__all__ = ["COST", "ENERGY", "LATENCY", "MEMORY", "METRICS", "THROUGHPUT", "Metric", "Row", "name_of"]
 
 Row = Mapping[str, Any]
 
@@ -34,7 +34,15 @@ MEMORY = Metric(
     "peak_memory_bytes", "peak_memory_bytes_low", "peak_memory_bytes_high",
     "Peak memory", numbers.memory_scale, "smaller is better",
 )  # fmt: skip
-METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY}
+COST = Metric(
+    "usd_per_million", "usd_per_million_low", "usd_per_million_high",
+    "Cost of a million items", lambda _: numbers.Scale("$", 1.0), "smaller is better",
+)  # fmt: skip
+ENERGY = Metric(
+    "energy_j", "energy_j_low", "energy_j_high",
+    "Energy of an item", lambda _: numbers.Scale("J", 1.0), "smaller is better",
+)  # fmt: skip
+METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY}
 
 
 def name_of(row: Row) -> str:
@@ -44,8 +52,12 @@ def name_of(row: Row) -> str:
     """
     parts = [str(row.get("hardware") or "unknown hardware"), str(row.get("platform") or "unknown platform")]
     parts.append(str(row["precision"]) if row.get("precision") else "precision unknown")
-    batch = row.get("batch_size")
-    parts.append(f"batch {batch}" if batch is not None else "batch unknown")
+    batch, requests = row.get("batch_size"), row.get("concurrency")
+    # What is served batches as it likes: the load tells one option from another.
+    if batch is None and requests is not None:
+        parts.append(f"{requests} at a time")
+    else:
+        parts.append(f"batch {batch}" if batch is not None else "batch unknown")
     if row.get("distinct"):
         parts.append(str(row["distinct"]))
     return " · ".join(parts)

@@ -1,10 +1,10 @@
-"""Latency against throughput, and what nothing beats in both."""
+"""Latency against cost or throughput, and what nothing beats in both."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import altair as alt
 
@@ -12,10 +12,19 @@ from assay import numbers
 from dashboard.charts.axes import axis_of, scale_of
 from dashboard.charts.frame import finish, refuse_too_many
 from dashboard.charts.marks import ends_of, line_of, points, rules, ticks
-from dashboard.charts.metrics import LATENCY, Row
+from dashboard.charts.metrics import LATENCY, THROUGHPUT, Metric, Row
 from dashboard.palette import INKS, Ink, Theme
 
-__all__ = ["Limit", "tradeoff", "undominated"]
+__all__ = ["Limit", "can_be_drawn", "tradeoff"]
+
+LABELLED = 3
+"""Rows that carry their names; the others tell them when pointed at."""
+WIDTH, HEIGHT, PER_LETTER, LINE, MARK = 640, 250, 7, 13, 8
+"""Pixels of a page, of the picture on it, of a letter, of a line and of half a mark, by which names are kept apart."""
+SIDES: dict[str, tuple[Literal["left", "right"], int, int]] = {
+    "right above": ("left", 9, -11), "left above": ("right", -9, -11),
+    "right below": ("left", 9, 13), "left below": ("right", -9, 13),
+}  # fmt: skip
 
 
 class Limit(NamedTuple):
@@ -28,63 +37,107 @@ class Limit(NamedTuple):
 def tradeoff(
     rows: Sequence[Row],
     *,
+    up: Metric = THROUGHPUT,
     theme: Theme | None = None,
     limit: Limit | None = None,
     percentile: str = "p50",
     picture: bool = False,
 ) -> alt.LayerChart:
-    """Draw latency against throughput with the set that nothing beats joined by a step line.
+    """Draw latency against `up`, throughput or cost, with the rows that are `on_front` joined by a step line.
 
-    Rows that lack either number are left out: the caller counts them. Raise ValueError beyond `MAX_MARKS`.
+    The line is dashed where one of them was not measured. Rows that lack either number are left out: the caller counts
+    them with `can_be_drawn`. Raise ValueError beyond `MAX_MARKS`.
     """
-    known = [row for row in rows if _positive(row.get("latency_ms")) and _positive(row.get("throughput_per_s"))]
+    known = [row for row in rows if can_be_drawn(row, up)]
     refuse_too_many(len(known) * 3)
     x_unit = numbers.latency_scale([row["latency_ms"] for row in known])
-    y_unit = numbers.throughput_scale([row["throughput_per_s"] for row in known])
-    drawn = [
+    y_unit = up.scale([row[up.key] for row in known])
+    lines = [
         line_of(row, index, LATENCY, x_unit, ranked=True)
-        | {"up": y_unit.of(row["throughput_per_s"]), "short": _short(row) if index < 3 else ""}
+        | {"up": y_unit.of(row[up.key]), "short": "", "side": ""}
+        | {"risen": y_unit.show(row[up.key], row.get(up.low), row.get(up.high)), "front": bool(row.get("on_front"))}
         for index, row in enumerate(known)
     ]
     ink = INKS[theme]
-    ends = ends_of(drawn)
-    for line in drawn:
-        # A name turns inwards where the picture ends.
-        line["side"] = "right" if line["value"] > math.sqrt(min(ends) * max(ends)) else "left"
-    ups = [line["up"] for line in drawn]
-    x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), smaller is better", ink, ends)
-    y_axis = axis_of(f"Throughput, {y_unit.unit} (log), larger is better", ink, ups)
+    ends = ends_of(lines)
+    for line in lines:
+        line["told"] += f" · {line['risen']}"
+    ups = [line["up"] for line in lines]
+    _name(lines, {index: _short(row) for index, row in enumerate(known[:LABELLED])}, ends, _room(ups))
+    x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)
+    y_axis = axis_of(f"{up.title}, {y_unit.unit} (log), {up.better}", ink, _room(ups))
     x = alt.X("value:Q", scale=scale_of(ends, True), axis=x_axis)
-    y = alt.Y("up:Q", scale=alt.Scale(type="log", nice=False, padding=24), axis=y_axis)
-    best = {id(row) for row in undominated(known)}
-    front = [line for row, line in zip(known, drawn, strict=True) if id(row) in best]
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
+    y = alt.Y("up:Q", scale=alt.Scale(type="log", domain=_room(ups), nice=False), axis=y_axis)
+    front = [line for line in lines if line["front"]]
+    seen = all(line["basis"] in ("measured", "imported") for line in front)
+    base = alt.Chart(alt.Data(values=lines)).encode(y=y)
     layers: list[alt.Chart] = [
         *_limit_layers(limit, x_unit, y_unit, ink, x, y),
         alt.Chart(alt.Data(values=front))
-        .mark_line(interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.7)
+        .mark_line(interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3])
         .encode(x=x, y=y, order=alt.Order("value:Q")),
         rules(base, scale_of(ends, True), x_axis, known, theme, picture=picture),
         points(base, x, known, theme, picture=picture),
         ticks(base, x, known, theme, picture=picture),
-        _named(base, x, ink, "left", 9),
-        _named(base, x, ink, "right", -9),
+        *(_named(base, x, ink, side) for side in SIDES),
     ]  # fmt: skip
     return finish(alt.layer(*layers), height=320, theme=theme, picture=picture)
 
 
-def undominated(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that no other row beats in latency and in throughput at once, by rising latency."""
-    found: list[Row] = []
-    for row in sorted(rows, key=lambda row: (row["latency_ms"], -row["throughput_per_s"])):
-        if not found or row["throughput_per_s"] > found[-1]["throughput_per_s"]:
-            found.append(row)
-    return found
+def can_be_drawn(row: Row, up: Metric) -> bool:
+    """Say whether a row has both numbers, above zero as a logarithmic axis needs."""
+    return _positive(row.get("latency_ms")) and _positive(row.get(up.key))
 
 
-def _named(base: alt.Chart, x: alt.X, ink: Ink, side: str, away: int) -> alt.Chart:
+def _named(base: alt.Chart, x: alt.X, ink: Ink, side: str) -> alt.Chart:
+    align, dx, dy = SIDES[side]
     near = base.transform_filter(alt.datum.side == side)
-    return near.mark_text(align=side, dx=away, dy=-10, fontSize=12, color=ink.text).encode(x=x, text="short:N")
+    return near.mark_text(align=align, dx=dx, dy=dy, fontSize=12, color=ink.text).encode(x=x, text="short:N")
+
+
+def _name(
+    lines: Sequence[dict[str, Any]], named: Mapping[int, str], ends: Sequence[float], ups: Sequence[float]
+) -> None:
+    """Give the first rows their names where there is room, best first: over no mark, interval or other name."""
+    marks = [
+        (
+            _place(line["low"] or line["value"], ends),
+            _place(line["high"] or line["value"], ends),
+            _place(line["up"], ups),
+        )
+        for line in lines
+    ]
+    taken = [(left * WIDTH - MARK, right * WIDTH + MARK, at * HEIGHT) for left, right, at in marks]
+    names: list[tuple[float, float, float]] = []
+    for index, name in named.items():
+        across, at = _place(lines[index]["value"], ends) * WIDTH, taken[index][2]
+        long = PER_LETTER * len(name) + MARK
+        for side, (align, _, down) in SIDES.items():
+            left = across - long if align == "right" else across
+            box = (left, left + long, at - down)
+            others = [*taken[:index], *taken[index + 1 :], *names]
+            if left >= 0 and left + long <= WIDTH and not any(_meet(box, other) for other in others):
+                lines[index] |= {"short": name, "side": side}
+                names.append(box)
+                break
+
+
+def _meet(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and abs(one[2] - other[2]) < LINE
+
+
+def _place(value: float, ends: Sequence[float]) -> float:
+    """Where a value lies on a logarithmic axis, from 0 to 1."""
+    low, high = math.log(min(ends)), math.log(max(ends))
+    return 0.5 if high == low else (math.log(value) - low) / (high - low)
+
+
+def _room(values: Sequence[float]) -> list[float]:
+    """Return the ends of a logarithmic axis that leaves room for marks and names."""
+    if not values:
+        return [0.1, 1.0]
+    beyond = max(1.25, (max(values) / min(values)) ** 0.12)
+    return [min(values) / beyond, max(values) * beyond]
 
 
 def _limit_layers(
@@ -109,7 +162,7 @@ def _limit_layers(
 
 
 def _short(row: Row) -> str:
-    return f"{row.get('hardware')} · {row.get('precision')} · b{row.get('batch_size')}"
+    return f"{row.get('rank_band') or row.get('rank')}\u2002{row.get('hardware')}"
 
 
 def _positive(value: float | None) -> bool:

@@ -147,19 +147,52 @@ def test_tooltips_carry_n_basis_and_what_was_asked() -> None:
     assert found["asked"] == "fp32 → fp16"
 
 
-def test_undominated_keeps_what_nothing_beats() -> None:
-    fast = row(latency_ms=1.0, throughput_per_s=100.0)
-    wide = row(latency_ms=5.0, throughput_per_s=900.0)
-    beaten = row(latency_ms=5.0, throughput_per_s=50.0)
-    assert charts.undominated([wide, beaten, fast]) == [fast, wide]
+def test_the_trade_off_joins_what_the_answer_says_nothing_beats() -> None:
+    rows = [row(latency_ms=1.0, on_front=True), row(latency_ms=5.0, on_front=True), row(latency_ms=2.0, on_front=False)]
+    line = layers_of(charts.tradeoff(rows).to_dict(), "line")[0]
+    assert [point["value"] for point in line["data"]["values"]] == [1.0, 5.0]
+    assert line["mark"]["strokeDash"] == [1, 0]
+    rows[1]["basis"] = "predicted"
+    assert layers_of(charts.tradeoff(rows).to_dict(), "line")[0]["mark"]["strokeDash"] == [4, 3]
 
 
 def test_the_trade_off_leaves_out_what_lacks_a_number_and_shades_the_refused_side() -> None:
     spec = charts.tradeoff([row(), row(throughput_per_s=None), row(latency_ms=9.0)], limit=charts.Limit(latency_ms=5.0))
     found = spec.to_dict()
     assert "5.0" in str(found["layer"][0]["data"]) and found["layer"][0]["mark"]["type"] == "rect"
-    points = layers_of(found, "point")[0]["data"]["values"]
-    assert len(points) == 2
+    assert len(layers_of(found, "point")[0]["data"]["values"]) == 2
+
+
+def test_the_trade_off_against_cost_has_no_place_for_what_has_no_price() -> None:
+    rows = [
+        row(usd_per_million=0.5),
+        row(latency_ms=3.0, usd_per_million=None),
+        row(latency_ms=3.0, usd_per_million=0.2),
+    ]
+    found = charts.tradeoff(rows, up=charts.COST).to_dict()
+    points = layers_of(found, "point")[0]
+    assert [point["up"] for point in points["data"]["values"]] == [0.5, 0.2]
+    assert points["encoding"]["y"]["axis"]["title"] == "Cost of a million items, $ (log), smaller is better"
+    assert points["data"]["values"][0]["told"].startswith("1.20")
+    assert [charts.can_be_drawn(one, charts.COST) for one in rows] == [True, False, True]
+
+
+def test_names_in_the_trade_off_are_never_written_over_each_other() -> None:
+    bare: dict[str, Any] = {"latency_ms_low": None, "latency_ms_high": None}
+    apart = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, **bare)]
+    named = layers_of(charts.tradeoff(apart).to_dict(), "point")[0]["data"]["values"]
+    assert [point["short"] for point in named] == ["1\u2002nvidia-h200-sxm"] * 2
+    crowded = [row(latency_ms=2.0 + index / 1000, **bare) for index in range(3)]
+    named = layers_of(charts.tradeoff([*crowded, *apart]).to_dict(), "point")[0]["data"]["values"]
+    sides = [point["side"] for point in named if point["short"]]
+    assert 0 < len(sides) < 3
+    assert len(set(sides)) == len(sides)
+
+
+def test_a_narrow_axis_still_says_where_it_is() -> None:
+    rows = [row(throughput_per_s=12.5), row(latency_ms=3.0, throughput_per_s=13.3)]
+    ticks = layers_of(charts.tradeoff(rows).to_dict(), "point")[0]["encoding"]["y"]["axis"]["values"]
+    assert len(ticks) >= 2
 
 
 def test_pictures_are_real_files() -> None:
