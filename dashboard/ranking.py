@@ -12,7 +12,9 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from assay import numbers
-from dashboard.charts import LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
+from dashboard.card import figures, price_doubt, price_words, shown, title
+from dashboard.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
+from dashboard.limits import chance
 from dashboard.palette import badge
 
 __all__ = [
@@ -20,7 +22,7 @@ __all__ = [
     "banded",
     "completed",
     "csv_file",
-    "excluded_table",
+    "drawn",
     "json_file",
     "metric_for",
     "table",
@@ -28,21 +30,30 @@ __all__ = [
 ]
 
 COLUMNS = (
-    "rank", "hardware", "platform", "precision", "batch_size", "sequence_length", "latency_ms", "latency_ms_low",
-    "latency_ms_high", "latency_is_mean", "throughput_per_s", "peak_memory_bytes", "usd_per_hour",
-    "speedup_over_cpu", "n", "verdict", "basis", "origin", "configuration", "why",
+    "rank", "tied_with", "on_front", "hardware", "hardware_count", "platform", "precision", "compiled", "batch_size",
+    "sequence_length", "image_size", "audio_seconds", "frames", "input_tokens", "output_tokens", "concurrency",
+    "latency_ms", "latency_ms_low", "latency_ms_high", "latency_is_mean", "interval_covered", "ttft_ms", "ttft_ms_low",
+    "ttft_ms_high", "tpot_ms", "tpot_ms_low", "tpot_ms_high", "tokens_per_s", "throughput_per_s", "peak_memory_bytes",
+    "memory_low_bytes", "memory_high_bytes", "memory_floor_bytes", "energy_j", "energy_j_low", "energy_j_high",
+    "rated_power_w", "usd_per_hour", "usd_per_million", "speedup_over_cpu", "n", "verdict", "basis", "origin",
+    "configuration", "why", "why_above_next", "bottleneck", "command",
 )  # fmt: skip
+PRICE_COLUMNS = ("provider", "instance", "region", "spot", "machines", "date", "stale", "source")
+PART_COLUMNS = ("weights_bytes", "kv_cache_bytes", "activations_bytes", "runtime_bytes")
+ERROR_COLUMNS = ("cosine", "max_absolute", "outcome")
 
 
 def metric_for(objective: str) -> Metric:
-    """Return the metric that an objective is ranked and drawn by; cost and energy are drawn by latency."""
-    return METRICS.get(objective, LATENCY)
+    """Return the metric that an objective is drawn by; of a mix, the one with the most weight."""
+    weights = [part.partition(":") for part in objective.split(",")]
+    heaviest = max(weights, key=lambda one: float(one[2] or 1))[0]
+    return METRICS.get(heaviest, LATENCY)
 
 
 def completed(row: Row) -> dict[str, Any]:
-    """Add what follows from an answer's row: the throughput's interval, the runtime in one word, asked and actual.
+    """Add what follows from an answer's row: intervals, the runtime in one word, asked and actual, what tells it apart.
 
-    Throughput is work over latency, so that its interval is that of the latency turned round.
+    Throughput is work over latency and cost is time at a price: their intervals are that of the latency.
     """
     found = dict(row)
     rate, value, low, high = (
@@ -50,6 +61,16 @@ def completed(row: Row) -> dict[str, Any]:
     )
     if rate and value and low and high and row.get(THROUGHPUT.low) is None:
         found |= {THROUGHPUT.low: rate * value / high, THROUGHPUT.high: rate * value / low}
+    cost = row.get("usd_per_million")
+    if cost and value and low and high:
+        found |= {COST.low: cost * low / value, COST.high: cost * high / value}
+    found |= {
+        "peak_memory_bytes_low": row.get("memory_low_bytes"),
+        "peak_memory_bytes_high": row.get("memory_high_bytes"),
+    }
+    apart = ["compiled" if row.get("compiled") else None, _many(row)]
+    if any(apart) and not row.get("distinct"):
+        found["distinct"] = " · ".join(part for part in apart if part)
     runtime, version = str(row.get("runtime") or ""), str(row.get("runtime_version") or "")
     if runtime and version and not runtime.endswith(version):
         found["runtime"] = f"{runtime} {version}"
@@ -68,19 +89,26 @@ def banded(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{**completed(row), "rank_band": bands[row.get("tied_with") or row.get("rank")]} for row in rows]
 
 
+def drawn(rows: Sequence[Row], front: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows with what else nothing beats: an answer's front names options beyond the rows that it lists."""
+    ranks = {row.get("rank") for row in rows}
+    others = [completed(one) for one in front.get("options") or () if one.get("rank") not in ranks]
+    return [dict(row) for row in rows] + [{**one, "on_front": True} for one in others]
+
+
 def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str:
     """Say the answer in one line: the best row, its value with interval, what it rests on."""
     best = rows[0]
-    mean = bool(best.get("latency_is_mean"))
-    value = numbers.latency(best.get("latency_ms"), best.get("latency_ms_low"), best.get("latency_ms_high"), mean=mean)
-    parts = [f"{percentile} {value}" if not mean else value, numbers.throughput(best.get("throughput_per_s"))]
-    if best.get("peak_memory_bytes") is not None:
+    first = shown(best, metric)
+    if metric is COST:
+        first += " a million items"
+    elif metric is LATENCY and not best.get("latency_is_mean"):
+        first = f"{percentile} {first}"
+    parts = [first, *(told for told in figures(best, metric, percentile) if told)]
+    if metric is not METRICS["memory"] and best.get("peak_memory_bytes") is not None:
         parts.append(numbers.memory(best["peak_memory_bytes"]))
     elif best.get("memory_floor_bytes") is not None:
         parts.append(f"at least {numbers.memory(best['memory_floor_bytes'])}")
-    if metric is THROUGHPUT:
-        ends = (best.get(THROUGHPUT.low), best.get(THROUGHPUT.high))
-        parts[0], parts[1] = numbers.throughput(best.get("throughput_per_s"), *ends), parts[0]
     told = badge(best.get("basis"), best.get("origin"))
     if best.get("n") is not None:
         told += f", {numbers.samples(best['n'], best.get('runs'))}"
@@ -102,18 +130,25 @@ def table(rows: Sequence[Row]) -> Styler:
     size = numbers.memory_scale([row.get("peak_memory_bytes") for row in rows])
     heads: dict[str, Callable[[Row], float | None]] = {
         f"Latency {time.unit}": lambda row: time.of(row.get("latency_ms")),
+        "First token ms": lambda row: row.get("ttft_ms"),
+        "Each token ms": lambda row: row.get("tpot_ms"),
         f"Throughput {rate.unit}": lambda row: rate.of(row.get("throughput_per_s")),
+        "Tokens /s": lambda row: row.get("tokens_per_s"),
         f"Memory {size.unit}": lambda row: size.of(row.get("peak_memory_bytes")),
-        "vs plain CPU ×": lambda row: row.get("speedup_over_cpu"),
+        "$ a million": lambda row: row.get(COST.key),
         "$/h": lambda row: row.get("usd_per_hour"),
+        "J an item": lambda row: row.get(ENERGY.key),
+        "vs plain CPU ×": lambda row: row.get("speedup_over_cpu"),
     }
-    figures = {head: pd.Series([read(row) for row in rows], dtype="float64") for head, read in heads.items()}
+    columns = {head: pd.Series([read(row) for row in rows], dtype="float64") for head, read in heads.items()}
     named = {
         "Rank": [str(row.get("rank_band") or row.get("rank") or numbers.MISSING) for row in rows],
-        "Hardware": [_word(row, "hardware") for row in rows],
+        "Hardware": [title(row) for row in rows],
         "Platform": [_word(row, "platform") for row in rows],
         "Precision": [_word(row, "precision") for row in rows],
+        "Compiled": ["yes" if row.get("compiled") else None for row in rows],
         "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
+        "At a time": pd.Series([row.get("concurrency") for row in rows], dtype="Int64"),
     }
     spread = [
         numbers.interval(
@@ -122,42 +157,42 @@ def table(rows: Sequence[Row]) -> Styler:
         for row in rows
     ]
     rests = {
+        "Meets all with": [_surely(row) for row in rows],
+        "Price of": [price_words(row) for row in rows],
+        "Price to check": [price_doubt(row) for row in rows],
         "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
         "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
         "Evidence": pd.Series([_length(row.get("evidence")) for row in rows], dtype="Int64"),
         "Why": [_word(row, "why") for row in rows],
+        "Why above the next": [_word(row, "why_above_next") for row in rows],
     }
-    empty = [head for head, values in figures.items() if values.isna().all() and not head.startswith("Latency")]
-    frame = pd.DataFrame({**named, **figures, **rests}).drop(columns=empty)
-    frame.insert(6, f"Interval {time.unit}", spread)
-    shown: dict[str, Callable[[float], str]] = {head: numbers.significant for head in figures if head not in empty}
-    return frame.style.format(shown | ({"$/h": numbers.money} if "$/h" in shown else {}), na_rep=numbers.MISSING)
-
-
-def excluded_table(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return what was left out and under which rule, as words."""
-    return pd.DataFrame(
-        {
-            "Hardware": [_word(row, "hardware") for row in excluded],
-            "Platform": [_word(row, "platform") for row in excluded],
-            "Rule": [_word(row, "rule") for row in excluded],
-            "Detail": [_word(row, "detail") for row in excluded],
-            "Precision": [_joined(row.get("precisions")) for row in excluded],
-            "Batch": [_joined(row.get("batch_sizes")) for row in excluded],
-            "Evidence": [_joined(row.get("evidence")) for row in excluded],
-        }
-    )
+    frame = pd.DataFrame({**named, **columns, **rests})
+    frame.insert(list(frame).index(f"Latency {time.unit}") + 1, f"Interval {time.unit}", spread)
+    kept = {f"Latency {time.unit}", "n", "Evidence"} | ({"Batch"} if frame["At a time"].isna().all() else set())
+    empty = [
+        head for head in frame if head not in kept and (frame[head].isna() | (frame[head] == numbers.MISSING)).all()
+    ]
+    frame = frame.drop(columns=empty)
+    formats: dict[str, Callable[[float], str]] = {head: numbers.significant for head in columns if head in frame}
+    return frame.style.format(formats | ({"$/h": numbers.money} if "$/h" in frame else {}), na_rep=numbers.MISSING)
 
 
 def csv_file(answer: Mapping[str, Any]) -> bytes:
     """Write every ranked row with its basis, origin, evidence and position; missing is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", *COLUMNS, "evidence", "as_of", "predictor"])
+    beside = (
+        [f"price_{name}" for name in PRICE_COLUMNS] + [*PART_COLUMNS] + [f"output_{name}" for name in ERROR_COLUMNS]
+    )
+    writer.writerow(["model", *COLUMNS, *beside, "meets", "evidence", "as_of", "predictor"])
     for row in answer["ranked"]:
-        values = ["" if row.get(column) is None else row[column] for column in COLUMNS]
+        nested = [("price", PRICE_COLUMNS), ("memory_parts", PART_COLUMNS), ("output_error", ERROR_COLUMNS)]
+        values = [row.get(column) for column in COLUMNS]
+        values += [(row.get(key) or {}).get(column) for key, columns in nested for column in columns]
+        values.append(_met(row))
         evidence = " ".join(str(event) for event in row.get("evidence") or ())
-        writer.writerow([answer.get("model"), *values, evidence, answer.get("position"), answer.get("predictor")])
+        cells = ["" if value is None else value for value in values]
+        writer.writerow([answer.get("model"), *cells, evidence, answer.get("position"), answer.get("predictor")])
     return out.getvalue().encode()
 
 
@@ -175,7 +210,20 @@ def _word(row: Mapping[str, Any], key: str) -> str:
     return numbers.MISSING if value is None or value == "" else str(value)
 
 
-def _joined(value: Any) -> str:
-    if not value:
-        return numbers.MISSING
-    return ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
+def _surely(row: Row) -> str | None:
+    """The least of the probabilities with which the limits are met; None where no limit was set."""
+    known = [one["probability"] for one in row.get("meets") or ()]
+    return chance(None if None in known else min(known)) if known else None
+
+
+def _met(row: Row) -> str:
+    """Each limit with its probability, as `max_latency_ms=0.93`."""
+    return " ".join(
+        f"{one['constraint']}={'' if one['probability'] is None else one['probability']}"
+        for one in row.get("meets") or ()
+    )
+
+
+def _many(row: Row) -> str | None:
+    count = row.get("hardware_count") or 1
+    return f"{count} devices" if count > 1 else None

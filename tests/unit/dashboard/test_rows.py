@@ -11,7 +11,7 @@ import pytest
 from assay import numbers
 from dashboard import comparison, differences, launch, ranking
 from dashboard.address import Comparison
-from dashboard.charts import LATENCY, THROUGHPUT
+from dashboard.charts import COST, LATENCY, THROUGHPUT, Metric, name_of
 from dashboard.frame import escape
 
 
@@ -39,19 +39,37 @@ def test_throughput_has_the_interval_of_its_latency_turned_round() -> None:
     assert "throughput_per_s_low" not in ranking.completed(row(1, 10.0, None, None, throughput_per_s=100.0))
 
 
+def test_cost_has_the_interval_of_its_latency() -> None:
+    found = ranking.completed(row(1, 10.0, 8.0, 20.0, usd_per_million=3.0))
+    assert (found["usd_per_million_low"], found["usd_per_million_high"]) == pytest.approx((2.4, 6.0))
+    assert "usd_per_million_low" not in ranking.completed(row(1, 10.0, None, None, usd_per_million=3.0))
+
+
+def test_what_else_tells_a_row_apart_is_part_of_its_name() -> None:
+    found = ranking.completed(row(1, 1.0, compiled=True, hardware_count=2))
+    assert name_of(found) == "h · cpu · fp32 · batch 1 · compiled · 2 devices"
+    assert name_of(ranking.completed(row(1, 1.0, batch_size=None, concurrency=16))) == "h · cpu · fp32 · 16 at a time"
+
+
+def test_the_front_is_drawn_with_what_the_list_leaves_out() -> None:
+    front = {"options": [{"rank": 1, "latency_ms": 1.0}, {"rank": 7, "latency_ms": 0.5}]}
+    found = ranking.drawn([row(1, 1.0, on_front=True), row(2, 2.0, on_front=False)], front)
+    assert [(one["rank"], one["on_front"]) for one in found] == [(1, True), (2, False), (7, True)]
+
+
+@pytest.mark.parametrize(
+    ("objective", "metric"),
+    [("latency", LATENCY), ("cost", COST), ("latency:0.3,cost:0.7", COST), ("latency:1,cost:1", LATENCY)],
+)
+def test_a_mix_is_drawn_by_what_weighs_most(objective: str, metric: Metric) -> None:
+    assert ranking.metric_for(objective) is metric
+
+
 def test_asked_and_actual_are_said_where_they_differ() -> None:
     asked = {"platform_asked": "cpu", "precision_asked": "fp16"}
     assert ranking.completed(row(1, 1.0, **asked))["asked"] == "cpu fp16 → cpu fp32"
     assert "asked" not in ranking.completed(row(1, 1.0, platform_asked="cpu", precision_asked="fp32"))
     assert ranking.completed(row(1, 1.0, runtime="torch", runtime_version="2.13"))["runtime"] == "torch 2.13"
-
-
-def test_what_was_left_out_names_rule_detail_and_evidence() -> None:
-    table = ranking.excluded_table(
-        [{"hardware": "h", "platform": None, "rule": "failed", "detail": "timeout", "precisions": ["fp16", "int8"],
-          "batch_sizes": [], "evidence": ["e1"]}]
-    )  # fmt: skip
-    assert table.iloc[0].tolist() == ["h", "—", "failed", "timeout", "fp16, int8", "—", "e1"]
 
 
 def test_the_answer_in_words_has_value_interval_basis_and_n() -> None:
@@ -61,6 +79,8 @@ def test_the_answer_in_words_has_value_interval_basis_and_n() -> None:
     assert numbers.plain(ranking.answer_sentence([best], THROUGHPUT, "p50")).startswith(
         "h · cpu · fp32 · batch 1: 6,610/s, p50 1.20 ms"
     )
+    priced = numbers.plain(ranking.answer_sentence([{**best, "usd_per_million": 0.0517}], COST, "p50"))
+    assert priced.startswith("h · cpu · fp32 · batch 1: $0.0517 a million items, p50 1.20 ms")
 
 
 def test_a_table_shows_missing_as_missing_and_drops_what_nobody_has() -> None:
@@ -73,12 +93,37 @@ def test_a_table_shows_missing_as_missing_and_drops_what_nobody_has() -> None:
     assert ";0;" not in text.split("\n")[2]
 
 
+def test_a_table_has_the_columns_that_an_answer_fills() -> None:
+    meets = [{"constraint": "max_latency_ms", "limit": 9, "value": 1.2, "probability": 0.93}]
+    price = {"provider": "aws", "instance": "g6.xlarge", "region": "us-east-1", "spot": False, "machines": 1,
+             "devices_each": 1, "date": None, "stale": True, "age_days": None}  # fmt: skip
+    shown = ranking.table(
+        [row(1, 1.2, meets=meets, price=price, usd_per_hour=0.8, usd_per_million=0.05, compiled=True)]
+    )
+    cells = shown.data.iloc[0]
+    assert numbers.plain(cells["Meets all with"]) == "93.0 %"
+    assert cells["Price of"] == "$0.80/h · aws g6.xlarge · us-east-1"
+    assert cells["Price to check"] == "undated price: check it"
+    assert cells["Compiled"] == "yes"
+    assert not {"At a time", "First token ms", "J an item", "Why above the next"} & set(shown.data.columns)
+    served = ranking.table([row(1, 900.0, batch_size=None, concurrency=16, ttft_ms=40.0, meets=[])]).data
+    assert (served["At a time"][0], served["First token ms"][0]) == (16, 40.0)
+    assert not {"Batch", "Meets all with", "Price of"} & set(served.columns)
+
+
 def test_a_csv_has_every_column_and_leaves_missing_empty() -> None:
     answer = {"model": "m", "position": 7, "predictor": "sha256:a", "ranked": [row(1, 1.2, evidence=["e1", "e2"])]}
     found = next(csv.DictReader(io.StringIO(ranking.csv_file(answer).decode())))
     assert (found["latency_ms"], found["peak_memory_bytes"]) == ("1.2", "")
     assert (found["evidence"], found["as_of"], found["predictor"]) == ("e1 e2", "7", "sha256:a")
     assert json.loads(ranking.json_file(answer)) == answer
+    met = [{"constraint": "max_power_w", "probability": 1}, {"constraint": "max_ttft_ms", "probability": None}]
+    more = {"price": {"provider": "own", "stale": True}, "memory_parts": {"weights_bytes": 7}, "meets": met}
+    answer["ranked"] = [row(1, 1.2, output_error={"cosine": 0.99}, **more)]
+    found = next(csv.DictReader(io.StringIO(ranking.csv_file(answer).decode())))
+    assert (found["price_provider"], found["price_stale"], found["price_date"]) == ("own", "True", "")
+    assert (found["weights_bytes"], found["output_cosine"]) == ("7", "0.99")
+    assert found["meets"] == "max_power_w=1 max_ttft_ms="
 
 
 def test_estimates_never_push_evidence_out() -> None:
