@@ -13,7 +13,7 @@ import streamlit as st
 
 from dashboard.address import Params, Read, View, link, parameters
 
-__all__ = ["address", "adopt", "current", "go", "widget"]
+__all__ = ["address", "adopt", "current", "go", "turn", "widget"]
 
 
 def current(page: str, read: Callable[[Params], Read]) -> Read:
@@ -46,6 +46,13 @@ def go(page: str, asked: View) -> None:
     st.session_state[f"{page} view"] = parameters(asked)
     st.session_state[f"{page} adopted"] = parameters(asked, everything=True)
     st.query_params.from_dict(parameters(asked))
+
+
+def turn(page: str, asked: View) -> None:
+    """Make a view the address of the page and show it, with the widgets filled from it."""
+    go(page, asked)
+    st.session_state.pop(f"{page} adopted", None)
+    st.rerun()
 
 
 def address(page: str, asked: View) -> str:

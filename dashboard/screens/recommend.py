@@ -10,28 +10,19 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
-from dashboard import answers, charts, pictures, ranking
-from dashboard.address import OBJECTIVES, PERCENTILES, Question, command, read_question, request, verify_command
+from dashboard import answers, charts, limits, pictures, ranking
 from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, theme, zone
-from dashboard.palette import badge
-from dashboard.view import address, adopt, current, go, widget
-from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
+from dashboard.question import PICTURES, Question, command, from_command, read_question, request
+from dashboard.screens.recommend_card import sentence_of, show_card
+from dashboard.screens.recommend_form import REFUSED, show_form
+from dashboard.view import address, current, turn
+from domain.recipes import Recipe, recipes
 
 __all__ = ["show"]
 
 PAGE = "recommend"
-EVERYTHING, OWN = "all", "own"
-EXAMPLES = (
-    ("Fastest answer for one request", {"objective": "latency", "batch": (1,)}),
-    ("Most images or sentences a second", {"objective": "throughput"}),
-    ("Only what we own", {"hw": (OWN,)}),
-    ("Under 10 ms, on CPUs alone", {"max_ms": 10.0, "platform": ("cpu", "openvino")}),
-)
-LIMITS = {
-    "max_ms": "latency ≤ {:g} ms", "max_gb": "memory ≤ {:g} GB", "max_usd": "≤ ${:g}/h", "hw": "hardware: {}",
-    "platform": "platform: {}", "precision": "precision: {}", "batch": "batch: {}", "seq": "sequence {}",
-    "mode": "{}", "as_of": "as of position {}",
-}  # fmt: skip
+CARDS = 3
+Row = Mapping[str, Any]
 
 
 def show() -> None:
@@ -43,8 +34,7 @@ def show() -> None:
         dropped(read.dropped)
         question: Question = read.asked
         strip = st.container()
-        adopt(PAGE, question, _values(question))
-        _form(question, health["position"])
+        show_form(question, health["position"])
         _chips(question)
         if question.model:
             _answer(question, health["position"], strip)
@@ -52,101 +42,21 @@ def show() -> None:
             _examples(health["position"])
 
 
-def _values(question: Question) -> dict[str, Any]:
-    plain = {name: getattr(question, name) for name in question.__struct_fields__ if name not in ("as_of", "top")}
-    return plain | {
-        "model": question.model or None,
-        "hw": list(question.hw),
-        "platform": list(question.platform),
-        "precision": list(question.precision),
-        "batch": ", ".join(str(size) for size in question.batch),
-    }
-
-
-def _form(question: Question, position: int) -> None:
-    known = [str(row.get("id")) for row in answers.models(position)]
-    with st.form(PAGE, border=True):
-        first = st.columns([5, 2, 2, 2], vertical_alignment="bottom")
-        with first[0]:
-            st.selectbox(
-                "Model", _with(known, [question.model]), index=None, key=widget(PAGE, "model"),
-                accept_new_options=True, placeholder="Type a part of its name, or a new id",
-            )  # fmt: skip
-        with first[1]:
-            st.selectbox("Objective", OBJECTIVES, key=widget(PAGE, "objective"), filter_mode=None)
-        with first[2]:
-            st.selectbox("Percentile", PERCENTILES, key=widget(PAGE, "pct"), filter_mode=None)
-        with first[3]:
-            submitted = st.form_submit_button("Rank hardware", type="primary", width="stretch")
-        with st.expander("Limits and filters", icon=":material/tune:"):
-            _limits(question, position)
-    if submitted:
-        with guarded("The question"):
-            go(PAGE, _asked(question))
-            st.rerun()
-
-
-def _limits(question: Question, position: int) -> None:
-    devices = [str(row.get("id")) for row in answers.hardware(position)]
-    row = st.columns(4)
-    row[0].number_input("Latency at most, ms", min_value=0.0, value=None, key=widget(PAGE, "max_ms"), format="%g")
-    row[1].number_input("Memory at most, GB", min_value=0.0, value=None, key=widget(PAGE, "max_gb"), format="%g")
-    row[2].number_input("Price at most, $/h", min_value=0.0, value=None, key=widget(PAGE, "max_usd"), format="%g")
-    row[3].selectbox("Mode", MODES, key=widget(PAGE, "mode"), filter_mode=None)
-    row = st.columns(2)
-    row[0].multiselect(
-        "Hardware", _with([EVERYTHING, OWN, *devices], question.hw), key=widget(PAGE, "hw"), select_all=False,
-        help="all = every device in the catalogue; own = those that our runner has described",
-    )  # fmt: skip
-    row[1].multiselect("Platform", _with(PLATFORMS, question.platform), key=widget(PAGE, "platform"), select_all=False)
-    row = st.columns([2, 1, 1])
-    row[0].multiselect(
-        "Precision", _with(PRECISIONS, question.precision), key=widget(PAGE, "precision"), select_all=False
-    )
-    row[1].text_input("Batch sizes", key=widget(PAGE, "batch"), placeholder="1, 8")
-    row[2].number_input("Sequence length", min_value=1, value=None, step=1, key=widget(PAGE, "seq"))
-
-
-def _asked(question: Question) -> Question:
-    """Read the form; what it leaves empty is no limit."""
-    state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(question)}
-    chosen = state["hw"] or [EVERYTHING]
-    slugs = [slug for slug in chosen if slug not in (EVERYTHING, OWN)]
-    given = {name: [str(state[name])] for name in ("model", "objective", "pct", "mode") if state[name]}
-    given |= {name: [f"{state[name]:g}"] for name in ("max_ms", "max_gb", "max_usd") if state[name]}
-    given |= {name: list(state[name]) for name in ("platform", "precision") if state[name]}
-    given["hw"] = slugs or [OWN if OWN in chosen else EVERYTHING]
-    if state["batch"]:
-        given["batch"] = [state["batch"].replace(" ", "")]
-    if state["seq"]:
-        given["seq"] = [str(state["seq"])]
-    read = read_question(given)
-    st.session_state[f"{PAGE} refused"] = read.dropped
-    asked: Question = msgspec.structs.replace(read.asked, as_of=question.as_of, top=question.top)
-    return asked
-
-
 def _chips(question: Question) -> None:
     """Show what narrows the answer; taking a chip away asks again without it."""
-    refused = st.session_state.pop(f"{PAGE} refused", [])
+    refused = st.session_state.pop(REFUSED, [])
     if refused:
         st.warning("From the form: " + escape("; ".join(refused)) + ".")
-    defaults = Question()
-    active = {
-        words.format(_joined(getattr(question, name))): name
-        for name, words in LIMITS.items()
-        if getattr(question, name) != getattr(defaults, name)
-    }
+    active = limits.chips(question)
     if not active:
         return
     kept = st.pills(
-        "Limits in force (tap one to remove it)", list(active), selection_mode="multi", default=list(active),
+        "In force (tap one to remove it)", list(active), selection_mode="multi", default=list(active),
         key=f"{PAGE} chips {'|'.join(active)}",
     )  # fmt: skip
-    removed = {active[words]: getattr(defaults, active[words]) for words in active if words not in kept}
+    removed = [active[words] for words in active if words not in kept]
     if removed:
-        go(PAGE, msgspec.structs.replace(question, **removed))
-        st.rerun()
+        turn(PAGE, limits.without(question, removed))
 
 
 def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
@@ -158,13 +68,15 @@ def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
         _abstention(answer, rows)
         if rows:
             _ranked(question, answer, rows)
-        _excluded(answer)
+        _would_do(question, answer)
         _next(answer)
+        _excluded(answer)
 
 
-def _abstention(answer: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+def _abstention(answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Say that nothing is recommended, which is an answer and no error."""
     if answer.get("abstained"):
-        st.warning(escape(str(answer["abstained"])), icon=":material/block:")
+        st.info(f"**No recommendation.** {escape(str(answer['abstained']))}", icon=":material/balance:")
     elif not rows:
         st.info("Nothing is left under these limits. The list below says which limit each device failed.")
     for note in answer.get("notes") or []:
@@ -175,21 +87,82 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
     metric = ranking.metric_for(question.objective)
     sentence = ranking.answer_sentence(rows, metric, question.pct)
     with st.container(key="answer"):
+        if answer.get("abstained"):
+            st.caption("What is known, which does not decide it. First by the figures alone:")
         st.subheader(escape(sentence), anchor=False)
         tie = ranking.tie_sentence(rows)
         if tie:
             st.markdown(f":gray[{tie}]")
-    shape = st.segmented_control(
-        "Chart", ["ranking", "trade-off"], default="ranking", key=f"{PAGE} chart", label_visibility="collapsed"
-    )
-    draw = _drawer(question, rows, shape or "ranking")
+    with st.container(key="cards"):
+        for column, row in zip(st.columns(min(CARDS, len(rows))), rows, strict=False):
+            with column, st.container(border=True, height="stretch", gap="xsmall"):
+                show_card(question.pct, row, metric, answer.get("interval"))
+    _switches(question)
+    draw = _drawer(question, answer, rows)
     st.altair_chart(draw(False), width="stretch", key=f"{PAGE} picture", alt=f"{answer['model']}: {sentence}")
     basis_legend(rows, answer.get("interval"))
+    _drawn_words(question, answer, rows)
     st.dataframe(
         ranking.table(rows), hide_index=True, key=f"{PAGE} table", placeholder=numbers.MISSING,
         height="content" if len(rows) <= 15 else 500, row_height=36, alt=f"Ranking for {answer['model']}",
         column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
     )  # fmt: skip
+    _files(question, answer, draw, sentence)
+
+
+def _switches(question: Question) -> None:
+    """Offer the other picture and the other list; both are in the address."""
+    with st.container(horizontal=True, vertical_alignment="center", key="switches"):
+        view = st.segmented_control(
+            "Picture", PICTURES, default=question.view, key=f"{PAGE} picture of {question.view}",
+            label_visibility="collapsed", required=True,
+        )  # fmt: skip
+        every = st.toggle("All configurations", value=not question.per_hw, key=f"{PAGE} every {question.per_hw}")
+    if (view, every) != (question.view, not question.per_hw):
+        turn(PAGE, msgspec.structs.replace(question, view=view, per_hw=not every))
+
+
+def _drawer(question: Question, answer: Mapping[str, Any], rows: list[dict[str, Any]]) -> Callable[[bool], Any]:
+    shade, metric = theme(), ranking.metric_for(question.objective)
+
+    def draw(picture: bool) -> Any:
+        if question.view == "trade-off":
+            up = _up(answer)
+            at_least = question.min_per_s if up is charts.THROUGHPUT else None
+            limit = charts.Limit(latency_ms=question.max_ms, min_throughput_per_s=at_least)
+            points = ranking.drawn(rows, answer["front"])
+            return charts.tradeoff(points, up=up, theme=shade, limit=limit, percentile=question.pct, picture=picture)
+        return charts.intervals(rows, metric, theme=shade, percentile=question.pct, ranked=True, picture=picture)
+
+    return draw
+
+
+def _up(answer: Mapping[str, Any]) -> charts.Metric:
+    return charts.METRICS[answer["front"]["axes"][1]]
+
+
+def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Say what the trade-off's line is, and count what has no place on it."""
+    if question.view != "trade-off":
+        return
+    up = _up(answer)
+    front = answer["front"]["options"]
+    beyond = len(ranking.drawn(rows, answer["front"])) - len(rows)
+    told = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
+    if len(front) == 1:
+        told = [f"One option is best in both latency and {up.title.lower()}"]
+    if beyond:
+        told.append(
+            f"{beyond} of these {'is' if beyond == 1 else 'are'} not among the {len(rows)} listed, and drawn without interval"
+        )
+    missing = sum(not charts.can_be_drawn(row, up) for row in rows)
+    if missing:
+        lack = "price" if up is charts.COST else up.title.lower()
+        told.append(f"{missing} of the listed have no {lack}, and are not drawn")
+    st.caption(". ".join(told) + ".")
+
+
+def _files(question: Question, answer: Mapping[str, Any], draw: Callable[[bool], Any], sentence: str) -> None:
     name = f"assay_recommend_{question.model.replace('/', '-')}_p{answer['position']}"
     footer = _footer(answer)
 
@@ -206,55 +179,41 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
         ],
         PAGE,
     )
-    _details(question, rows)
 
 
-def _drawer(question: Question, rows: list[dict[str, Any]], shape: str) -> Callable[[bool], Any]:
-    shade, metric = theme(), ranking.metric_for(question.objective)
-
-    def draw(picture: bool) -> Any:
-        if shape == "trade-off":
-            limit = charts.Limit(latency_ms=question.max_ms)
-            return charts.tradeoff(rows, theme=shade, limit=limit, percentile=question.pct, picture=picture)
-        return charts.intervals(
-            rows, metric, theme=shade, percentile=question.pct, ranked=True, picture=picture
-        )  # fmt: skip
-
-    return draw
-
-
-def _details(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
-    st.subheader("Why, and how to check", anchor=False)
-    with st.container(key="details"):
-        for column, row in zip(st.columns(min(3, len(rows))), rows, strict=False):
-            with column, st.container(border=True):
-                rank = row.get("rank_band") or row.get("rank")
-                st.markdown(f"**{rank} · {escape(charts.name_of(row))}**")
-                st.markdown(f"{badge(row.get('basis'), row.get('origin'))}. {escape(str(row.get('why') or ''))}")
-                st.code(row.get("command") or verify_command(question.model, row), language="bash", wrap_lines=True)
-                events = row.get("evidence") or []
-                if events:
-                    with st.expander(f"Evidence: {numbers.count(len(events))} events"):
-                        st.code("\n".join(str(event) for event in events[:50]), language=None)
-
-
-def _excluded(answer: Mapping[str, Any]) -> None:
-    excluded = answer["excluded"]
-    if excluded:
-        with st.expander(f"Why not the others: {numbers.count(len(excluded))} left out", expanded=not answer["ranked"]):
-            st.dataframe(ranking.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
+def _would_do(question: Question, answer: Mapping[str, Any]) -> None:
+    found = limits.relaxed(question, answer.get("within_reach") or [])
+    if not found:
+        return
+    st.subheader("What would do", anchor=False)
+    for place, one in enumerate(found):
+        with st.container(horizontal=True, vertical_alignment="center", key=f"would do {place}"):
+            st.markdown(escape(sentence_of(one.words)), width="content")
+            if st.button("Ask that", key=f"{PAGE} would do {place}", type="tertiary", icon=":material/arrow_forward:"):
+                turn(PAGE, one.question)
 
 
 def _next(answer: Mapping[str, Any]) -> None:
     suggestions = answer.get("suggestions") or []
-    if suggestions:
-        st.subheader("Where to look next", anchor=False)
-        st.caption("Measurements that would sharpen this answer most.")
-        for suggestion in suggestions[:3]:
-            if isinstance(suggestion, Mapping):
-                st.markdown(escape(str(suggestion.get("why") or "")))
-                suggestion = suggestion.get("command")
-            st.code(str(suggestion), language="bash", wrap_lines=True)
+    if not suggestions:
+        return
+    st.subheader("What to measure next", anchor=False)
+    st.caption("Each with the probability that it changes what stands first, where that can be said.")
+    for one in suggestions[:CARDS]:
+        chance = one.get("probability")
+        likely = "" if chance is None else f"**{limits.chance(chance)}** · "
+        st.markdown(f"{likely}{escape(str(one.get('why') or ''))}")
+        st.code(str(one["command"]), language="bash", wrap_lines=True)
+
+
+def _excluded(answer: Mapping[str, Any]) -> None:
+    excluded = answer["excluded"]
+    if not excluded:
+        return
+    st.subheader(f"Why not the others: {numbers.count(len(excluded))} left out", anchor=False)
+    st.table(limits.counted(excluded), hide_index=True)
+    with st.expander("Each of them"):
+        st.dataframe(limits.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
 
 
 def _footer(answer: Mapping[str, Any]) -> str:
@@ -265,6 +224,8 @@ def _footer(answer: Mapping[str, Any]) -> str:
         parts.append(f"predictor {numbers.digest(str(answer['predictor']))}")
     if answer.get("interval"):
         parts.append(f"{numbers.share(answer['interval']).replace('.0', '')} intervals")
+    if answer.get("considered"):
+        parts.append(f"{numbers.count(answer['met'])} of {numbers.count(answer['considered'])} meet what is asked")
     return " · ".join(parts)
 
 
@@ -280,23 +241,25 @@ def _provenance(question: Question, answer: Mapping[str, Any], position: int) ->
 
 
 def _examples(position: int) -> None:
-    known = answers.models(position)
-    if not known:
-        st.info("No model is known yet. Type any model's id above, or measure one so that it can be chosen:")
+    """Offer the cookbook: what this page can ask fills the form, the rest is for a terminal."""
+    if not answers.summary(position)["measurements"]:
+        st.info("Nothing has been measured yet. Type any model's id above, or measure one so that answers rest on it:")
         st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash")
-        return
-    first = str(known[0].get("id"))
     st.subheader("Questions to start from", anchor=False)
-    for words, changes in EXAMPLES:
-        if st.button(f"{words}: {first}", key=f"{PAGE} example {words}", type="tertiary"):
-            go(PAGE, Question(model=first, **changes))
-            st.rerun()
+    columns = st.columns(2)
+    for place, recipe in enumerate(recipes()):
+        question = from_command(recipe.command)
+        with columns[place % 2], st.container(border=True, key=f"recipe-{recipe.name}", gap="xsmall"):
+            if question is None:
+                st.markdown(f"**{escape(recipe.title)}**")
+            else:
+                _example(recipe, question)
+            st.caption(escape(recipe.asked))
+            if question is None:
+                st.code(recipe.command, language="bash", wrap_lines=True)
 
 
-def _with(options: Sequence[str], chosen: Sequence[str]) -> list[str]:
-    """Return the options and what the address chose beside them, so that a link never loses a value."""
-    return list(dict.fromkeys([*options, *(choice for choice in chosen if choice)]))
-
-
-def _joined(value: Any) -> Any:
-    return ", ".join(str(item) for item in value) if isinstance(value, tuple) else value
+def _example(recipe: Recipe, question: Question) -> None:
+    mark = ":material/arrow_forward:"
+    if st.button(f"**{escape(recipe.title)}**", key=f"{PAGE} recipe {recipe.name}", type="tertiary", icon=mark):
+        turn(PAGE, question)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
+
+from assay.client import Client
+from domain.recipes import recipes
 
 MODEL = "acme/tiny"
 pytestmark = pytest.mark.xdist_group("dashboard")
@@ -57,8 +61,12 @@ def given(test: AppTest, name: str) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
+def plain(text: str) -> str:
+    return text.replace("\\", "").replace("\u202f", " ")
+
+
 def heading(test: AppTest) -> str:
-    return str(test.subheader[0].value).replace("\\", "").replace("\u202f", " ")
+    return plain(str(test.subheader[0].value))
 
 
 @pytest.mark.parametrize("page", [recommend, compare, overview])
@@ -77,6 +85,106 @@ def test_the_form_turns_widgets_into_parameters(asked: str) -> None:
     assert given(test, "platform") == ["cpu"]
     assert given(test, "batch") == ["1", "8"]
     assert heading(test).startswith("acme-one · cpu · fp32 · batch 1: p50 8.00 ms")
+
+
+def test_the_form_asks_for_every_limit_and_filter(asked: str) -> None:
+    test = run(recommend, model=MODEL)
+    for name, value in {"max_ms": 20.5, "max_usd": 3.0, "max_gb": 8.0, "min_per_s": 2.0, "max_w": 400.0}.items():
+        test.number_input(key=f"recommend {name}").set_value(value)
+    test.number_input(key="recommend confidence").set_value(0.9)
+    test.selectbox(key="recommend objective").set_value("latency:0.5,cost:0.5")
+    test.multiselect(key="recommend provider").set_value(["aws"])
+    test.selectbox(key="recommend compiled").set_value("eager")
+    test.checkbox(key="recommend spot").set_value(True)
+    next(button for button in test.button if button.label == "Rank hardware").click()
+    test.run()
+    assert not test.exception
+    told = {name: given(test, name) for name in test.query_params}
+    assert told == {
+        "model": [MODEL], "objective": ["latency:0.5,cost:0.5"], "max_ms": ["20.5"], "max_usd": ["3"], "max_gb": ["8"],
+        "min_per_s": ["2"], "max_w": ["400"], "confidence": ["0.9"], "provider": ["aws"], "compiled": ["eager"], "spot": ["yes"],
+    }  # fmt: skip
+
+
+def keys(test: AppTest) -> set[str]:
+    return {str(widget.key) for widget in test.number_input}
+
+
+def test_what_only_text_has_is_asked_of_text_and_of_what_the_address_says(asked: str) -> None:
+    served = {f"recommend {name}" for name in ("max_ttft", "max_tpot", "min_tokens", "input", "output", "concurrency")}
+    assert served <= keys(run(recommend))
+    assert served <= keys(run(recommend, model="mistralai/Mistral-7B-v0.1"))
+    assert not served & keys(run(recommend, model="microsoft/resnet-50"))
+    kept = run(recommend, model="microsoft/resnet-50", max_ttft="200")
+    assert served & keys(kept) == {"recommend max_ttft"}
+    assert kept.number_input(key="recommend max_ttft").value == 200
+
+
+def test_what_the_form_does_not_show_stays_as_the_address_has_it(asked: str) -> None:
+    test = run(recommend, model=MODEL, view="ranking", per_hw="no", top="3")
+    test.selectbox(key="recommend pct").set_value("p90")
+    next(button for button in test.button if button.label == "Rank hardware").click()
+    test.run()
+    assert {name: given(test, name) for name in ("view", "per_hw", "top", "pct")} == {
+        "view": ["ranking"], "per_hw": ["no"], "top": ["3"], "pct": ["p90"],
+    }  # fmt: skip
+
+
+def test_one_row_a_device_or_all_configurations(asked: str) -> None:
+    test = run(recommend, model=MODEL, hw="acme-one")
+    assert test.dataframe[0].value["Hardware"].tolist() == ["acme-one"]
+    test.toggle[0].set_value(True)
+    test.run()
+    assert given(test, "per_hw") == ["no"]
+    assert test.dataframe[0].value["Hardware"].tolist().count("acme-one") >= 2
+
+
+def test_a_limit_that_is_taken_away_leaves_the_form_too(asked: str) -> None:
+    test = run(recommend, model=MODEL, max_ms="20")
+    test.button_group[0].set_value([])
+    test.run()
+    assert "max_ms" not in test.query_params
+    assert test.number_input(key="recommend max_ms").value is None
+
+
+def test_what_would_do_is_one_click_away(asked: str) -> None:
+    test = run(recommend, model=MODEL, max_ms="0.5", hw="acme-one", platform="openvino")
+    assert "No recommendation" in test.info[0].value
+    next(button for button in test.button if button.label == "Ask that").click()
+    test.run()
+    assert not test.exception
+    assert float(given(test, "max_ms")[0]) >= 2.0
+    assert heading(test).startswith("acme-one · openvino")
+
+
+def test_a_price_says_whose_it_is_and_that_it_is_stale(asked: str, build: Any) -> None:
+    device = {"id": "acme-two", "kind": "cpu", "count": 1}
+    price = {"hardware": device, "provider": "own", "usd_per_hour": 0.36, "date": "2020-01-31", "region": "cellar"}
+    with Client(asked) as client:
+        posted = client.post_events([build.event("assay.price.published.v1", price)])
+        client.wait_for(posted["last_position"])
+    test = run(recommend, model=MODEL, hw="acme-two", platform="cpu", precision="fp32", max_usd="1", batch="1")
+    told = plain(" ".join(str(text.value) for text in test.markdown))
+    assert "$0.36/h · own · cellar · as of 2020-01-31" in told
+    assert re.search(r"orange-badge\[stale price, \d+ days old: check it", told)
+    assert "✓ price ≤ $1/h: $0.36" in told
+    assert any("nothing" in str(text.value) or "best in both" in str(text.value) for text in test.caption)
+    unpriced = run(recommend, model=MODEL, hw="acme-one")
+    assert "No price is known" in plain(" ".join(str(text.value) for text in unpriced.markdown))
+
+
+def test_a_recipe_of_the_cookbook_fills_the_form(asked: str) -> None:
+    test = run(recommend)
+    recipe = next(one for one in recipes() if one.name == "only-intel")
+    test.button(key="recommend recipe only-intel").click()
+    test.run()
+    assert not test.exception
+    assert given(test, "vendor") == ["intel"]
+    assert test.selectbox(key="recommend model").value == "bert-base-uncased"
+    assert test.multiselect(key="recommend vendor").value == ["intel"]
+    shown = " ".join(str(code.value) for code in run(recommend).code)
+    assert all(one.command in shown for one in recipes() if not one.command.startswith("assay recommend"))
+    assert recipe.command not in shown
 
 
 def test_a_form_that_says_nonsense_names_it(asked: str) -> None:

@@ -7,7 +7,7 @@ import re
 import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
@@ -29,7 +29,7 @@ def download(page: Any, label: str, into: Path) -> Path:
 
 def test_recommend_says_what_the_api_says(page: Any, dashboards: Any, service_url: str) -> None:
     with Client(service_url) as client:
-        answer = client.recommend(MODEL)
+        answer = client.recommend(MODEL, per_hardware=True)
     best = answer["ranked"][0]
     assert best["basis"] == "measured"
     text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
@@ -39,7 +39,12 @@ def test_recommend_says_what_the_api_says(page: Any, dashboards: Any, service_ur
     assert "● measured" in text
     assert f"position {numbers.count(answer['position'])}" in text
     assert f"predictor {numbers.digest(answer['predictor'])}" in text
-    assert "assay bench acme/tiny --platform openvino --precision bf16 --batch-sizes 1" in text
+    assert f"{numbers.count(answer['met'])} of {numbers.count(answer['considered'])} meet what is asked" in text
+    page.page.get_by_text("Evidence and how to check").first.click()
+    page.page.get_by_text(best["command"], exact=True).first.wait_for()
+    shown = page.text()
+    assert best["evidence"][0] in shown
+    assert "Outputs not verified" in shown
     assert page.wrong == []
 
 
@@ -55,9 +60,25 @@ def test_the_address_restores_the_question(page: Any, dashboards: Any, service_u
     assert parse_qs(urlsplit(page.page.url).query) == {"model": [MODEL], "platform": ["cpu"]}
 
 
+def test_every_member_of_the_address_is_restored(page: Any, dashboards: Any, service_url: str) -> None:
+    told = {
+        "model": MODEL, "objective": "latency:0.7,memory:0.3", "max_ms": "99.5", "max_w": "500", "confidence": "0.9",
+        "compiled": "eager", "region": "us-east-1", "provider": "aws", "spot": "yes", "per_hw": "no",
+        "batch": "1", "view": "ranking", "top": "3",
+    }  # fmt: skip
+    text = page.open(f"{dashboards(service_url)}/recommend?{urlencode(told)}")
+    chips = ("power ≤ 500 W", "sure to 0.9", "batch: 1", "eager only", "region: us-east-1", "spot prices too")
+    assert all(chip in text for chip in chips)
+    page.page.get_by_role("button", name="Copy link").click()
+    link = page.page.get_by_text(re.compile(r"http://.*recommend\?")).inner_text()
+    query = parse_qs(urlsplit(link).query)
+    assert {name: query[name][0] for name in told} == told
+    assert page.wrong == []
+
+
 def test_a_form_writes_the_address_and_a_page_remembers_its_view(page: Any, dashboards: Any, service_url: str) -> None:
     page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
-    page.page.get_by_text("Limits and filters").click()
+    page.page.get_by_text("Limits", exact=True).click()
     page.page.get_by_label("Latency at most, ms").fill("20")
     page.page.get_by_role("button", name="Rank hardware").click()
     page.page.get_by_role("button", name="latency ≤ 20 ms").wait_for()
@@ -89,7 +110,7 @@ def test_what_the_address_says_in_vain_is_named(page: Any, dashboards: Any, serv
 
 def test_downloads_hold_the_rows_of_the_answer(page: Any, dashboards: Any, service_url: str, tmp_path: Path) -> None:
     with Client(service_url) as client:
-        answer = client.recommend(MODEL)
+        answer = client.recommend(MODEL, per_hardware=True)
     page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
     path = download(page.page, "CSV, every column", tmp_path)
     assert path.name == f"assay_recommend_acme-tiny_p{answer['position']}.csv"
@@ -108,8 +129,9 @@ def test_downloads_hold_the_rows_of_the_answer(page: Any, dashboards: Any, servi
 def test_an_impossible_limit_is_answered_with_reasons(page: Any, dashboards: Any, service_url: str) -> None:
     text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}&max_ms=0.001")
     with Client(service_url) as client:
-        answer = client.recommend(MODEL, max_latency_ms=0.001)
+        answer = client.recommend(MODEL, max_latency_ms=0.001, per_hardware=True)
     assert answer["ranked"] == []
+    assert "No recommendation." in text
     assert answer["abstained"] in text
     assert f"{len(answer['excluded'])} left out" in text
 
