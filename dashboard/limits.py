@@ -19,7 +19,7 @@ _CHIPS = {
     "max_ms": "latency ≤ {:g} ms", "max_ttft": "first token ≤ {:g} ms", "max_tpot": "each token ≤ {:g} ms",
     "min_per_s": "≥ {:g} items/s", "min_tokens": "≥ {:g} tokens/s", "max_gb": "memory ≤ {:g} GB",
     "max_w": "power ≤ {:g} W", "max_usd": "price ≤ ${:g}/h", "confidence": "sure to {:g}", "hw": "hardware: {}",
-    "vendor": "vendor: {}", "count": "{} devices", "platform": "platform: {}", "precision": "precision: {}",
+    "vendor": "vendor: {}", "count": "devices: {}", "platform": "platform: {}", "precision": "precision: {}",
     "compiled": "{} only", "batch": "batch: {}", "seq": "sequence {}", "image": "image {} px", "audio": "{:g} s of audio",
     "frames": "{} frames", "input": "{} tokens in", "output": "{} tokens out", "concurrency": "{} requests at a time",
     "region": "region: {}", "provider": "provider: {}", "spot": "spot prices too", "per_hw": "all configurations",
@@ -67,11 +67,13 @@ def without(question: Question, members: Sequence[str]) -> Question:
 
 
 def chance(probability: float | None) -> str:
-    """Write a probability: never as certain, and never as 0 where nobody knows."""
+    """Write a probability: never as certain or impossible, and in words where nobody knows."""
     if probability is None:
         return "nobody knows how likely"
     if probability > 0.999:
         return f"> 99.9{numbers.SPACE}%"
+    if probability < 0.001:
+        return f"< 0.1{numbers.SPACE}%"
     return numbers.share(probability)
 
 

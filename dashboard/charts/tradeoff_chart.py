@@ -12,7 +12,7 @@ from assay import numbers
 from dashboard.charts.axes import axis_of, scale_of
 from dashboard.charts.frame import finish, refuse_too_many
 from dashboard.charts.marks import ends_of, line_of, points, rules, ticks
-from dashboard.charts.metrics import LATENCY, THROUGHPUT, Metric, Row
+from dashboard.charts.metrics import LATENCY, THROUGHPUT, Metric, Row, name_of
 from dashboard.palette import INKS, Ink, Theme
 
 __all__ = ["Limit", "can_be_drawn", "tradeoff"]
@@ -63,7 +63,7 @@ def tradeoff(
     for line in lines:
         line["told"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
-    _name(lines, {index: _short(row) for index, row in enumerate(known[:LABELLED])}, ends, _room(ups))
+    _name(lines, dict(enumerate(_short(known[:LABELLED]))), ends, _room(ups))
     x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)
     y_axis = axis_of(f"{up.title}, {y_unit.unit} (log), {up.better}", ink, _room(ups))
     x = alt.X("value:Q", scale=scale_of(ends, True), axis=x_axis)
@@ -161,8 +161,12 @@ def _limit_layers(
     return layers
 
 
-def _short(row: Row) -> str:
-    return f"{row.get('rank_band') or row.get('rank')}\u2002{row.get('hardware')}"
+def _short(rows: Sequence[Row]) -> list[str]:
+    """Name rows by rank and hardware, and by precision and batch where that is the same."""
+    names = [str(row.get("hardware")) for row in rows]
+    if len(set(names)) < len(names):
+        names = [" · ".join(name_of(row).split(" · ")[2:4]) for row in rows]
+    return [f"{row.get('rank_band') or row.get('rank')}\u2002{name}" for row, name in zip(rows, names, strict=True)]
 
 
 def _positive(value: float | None) -> bool:

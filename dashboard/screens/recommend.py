@@ -142,8 +142,9 @@ def _up(answer: Mapping[str, Any]) -> charts.Metric:
 
 
 def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    """Say what the trade-off's line is, and count what has no place on it."""
+    """Say how the ranking is ordered; what the trade-off's line is, and how much has no place on it."""
     if question.view != "trade-off":
+        st.caption("Ordered by the value where it was measured, by the unfavourable end of the interval where not.")
         return
     up = _up(answer)
     front = answer["front"]["options"]
@@ -202,7 +203,7 @@ def _next(answer: Mapping[str, Any]) -> None:
     for one in suggestions[:CARDS]:
         chance = one.get("probability")
         likely = "" if chance is None else f"**{limits.chance(chance)}** · "
-        st.markdown(f"{likely}{escape(str(one.get('why') or ''))}")
+        st.markdown(likely + escape(str(one["why"]) if likely else sentence_of(str(one["why"]))))
         st.code(str(one["command"]), language="bash", wrap_lines=True)
 
 

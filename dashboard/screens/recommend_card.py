@@ -38,7 +38,7 @@ def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float 
         st.html(bar)
     _lines([escape(card.memory_words(row))])
     _lines([escape(card.basis_words(row)), escape(sentence_of(str(row.get("why_above_next") or "")))])
-    with st.expander("Evidence and how to check"):
+    with st.popover("Evidence and how to check", width="stretch"):
         _checks(row)
 
 
@@ -55,7 +55,7 @@ def _checks(row: Row) -> None:
     events = row.get("evidence") or []
     if events:
         st.caption(f"Rests on {numbers.count(len(events))} event{'' if len(events) == 1 else 's'} of the log:")
-        st.code("\n".join(str(event) for event in events[:50]), language=None)
+        st.code("\n".join(str(event) for event in events[:50]), language=None, height=140 if len(events) > 5 else None)
     st.caption("This measures it:")
     st.code(str(row["command"]), language="bash", wrap_lines=True)
 

@@ -44,14 +44,14 @@ WHOLE = ("seq", "image", "frames", "input", "output", "concurrency", "count")
 
 def show_form(question: Question, position: int) -> None:
     """Show the form filled with the question; sent, it makes what it says the address."""
-    models = {str(row.get("id")): row.get("category") for row in answers.models(position)}
-    shown = _shown(question, models.get(question.model))
+    models = answers.models(position)
+    shown = _shown(question, _category(question.model, models))
     adopt(PAGE, question, {name: value for name, value in _values(question).items() if name in shown})
     with st.form(PAGE, border=True):
         first = st.columns([4, 3, 2, 2], vertical_alignment="bottom")
         with first[0]:
             st.selectbox(
-                "Model", _with(list(models), [question.model]), index=None, key=widget(PAGE, "model"),
+                "Model", _with([str(row["id"]) for row in models], [question.model]), index=None, key=widget(PAGE, "model"),
                 accept_new_options=True, placeholder="Type a part of its name, or a new id",
             )  # fmt: skip
         with first[1]:
@@ -74,7 +74,15 @@ def show_form(question: Question, position: int) -> None:
             st.rerun()
 
 
-def _shown(question: Question, category: Any) -> set[str]:
+def _category(model: str, models: Sequence[Mapping[str, Any]]) -> str | None:
+    """What kind of model is meant, by its id, an alias or the id without its owner; None where nobody knows."""
+    for row in models:
+        if model in (row["id"], *(row.get("aliases") or ()), str(row["id"]).rpartition("/")[2]):
+            return row.get("category")
+    return None
+
+
+def _shown(question: Question, category: str | None) -> set[str]:
     """The members that have a widget: what a model cannot have is left out, unless the address says it."""
     unsaid = Question()
     apart = {name for name in (*SERVED, *SIZES) if getattr(question, name) == getattr(unsaid, name)}
@@ -98,7 +106,7 @@ def _values(question: Question) -> dict[str, Any]:
 def _limits(shown: set[str]) -> None:
     names = {name: words for name, words in (LIMITS | SERVED).items() if name in shown and name not in WHOLE}
     _numbers(names)
-    st.number_input(
+    st.columns(3)[0].number_input(
         "Confidence", min_value=0.5, max_value=0.999999, step=0.05, key=widget(PAGE, "confidence"), format="%g",
         help="Probability with which an estimate must meet the limits; 0.5 goes by the estimate alone.",
     )  # fmt: skip
@@ -112,19 +120,23 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
     row[2].selectbox("Compiled or eager", COMPILED, key=widget(PAGE, "compiled"), filter_mode=None)
     _numbers({name: words for name, (words, _) in SIZES.items() if name in shown})
     _numbers({name: words for name, words in SERVED.items() if name in shown and name in WHOLE})
-    row = st.columns(2)
+    left, right = st.columns(2)
     _choice(
-        row[0], "Hardware", "hw", [EVERYTHING, OWN, *(str(one.get("id")) for one in devices)], question,
+        left, "Hardware", "hw", [EVERYTHING, OWN, *(str(one.get("id")) for one in devices)], question,
         help="all = every device that is known; own = those that a runner of yours described; or type aws:g5.xlarge",
     )  # fmt: skip
-    _choice(row[1], "Vendor", "vendor", sorted({str(one["vendor"]) for one in devices if one.get("vendor")}), question)
-    _choice(row[0], "Platform", "platform", PLATFORMS, question)
-    _choice(row[1], "Precision", "precision", PRECISIONS, question)
+    _choice(right, "Vendor", "vendor", sorted({str(one["vendor"]) for one in devices if one.get("vendor")}), question)
+    # A pair a row: on a phone the fields stand in the order in which they are read here.
+    left, right = st.columns(2)
+    _choice(left, "Platform", "platform", PLATFORMS, question)
+    _choice(right, "Precision", "precision", PRECISIONS, question)
     providers, regions = answers.markets(position)
-    _choice(row[0], "Provider of prices", "provider", providers, question)
-    _choice(row[1], "Region of prices", "region", regions, question)
-    row[0].number_input("Devices side by side", min_value=1, value=None, step=1, key=widget(PAGE, "count"))
-    row[1].checkbox("Spot prices too", key=widget(PAGE, "spot"), help="Cheaper, and taken away at any time.")
+    left, right = st.columns(2)
+    _choice(left, "Provider of prices", "provider", providers, question)
+    _choice(right, "Region of prices", "region", regions, question)
+    left, right = st.columns(2, vertical_alignment="bottom")
+    left.number_input("Devices side by side", min_value=1, value=None, step=1, key=widget(PAGE, "count"))
+    right.checkbox("Spot prices too", key=widget(PAGE, "spot"), help="Cheaper, and taken away at any time.")
 
 
 def _numbers(names: Mapping[str, str]) -> None:

@@ -179,14 +179,17 @@ def test_the_trade_off_against_cost_has_no_place_for_what_has_no_price() -> None
 
 def test_names_in_the_trade_off_are_never_written_over_each_other() -> None:
     bare: dict[str, Any] = {"latency_ms_low": None, "latency_ms_high": None}
-    apart = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, **bare)]
+    apart = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, hardware="nvidia-l4", **bare)]
     named = layers_of(charts.tradeoff(apart).to_dict(), "point")[0]["data"]["values"]
-    assert [point["short"] for point in named] == ["1\u2002nvidia-h200-sxm"] * 2
+    assert [point["short"] for point in named] == ["1\u2002nvidia-h200-sxm", "1\u2002nvidia-l4"]
     crowded = [row(latency_ms=2.0 + index / 1000, **bare) for index in range(3)]
     named = layers_of(charts.tradeoff([*crowded, *apart]).to_dict(), "point")[0]["data"]["values"]
     sides = [point["side"] for point in named if point["short"]]
     assert 0 < len(sides) < 3
     assert len(set(sides)) == len(sides)
+    same = [row(latency_ms=1.0, **bare), row(latency_ms=50.0, throughput_per_s=9.0, batch_size=64, **bare)]
+    named = layers_of(charts.tradeoff(same).to_dict(), "point")[0]["data"]["values"]
+    assert [point["short"] for point in named] == ["1\u2002fp16 · batch 8", "1\u2002fp16 · batch 64"]
 
 
 def test_a_narrow_axis_still_says_where_it_is() -> None:

@@ -33,8 +33,8 @@ def test_every_limit_and_filter_has_a_chip_and_can_be_taken_away() -> None:
 
 
 def test_a_probability_is_never_said_to_be_certain() -> None:
-    assert [numbers.plain(limits.chance(one)) for one in (0.934, 0.99996, 1, None)] == [
-        "93.4 %", "> 99.9 %", "> 99.9 %", "nobody knows how likely",
+    assert [numbers.plain(limits.chance(one)) for one in (0.934, 0.99996, 1, 0, None)] == [
+        "93.4 %", "> 99.9 %", "> 99.9 %", "< 0.1 %", "nobody knows how likely",
     ]  # fmt: skip
 
 
