@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from assay import numbers
 from assay.cli.output import grid
@@ -19,14 +18,11 @@ __all__ = [
     "excluded_table",
     "failures_table",
     "measurements_table",
-    "ranked_table",
     "verifications_table",
     "would_do_table",
 ]
 
 Event = Mapping[str, Any]
-NOT_COVERED = "~"
-"""Marks an interval that no measurement has checked."""
 
 
 def _of_type(events: Sequence[Event], name: str) -> list[Mapping[str, Any]]:
@@ -125,83 +121,6 @@ def failures_table(events: Sequence[Event]) -> Table | None:
         "model", "platform", "precision", ("what happened", "text"), ("why", "text"), "what to try",
     ]  # fmt: skip
     return grid("Not measured", columns, rows) if rows else None
-
-
-def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
-    """Return the ranked answer: what, how fast with its interval, and what it rests on."""
-    rows: list[list[str | Text]] = []
-    for row in answer["ranked"][:top]:
-        latency = numbers.latency(
-            row.get("latency_ms"),
-            row.get("latency_ms_low"),
-            row.get("latency_ms_high"),
-            mean=bool(row.get("latency_is_mean")),
-        )
-        rows.append(
-            [
-                f"{'=' if row.get('tied_with') else ''}{row.get('rank')}",
-                _device(row),
-                str(row["platform"]),
-                f"{row.get('precision') or numbers.MISSING}{'+c' if row.get('compiled') else ''}",
-                numbers.count(row.get("batch_size")),
-                latency,
-                numbers.latency(row.get("ttft_ms")),
-                numbers.latency(row.get("tpot_ms")),
-                numbers.throughput(row.get("tokens_per_s")),
-                numbers.throughput(row.get("throughput_per_s")),
-                _memory(row),
-                numbers.money(row.get("usd_per_hour")),
-                _speedup(row),
-                _basis(row),
-            ]
-        )
-    wanted = (answer.get("question") or {}).get("percentile", "p50")
-    level = round(float(answer.get("interval", 0.8)) * 100)
-    columns: list[str | tuple[str, str]] = [
-        ("#", "right"), "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), (f"{wanted} ({level} %)", "right"),
-        ("TTFT", "right"), ("TPOT", "right"), ("tokens", "right"), ("items", "right"),
-        ("memory", "right"), ("$/h", "right"), ("vs CPU", "right"), ("basis", "fixed"),
-    ]  # fmt: skip
-    for name, fields in (
-        ("batch", ("batch_size",)), ("TTFT", ("ttft_ms",)), ("TPOT", ("tpot_ms",)), ("tokens", ("tokens_per_s",)),
-        ("memory", ("peak_memory_bytes", "memory_floor_bytes")), ("$/h", ("usd_per_hour",)), ("vs CPU", ("speedup_over_cpu",)),
-    ):  # fmt: skip
-        if all(row.get(field) is None for row in answer["ranked"][:top] for field in fields):
-            columns, rows = _without(columns, rows, name)
-    if any(row.get("tokens_per_s") is not None for row in answer["ranked"][:top]):
-        for name in ("items", "memory"):
-            if (name, "right") in columns:
-                columns, rows = _without(columns, rows, name)
-    return grid(f"{answer['model']} at position {answer['position']}", columns, rows)
-
-
-def _without(
-    columns: list[str | tuple[str, str]], rows: list[list[str | Text]], name: str
-) -> tuple[list[str | tuple[str, str]], list[list[str | Text]]]:
-    place = columns.index((name, "right"))
-    return [*columns[:place], *columns[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
-
-
-def _device(row: Mapping[str, Any]) -> str:
-    count = row.get("hardware_count") or 1
-    return f"{count} × {row['hardware']}" if count > 1 else str(row["hardware"])
-
-
-def _memory(row: Mapping[str, Any]) -> str:
-    """The peak; where only the least is known that weights and activations need, that."""
-    if row.get("peak_memory_bytes") is None and row.get("memory_floor_bytes") is not None:
-        return f"≥ {numbers.memory(row['memory_floor_bytes'])}"
-    return numbers.memory(row.get("peak_memory_bytes"))
-
-
-def _basis(row: Mapping[str, Any]) -> Text:
-    """Return what the row rests on; measured stands out, an interval that nothing has checked is marked."""
-    mark = NOT_COVERED if row.get("interval_covered") is False else ""
-    return Text(f"{row['basis']}{mark}", style="bold" if row["basis"] == "measured" else "")
-
-
-def _speedup(row: Mapping[str, Any]) -> str:
-    return numbers.factor(row.get("speedup_over_cpu"))
 
 
 def at_hand_table(answer: Mapping[str, Any]) -> Table | None:

@@ -9,7 +9,8 @@ from rich.markup import escape
 
 from assay import numbers
 from assay.cli.output import answers
-from assay.cli.tables import NOT_COVERED, at_hand_table, excluded_table, ranked_table, would_do_table
+from assay.cli.ranked import NOT_COVERED, ranked_table
+from assay.cli.tables import at_hand_table, excluded_table, would_do_table
 
 __all__ = ["prediction_lines", "tell_answer"]
 
@@ -51,7 +52,8 @@ def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
         if row.get("price"):
             console.print(f"   [dim]{escape(_price(row['price']))}[/dim]")
         for met in row.get("meets") or []:
-            console.print(f"   [dim]{escape(_met(met))}[/dim]")
+            if not met["exact"]:
+                console.print(f"   [dim]{escape(_met(met))}[/dim]")
     best = shown[0]
     if best.get("evidence"):
         listed = ", ".join(best["evidence"][:3])
@@ -67,9 +69,13 @@ def _price(price: Mapping[str, Any]) -> str:
     machines = f"{price['machines']} × " if price["machines"] > 1 else ""
     name = f"{price['provider']} {price['instance'] or ''}".rstrip()
     where = f" in {price['region']}" if price["region"] else ""
-    old = "; stale: check it" if price["stale"] else ""
+    dated = (
+        f"as of {price['date']}{', stale: check it' if price['stale'] else ''}"
+        if price["date"]
+        else "undated: check it"
+    )
     spot = " spot" if price["spot"] else ""
-    return f"{machines}{name}{where}, {numbers.money(price['usd_per_hour_each'])}/h{spot} as of {price['date'] or 'no date'}{old}"
+    return f"{machines}{name}{where}, {numbers.money(price['usd_per_hour_each'])}/h{spot}, {dated}"
 
 
 def _met(met: Mapping[str, Any]) -> str:

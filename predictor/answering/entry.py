@@ -137,7 +137,10 @@ def _memory(option: Option) -> dict[str, Any]:
 
 
 def meeting(option: Option, constraints: Sequence[Constraint]) -> list[dict[str, Any]]:
-    """Return for each limit the figure, and the probability that it is met; null where nobody knows."""
+    """Return for each limit the figure, and the probability that it is met; null where nobody knows.
+
+    `exact` figures are no estimates: prices, and what devices are rated for.
+    """
     found = []
     for constraint in constraints:
         chance = constraint.probability(option)
@@ -147,6 +150,7 @@ def meeting(option: Option, constraints: Sequence[Constraint]) -> list[dict[str,
                 "limit": constraint.limit,
                 "value": figures(constraint.of(option).value),
                 "probability": None if chance is None else round(chance, 4),
+                "exact": constraint.of(option).exact,
             }
         )
     return found

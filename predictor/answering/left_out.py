@@ -10,7 +10,7 @@ import msgspec
 
 from predictor.answering.candidates import Exclusion
 from predictor.answering.command import first_command
-from predictor.answering.constraints import Constraint, constraints_of
+from predictor.answering.constraints import SEEN, Constraint, constraints_of
 from predictor.answering.known import Known
 from predictor.answering.objective import tied, value_of
 from predictor.answering.option import Option
@@ -19,6 +19,8 @@ from predictor.answering.question import Question
 __all__ = ["abstention", "distance", "merged", "undecided", "within_reach"]
 
 Left = Sequence[tuple[Option, Exclusion]]
+FARTHEST, HALVINGS = 1e6, 40
+"""How many times beyond an estimate a limit is looked for that it surely meets, and in how many steps."""
 ENOUGH_TIES = 0.5
 """Where more of the devices than this tie with the first, and no interval is checked, nothing was told apart."""
 
@@ -72,7 +74,7 @@ def within_reach(question: Question, left: Left) -> list[dict[str, Any]]:
     if not reachable:
         return []
     closest = reachable[0]
-    return [_would_do(one, closest) for one in constraints if not _meets(closest, one, question)]
+    return [_would_do(one, closest, question.confidence) for one in constraints if not _meets(closest, one, question)]
 
 
 def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint]) -> list[Option]:
@@ -96,7 +98,7 @@ def _relaxed(
     ]
     if not found:
         return None
-    return _would_do(constraint, min(found, key=constraint.excess))
+    return _would_do(constraint, min(found, key=constraint.excess), question.confidence)
 
 
 def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
@@ -105,15 +107,12 @@ def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
     return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
 
 
-def _would_do(constraint: Constraint, option: Option) -> dict[str, Any]:
-    figure = constraint.of(option)
-    sure = figure.low if constraint.at_least else figure.high
-    value = sure if sure is not None and not figure.exact else figure.value
-    # Rounded away from the limit, so that the number that is told is one that does.
+def _would_do(constraint: Constraint, option: Option, confidence: float) -> dict[str, Any]:
     return {
         "constraint": constraint.name,
         "limit": constraint.limit,
-        "would_do": _rounded_out(float(value or 0.0), up=not constraint.at_least),
+        # Rounded away from the limit, so that the number that is told is one that does.
+        "would_do": _rounded_out(_met_at(constraint, option, confidence), up=not constraint.at_least),
         "hardware": option.hardware,
         "platform": option.platform,
         "precision": option.precision,
@@ -121,6 +120,21 @@ def _would_do(constraint: Constraint, option: Option) -> dict[str, Any]:
         "concurrency": option.concurrency,
         "basis": option.basis,
     }
+
+
+def _met_at(constraint: Constraint, option: Option, confidence: float) -> float:
+    """The limit nearest to what is asked that an option meets: by its value where that was seen, else surely enough."""
+    figure = constraint.of(option)
+    value = float(figure.value or 0.0)
+    if figure.exact or figure.bound or option.basis in SEEN or value <= 0:
+        return value
+    near, far = 1.0, FARTHEST
+    for _ in range(HALVINGS):
+        factor = math.sqrt(near * far)
+        limit = value / factor if constraint.at_least else value * factor
+        sure = (constraint._replace(limit=limit).probability(option) or 0.0) >= confidence
+        near, far = (near, factor) if sure else (factor, far)
+    return value / far if constraint.at_least else value * far
 
 
 def _rounded_out(value: float, *, up: bool) -> float:

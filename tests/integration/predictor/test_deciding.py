@@ -78,9 +78,9 @@ def test_contradicting_limits_are_named_with_what_would_do(service: Any, told: A
     answer = ask(service, hardware=[GPU], batch_sizes=[1, 32], max_latency_ms=4.0, min_throughput_per_s=2000.0)
     assert answer["ranked"] == []
     would = {one["constraint"]: one for one in answer["within_reach"]}
-    assert would["max_latency_ms"]["would_do"] == pytest.approx(8.08, abs=0.01)
+    assert would["max_latency_ms"]["would_do"] == pytest.approx(8.0, abs=0.01)
     assert would["max_latency_ms"]["batch_size"] == 32
-    assert would["min_throughput_per_s"]["would_do"] == pytest.approx(495, abs=2)
+    assert would["min_throughput_per_s"]["would_do"] == pytest.approx(500, abs=1)
     assert would["min_throughput_per_s"]["batch_size"] == 1
     again = ask(
         service, hardware=[GPU], batch_sizes=[1, 32], min_throughput_per_s=2000.0,
@@ -88,6 +88,15 @@ def test_contradicting_limits_are_named_with_what_would_do(service: Any, told: A
     )  # fmt: skip
     assert [one["batch_size"] for one in again["ranked"]] == [32]
     assert again["within_reach"] == []
+
+
+def test_what_would_do_does_for_an_estimate_as_well(service: Any, told: Any, traced: Any) -> None:
+    told(traced)
+    asked = {"hardware": [GPU], "precision": "fp32", "batch_sizes": [1], "confidence": 0.9}
+    (would,) = ask(service, **asked, max_latency_ms=1e-6)["within_reach"]
+    (found,) = ask(service, **asked, max_latency_ms=would["would_do"])["ranked"]
+    assert 0.9 <= found["meets"][0]["probability"] < 0.92
+    assert ask(service, **asked, max_latency_ms=would["would_do"] * 0.98)["ranked"] == []
 
 
 def test_what_nothing_tells_apart_is_not_recommended(service: Any, told: Any, traced: Any) -> None:

@@ -1,0 +1,107 @@
+"""The ranked answer as a table of a terminal: only the columns that say something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from assay import numbers
+from assay.cli.output import grid
+
+__all__ = ["NOT_COVERED", "ranked_table"]
+
+Row = Mapping[str, Any]
+NOT_COVERED = "~"
+"""Marks an interval that no measurement has checked."""
+_SERVED = "tokens_per_s"
+
+
+class _Column(NamedTuple):
+    head: str
+    kind: str
+    cell: Callable[[Row], str | Text]
+    needs: tuple[str, ...] = ()
+    """Fields of which one row has one, or the column is left away."""
+
+
+def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
+    """Return the ranked answer: what, how fast with its interval, and what it rests on.
+
+    What is the same in every row of the platform stands in the title, and leaves room for names.
+    """
+    rows: Sequence[Row] = answer["ranked"][:top]
+    platforms = {str(row["platform"]) for row in rows}
+    shared = platforms.pop() if len(platforms) == 1 else None
+    wanted = (answer.get("question") or {}).get("percentile", "p50")
+    level = round(float(answer.get("interval", 0.8)) * 100)
+    served = any(row.get(_SERVED) is not None for row in rows)
+    columns = [
+        column
+        for column in _columns(f"{wanted} ({level} %)", shared is None, served)
+        if not column.needs or any(row.get(name) is not None for row in rows for name in column.needs)
+    ]
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    where = f" on {shared}" if shared is not None else ""
+    title = f"{answer['model']}{where} at position {answer['position']}"
+    return grid(title, [(column.head, column.kind) for column in columns], cells)
+
+
+def _columns(latency: str, platform: bool, served: bool) -> list[_Column]:
+    first = [_Column("#", "right", _rank), _Column("hardware", "text", _device)]
+    if platform:
+        first.append(_Column("platform", "fixed", lambda row: str(row["platform"])))
+    first.append(_Column("precision", "fixed", _precision))
+    if served:
+        middle = [
+            _Column("request", "right", lambda row: numbers.latency(row.get("latency_ms"))),
+            _Column("TTFT", "right", lambda row: _time(row, "ttft_ms"), ("ttft_ms",)),
+            _Column("TPOT", "right", lambda row: _time(row, "tpot_ms"), ("tpot_ms",)),
+            _Column("tokens", "right", lambda row: numbers.throughput(row.get(_SERVED)), (_SERVED,)),
+        ]
+    else:
+        middle = [
+            _Column("batch", "right", lambda row: numbers.count(row.get("batch_size")), ("batch_size",)),
+            _Column(latency, "right", lambda row: _time(row, "latency_ms")),
+            _Column("items", "right", lambda row: numbers.throughput(row.get("throughput_per_s"))),
+            _Column("memory", "right", _memory, ("peak_memory_bytes", "memory_floor_bytes")),
+        ]
+    last = [
+        _Column("$/h", "right", lambda row: numbers.money(row.get("usd_per_hour")), ("usd_per_hour",)),
+        _Column("vs CPU", "right", lambda row: numbers.factor(row.get("speedup_over_cpu")), ("speedup_over_cpu",)),
+        _Column("basis", "fixed", _basis),
+    ]
+    return [*first, *middle, *last]
+
+
+def _rank(row: Row) -> str:
+    return f"{'=' if row.get('tied_with') else ''}{row.get('rank')}"
+
+
+def _device(row: Row) -> str:
+    count = row.get("hardware_count") or 1
+    return f"{count} × {row['hardware']}" if count > 1 else str(row["hardware"])
+
+
+def _precision(row: Row) -> str:
+    return f"{row.get('precision') or numbers.MISSING}{'+c' if row.get('compiled') else ''}"
+
+
+def _time(row: Row, name: str) -> str:
+    mean = name == "latency_ms" and bool(row.get("latency_is_mean"))
+    return numbers.latency(row.get(name), row.get(f"{name}_low"), row.get(f"{name}_high"), mean=mean)
+
+
+def _memory(row: Row) -> str:
+    """The peak; where only the least is known that weights and activations need, that."""
+    if row.get("peak_memory_bytes") is None and row.get("memory_floor_bytes") is not None:
+        return f"≥ {numbers.memory(row['memory_floor_bytes'])}"
+    return numbers.memory(row.get("peak_memory_bytes"))
+
+
+def _basis(row: Row) -> Text:
+    """What the row rests on; measured stands out, an interval that nothing has checked is marked."""
+    mark = NOT_COVERED if row.get("interval_covered") is False else ""
+    return Text(f"{row['basis']}{mark}", style="bold" if row["basis"] == "measured" else "")
