@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from domain.hardware import HardwareSpec
 from domain.instances import Instance
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
+from ingest.projection.names import Names
 from predictor.answering.drawn import energy_at
 from predictor.answering.evidence import chosen_sizes
 from predictor.answering.known import Known
@@ -63,12 +65,12 @@ class Devices:
         )
         return described if packaged is None else catalogue.fill(described, packaged)
 
-    @property
+    @cached_property
     def own(self) -> list[str]:
         """Devices that a runner of ours described or measured on, by id."""
         return sorted(name for name, row in self._rows.items() if row["described"] or row["measured"])
 
-    @property
+    @cached_property
     def known(self) -> list[str]:
         """Every device of the catalogue and of the log, by id."""
         return sorted({*catalogue.catalogue(), *self._rows})
@@ -131,7 +133,8 @@ def known_at(
         raise _trace_needed(question, model, there=bool(found))
     if served is not None and question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
-    named = {name: _device(tables, devices, name) for name in _named(question)}
+    slugs = kept.of("slugs", lambda: tables.names("hardware"))
+    named = {name: _device(slugs, devices, name) for name in _named(question)}
     specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named), devices)
     rented = {named[name]: instance for name in named if (instance := instances.find(name)) is not None}
     recorded = kept.of("recorded", tables.recorded_at)
@@ -249,9 +252,9 @@ def _made_by(
     return [spec for spec in specs if (spec.vendor or "").casefold() in wanted], []
 
 
-def _device(tables: Tables, devices: Devices, name: str) -> str:
+def _device(slugs: Names, devices: Devices, name: str) -> str:
     instance = instances.find(name)
-    resolved = tables.resolve_hardware(name if instance is None else instance.hardware)
+    resolved = slugs.resolve(name if instance is None else instance.hardware)
     if resolved in devices.known or instance is not None:
         return resolved
     spec = catalogue.find(name)

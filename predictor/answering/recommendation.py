@@ -27,7 +27,7 @@ from predictor.answering.question import Question
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.served import served_options
 
-__all__ = ["Known", "answer"]
+__all__ = ["Known", "answer", "measured_options"]
 
 UNFIT = 0.5
 """What more likely runs out of memory than not is left out."""
@@ -37,7 +37,7 @@ FRONT_LIMIT = 200
 def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     """Return the answer's document (design, section 7); `identity` is its id."""
     constraints = constraints_of(question)
-    measured = _measured(question, known)
+    measured = measured_options(question, known)
     predicted, excluded = _predicted(question, known, measured)
     specs = {spec.id: spec for spec in known.specs}
     priced = [powered(_rated(option, known, specs.get(option.hardware)), known) for option in (*measured, *predicted)]
@@ -98,7 +98,8 @@ def _brief(option: Option, rank: int) -> dict[str, Any]:
     }
 
 
-def _measured(question: Question, known: Known) -> list[Option]:
+def measured_options(question: Question, known: Known) -> list[Option]:
+    """Return the options of an answer that somebody measured."""
     devices = {*(spec.id for spec in known.specs), *known.unspecified}
     options = options_from_rows(known.rows, known.sizes, question.percentile)
     return [

@@ -20,7 +20,7 @@ from predictor.answering.entry import explanation_of
 from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
 from predictor.answering.reading import Readings
-from predictor.answering.recommendation import answer
+from predictor.answering.recommendation import answer, measured_options
 from predictor.fitting.question import FitQuestion
 from predictor.fleet.question import FleetQuestion
 from predictor.learning.artifact import Predictor, decode, load_shipped
@@ -70,8 +70,9 @@ class Answerer:
             predictor, notes = self._current(tables)
             known = known_at(tables, asked, predictor, notes, self._readings.at(tables.position))
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
-            measured = answer(asked, known, identity)
             predicted = answer(asked, msgspec.structs.replace(known, rows=()), identity)
+            # Without a measurement of the configuration both are one.
+            measured = answer(asked, known, identity) if measured_options(asked, known) else predicted
         found = measured["ranked"][0] if measured["ranked"] else None
         seen = found if found is not None and found["basis"] in ("measured", "imported") else None
         chosen = predicted["ranked"][0] if predicted["ranked"] else seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ _REFERENCE = Limits(peak_flops=1e14, bandwidth_bytes_per_s=1e12, launch_s=0.0, a
 _FIRST_SHARE = FEATURES.index(f"time_share.{OPERATOR_CLASSES[0]}")
 
 
-class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+class Coverage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What the training data covers; outside of it the trees are not asked.
 
     `software` lists (platform, runtime, precision, compiled, mode); `makers` (kind, vendor) of the devices. By platform,
@@ -47,12 +48,23 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         """Return how far a model's mix of operators lies from the nearest one that trained, 0 to 1."""
         if not self.op_mix:
             return 1.0
-        known = np.array(self.op_mix, dtype=np.float64) / 1000
-        return float(np.abs(known - op_mix(trace)).sum(axis=1).min() / 2)
+        return float(np.abs(self._mixes - op_mix(trace)).sum(axis=1).min() / 2)
+
+    @cached_property
+    def _mixes(self) -> Array:
+        return np.array(self.op_mix, dtype=np.float64) / 1000
+
+    @cached_property
+    def _architectures(self) -> frozenset[str]:
+        return frozenset(self.architectures)
+
+    @cached_property
+    def _software(self) -> frozenset[tuple[str, str, str, bool, str]]:
+        return frozenset(self.software)
 
     def level(self, trace: Trace) -> str:
         """Return how far a model is from those that trained, on hardware that trained."""
-        if trace.architecture[:16] in self.architectures:
+        if trace.architecture[:16] in self._architectures:
             return "interpolation"
         return "new_architecture" if trace.family in self.families else "new_family"
 
@@ -70,7 +82,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         self, platform: str, runtime: str, precision: str, compiled: bool, mode: str = "inference"
     ) -> bool:
         """Whether rows of this platform, runtime, precision, compilation and mode trained."""
-        return (platform, runtime, precision, compiled, mode) in self.software
+        return (platform, runtime, precision, compiled, mode) in self._software
 
     def near_software(self, platform: str, runtime: str, precision: str, mode: str = "inference") -> bool:
         """Whether rows of this software trained, compiled or not: near enough to calibrate."""
@@ -90,8 +102,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return (spec.kind or "", (spec.vendor or "").lower()) in self.makers
 
 
+@lru_cache(maxsize=4096)
 def op_mix(trace: Trace) -> Array:
-    """Return the shares of roofline time by operator class, at batch 32 on a fixed reference device."""
+    """Return the shares of roofline time by operator class, at batch 32 on a fixed reference device; kept a trace."""
     values = features_of(trace, [_REFERENCE], [Software(batch_size=32)]).values[0]
     return np.asarray(values[_FIRST_SHARE : _FIRST_SHARE + len(OPERATOR_CLASSES)], dtype=np.float64)
 
