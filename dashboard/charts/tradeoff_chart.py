@@ -21,6 +21,8 @@ LABELLED = 3
 """Rows that carry their names; the others tell them when pointed at."""
 WIDTH, HEIGHT, PER_LETTER, LINE, MARK = 640, 250, 7, 13, 8
 """Pixels of a page, of the picture on it, of a letter, of a line and of half a mark, by which names are kept apart."""
+NEAR = 2.0
+"""A limit further than that from all rows is off the picture: it would push them together."""
 SIDES: dict[str, tuple[Literal["left", "right"], int, int]] = {
     "right above": ("left", 9, -11), "left above": ("right", -9, -11),
     "right below": ("left", 9, 13), "left below": ("right", -9, 13),
@@ -59,7 +61,7 @@ def tradeoff(
         for index, row in enumerate(known)
     ]
     ink = INKS[theme]
-    ends = ends_of(lines)
+    ends = _with_limit(ends_of(lines), limit, x_unit)
     for line in lines:
         line["told"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
@@ -138,6 +140,12 @@ def _room(values: Sequence[float]) -> list[float]:
         return [0.1, 1.0]
     beyond = max(1.25, (max(values) / min(values)) ** 0.12)
     return [min(values) / beyond, max(values) * beyond]
+
+
+def _with_limit(ends: list[float], limit: Limit | None, unit: numbers.Scale) -> list[float]:
+    """Return the ends of the axis with a limit that is near enough to be shown."""
+    at = None if limit is None else unit.of(limit.latency_ms)
+    return [*ends, at] if at is not None and ends and min(ends) / NEAR < at < max(ends) * NEAR else ends
 
 
 def _limit_layers(

@@ -163,6 +163,15 @@ def test_the_trade_off_leaves_out_what_lacks_a_number_and_shades_the_refused_sid
     assert len(layers_of(found, "point")[0]["data"]["values"]) == 2
 
 
+def test_a_limit_is_in_the_picture_where_it_is_near() -> None:
+    def reach(limit: float) -> float:
+        spec = charts.tradeoff([row()], limit=charts.Limit(latency_ms=limit)).to_dict()
+        return float(layers_of(spec, "point")[0]["encoding"]["x"]["scale"]["domain"][1])
+
+    assert reach(2.0) > 2.0
+    assert reach(500.0) < 2.0
+
+
 def test_the_trade_off_against_cost_has_no_place_for_what_has_no_price() -> None:
     rows = [
         row(usd_per_million=0.5),
