@@ -108,7 +108,13 @@ def instance_rows(offers: Iterable[Offer], today: date | None) -> list[Row]:
         rows[id_] = {**msgspec.to_builtins(instance), "catalogued": True, "offers": []}
     for id_, found in of_instance.items():
         first = found[0]
-        unknown: Row = {"id": id_, "name": first.instance, "catalogued": False, "device_memory_bytes": None, "regions": []}
+        unknown: Row = {
+            "id": id_,
+            "name": first.instance,
+            "catalogued": False,
+            "device_memory_bytes": None,
+            "regions": [],
+        }
         row = rows.setdefault(id_, {**unknown, **{name: getattr(first, name) for name in _SHARED}})
         row["hardware"] = first.hardware
         row["regions"] = sorted({*row["regions"], *(offer.region for offer in found if offer.region)})
