@@ -71,6 +71,7 @@ def candidates(
     batches = question.batch_sizes or sorted({*usual, *(batch for _, _, batch in seen if batch is not None)})
     found: list[Candidate] = []
     excluded: list[Exclusion] = []
+    shared: dict[Limits, Limits] = {}
     for spec in specs:
         for platform in _platforms(spec, question, platforms_seen):
             for precision in _precisions(spec, platform, question, narrow, predictor.card):
@@ -86,18 +87,12 @@ def candidates(
                         )
                     )
                     continue
-                found.extend(
-                    Candidate(
-                        spec=spec,
-                        limits=limits,
-                        platform=platform,
-                        precision=precision,
-                        batch_size=batch,
-                        **software,
+                limits = shared.setdefault(limits, limits)
+                for software in _softwares(spec, platform, precision, question, predictor):
+                    one = Candidate(
+                        spec=spec, limits=limits, platform=platform, precision=precision, batch_size=1, **software
                     )
-                    for software in _softwares(spec, platform, precision, question, predictor)
-                    for batch in batches
-                )
+                    found.extend(msgspec.structs.replace(one, batch_size=batch) for batch in batches)
     return found, excluded
 
 

@@ -57,7 +57,10 @@ class Constraint(NamedTuple):
 
     def probability(self, option: Option) -> float | None:
         """Return how likely the option meets the limit; None where that is not known."""
-        figure = self.of(option)
+        return self.chance(option, self.of(option))
+
+    def chance(self, option: Option, figure: Figure) -> float | None:
+        """Return the probability for the option's figure, which is at hand."""
         if figure.value is None:
             return None
         met = figure.value >= self.limit if self.at_least else figure.value <= self.limit
@@ -76,7 +79,10 @@ class Constraint(NamedTuple):
 
     def excess(self, option: Option) -> float:
         """Return how many times over the limit the figure is, 1 where it is within; infinite where it is not known."""
-        value = self.of(option).value
+        return self.over(self.of(option).value)
+
+    def over(self, value: float | None) -> float:
+        """Return the same of a value that is at hand."""
         if value is None or (self.at_least and value <= 0):
             return math.inf
         return max(1.0, self.limit / value if self.at_least else value / self.limit)

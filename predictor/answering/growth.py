@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,12 @@ def growing(latency: Array, cells: Sequence[Hashable], batch: Sequence[int], sur
     members: dict[Hashable, list[int]] = {}
     for index in np.argsort(np.asarray(batch), kind="stable").tolist():
         members.setdefault(cells[index], []).append(index)
-    found = latency.copy()
+    found, given = latency.copy(), latency.tolist()
     for one in members.values():
+        if all(given[before] <= given[after] for before, after in pairwise(one)):
+            continue
         order, known = np.array(one), sure[one]
         values = found[order]
-        if len(one) == 1 or not (np.diff(values) < 0).any():
-            continue
         values[known] = _ordered(values[known])
         floor = np.maximum.accumulate(np.where(known, values, -np.inf))
         ceiling = np.minimum.accumulate(np.where(known, values, np.inf)[::-1])[::-1]

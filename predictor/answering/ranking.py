@@ -64,13 +64,14 @@ def _broken(option: Option, question: Question, constraints: Sequence[Constraint
 
 def _unmet(option: Option, constraint: Constraint, confidence: float) -> str | None:
     """Why an option is left out: what was measured is judged by its value, what was not by its probability."""
-    if constraint.excess(option) > 1.0:
+    figure = constraint.of(option)
+    if constraint.over(figure.value) > 1.0:
         return constraint.told(option)
-    if option.basis in SEEN or constraint.of(option).bound:
+    if option.basis in SEEN or figure.bound:
         return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
-    chance = constraint.probability(option)
+    chance = constraint.chance(option, figure)
     if chance is None:
-        known = constraint.of(option).value is not None
+        known = figure.value is not None
         return f"{constraint.told(option)}{', without an interval that says how sure it is' if known else ''}"
     if chance < confidence:
         return f"{constraint.told(option)}, met with a probability of {chance:.0%} only"

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from domain.hardware import HardwareSpec
 from predictor.answering.at_hand import at_hand
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.constraints import constraints_of
@@ -39,8 +38,9 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     constraints = constraints_of(question)
     measured = measured_options(question, known)
     predicted, excluded = _predicted(question, known, measured)
-    specs = {spec.id: spec for spec in known.specs}
-    priced = [powered(_rated(option, known, specs.get(option.hardware)), known) for option in (*measured, *predicted)]
+    priced = _rated([*measured, *predicted], known)
+    if known.energy is not None:
+        priced = [powered(option, known) for option in priced]
     kept, left = constrained(priced, question)
     ranked = ordered(kept, question.objective)
     met = len(ranked)
@@ -52,6 +52,7 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     axes = front_axes(ranked)
     front = undominated(ranked, axes)
     best = {id(option) for option in front}
+    rank_of = {id(option): place for place, option in enumerate(ranked, 1)}
     entries: list[dict[str, Any]] = []
     for place, option in enumerate(ranked[: question.top]):
         same = place > 0 and tied(ranked[place - 1], option, question.objective)
@@ -73,7 +74,7 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
         "considered": len(priced),
         "met": met,
         "ranked": entries,
-        "front": {"axes": list(axes), "options": [_brief(one, ranked.index(one) + 1) for one in front[:FRONT_LIMIT]]},
+        "front": {"axes": list(axes), "options": [_brief(one, rank_of[id(one)]) for one in front[:FRONT_LIMIT]]},
         "at_hand": at_hand(question, known, ranked),
         "excluded": merged(excluded),
         "abstained": doubt if entries else abstention(question, known, left, excluded),
@@ -125,8 +126,9 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
     found, excluded = candidates(question, known.specs, known.predictor, everywhere)
     chosen: list[Candidate] = []
     for one in found:
-        failed = known.failures.get(one.cell[:3])
-        if one.cell in covered:
+        cell = one.cell
+        failed = known.failures.get(cell[:3])
+        if cell in covered:
             continue
         if failed is not None:
             excluded.append(_left(one, "failed", failed[0], batch=False, evidence=(failed[1],)))
@@ -204,14 +206,17 @@ def _without_figures(known: Known, measured: Sequence[Option]) -> list[Exclusion
     ]
 
 
-def _rated(option: Option, known: Known, spec: HardwareSpec | None) -> Option:
-    """What its devices cost and draw, from the prices and the data sheet."""
-    price = known.prices.get(option.hardware)
-    hour = None if price is None else price.hour(option.count)
-    power = None if spec is None or spec.power_w is None else float(spec.power_w.value)
-    return msgspec.structs.replace(
-        option,
-        usd_per_hour=None if hour is None else hour.usd_per_hour,
-        hour=hour,
-        rated_power_w=None if power is None else power * option.count,
-    )
+def _rated(options: Sequence[Option], known: Known) -> list[Option]:
+    """What their devices cost and draw, from the prices and the data sheet."""
+    specs = {spec.id: spec for spec in known.specs}
+    told: dict[tuple[str, int], dict[str, Any]] = {}
+    for hardware, count in {(option.hardware, option.count) for option in options}:
+        price, spec = known.prices.get(hardware), specs.get(hardware)
+        hour = None if price is None else price.hour(count)
+        power = None if spec is None or spec.power_w is None else float(spec.power_w.value)
+        told[hardware, count] = {
+            "usd_per_hour": None if hour is None else hour.usd_per_hour,
+            "hour": hour,
+            "rated_power_w": None if power is None else power * count,
+        }
+    return [msgspec.structs.replace(option, **told[option.hardware, option.count]) for option in options]

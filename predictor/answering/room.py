@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from domain.roofline import MemoryEstimate
 from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option
 from predictor.learning.artifact import Predictor
@@ -33,18 +34,7 @@ def roomed(
     Memory is estimated where it was measured under the same runtime; elsewhere only the floor, weights and live
     activations, is given.
     """
-    floors = [floor_of(trace, row) for row in rows]
-    made = [
-        option
-        if floor is None
-        else msgspec.structs.replace(
-            option,
-            memory_floor_bytes=floor.total_bytes,
-            weights_bytes=floor.weights_bytes,
-            activations_bytes=floor.activations_bytes,
-        )
-        for option, floor in zip(options, floors, strict=True)
-    ]
+    made = _floored(options, trace, rows)
     memory = predictor.card.memory
     beyond = [math.nan] * len(made)
     known = [
@@ -55,7 +45,7 @@ def roomed(
         needs = memory.needs(trace, [rows[index] for index in known], room, nominal)
         if needs is not None:
             for place, index in enumerate(known):
-                made[index] = msgspec.structs.replace(
+                made[index] = replace(
                     made[index],
                     peak_memory_bytes=float(needs.expected[place]),
                     memory_low_bytes=float(needs.low[place]),
@@ -63,6 +53,26 @@ def roomed(
                 )
                 beyond[index] = 1 - float(needs.fits[place])
     return _with_chances(made, trace, rows, predictor.card.shares, beyond)
+
+
+def _floored(options: Sequence[Option], trace: Trace, rows: Sequence[Row]) -> list[Option]:
+    """Return the options with the least that they need, which the device has no part in."""
+    known: dict[tuple[str, int | None, str], MemoryEstimate | None] = {}
+    made: list[Option] = []
+    for option, row in zip(options, rows, strict=True):
+        work = (row.precision, row.batch_size, row.mode)
+        if work not in known:
+            known[work] = floor_of(trace, row)
+        floor = known[work]
+        if floor is not None:
+            option = replace(
+                option,
+                memory_floor_bytes=floor.total_bytes,
+                weights_bytes=floor.weights_bytes,
+                activations_bytes=floor.activations_bytes,
+            )
+        made.append(option)
+    return made
 
 
 def _with_chances(
@@ -76,7 +86,7 @@ def _with_chances(
         cell = (row.hardware, row.platform, row.precision)
         if cell not in found:
             found[cell] = shares.chances(_case(trace, row))
-        told.append(msgspec.structs.replace(option, chances=_beyond(found[cell], out)))
+        told.append(replace(option, chances=_beyond(found[cell], out)))
     return told
 
 
@@ -98,7 +108,7 @@ def _beyond(chances: Chances, beyond: float) -> Chances:
     if math.isnan(beyond) or others <= 0:
         return chances
     left = (1 - beyond) / others
-    return msgspec.structs.replace(
+    return replace(
         chances,
         runs=chances.runs * left,
         unsupported=chances.unsupported * left,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from predictor.learning.costs import WORK, multiples_of, work_table
 from predictor.learning.dataset import Row
 from predictor.learning.field import Field
 from predictor.learning.method import Prediction
+from predictor.learning.operators import distinct
 from predictor.learning.places import WIDE, Scales
 from predictor.learning.shapes import shape_table
 from predictor.learning.single import single_threaded
@@ -57,6 +59,8 @@ LEFT = "left_"
 _ALIKE = ("compiled", "channels_last", "runtime", "version")
 ARCHITECTURES_NEEDED = 100
 """With fewer on a software configuration its rows train the trees, and no local model."""
+KIN = 4096
+"""Places whose nearest are kept."""
 TREES_FROM, TREES_UP_TO, TREES_MOST = 1.0, 3.0, 0.5
 """Doubt at which the trees begin to share an answer, at which they do so most, and how much that is."""
 
@@ -104,26 +108,40 @@ class FittedBlend:
     def __init__(self, trees: Trees, scales: Scales, local: dict[Place, Local], left: Trees | None = None) -> None:
         """Take what was fitted; `left` are trees on what the sums of costs leave, in place of fields."""
         self.trees, self.scales, self.local, self.left = trees, scales, local, left
+        self._fields = any(one.field is not None for one in local.values())
+        self._nearest = lru_cache(maxsize=KIN)(lambda place: tuple(nearest(place, local)))
 
     def predict(self, table: Table) -> Prediction:
         """Return the log residual of each row, and how unsure it is beside a usual row."""
-        values = wide(table)
-        places, work = self.scales.places(values), work_table(table)
-        residual = self.trees.predict(values)
-        left = np.zeros(len(table)) if self.left is None else self.left.predict(values)
+        first, back = distinct(table.subjects, table.limits, table.rows)
+        some = table.take(first)
+        values = wide(some)
+        places = (self.scales.places(values) if self._fields else np.zeros((len(some), 0)))[back]
+        work = work_table(some)[back]
+        residual = self.trees.predict(values)[back]
+        left = np.zeros(len(table)) if self.left is None else self.left.predict(values)[back]
         difficulty = np.ones(len(table))
-        for place, members in by_place(table.rows).items():
-            kin = [place] if place in self.local else nearest(place, self.local)
-            if not kin:
-                continue
+        for (kin, own), members in self._kin(table.rows).items():
             found = [self.local[one].log_time(work[members], places[members], table.family[members]) for one in kin]
             near = np.mean([log_time for log_time, _ in found], axis=0) - np.log(table.prior[members]) + left[members]
             doubt = np.mean([doubt for _, doubt in found], axis=0)
-            share = TREES_MOST * np.clip((doubt - TREES_FROM) / (TREES_UP_TO - TREES_FROM), 0.0, 1.0)
-            share = np.full(len(members), TREES_MOST) if place not in self.local else share
+            if own:
+                share = TREES_MOST * np.clip((doubt - TREES_FROM) / (TREES_UP_TO - TREES_FROM), 0.0, 1.0)
+            else:
+                share = np.full(len(members), TREES_MOST)
             residual[members] = share * residual[members] + (1 - share) * near
             difficulty[members] = doubt
         return Prediction(residual=residual, difficulty=difficulty)
+
+    def _kin(self, rows: Sequence[Row]) -> dict[tuple[tuple[Place, ...], bool], list[int]]:
+        """Return the indexes of rows by the local models that speak of them, and whether those are of their own place."""
+        groups: dict[tuple[tuple[Place, ...], bool], list[int]] = {}
+        for place, members in by_place(rows).items():
+            own = place in self.local
+            kin = (place,) if own else self._nearest(place)
+            if kin:
+                groups.setdefault((kin, own), []).extend(members)
+        return groups
 
     def texts(self) -> dict[str, str]:
         """Return the trees' texts and, under `LOCAL`, everything else; `restored` predicts the same from them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -119,11 +120,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def minor_version(version: str) -> str:
     """Return `2.13` of `2.13.0`."""
     return ".".join(version.split(".")[:2])
 
 
+@lru_cache(maxsize=1024)
 def version_key(version: str) -> tuple[int, ...]:
     """Return a version's numbers, so that 2.9 comes before 2.13."""
     return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -61,6 +62,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     prior_s: Array
 
 
+@lru_cache(maxsize=1024)
 def version_number(version: str | None) -> float:
     """Return `2.13.0` as 2.13 on a scale where 2.9 < 2.13 (major + minor/100), 0 where unknown."""
     found = re.match(r"(\d+)\.(\d+)", version or "")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from domain.hardware import HardwareSpec
 from domain.roofline import Limits, limits_of
@@ -16,7 +17,7 @@ from predictor.learning.fusion import as_run
 from predictor.learning.table import Table
 from predictor.learning.traces import Trace, TraceBook
 
-__all__ = ["SpecOf", "asked", "features_of_many", "relimited", "software_of", "tabulate"]
+__all__ = ["SpecOf", "asked", "distinct", "features_of_many", "relimited", "software_of", "tabulate"]
 
 SpecOf = Callable[[str], HardwareSpec | None]
 _TIMES = ("latency", "throughput")
@@ -101,19 +102,45 @@ def _of_row(
 def asked(trace: Trace, rows: Sequence[Row], limits: Sequence[Limits]) -> Table:
     """Return the table of configurations of one model that were not measured: `measured` is NaN throughout."""
     traces = as_run([trace] * len(rows), rows)
-    features = features_of_many(traces, limits, [software_of(row) for row in rows])
+    first, back = distinct(traces, limits, rows)
+    features = features_of_many(
+        [traces[index] for index in first],
+        [limits[index] for index in first],
+        [software_of(rows[index]) for index in first],
+    )
     return Table(
         target="latency",
         rows=list(rows),
         names=FEATURES,
-        values=features.values,
-        prior=features.prior_s,
+        values=features.values[back],
+        prior=features.prior_s[back],
         measured=np.full(len(rows), np.nan),
         subjects=list(traces),
         limits=list(limits),
         architecture=np.array([trace.architecture] * len(rows), dtype=str),
         family=np.array([trace.family or trace.model] * len(rows), dtype=str),
     )
+
+
+def distinct(
+    subjects: Sequence[Trace], limits: Sequence[Limits | None], rows: Sequence[Row]
+) -> tuple[list[int], NDArray[np.intp]]:
+    """Return the indexes of rows that differ in features or work, and for each row the place among them of its like.
+
+    Limits are the same where they are one object, as those of `candidates` are: half-precision formats share them.
+    """
+    found: dict[tuple[object, ...], int] = {}
+    first: list[int] = []
+    back = np.empty(len(rows), dtype=np.intp)
+    for index, (subject, limit, row) in enumerate(zip(subjects, limits, rows, strict=True)):
+        work = (
+            id(subject), id(limit), row.batch_size, row.platform, row.compiled, row.layout, row.runtime_version, row.mode,
+        )  # fmt: skip
+        place = found.setdefault(work, len(first))
+        if place == len(first):
+            first.append(index)
+        back[index] = place
+    return first, back
 
 
 def relimited(table: Table, limits: Sequence[Limits]) -> Table:

@@ -59,6 +59,7 @@ class Siblings:
         self._by_work: dict[tuple[Any, ...], list[int]] = {}
         for index, row in enumerate(known.rows):
             self._by_work.setdefault(_work(row), []).append(index)
+        self._software = {(row.platform, row.precision) for row in known.rows}
 
     def matched(self, table: Table, fitted: Predictive, learned: Array | None = None) -> Matched:
         """Return the sibling of each row; `fitted` learned from the known rows, and `learned` is what it says of these."""
@@ -76,6 +77,8 @@ class Siblings:
         return Matched(found=found, residual=residual, step=step, events=events)
 
     def _nearest(self, row: Row) -> int | None:
+        if (row.platform, row.precision) not in self._software:
+            return None
         near = [
             (_distance(row, self._known.rows[index]), index)
             for index in self._by_work.get(_work(row), ())
