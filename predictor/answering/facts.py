@@ -158,6 +158,7 @@ def known_at(
         errors=kept.of(("errors", model), lambda: output_errors(tables, model)),
         named=named,
         served=served,
+        kept=kept,
         energy=kept.of("energy", lambda: energy_at(tables, devices.spec)),
     )
 

@@ -10,6 +10,7 @@ import msgspec
 from domain.hardware import HardwareSpec
 from predictor.answering.option import Sizes
 from predictor.answering.prices import Price
+from predictor.answering.reading import Reading
 from predictor.answering.serving import Served
 from predictor.learning.artifact import Predictor
 from predictor.learning.energy import EnergyModel
@@ -48,6 +49,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     counts: Mapping[str, int] = {}
     served: Served | None = None
     """Where the question is of serving a language model."""
+    kept: Reading | None = None
+    """What was made for other questions at this position."""
     energy: EnergyModel | None = None
     """What devices draw at work, where any was measured."""
 

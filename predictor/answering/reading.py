@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
+
+import cachetools
 
 __all__ = ["Reading", "Readings"]
 
 POSITIONS = 4
 KEPT = 256
 """Readings of a position; one is of a model, a device or the whole."""
+LINES = 10_000
+"""Lines of the lists that are kept of a position; an option is about a kilobyte."""
 T = TypeVar("T")
+S = TypeVar("S", bound=tuple[Sequence[Any], ...])
 
 
 class Reading:
@@ -21,7 +26,19 @@ class Reading:
     def __init__(self) -> None:
         """Begin with nothing read."""
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lists: cachetools.LRUCache[Hashable, Any] = cachetools.LRUCache(LINES, getsizeof=_lines)
         self._lock = threading.Lock()
+
+    def lists(self, what: Hashable, make: Callable[[], S]) -> S:
+        """Return the lists that are kept under a name, making them where there are none; nobody may change them."""
+        with self._lock:
+            kept: S | None = self._lists.get(what)
+        if kept is None:
+            kept = make()
+            if _lines(kept) <= LINES:
+                with self._lock:
+                    self._lists[what] = kept
+        return kept
 
     def of(self, what: Hashable, read: Callable[[], T]) -> T:
         """Return what is kept under a name, reading it where nothing is."""
@@ -36,6 +53,10 @@ class Reading:
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return found
+
+
+def _lines(lists: tuple[Sequence[Any], ...]) -> int:
+    return 1 + sum(map(len, lists))
 
 
 class Readings:

@@ -22,7 +22,7 @@ from predictor.answering.left_out import abstention, distance, merged, undecided
 from predictor.answering.next_runs import next_runs
 from predictor.answering.objective import tied
 from predictor.answering.option import Option
-from predictor.answering.question import Question
+from predictor.answering.question import LIMITS, Question
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.served import served_options
 
@@ -31,13 +31,18 @@ __all__ = ["Known", "answer", "measured_options"]
 UNFIT = 0.5
 """What more likely runs out of memory than not is left out."""
 FRONT_LIMIT = 200
+_BESIDE: dict[str, Any] = {
+    **dict.fromkeys(LIMITS), "objective": "latency", "confidence": 0.8, "top": 1, "per_hardware": False, "regions": [],
+    "providers": [], "spot": False, "record": False, "as_of": None,
+}  # fmt: skip
+"""What of a question no prediction depends on."""
 
 
 def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     """Return the answer's document (design, section 7); `identity` is its id."""
     constraints = constraints_of(question)
     measured = measured_options(question, known)
-    predicted, excluded = _predicted(question, known, measured)
+    predicted, excluded = _kept(question, known, measured)
     priced = _rated([*measured, *predicted], known)
     if known.energy is not None:
         priced = [powered(option, known) for option in priced]
@@ -113,6 +118,15 @@ def measured_options(question: Question, known: Known) -> list[Option]:
         and question.compiled in ("any", "usual", option.compiled)
         and question.count in (None, option.count)
     ]
+
+
+def _kept(question: Question, known: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
+    """Predict, or take what was predicted at this position for a question that differs in limits, order or prices alone."""
+    if known.kept is None or known.served is not None:
+        return _predicted(question, known, measured)
+    alike = msgspec.json.encode(msgspec.structs.replace(question, devices=question.devices[:0], **_BESIDE))
+    what = (alike, bool(question.devices), len(known.rows), known.trace, known.predictor)
+    return known.kept.lists(what, lambda: _predicted(question, known, measured))
 
 
 def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:

@@ -9,7 +9,7 @@ import pytest
 
 from domain.canonical import canonical
 from domain.errors import UnknownHardware, UsageError
-from predictor.answering.question import Device, Question
+from predictor.answering.question import Device, PredictQuestion, Question
 
 MODEL = "acme/net"
 GPU, OTHER = "nvidia-rtx-4090", "nvidia-rtx-3090"
@@ -218,3 +218,27 @@ def test_any_node_gives_the_same_answer_byte_for_byte(
             assert one == two
     finally:
         other.projection.stop()
+
+
+def test_what_was_asked_before_changes_no_answer(service: Any, told: Any, traced: Any, measured: Any) -> None:
+    told(traced)
+    told(measured(2.0))
+    devices = [Device(hardware=GPU), Device(hardware=OTHER)]
+    both: dict[str, Any] = {"hardware": [GPU, OTHER]}
+    questions: list[dict[str, Any]] = [
+        both, both | {"max_latency_ms": 1.0}, both | {"objective": "throughput", "max_latency_ms": 9.0},
+        {"devices": devices}, {"devices": devices, "max_memory_mb": 1.0}, both | {"batch_sizes": [1, 64]},
+        both | {"precision": "fp16"}, both | {"compiled": True}, both | {"mode": "training"}, both | {"percentile": "p99"},
+        both | {"count": 2}, {"hardware": [OTHER]}, both | {"platform": []}, both,
+    ]  # fmt: skip
+    predict = PredictQuestion(model=MODEL, hardware=GPU, platform="cuda", precision="fp32", batch_size=1)
+    seen = service.answers.predict(predict)
+    for asked in questions:
+        one = ask(service, **asked)
+        anew = type(service.answers)(service.projection.cursor, lambda digest: b"").recommend(
+            Question(**{"model": MODEL, "platform": "cuda", **asked})
+        )
+        assert canonical(one) == canonical(anew)
+    assert canonical(service.answers.predict(predict)) == canonical(seen)
+    assert seen["measured"]["latency_ms"] == 2.0
+    assert seen["basis"] not in ("measured", "imported")
