@@ -230,6 +230,7 @@ def test_what_was_asked_before_changes_no_answer(service: Any, told: Any, traced
         {"devices": devices}, {"devices": devices, "max_memory_mb": 1.0}, both | {"batch_sizes": [1, 64]},
         both | {"precision": "fp16"}, both | {"compiled": True}, both | {"mode": "training"}, both | {"percentile": "p99"},
         both | {"count": 2}, {"hardware": [OTHER]}, both | {"platform": []}, both,
+        {"hardware": [GPU], "precision": "fp32", "batch_sizes": [1], "compiled": "usual"},
     ]  # fmt: skip
     predict = PredictQuestion(model=MODEL, hardware=GPU, platform="cuda", precision="fp32", batch_size=1)
     seen = service.answers.predict(predict)
