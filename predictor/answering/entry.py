@@ -172,11 +172,12 @@ def compared(option: Option, below: Option | None, objective: Objective) -> str 
     names = (objective,) if isinstance(objective, str) else tuple(objective)
     said = [told for name in names if (told := _difference(option, below, name))]
     if not said:
-        return f"the same figures as the next; {option.basis} stands before {below.basis}"
+        order = f"; {option.basis} stands before {below.basis}" if option.basis != below.basis else ""
+        return f"the same {' and '.join(_WORDS[name] for name in names)} as the next{sure}{order}"
     known = ""
     if option.basis != below.basis and not _ahead(option, below, names):
         known = f"; {below.basis} figures are taken at their unfavourable end"
-    return f"{', '.join(said)} than the next{sure}{known}"
+    return f"{' and '.join(said)} than the next{sure}{known}"
 
 
 def _ahead(option: Option, below: Option, names: Sequence[str]) -> bool:
@@ -190,7 +191,7 @@ def _difference(option: Option, below: Option, name: str) -> str | None:
         return None
     ratio = one / other
     if abs(ratio - 1) < 0.005:
-        return f"the same {_WORDS[name]}"
+        return None
     if 0.5 < ratio < 2:
         return f"{abs(ratio - 1):.0%} {'more' if ratio > 1 else 'less'} {_WORDS[name]}"
     return f"{max(ratio, 1 / ratio):.3g} times {'more' if ratio > 1 else 'less'} {_WORDS[name]}"

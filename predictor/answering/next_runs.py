@@ -46,11 +46,11 @@ def _rivals(question: Question, known: Known, ranked: Sequence[Option]) -> list[
     if not ranked:
         return []
     first = ranked[0]
-    rivals: list[tuple[float, Option, str]] = []
+    rivals: list[tuple[float | None, Option, str]] = []
     if first.basis not in SEEN:
         second = _other(first, ranked)
         chance = None if second is None else better(second, first, question.objective)
-        rivals.append((1.0 if chance is None else chance, first, f"what stands first rests on {first.basis}"))
+        rivals.append((chance, first, f"what stands first rests on {first.basis}"))
     for option in ranked[1:LOOKED_AT]:
         if option.basis in SEEN:
             continue
@@ -60,9 +60,13 @@ def _rivals(question: Question, known: Known, ranked: Sequence[Option]) -> list[
                 (chance, option, f"{option.basis}, better than what stands first with a probability of {chance:.0%}")
             )
     # What stands first is measured first: all the others are compared with it.
-    rivals.sort(key=lambda one: (one[1] is not first, -one[0]))
+    rivals.sort(key=lambda one: (one[1] is not first, -(one[0] or 0.0)))
     return [
-        _run(command_of(known, option, question.mode), f"{why}; run {_where(known, option)}", round(chance, 4))
+        _run(
+            command_of(known, option, question.mode),
+            f"{why}; run {_where(known, option)}",
+            None if chance is None else round(chance, 4),
+        )
         for chance, option, why in rivals
     ]
 

@@ -99,6 +99,8 @@ def _brief(option: Option, rank: int) -> dict[str, Any]:
         "hardware_count": option.count,
         "basis": option.basis,
         "latency_ms": figures(option.latency_ms),
+        "latency_ms_low": figures(option.low_ms),
+        "latency_ms_high": figures(option.high_ms),
         "throughput_per_s": figures(option.throughput_per_s),
         "usd_per_million": figures(option.usd_per_million),
     }
