@@ -57,7 +57,8 @@ def assay(home: Path, server: str) -> Assay:
 @pytest.fixture(scope="module")
 def answers(assay: Assay) -> dict[str, Any]:
     """Ask, measure, ask, train, ask."""
-    before = assay.json("recommend", MODEL, "--hardware", "amd-epyc-7763,nvidia-l4")
+    # Nothing of this kind was measured: there is an order, and no recommendation.
+    before = assay.json("recommend", MODEL, "--hardware", "amd-epyc-7763,nvidia-l4", code=1)
     measured = assay.json("bench", MODEL, *QUICK, "--batch-sizes", "1,2")
     after = assay.json("recommend", MODEL, "--hardware", "own", "--top", "500")
     trained = assay.json("train")
@@ -76,6 +77,7 @@ def test_nothing_measured_was_claimed_before(answers: dict[str, Any]) -> None:
     bases = {row["basis"] for row in answers["before"]["ranked"]}
     assert bases
     assert "measured" not in bases
+    assert "Measure first: assay bench" in answers["before"]["abstained"]
 
 
 def test_as_of_before_the_run_the_answer_and_the_predictor_are_those_of_then(
@@ -83,7 +85,15 @@ def test_as_of_before_the_run_the_answer_and_the_predictor_are_those_of_then(
 ) -> None:
     before = answers["before"]
     again = assay.json(
-        "recommend", MODEL, "--hardware", "amd-epyc-7763", "--hardware", "nvidia-l4", "--as-of", str(before["position"])
+        "recommend",
+        MODEL,
+        "--hardware",
+        "amd-epyc-7763",
+        "--hardware",
+        "nvidia-l4",
+        "--as-of",
+        str(before["position"]),
+        code=1,
     )
     now = assay.json("recommend", MODEL, "--hardware", "own")
     assert again["ranked"] == before["ranked"]
