@@ -21,7 +21,7 @@ ASKED_ONLY_PLATFORMS = ("wasm", "webgpu", "webnn", "other")
 RUNTIMES = {"openvino": "openvino", "qnn": "onnxruntime-qnn", "wasm": "onnxruntime-web", "webgpu": "onnxruntime-web"}
 
 
-class Exclusion(msgspec.Struct, frozen=True, kw_only=True):
+class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was left out of an answer, by which rule, with its figures or events."""
 
     hardware: str
@@ -33,7 +33,7 @@ class Exclusion(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A configuration to predict."""
 
     spec: HardwareSpec

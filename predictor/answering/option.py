@@ -47,7 +47,8 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
         return dict(drop_nulls(msgspec.to_builtins(self)))
 
 
-class Option(msgspec.Struct, frozen=True, kw_only=True):
+# Thousands are alive at a time and none can be part of a cycle, so that the collector need not walk them.
+class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Latencies in ms of one call at that batch, memory in bytes, throughput in items a second.
 
     `low` and `high` bound the latency at the answer's interval; `covered` says whether measurement supports that

@@ -32,7 +32,7 @@ SoftwareKey = tuple[str, str, str, str, bool, bool, str]
 """(hardware, platform, runtime name, precision, compiled, channels last, runtime version to the minor)."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One measurement. `latency_ms` is p50; where only a mean is known it stands in its place and `is_mean` says so.
 
     `precision` is empty where an imported row does not say it.

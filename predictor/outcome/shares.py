@@ -25,7 +25,7 @@ BEFORE = {"runs": 0.7, "unsupported": 0.1, "out_of_memory": 0.1, "fails": 0.1}
 """Expected of anything before anything was tried; a judgement that a handful of tries outweighs."""
 
 
-class Chances(msgspec.Struct, frozen=True, kw_only=True):
+class Chances(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Chances that add up to 1, the level that they rest on (`""`: none), how many tries it saw, and some of them."""
 
     runs: float

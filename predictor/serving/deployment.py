@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -72,6 +73,35 @@ def deployment_of(row: Row, heads: int = 0) -> Deployment | str:
 
     A number of devices that does not divide the attention heads cannot split them: each then has a batch of its own.
     """
+    if row.options or row.parallelism:
+        return _deployment(row, heads)
+    # A question asks of hundreds of devices what differs in a few of these alone.
+    return _plain(
+        row.input_tokens, row.output_tokens, row.concurrency, row.batch_size, row.scenario, row.runtime, row.precision,
+        row.count, heads,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _plain(
+    input_tokens: int | None,
+    output_tokens: int | None,
+    concurrency: int | None,
+    batch_size: int | None,
+    scenario: str | None,
+    runtime: str,
+    precision: str,
+    count: int,
+    heads: int,
+) -> Deployment | str:
+    row = Row(
+        model="", hardware="", platform="", precision=precision, batch_size=batch_size, input_tokens=input_tokens,
+        output_tokens=output_tokens, concurrency=concurrency, scenario=scenario, runtime=runtime, count=count,
+    )  # fmt: skip
+    return _deployment(row, heads)
+
+
+def _deployment(row: Row, heads: int) -> Deployment | str:
     if not row.input_tokens or not row.output_tokens:
         return "no token counts"
     served = row.concurrency is not None or row.scenario == "serving"
