@@ -124,7 +124,7 @@ def measured_options(question: Question, known: Known) -> list[Option]:
 
 def _kept(question: Question, known: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
     """Predict, or take what was predicted at this position for a question that differs in limits, order or prices alone."""
-    if known.kept is None or known.served is not None:
+    if known.kept is None:
         return _predicted(question, known, measured)
     alike = msgspec.json.encode(msgspec.structs.replace(question, devices=question.devices[:0], **_BESIDE))
     what = (alike, bool(question.devices), len(known.rows), known.trace, known.predictor)
