@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from typing import Any
 
@@ -104,7 +105,8 @@ def test_coverage_is_a_table_of_families_and_platforms_with_the_commands_that_fi
     (line,) = [line.split() for line in text.splitlines() if line.startswith("vision") and " vit " in line]
     assert line[-1].endswith("!"), "a model failed there"
     assert "nothing was tried: tpu" in said
-    assert "assay verify WinKawaks/vit-tiny-patch16-224 assay/deit-small" in said
+    # Which models those are depends on what other tests have verified on this service.
+    assert re.search(r"assay verify \S+/\S+ .*--platform openvino", said)
     told = json.loads(asked("coverage", "--category", "vision", "--json")[1])
     assert {row["category"] for row in told["items"]} == {"vision"}
     assert asked("coverage", "--family", "no-such-family")[0] == 1

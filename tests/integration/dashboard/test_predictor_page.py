@@ -174,7 +174,7 @@ def test_a_choice_writes_the_address(page: Any, dashboards: Any, used_url: str) 
     page.page.get_by_role("combobox", name="Errors by").click()
     page.page.get_by_role("option", name="family").click()
     page.page.wait_for_function("location.search.includes('group=family')")
-    assert "Error by family" in page.text()
+    page.page.get_by_text("Error by family", exact=True).wait_for()
     assert page.wrong == []
 
 
