@@ -81,11 +81,16 @@ def _with_chances(
     if shares is None:
         return options
     found: dict[tuple[str, str, str], Chances] = {}
+    elsewhere: dict[tuple[str, str], Chances] = {}
     told: list[Option] = []
     for option, row, out in zip(options, rows, beyond, strict=True):
         cell = (row.hardware, row.platform, row.precision)
         if cell not in found:
-            found[cell] = shares.chances(_case(trace, row))
+            case = _case(trace, row)
+            if shares.tried(case):
+                found[cell] = shares.chances(case)
+            else:  # Where a device was not tried, it is like any other.
+                found[cell] = elsewhere.get(cell[1:]) or elsewhere.setdefault(cell[1:], shares.chances(case))
         told.append(replace(option, chances=_beyond(found[cell], out)))
     return told
 

@@ -161,17 +161,26 @@ def _shape_features(trace: Trace, weight: Array) -> dict[str, Array]:
     elements = np.maximum(trace.activations, 1.0)
     inner = np.where(trace.inner > 0, trace.inner, trace.flops / elements)
     positions = np.where(trace.weights > 0, trace.flops / (2 * np.maximum(trace.weights, 1.0)), trace.written)
+    logs = _log(inner), _log(positions), _log(trace.flops / elements)
     for name in _SHAPED:
-        here = np.where((trace.class_index == OPERATOR_CLASSES.index(name))[:, None], weight, 0.0)
-        columns[f"inner.{name}"] = _weighted(_log(inner), here)
-        columns[f"positions.{name}"] = _weighted(_log(positions), here)
-        columns[f"intensity.{name}"] = _weighted(_log(trace.flops / elements), here)
+        chosen, here = _of_class(trace, name, weight)
+        for what, values in zip(("inner", "positions", "intensity"), logs, strict=True):
+            columns[f"{what}.{name}"] = _weighted(values[chosen], here)
     for name in ("depthwise", "conv"):
-        here = np.where((trace.class_index == OPERATOR_CLASSES.index(name))[:, None], weight, 0.0)
-        columns[f"kernel.{name}"] = _weighted(trace.kernel, here)
-        columns[f"stride.{name}"] = _weighted(trace.stride, here)
-    grouped = np.where((trace.class_index == OPERATOR_CLASSES.index("grouped"))[:, None], weight, 0.0)
-    columns["groups.grouped"] = _weighted(_log(np.maximum(trace.groups, 1.0)), grouped)
+        chosen, here = _of_class(trace, name, weight)
+        columns[f"kernel.{name}"] = _weighted(trace.kernel[chosen], here)
+        columns[f"stride.{name}"] = _weighted(trace.stride[chosen], here)
+    chosen, grouped = _of_class(trace, "grouped", weight)
+    columns["groups.grouped"] = _weighted(_log(np.maximum(trace.groups, 1.0))[chosen], grouped)
     per_group = inner / np.maximum(trace.kernel, 1.0) ** 2
-    columns["width.grouped"] = _weighted(_log(per_group), grouped)
+    columns["width.grouped"] = _weighted(_log(per_group)[chosen], grouped)
     return columns
+
+
+def _of_class(trace: Trace, name: str, weight: Array) -> tuple[NDArray[np.bool_] | slice, Array]:
+    """Return which operators to look at for a class, and their weights: zero, or left out, where of another."""
+    chosen = trace.class_index == OPERATOR_CLASSES.index(name)
+    if weight.shape[1] > 1:
+        return chosen, weight[chosen]
+    # One column alone is summed in pairs, whose bits depend on how many there are: there all stay.
+    return slice(None), np.where(chosen[:, None], weight, 0.0)

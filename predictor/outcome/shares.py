@@ -72,6 +72,10 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
             },
         }
 
+    def tried(self, case: Case) -> bool:
+        """Whether the configuration was tried on this very device."""
+        return _path(case)[-1][1] in self.counts.get("hardware", {})
+
     def chances(self, case: Case) -> Chances:
         """Return the chances of a configuration."""
         shares = [BEFORE[end] for end in ENDS]

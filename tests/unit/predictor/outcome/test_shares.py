@@ -68,3 +68,11 @@ def test_what_others_reported_counts_for_less_than_what_was_measured() -> None:
     shares = Shares.fitted([*theirs, *ours])
     assert shares.chances(case("new", platform="cpu", end=None)).runs > 0.8
     assert shares.chances(case("new", platform="cpu", origin="imported", end=None)).fails > 0.8
+
+
+def test_a_device_counts_by_itself_where_it_was_tried_and_as_any_other_elsewhere() -> None:
+    shares = Shares.fitted([case("a", hardware="l4", end="fails")] * 5 + [case("a", hardware="t4")] * 5)
+    there, other, none = (case("a", hardware=name, end=None) for name in ("l4", "h100", ""))
+    assert [shares.tried(one) for one in (there, other, none)] == [True, False, False]
+    assert shares.chances(there).fails > shares.chances(other).fails
+    assert shares.chances(other) == shares.chances(case("a", hardware="a100", end=None))
