@@ -22,7 +22,10 @@ RUNTIMES = {"openvino": "openvino", "qnn": "onnxruntime-qnn", "wasm": "onnxrunti
 
 
 class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was left out of an answer, by which rule, with its figures or events."""
+    """What was left out of an answer, by which rule, with its figures or events.
+
+    `over` is how many times more memory it needs than there is.
+    """
 
     hardware: str
     platform: str | None
@@ -31,6 +34,7 @@ class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch_size: int | None = None
     detail: str | None = None
     evidence: tuple[str, ...] = ()
+    over: float | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -16,8 +16,9 @@ from predictor.answering.objective import tied, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["abstention", "distance", "merged", "undecided", "within_reach"]
+__all__ = ["NO_ROOM", "abstention", "distance", "merged", "undecided", "within_reach"]
 
+NO_ROOM = "does not fit in memory"
 Left = Sequence[tuple[Option, Exclusion]]
 FARTHEST, HALVINGS = 1e6, 40
 """How many times beyond an estimate a limit is looked for that it surely meets, and in how many steps."""
@@ -159,6 +160,13 @@ def abstention(question: Question, known: Known, left: Left, excluded: Sequence[
     if question.hardware == "own" and not known.own:
         return "No hardware of yours is known. Run `assay detect --post` or `assay bench` on it first."
     measure = f"Measure first: {first_command(known, question)}"
+    tight = min((one for one in excluded if one.over is not None), key=lambda one: one.over or 0.0, default=None)
+    if tight is not None and {one.rule for one in excluded} <= {NO_ROOM, "no specification"}:
+        batch = "" if tight.batch_size is None else f" at batch {tight.batch_size}"
+        return (
+            f"Nothing fits in memory. The closest is {tight.platform} {tight.precision}{batch} on {tight.hardware}: "
+            f"{tight.detail}, {tight.over:.3g} times what there is. `assay fit {known.model}` says what fits."
+        )
     if excluded:
         rules = sorted({one.rule for one in excluded})
         return f"Every configuration is left out ({', '.join(rules)}). {measure}"

@@ -18,7 +18,7 @@ from predictor.answering.entry import compared, entry, figures, plain_cpu
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.known import Known
-from predictor.answering.left_out import abstention, distance, merged, undecided, within_reach
+from predictor.answering.left_out import NO_ROOM, abstention, distance, merged, undecided, within_reach
 from predictor.answering.next_runs import next_runs
 from predictor.answering.objective import tied
 from predictor.answering.option import Option
@@ -168,11 +168,19 @@ def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> 
         if unfit is None:
             fitting.append(_side_by_side(option, question.count or known.counts.get(one.spec.id, 1)))
         else:
-            excluded.append(_left(one, "does not fit in memory", unfit))
+            excluded.append(_left(one, NO_ROOM, unfit, over=_over(one, option)))
     return fitting, excluded
 
 
-def _left(one: Candidate, rule: str, detail: str, *, batch: bool = True, evidence: tuple[str, ...] = ()) -> Exclusion:
+def _left(
+    one: Candidate,
+    rule: str,
+    detail: str,
+    *,
+    batch: bool = True,
+    evidence: tuple[str, ...] = (),
+    over: float | None = None,
+) -> Exclusion:
     return Exclusion(
         hardware=one.spec.id,
         platform=one.platform,
@@ -181,7 +189,13 @@ def _left(one: Candidate, rule: str, detail: str, *, batch: bool = True, evidenc
         rule=rule,
         detail=detail,
         evidence=evidence,
+        over=over,
     )
+
+
+def _over(one: Candidate, option: Option) -> float | None:
+    need, room = option.peak_memory_bytes or option.memory_floor_bytes, one.limits.memory_bytes
+    return need / room if need and room else None
 
 
 def _unfit(one: Candidate, option: Option) -> str | None:

@@ -13,6 +13,7 @@ from domain.hardware import HardwareSpec
 from domain.language import LanguageModel
 from predictor.answering.candidates import Exclusion
 from predictor.answering.known import Known
+from predictor.answering.left_out import NO_ROOM
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 from predictor.answering.serving import Served
@@ -79,7 +80,9 @@ def served_options(
             continue
         row, memory = _fitting(question, known, served, spec, platform, precision)
         if not memory.fits:
-            excluded.append(_left(spec.id, platform, precision, "does not fit in memory", _too_much(memory, row, spec)))
+            left = _left(spec.id, platform, precision, NO_ROOM, _too_much(memory, row, spec))
+            room = None if spec.memory_bytes is None else USABLE * float(spec.memory_bytes.value)
+            excluded.append(msgspec.structs.replace(left, over=memory.total_bytes / room if room else None))
         elif (spec.id, platform, precision, row.count) not in seen:
             chosen.append((row, memory))
     made = asked([row for row, _ in chosen], {spec.id: spec for spec in known.specs}.get)

@@ -165,7 +165,11 @@ def test_a_model_too_large_for_the_memory_is_left_out_with_its_figures(
     (left,) = answer["excluded"]
     assert (left["rule"], left["hardware"]) == ("does not fit in memory", GPU)
     assert left["detail"].startswith("needs at least 80")
-    assert "does not fit in memory" in answer["abstained"]
+    assert answer["abstained"].startswith(
+        f"Nothing fits in memory. The closest is cuda fp32 at batch 1 on {GPU}: needs"
+    )
+    assert "times what there is" in answer["abstained"]
+    assert f"assay fit {MODEL}" in answer["abstained"]
 
 
 def test_what_failed_is_not_recommended(service: Any, told: Any, build: Any, trace_event: Any) -> None:
