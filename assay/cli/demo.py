@@ -215,7 +215,9 @@ def _recommend(client: Client, model: str) -> None:
     for hardware in ("own", "all"):
         where = "on the hardware of this machine" if hardware == "own" else "on anything the catalogue knows"
         answers().print(f"[bold]{model.rpartition('/')[2]} {where}[/bold]")
-        question: dict[str, Any] = {"hardware": hardware, "batch_sizes": list(BATCHES), "top": TOP}
+        question: dict[str, Any] = {
+            "hardware": hardware, "batch_sizes": list(BATCHES), "top": TOP, "per_hardware": hardware == "all",
+        }  # fmt: skip
         answer = ask(client, partial(client.recommend, **question), model, {})
         tell_answer(answer, TOP)
         answers().print()

@@ -23,14 +23,12 @@ class _Column(NamedTuple):
     head: str
     kind: str
     cell: Callable[[Row], str | Text]
-    needs: tuple[str, ...] = ()
-    """Fields of which one row has one, or the column is left away."""
 
 
 def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
     """Return the ranked answer: what, how fast with its interval, and what it rests on.
 
-    What is the same in every row of the platform stands in the title, and leaves room for names.
+    A platform that all rows share stands in the title, and a column in which nothing is known is left away.
     """
     rows: Sequence[Row] = answer["ranked"][:top]
     platforms = {str(row["platform"]) for row in rows}
@@ -38,15 +36,15 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
     wanted = (answer.get("question") or {}).get("percentile", "p50")
     level = round(float(answer.get("interval", 0.8)) * 100)
     served = any(row.get(_SERVED) is not None for row in rows)
-    columns = [
-        column
+    filled = [
+        (column, [column.cell(row) for row in rows])
         for column in _columns(f"{wanted} ({level} %)", shared is None, served)
-        if not column.needs or any(row.get(name) is not None for row in rows for name in column.needs)
     ]
-    cells = [[column.cell(row) for column in columns] for row in rows]
+    told = [(column, cells) for column, cells in filled if any(str(cell) != numbers.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
     title = f"{answer['model']}{where} at position {answer['position']}"
-    return grid(title, [(column.head, column.kind) for column in columns], cells)
+    lines = [list(line) for line in zip(*(cells for _, cells in told), strict=True)]
+    return grid(title, [(column.head, column.kind) for column, _ in told], lines)
 
 
 def _columns(latency: str, platform: bool, served: bool) -> list[_Column]:
@@ -57,20 +55,20 @@ def _columns(latency: str, platform: bool, served: bool) -> list[_Column]:
     if served:
         middle = [
             _Column("request", "right", lambda row: numbers.latency(row.get("latency_ms"))),
-            _Column("TTFT", "right", lambda row: _time(row, "ttft_ms"), ("ttft_ms",)),
-            _Column("TPOT", "right", lambda row: _time(row, "tpot_ms"), ("tpot_ms",)),
-            _Column("tokens", "right", lambda row: numbers.throughput(row.get(_SERVED)), (_SERVED,)),
+            _Column("TTFT", "right", lambda row: _time(row, "ttft_ms")),
+            _Column("TPOT", "right", lambda row: _time(row, "tpot_ms")),
+            _Column("tokens", "right", lambda row: numbers.throughput(row.get(_SERVED))),
         ]
     else:
         middle = [
-            _Column("batch", "right", lambda row: numbers.count(row.get("batch_size")), ("batch_size",)),
+            _Column("batch", "right", lambda row: numbers.count(row.get("batch_size"))),
             _Column(latency, "right", lambda row: _time(row, "latency_ms")),
             _Column("items", "right", lambda row: numbers.throughput(row.get("throughput_per_s"))),
-            _Column("memory", "right", _memory, ("peak_memory_bytes", "memory_floor_bytes")),
+            _Column("memory", "right", _memory),
         ]
     last = [
-        _Column("$/h", "right", lambda row: numbers.money(row.get("usd_per_hour")), ("usd_per_hour",)),
-        _Column("vs CPU", "right", lambda row: numbers.factor(row.get("speedup_over_cpu")), ("speedup_over_cpu",)),
+        _Column("$/h", "right", lambda row: numbers.money(row.get("usd_per_hour"))),
+        _Column("vs CPU", "right", _speedup),
         _Column("basis", "fixed", _basis),
     ]
     return [*first, *middle, *last]
@@ -99,6 +97,11 @@ def _memory(row: Row) -> str:
     if row.get("peak_memory_bytes") is None and row.get("memory_floor_bytes") is not None:
         return f"≥ {numbers.memory(row['memory_floor_bytes'])}"
     return numbers.memory(row.get("peak_memory_bytes"))
+
+
+def _speedup(row: Row) -> str:
+    """How many times faster than the measured processor; of an interval that nothing has checked it would say too much."""
+    return numbers.factor(row.get("speedup_over_cpu")) if row.get("interval_covered") else numbers.MISSING
 
 
 def _basis(row: Row) -> Text:
