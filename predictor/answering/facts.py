@@ -32,7 +32,7 @@ from predictor.learning.operators import tabulate
 from predictor.learning.siblings import Siblings
 from predictor.learning.traces import Trace, TraceBook, trace_from_data
 
-__all__ = ["Devices", "known_at", "trace_from_row"]
+__all__ = ["Devices", "device_named", "known_at", "trace_from_row"]
 
 
 class Devices:
@@ -134,7 +134,7 @@ def known_at(
     if served is not None and question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
-    named = {name: _device(slugs, devices, name) for name in _named(question)}
+    named = {name: device_named(slugs, devices, name) for name in _named(question)}
     specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named), devices)
     rented = {named[name]: instance for name in named if (instance := instances.find(name)) is not None}
     recorded = kept.of("recorded", tables.recorded_at)
@@ -253,7 +253,8 @@ def _made_by(
     return [spec for spec in specs if (spec.vendor or "").casefold() in wanted], []
 
 
-def _device(slugs: Names, devices: Devices, name: str) -> str:
+def device_named(slugs: Names, devices: Devices, name: str, field: str = "hardware") -> str:
+    """Return the id of a hardware by any of its names, or of what an instance type has. Raises UnknownHardware with the nearest."""
     instance = instances.find(name)
     resolved = slugs.resolve(name if instance is None else instance.hardware)
     if resolved in devices.known or instance is not None:
@@ -261,7 +262,7 @@ def _device(slugs: Names, devices: Devices, name: str) -> str:
     spec = catalogue.find(name)
     if spec is None:
         near = instances.nearest(name) if instances.named_like_one(name) else catalogue.nearest(name)
-        raise UnknownHardware(name, near, field="hardware")
+        raise UnknownHardware(name, near, field=field)
     return spec.id
 
 

@@ -16,7 +16,7 @@ from domain.prices import OWN, Offer
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.estimates import INTERVAL
-from predictor.answering.facts import Devices
+from predictor.answering.facts import Devices, device_named
 from predictor.answering.prices import offers_at
 from predictor.answering.question import answer_id
 from predictor.answering.reading import Reading
@@ -25,7 +25,6 @@ from predictor.fleet.compared import alternatives, ends
 from predictor.fleet.gathered import Gathered, gathered
 from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine, offered
-from predictor.fleet.names import hardware_name
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Plan, Problem, cheapest, growth, served_share, solve
 from predictor.fleet.question import MACHINES_LIMIT, FleetQuestion, Own
@@ -84,14 +83,14 @@ def fleet(
 
 def _resolved(tables: Tables, asked: FleetQuestion) -> FleetQuestion:
     """Give hardware its names of now. Raises UnknownHardware naming the field."""
-    devices = Devices(tables)
-    own = {hardware_name(tables, devices, said, f"own.{said}"): count for said, count in asked.own.items()}
+    devices, slugs = Devices(tables), tables.names("hardware")
+    own = {device_named(slugs, devices, said, f"own.{said}"): count for said, count in asked.own.items()}
     if asked.hardware == "own" and not own:
         own = {one: Own(count=1) for one in devices.own}
     listed = asked.hardware
     if isinstance(listed, list):
         types = {said: one.id for said in listed if (one := instances.find(said)) is not None}
-        listed = sorted({types.get(said) or hardware_name(tables, devices, said, "hardware") for said in listed})
+        listed = sorted({types.get(said) or device_named(slugs, devices, said) for said in listed})
     return msgspec.structs.replace(asked, own=own, hardware=listed)
 
 

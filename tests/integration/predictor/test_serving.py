@@ -8,13 +8,11 @@ import pytest
 
 from domain.errors import UsageError
 from predictor.answering.question import PredictQuestion, Question
-from predictor.learning.artifact import load_shipped
 
 MODEL = "meta-llama/Llama-3.1-8B"
 LARGE = "meta-llama/Llama-3.1-70B"
 H100 = "nvidia-h100-sxm"
 SIZES = {"input_tokens": 1024, "output_tokens": 256, "concurrency": 16}
-shipped = pytest.mark.skipif(load_shipped().card.serving is None, reason="the shipped predictor knows no serving")
 
 
 def predicted(service: Any, **asked: Any) -> dict[str, Any]:
@@ -50,7 +48,6 @@ def test_a_language_model_without_a_trace_is_told_its_times_rate_and_memory(serv
     assert answer["method"] == "serving"
 
 
-@shipped
 def test_what_is_learned_has_an_interval_for_each_figure(service: Any) -> None:
     answer = predicted(service)
     assert answer["basis"] == "predicted"
@@ -112,7 +109,6 @@ def test_what_was_measured_stands_with_its_times_in_the_place_of_the_prediction(
     assert [one["basis"] for one in ranked] == ["measured"]
 
 
-@shipped
 def test_a_few_measurements_of_a_device_calibrate_what_is_said_of_other_models(
     service: Any, told: Any, measured: Any
 ) -> None:
@@ -132,7 +128,6 @@ def test_a_few_measurements_of_a_device_calibrate_what_is_said_of_other_models(
     assert after["tpot_ms_high"] / after["tpot_ms"] < before["tpot_ms_high"] / before["tpot_ms"]
 
 
-@shipped
 def test_what_may_not_teach_calibrates_nothing(service: Any, told: Any, measured: Any) -> None:
     event = measured(hardware="nvidia-rtx-4090", concurrency=4, ttft_ms=50.0, tpot_ms=90.0)
     event["data"]["validity"] = {"verdict": "suspect", "reasons": ["other load"]}
