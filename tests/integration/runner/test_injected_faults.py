@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -116,9 +117,11 @@ def test_four_warm_up_calls_stay_out_of_the_samples_and_are_seen_where_they_are_
     series = ended.result["series"]
     assert sum(value >= 50 for value in series["warmup_ms"]) == 4
     assert sum(value >= 50 for value in series["samples_ms"]) == 0
-    # The rest of the warm-up stays out: a neighbour may have slowed the very next call, and five would be counted.
+    # What else a neighbour held up stays out: slow calls right behind the four would be counted with them, and rightly.
     slow = [value for value in series["warmup_ms"] if value >= 50]
-    left_in = judge([*slow, *series["samples_ms"]], ["latency_ms"], circumstances_of(series, None))
+    usual = statistics.median(series["samples_ms"])
+    undisturbed = [value for value in series["samples_ms"] if value <= 1.2 * usual]
+    left_in = judge([*slow, *undisturbed], ["latency_ms"], circumstances_of(series, None))
     assert any(reason.startswith("warm-up left in: the first 4") for reason in left_in.reasons), left_in.reasons
 
 
