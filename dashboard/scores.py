@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -135,16 +134,17 @@ def splits_table(scores: Mapping[str, Answer]) -> pd.DataFrame:
 
 
 def widths_table(widths: Mapping[str, Any]) -> pd.DataFrame:
-    """Return how far intervals reach to either side, by how far a question lies from what trained."""
+    """Return how far intervals reach to either side, by how far a question lies from what trained.
+
+    In log units for each unit of a row's own difficulty: the interval of a row is the product of the two.
+    """
     by_level: Mapping[str, Mapping[str, float | None]] = widths.get("by_level") or {}
     counted = widths.get("rows") or {}
     return pd.DataFrame(
         [
             {"Level": level.replace("_", " "), "Rows": counted.get(level)}
             | {
-                f"{float(nominal) * 100:.0f} % interval": EMPTY_LEVEL
-                if reach is None
-                else f"× or ÷ {math.exp(reach):.2f}"
+                f"{float(nominal) * 100:.0f} % interval": EMPTY_LEVEL if reach is None else f"{reach:.3f} × difficulty"
                 for nominal, reach in reaches.items()
             }
             for level, reaches in by_level.items()

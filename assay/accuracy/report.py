@@ -201,8 +201,9 @@ def _widths(predictor: Predictor) -> list[str]:
         "## Widths of the intervals",
         "",
         (
-            "Half-widths in log units by how far a question lies from what trained; an empty cell is not covered by any"
-            " measurement. Families and devices count as one draw each."
+            "Half-widths in log units for each unit of a row's own difficulty, by how far a question lies from what trained: a"
+            " row's interval is the product of the two, and the mean width stands split by split above. An empty cell is not"
+            " covered by any measurement. Families and devices count as one draw each."
         ),
         "",
         f"| level | {' | '.join(_nominal(name) for name in nominals)} |",

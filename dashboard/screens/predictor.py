@@ -185,7 +185,8 @@ def _widths(card: Mapping[str, Any]) -> None:
         alt="Reach of the intervals by level", column_config={"Rows": COUNT},
     )  # fmt: skip
     st.caption(
-        "By how far a question lies from what trained. Families and devices count as one draw each; where too few of them "
+        "By how far a question lies from what trained, in log units: every row has a difficulty of its own, and its interval "
+        "reaches as far as both multiplied; docs/accuracy.md has the mean widths that come of it. Families and devices count as one draw each; where too few of them "
         f"were measured, the interval is {scores.EMPTY_LEVEL}, and answers say so."
     )
 

@@ -70,7 +70,7 @@ def test_missing_is_a_dash_and_never_a_zero() -> None:
 def test_a_width_that_nothing_supports_is_not_covered() -> None:
     frame = scores.widths_table({"by_level": {"new_hardware": {"0.8": 0.4, "0.9": None}}, "rows": {"new_hardware": 7}})
     assert frame.to_dict("records") == [
-        {"Level": "new hardware", "Rows": 7, "80 % interval": "× or ÷ 1.49", "90 % interval": "not covered"}
+        {"Level": "new hardware", "Rows": 7, "80 % interval": "0.400 × difficulty", "90 % interval": "not covered"}
     ]
 
 
