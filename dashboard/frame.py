@@ -14,7 +14,9 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import answers
+from dashboard.address import View
 from dashboard.palette import BASIS_MARKS, Theme
+from dashboard.view import address
 from domain.errors import AssayError
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "escape",
     "guarded",
     "header",
+    "provenance",
     "theme",
     "trouble",
     "zone",
@@ -40,6 +43,18 @@ def header(title: str, question: str) -> None:
     """Open a page with the one question that it answers."""
     st.title(title, anchor=False)
     st.markdown(f":gray[{question}]")
+
+
+def provenance(page: str, words: str, fixed: View, *, terminal: str | None = None) -> None:
+    """Say where a page's numbers come from, beside a link to this view; `fixed` has the position as `as_of`."""
+    with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
+        st.caption(words, width="content")
+        with st.popover("Copy link", type="tertiary", icon=":material/link:"):
+            st.caption("This view, at this position of the log:")
+            st.code(address(page, fixed), language=None, wrap_lines=True)
+            if terminal:
+                st.caption("The same question in a terminal:")
+                st.code(terminal, language="bash", wrap_lines=True)
 
 
 def theme() -> Theme | None:

@@ -10,10 +10,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
-from dashboard import answers, charts, comparison, differences, pictures, ranking
+from dashboard import answers, charts, comparison, differences
 from dashboard.address import BASES_SHOWN, METRIC_NAMES, SCALES, Comparison, read_comparison
-from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, theme
-from dashboard.view import address, adopt, current, go, widget
+from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.offers import picture_files, stem, table_files
+from dashboard.view import adopt, current, go, widget
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 
 __all__ = ["show"]
@@ -85,7 +86,7 @@ def _comparison(asked: Comparison, position: int, strip: DeltaGenerator) -> None
         metric = charts.METRICS[asked.metric]
         rows = comparison.chosen(everything, asked, metric)
         with strip:
-            _provenance(asked, at)
+            provenance(PAGE, f"position {numbers.count(at)}", msgspec.structs.replace(asked, as_of=at))
         if unpredicted:
             st.caption(f"Only what was measured is shown: {escape(unpredicted)}")
         left_out = len(everything) - len(rows)
@@ -145,34 +146,22 @@ def _downloads(
 ) -> None:
     metric = charts.METRICS[asked.metric]
     log = {"auto": None, "log": True, "linear": False}[asked.scale]
-    name = f"assay_compare_{asked.model.replace('/', '-')}_p{at}"
+    log = {"auto": None, "log": True, "linear": False}[asked.scale]
+    name = stem(PAGE, asked.model, at)
     footer = f"position {numbers.count(at)} · {numbers.count(len(shown))} of {numbers.count(len(rows))} rows"
-    answer = {"model": asked.model, "ranked": rows, "position": at}
     shade = theme()
 
-    def picture() -> Any:
-        drawn = charts.intervals(shown, metric, theme=shade, log=log, picture=True)
-        return pictures.titled(drawn, f"{asked.model} on different hardware", answer=sentence, footer=footer)
+    def draw() -> Any:
+        return charts.intervals(shown, metric, theme=shade, log=log, picture=True)
 
     downloads(
         [
-            ("CSV, every column", f"{name}.csv", "text/csv", lambda: ranking.csv_file(answer)),
-            ("JSON, every key", f"{name}.json", "application/json", lambda: ranking.json_file(answer)),
-            ("PNG picture", f"{name}.png", "image/png", lambda: pictures.png(picture())),
-            ("SVG picture", f"{name}.svg", "image/svg+xml", lambda: pictures.svg(picture())),
-            ("Report on this model", f"{name}.html", "text/html", answers.reporter("model", asked.model, at)),
+            *table_files(name, rows, as_of=at),
+            *picture_files(name, draw, f"{asked.model} on different hardware", answer=sentence, footer=footer),
+            ("Report on this model", f"{name}_report.html", "text/html", answers.reporter("model", asked.model, at)),
         ],
         PAGE,
     )
-
-
-def _provenance(asked: Comparison, at: int) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
-        st.caption(f"position {numbers.count(at)}", width="content")
-        with st.popover("Copy link", type="tertiary", icon=":material/link:"):
-            st.caption("This view, at this position of the log:")
-            fixed = msgspec.structs.replace(asked, as_of=at)
-            st.code(address(PAGE, fixed), language=None, wrap_lines=True)
 
 
 def _nothing(asked: Comparison, everything: Sequence[Mapping[str, Any]]) -> None:

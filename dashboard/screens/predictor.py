@@ -11,11 +11,12 @@ import pandas as pd
 import streamlit as st
 
 from assay import numbers
-from dashboard import answers, charts, pictures, scores
+from dashboard import answers, charts, scores
 from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
-from dashboard.frame import downloads, dropped, escape, guarded, header, theme
+from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.offers import picture_files, stem
 from dashboard.screens.decisions import show_decisions
-from dashboard.view import address, adopt, current, go, widget
+from dashboard.view import adopt, current, go, widget
 
 __all__ = ["show"]
 
@@ -41,7 +42,7 @@ def show() -> None:
         with guarded("The card"):
             card = answers.predictor(at)
             with strip:
-                _provenance(asked, card, at)
+                provenance(PAGE, _whence(card, at), msgspec.structs.replace(asked, as_of=at))
             for note in card.get("notes") or ():
                 st.warning(escape(str(note)), icon=":material/report:")
             found = scores.in_order(card.get("scores") or {})
@@ -61,14 +62,10 @@ def show() -> None:
         st.code("assay suggest --budget 2h", language="bash")
 
 
-def _provenance(asked: Scores, card: Mapping[str, Any], at: int) -> None:
+def _whence(card: Mapping[str, Any], at: int) -> str:
     whence = "ships with Assay" if card.get("shipped") else f"trained at position {numbers.count(card.get('position'))}"
     words = f"position {numbers.count(at)} · predictor {numbers.digest(card.get('digest'))} · {whence}"
-    with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
-        st.caption(f"{words} · {numbers.count(card.get('rows'))} rows", width="content")
-        with st.popover("Copy link", type="tertiary", icon=":material/link:"):
-            st.caption("This view, at this position of the log:")
-            st.code(address(PAGE, msgspec.structs.replace(asked, as_of=at)), language=None, wrap_lines=True)
+    return f"{words} · {numbers.count(card.get('rows'))} rows"
 
 
 def _bar(asked: Scores, names: list[str]) -> Scores:
@@ -265,21 +262,19 @@ def _source(one: Mapping[str, Any]) -> str:
 
 def _downloads(card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int, told: str) -> None:
     shade = theme()
-    name = f"assay_predictor_{numbers.digest(card.get('digest'))}_p{at}"
-    footer = f"position {numbers.count(at)} · predictor {numbers.digest(card.get('digest'))}"
+    digest = str(card.get("digest"))
+    name = stem(PAGE, numbers.digest(digest), at)
+    footer = f"position {numbers.count(at)} · predictor {numbers.digest(digest)}"
     lines = [{"name": title, "calibration": scores.calibration(one)} for title, one in found.items()]
 
-    def picture() -> Any:
-        drawn = charts.calibration(lines, theme=shade, picture=True)
-        return pictures.titled(drawn, "What intervals promised and held", answer=told, footer=footer)
+    def draw() -> Any:
+        return charts.calibration(lines, theme=shade, picture=True)
 
-    digest = str(card.get("digest"))
     downloads(
         [
             ("CSV, every score", f"{name}.csv", "text/csv", lambda: scores.csv_file(found, at, digest)),
             ("JSON, the whole card", f"{name}.json", "application/json", lambda: json.dumps(card, indent=2).encode()),
-            ("PNG of the intervals", f"{name}.png", "image/png", lambda: pictures.png(picture())),
-            ("SVG of the intervals", f"{name}.svg", "image/svg+xml", lambda: pictures.svg(picture())),
+            *picture_files(name, draw, "What intervals promised and held", answer=told, footer=footer),
         ],
         PAGE,
     )

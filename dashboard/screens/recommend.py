@@ -10,12 +10,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
-from dashboard import answers, charts, limits, pictures, ranking
-from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, theme, zone
+from dashboard import answers, charts, limits, ranking
+from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.offers import picture_files, stem, table_files
 from dashboard.question import PICTURES, Question, command, from_command, read_question, request
 from dashboard.screens.recommend_card import sentence_of, show_card
 from dashboard.screens.recommend_form import REFUSED, show_form
-from dashboard.view import address, current, turn
+from dashboard.view import current, turn
 from domain.recipes import Recipe, recipes
 
 __all__ = ["show"]
@@ -63,7 +64,8 @@ def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
     with guarded(question.model):
         answer = answers.recommend(request(question), position)
         with strip:
-            _provenance(question, answer, position)
+            fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
+            provenance(PAGE, _footer(answer), fixed, terminal=command(fixed))
         rows = ranking.banded(answer["ranked"])
         _abstention(answer, rows)
         if rows:
@@ -164,19 +166,14 @@ def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[R
 
 
 def _files(question: Question, answer: Mapping[str, Any], draw: Callable[[bool], Any], sentence: str) -> None:
-    name = f"assay_recommend_{question.model.replace('/', '-')}_p{answer['position']}"
-    footer = _footer(answer)
-
-    def picture() -> Any:
-        return pictures.titled(draw(True), f"Hardware for {question.model}", answer=sentence, footer=footer)
-
+    name = stem(PAGE, question.model, answer["position"])
+    title = f"Hardware for {question.model}"
     downloads(
         [
             ("CSV, every column", f"{name}.csv", "text/csv", lambda: ranking.csv_file(answer)),
+            *table_files(name, answer["ranked"], as_of=answer["position"])[1:],
             ("JSON, as the API answers", f"{name}.json", "application/json", lambda: ranking.json_file(answer)),
-            ("PNG picture", f"{name}.png", "image/png", lambda: pictures.png(picture())),
-            ("SVG picture", f"{name}.svg", "image/svg+xml", lambda: pictures.svg(picture())),
-            ("HTML, stands alone", f"{name}.html", "text/html", lambda: pictures.html(picture())),
+            *picture_files(name, lambda: draw(True), title, answer=sentence, footer=_footer(answer)),
         ],
         PAGE,
     )
@@ -228,17 +225,6 @@ def _footer(answer: Mapping[str, Any]) -> str:
     if answer.get("considered"):
         parts.append(f"{numbers.count(answer['met'])} of {numbers.count(answer['considered'])} meet what is asked")
     return " · ".join(parts)
-
-
-def _provenance(question: Question, answer: Mapping[str, Any], position: int) -> None:
-    fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
-    with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
-        st.caption(_footer(answer), width="content")
-        with st.popover("Copy link", type="tertiary", icon=":material/link:"):
-            st.caption("This view, at this position of the log:")
-            st.code(address(PAGE, fixed), language=None, wrap_lines=True)
-            st.caption("The same question in a terminal:")
-            st.code(command(fixed), language="bash", wrap_lines=True)
 
 
 def _examples(position: int) -> None:

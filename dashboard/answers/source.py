@@ -1,0 +1,80 @@
+"""The one client of the dashboard, how its answers are kept, and what an answer has to hold."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+import streamlit as st
+
+from assay.client import Client
+from domain.errors import AssayError
+
+__all__ = ["KEPT", "PATIENCE_S", "SLOWEST_S", "NewerService", "checked", "client", "forget", "kept"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+SLOWEST_S = 20.0
+PATIENCE_S = 2.0
+"""A page says that the service is away rather than keep its reader waiting for it."""
+KEPT = 256
+"""Answers of one kind that are kept; a recommendation is some 50 kB."""
+
+
+class NewerService(AssayError):
+    """The service answered in a form that this dashboard does not know."""
+
+    type = "newer-service"
+    status = 502
+
+
+def _close(one: Client) -> None:
+    one.close()
+
+
+def _one(function: Function) -> Function:
+    return cast("Function", st.cache_resource(show_spinner=False, on_release=_close)(function))
+
+
+class Keep(Protocol):
+    """A decorator that leaves the type of what it decorates."""
+
+    def __call__(self, function: Function, /) -> Function: ...
+
+
+def kept(**limits: int) -> Keep:
+    """Keep a function's answers by its arguments, the position of the log among them; `max_entries` bounds how many."""
+
+    # The running mark in the corner is enough: a spinner would push the old picture away.
+    def keep(function: Function, /) -> Function:
+        return cast("Function", st.cache_data(show_spinner=False, **limits)(function))
+
+    return keep
+
+
+@_one
+def client() -> Client:
+    """Return the one client of this process, for the service named when the dashboard was started."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--server", default=os.environ.get("ASSAY_SERVER"))
+    server = parser.parse_known_args(sys.argv[1:])[0].server
+    return Client(server=server, timeout_s=SLOWEST_S, patience_s=PATIENCE_S)
+
+
+def forget() -> None:
+    """Drop what is kept, the connection too: a service that started again may stand at another address."""
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def checked(answer: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """Return an answer that has these keys. Raises NewerService."""
+    missing = [key for key in keys if key not in answer]
+    if missing:
+        raise NewerService(
+            f"The service answered without {', '.join(missing)}: it is of another version than this dashboard.",
+            remedy="Install the same version of Assay for both, then reload.",
+        )
+    return answer
