@@ -12,19 +12,10 @@ if str(HOUSE.parent) not in sys.path:
 
 import streamlit as st  # noqa: E402
 
+from dashboard import menu  # noqa: E402
 from dashboard.frame import guarded  # noqa: E402
-from dashboard.screens import compare, overview, predictor, recommend  # noqa: E402
 
 st.set_page_config(page_title="Assay", page_icon=str(HOUSE / "icon.png"), layout="wide", initial_sidebar_state=240)
-page = st.navigation(
-    {
-        "Decide": [
-            st.Page(overview.show, title="Overview", url_path="overview", icon=":material/monitoring:", default=True),
-            st.Page(recommend.show, title="Recommend", url_path="recommend", icon=":material/checklist:"),
-        ],
-        "Compare": [st.Page(compare.show, title="Compare", url_path="compare", icon=":material/compare_arrows:")],
-        "Evidence": [st.Page(predictor.show, title="Predictor", url_path="predictor", icon=":material/target:")],
-    }
-)
+page = st.navigation(menu.pages())
 with guarded("This page"), st.container(width=1180):
     page.run()
