@@ -70,8 +70,11 @@ def lines_of(rows: int) -> int:
     return rows + 2 * -(-rows // RUN)
 
 
-def events(rows: int, seed: int) -> Iterator[bytes]:
-    """Yield `rows` measurements and failures in runs, one event a line without its end; PartMissing without numpy."""
+def events(rows: int, seed: int, *, works: int | None = None, devices: int | None = None) -> Iterator[bytes]:
+    """Yield `rows` measurements and failures in runs, one event a line without its end; PartMissing without numpy.
+
+    Of so many models and devices, or of the catalogues'; models above the catalogue's number are its own under numbered names.
+    """
     try:
         import numpy as np
     except ImportError as error:
@@ -79,7 +82,8 @@ def events(rows: int, seed: int) -> Iterator[bytes]:
             "numpy is not installed.", field="rows", remedy="Install assay-bench[service] or numpy."
         ) from error
     for first in range(0, rows, RUN):
-        yield from _run(min(RUN, rows - first), first, seed, np.random.default_rng((seed, first)))
+        random = np.random.default_rng((seed, first))
+        yield from _run(min(RUN, rows - first), first, seed, random, _works(works), _places(devices))
 
 
 def identifiers(size: int, begin_ms: int, step_ms: int, random: np.random.Generator) -> list[str]:
@@ -92,14 +96,15 @@ def identifiers(size: int, begin_ms: int, step_ms: int, random: np.random.Genera
     ]
 
 
-def _run(size: int, first: int, seed: int, random: np.random.Generator) -> Iterator[bytes]:
+def _run(
+    size: int, first: int, seed: int, random: np.random.Generator, works: tuple[_Work, ...], places: tuple[_Place, ...]
+) -> Iterator[bytes]:
     begin = _BEGIN + timedelta(milliseconds=_STEP_MS * first)
     ids = identifiers(size + 3, int(begin.timestamp() * 1000), _STEP_MS, random)
     run_id = ids[-1]
     provenance = {
         "origin": "simulated", "source": f"assay bench-data, seed {seed}: made up to try capacity, measured by nobody",
     }  # fmt: skip
-    works, places = _works(), _places()
     chosen = random.integers(0, len(works), size).tolist()
     there = random.integers(0, len(places), size).tolist()
     batches = random.integers(0, len(_BATCHES), size).tolist()
@@ -166,7 +171,20 @@ def _metrics(middle_ms: float, batch: int, memory: float, load_ms: float, n: int
 
 
 @cache
-def _works() -> tuple[_Work, ...]:
+def _works(count: int | None) -> tuple[_Work, ...]:
+    known = _catalogued()
+    wanted = len(known) if count is None else count
+    rounds = -(-wanted // len(known))
+    again = (
+        work._replace(model={**work.model, "id": f"{work.model['id']}-made-up-{turn}"})
+        for turn in range(2, rounds + 1)
+        for work in known
+    )
+    return (*known, *again)[:wanted]
+
+
+@cache
+def _catalogued() -> tuple[_Work, ...]:
     found = []
     for model in models.catalogue():
         defaults = models.default_workload(model.category)
@@ -190,9 +208,12 @@ def _works() -> tuple[_Work, ...]:
 
 
 @cache
-def _places() -> tuple[_Place, ...]:
+def _places(devices: int | None) -> tuple[_Place, ...]:
+    """Return the places of evenly many of the catalogue's devices, which stand by vendor and kind."""
     found = []
-    for spec in hardware.catalogue().values():
+    known = list(hardware.catalogue().values())
+    count = len(known) if devices is None else min(devices, len(known))
+    for spec in (known[number * len(known) // count] for number in range(count)):
         for platform, precisions in spec.platforms.items():
             name, version = _RUNTIMES.get(platform, _TORCH)
             libraries = {name: version}

@@ -52,6 +52,18 @@ def test_equal_seeds_give_equal_bytes_and_longer_loads_begin_alike():
     assert not set(events(50, seed=3)) & set(events(50, seed=4))
 
 
+def test_a_load_can_be_of_so_many_models_and_devices():
+    facts = [
+        json.loads(line)["data"] for line in events(4000, seed=1, works=300, devices=40) if b".measurement." in line
+    ]
+    used = {fact["model"]["id"] for fact in facts}
+    known = {model.id for model in models.catalogue()}
+    assert len(used) == 300 and known < used
+    assert all(name.rpartition("-made-up-")[0] in known for name in used - known)
+    assert len({fact["hardware"]["id"] for fact in facts}) == 40
+    assert {fact["hardware"]["kind"] for fact in facts} >= {"cpu", "gpu"}
+
+
 @pytest.mark.parametrize("name", ["load.ndjson", "load.ndjson.gz"])
 def test_a_file_appears_whole_and_is_the_same_again(tmp_path, capsys, name):
     path = tmp_path / name
