@@ -12,10 +12,17 @@ if str(HOUSE.parent) not in sys.path:
 
 import streamlit as st  # noqa: E402
 
-from dashboard import menu  # noqa: E402
+from dashboard import menu, sign_in  # noqa: E402
 from dashboard.frame import guarded  # noqa: E402
 
 st.set_page_config(page_title="Assay", page_icon=str(HOUSE / "icon.png"), layout="wide", initial_sidebar_state=240)
-page = st.navigation(menu.pages())
+reader = None
+with guarded("The sign-in"):
+    reader = sign_in.reader()
+role = reader.role if reader is not None else None
+page = st.navigation(menu.pages(operator=role == "operator"), position="sidebar" if role else "hidden")
 with guarded("This page"), st.container(width=1180):
-    page.run()
+    if reader is not None and sign_in.admitted(reader, page):
+        sign_in.badge(reader)
+        sign_in.return_to(page, menu.by_path())
+        page.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,11 +14,14 @@ SCRIPT = Path(__file__).with_name("app.py")
 def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0.1") -> list[str]:
     """Return the arguments that run the dashboard on a port, asking the Assay service at `server`.
 
-    Without a server the dashboard asks the one named by `ASSAY_SERVER`, or the one that runs on `ASSAY_HOME`.
+    Without a server the dashboard asks the one named by `ASSAY_SERVER`, or the one that runs on `ASSAY_HOME`. A file named
+    by `ASSAY_SIGN_IN` tells who may see what (`dashboard.sign_in`).
     """
     words = [
         sys.executable, "-m", "streamlit", "run", str(SCRIPT),
         "--server.port", str(port), "--server.address", host, "--server.headless", "true",
         "--server.fileWatcherType", "none", "--browser.gatherUsageStats", "false",
     ]  # fmt: skip
+    if os.environ.get("ASSAY_SIGN_IN"):
+        words += ["--secrets.files", str(Path(os.environ["ASSAY_SIGN_IN"]).absolute())]
     return words if server is None else [*words, "--", "--server", server]

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-__all__ = ["MENU", "Entry", "page", "pages"]
+__all__ = ["MENU", "Entry", "by_path", "page", "pages"]
 
 
 class Entry(NamedTuple):
-    """One page; `name` is its path and its module."""
+    """One page; `name` is its path and its module. Only operators find one for operators in their menu."""
 
     name: str
     title: str
     icon: str
+    operators: bool = False
 
 
 MENU: dict[str, tuple[Entry, ...]] = {
@@ -28,19 +29,27 @@ MENU: dict[str, tuple[Entry, ...]] = {
 _FIRST = MENU["Decide"][0].name
 
 
-def pages() -> dict[str, list[Any]]:
-    """Return every page as `st.navigation` takes them."""
-    return {group: [_page(entry) for entry in entries] for group, entries in MENU.items()}
+def pages(*, operator: bool) -> dict[str, list[Any]]:
+    """Return every page as `st.navigation` takes them; what is for operators is hidden from others, and refuses them."""
+    return {group: [_page(entry, operator=operator) for entry in entries] for group, entries in MENU.items()}
+
+
+def by_path() -> dict[str, Any]:
+    """Return every page by its path; the one that opens without a path by an empty one too."""
+    found = {entry.name: _page(entry) for entries in MENU.values() for entry in entries}
+    return {"": found[_FIRST], **found}
 
 
 def page(name: str) -> Any:
     """Return one page as `st.page_link` and `st.switch_page` take it. Raises KeyError where there is none of that name."""
-    return _page({entry.name: entry for entries in MENU.values() for entry in entries}[name])
+    return by_path()[name]
 
 
-def _page(entry: Entry) -> Any:
-    icon = f":material/{entry.icon}:"
-    return st.Page(_shown(entry.name), title=entry.title, url_path=entry.name, icon=icon, default=entry.name == _FIRST)
+def _page(entry: Entry, *, operator: bool = True) -> Any:
+    return st.Page(
+        _shown(entry.name), title=entry.title, url_path=entry.name, icon=f":material/{entry.icon}:",
+        default=entry.name == _FIRST, visibility="hidden" if entry.operators and not operator else "visible",
+    )  # fmt: skip
 
 
 def _shown(name: str) -> Callable[[], None]:
