@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from domain.energy import Energy
+
 __all__ = ["Conditions", "Noise"]
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -27,7 +29,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stopped it; `stops` how often it was stopped by a signal and continued. `speed_ratio` is the speed of one fixed
     loop after the series over that before, `loop_lost_share` the share of that loop's wall time without a processor.
     Clocks are those of the fastest core that it may use. `thermal_events` counts what the processor reports.
-    Swap is the machine's; `swapped_bytes` is the process's own.
+    Swap is the machine's; `swapped_bytes` is the process's own. `energy` is how the energy of the series was read.
     """
 
     steady: bool | None = None
@@ -50,6 +52,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     swap_after_bytes: Whole | None = None
     swapped_bytes: Whole | None = None
     timer_resolution_ms: Amount | None = None
+    energy: Energy | None = None
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -130,6 +130,10 @@ class Metrics(Shape, frozen=True, kw_only=True, omit_defaults=True):
     kv_cache_bytes: Bytes | None = None
     energy_j: NonNegative | None = None
     power_w: NonNegative | None = None
+    energy_per_item_j: NonNegative | None = None
+    energy_per_token_j: NonNegative | None = None
+    energy_above_idle_j: NonNegative | None = None
+    idle_power_w: NonNegative | None = None
     utilisation: NonNegative | None = None
     goodput_per_s: NonNegative | None = None
     roofline_share: NonNegative | None = None

@@ -21,6 +21,7 @@ compilation, the first run) were taken once. Thresholds and where they come from
 | a hypervisor gave more than 2 % of the processors' time to others | suspect | times |
 | other work used more than 20 % of the processors before the series | suspect | single times |
 | memory of the process was swapped, or the machine's swap grew by more than 16 MiB | suspect | times, memory |
+| the power meter was not read for more than 3 s / its integral is 5 % off its counter, and other rules of `domain.energy` | invalid / suspect | energy, power |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
 """
@@ -30,17 +31,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from domain.conditions import Conditions
+from domain.energy import doubts as energy_doubts
 from domain.payloads import Observed, Validity, Verdict
 from domain.series import drift, held_up_share, leading_warmup, modes
 from domain.statistics import median, series_interval
 from domain.vocabulary import VERDICTS
 
-__all__ = ["Circumstances", "combine", "judge", "worst"]
+__all__ = ["ENERGY", "Circumstances", "combine", "judge", "worst"]
 
 TIMES = (
     "latency_ms", "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "forward_ms", "loss_ms",
-    "backward_ms", "optimizer_ms", "goodput_per_s", "roofline_share", "energy_j", "power_w",
+    "backward_ms", "optimizer_ms", "goodput_per_s", "roofline_share",
 )  # fmt: skip
+ENERGY = ("energy_j", "power_w", "energy_per_item_j", "energy_per_token_j", "energy_above_idle_j", "idle_power_w")
 SINGLE_TIMES = ("load_ms", "compile_ms", "first_run_ms", "preprocess_ms", "postprocess_ms")
 MEMORY = ("peak_memory_bytes", "mean_memory_bytes")
 FEW_SAMPLES = 6
@@ -76,17 +79,23 @@ def combine(*verdicts: Verdict) -> Verdict:
 
 
 def judge(samples_ms: Sequence[float], metrics: Iterable[str], circumstances: Circumstances) -> Validity:
-    """Return the verdict on each of the named metrics and on the row, from the steady samples in the order taken."""
+    """Return the verdict on each of the named metrics and on the row, from the steady samples in the order taken.
+
+    That on the row is the worst of its metrics, those of energy left aside.
+    """
     placement = _placement(circumstances.observed)
     swap = _suspicions(_swap(circumstances))
     times = combine(*_suspicions(_series(samples_ms, circumstances)), *_suspicions(_machine(circumstances)), *swap)
     before = combine(*_suspicions(_before(circumstances)))
     memory = combine(*swap)
+    energy = combine(times, *_energy(circumstances))
     own: Mapping[str, Verdict] = {
-        **dict.fromkeys(TIMES, times), **dict.fromkeys(SINGLE_TIMES, before), **dict.fromkeys(MEMORY, memory)
+        **dict.fromkeys(TIMES, times), **dict.fromkeys(SINGLE_TIMES, before), **dict.fromkeys(MEMORY, memory),
+        **dict.fromkeys(ENERGY, energy),
     }  # fmt: skip
     each = {name: combine(own[name], *placement) if name in own else combine(*placement) for name in metrics}
-    whole = combine(*each.values())
+    # Energy has a verdict of its own: a meter that fell silent says nothing against the times.
+    whole = combine(*(verdict for name, verdict in each.items() if name not in ENERGY))
     return Validity(verdict=whole.verdict, reasons=whole.reasons, metrics=each)
 
 
@@ -162,6 +171,13 @@ def _swap(found: Circumstances) -> Iterable[str]:
     before, after = found.swap_before_bytes, found.swap_after_bytes
     if before is not None and after is not None and after - before > SWAP_GROWTH_BYTES:
         yield f"the machine swapped out {after - before:,} bytes meanwhile"
+
+
+def _energy(found: Circumstances) -> list[Verdict]:
+    if found.energy is None:
+        return []
+    verdict, reasons = energy_doubts(found.energy)
+    return [Verdict(verdict=verdict, reasons=reasons)]  # type: ignore[arg-type]
 
 
 def _placement(observed: Observed | None) -> list[Verdict]:

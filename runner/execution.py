@@ -69,7 +69,8 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     ready = Ready(case, task.folder, speaker, verifying=False)
     platform, work = ready.platform, ready.work
     speaker.reach("run")
-    series = measure(work, platform.synchronize, task.method)
+    series = measure(work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle)
+    ready.meter.close()
     peak, device_peak = peak_memory_bytes(), platform.device_memory_bytes()
     parts, facts = work.parts(len(series.samples_ms)), work.facts()
     observation = platform.observe(ready.inputs)

@@ -11,6 +11,8 @@ import msgspec
 from domain.canonical import digest
 from domain.conditions import Conditions
 from domain.configuration import Execution, Hardware, Model, Runtime, Workload
+from domain.energy import Energy
+from domain.energy import figures as energy_figures
 from domain.events import new_event
 from domain.hardware import fill, find, spec_from_event
 from domain.payloads import (
@@ -24,10 +26,11 @@ from domain.payloads import (
     Requested,
     SamplesRecorded,
     SamplesReference,
+    Validity,
 )
 from domain.roofline import limits_of, roofline_share
 from domain.statistics import latency_summary, median
-from domain.verdicts import judge
+from domain.verdicts import ENERGY, judge
 from runner.measuring import circumstances_of
 from runner.tasks import Case, Failed
 
@@ -136,18 +139,19 @@ def measurement_data(
         metrics = msgspec.structs.replace(metrics, roofline_share=share)
     named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
     reference = digest(samples)
+    validity = judge(samples, named, circumstances_of(series, observed))
     measured = MeasurementRecorded(
         run_id=run_id,
         model=_model(model, result["model"]),
         workload=case.workload,
         execution=execution_of(case, result),
         hardware=hardware,
-        metrics=metrics,
+        metrics=_without_invalid_energy(metrics, validity),
         provenance=provenance(),
         environment=machine.reference(),
         observed=observed,
         samples=SamplesReference(digest=reference, n=len(samples)),
-        validity=judge(samples, named, circumstances_of(series, observed)),
+        validity=validity,
         conditions=msgspec.convert(series["conditions"], Conditions),
     )
     parts = _kept(result.get("parts", {}))
@@ -213,9 +217,21 @@ def _metrics(workload: Workload, result: Mapping[str, Any], samples: list[float]
         kv_cache_bytes=result.get("facts", {}).get("kv_cache_bytes"),
         utilisation=result["series"]["conditions"]["utilisation"],
     )
+        **energy_figures(
+            msgspec.convert(result["series"]["conditions"].get("energy"), Energy | None),
+            calls=len(samples),
+            batch_size=workload.batch_size or 1,
+            tokens=tokens,
+        ),
 
 
 def _part_metrics(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
+def _without_invalid_energy(metrics: Metrics, validity: Validity) -> Metrics:
+    """Return the metrics without an energy that nobody may use; its verdict and reason stay where they are."""
+    invalid = [name for name in ENERGY if name in validity.metrics and validity.metrics[name].verdict == "invalid"]
+    return msgspec.structs.replace(metrics, **dict.fromkeys(invalid)) if validity.verdict != "invalid" else metrics
+
+
     """Return the median over the calls of each part; of tokens, of the mean time of one within its call."""
     found = {name: median([sum(call) / len(call) for call in calls]) for name, calls in parts.items() if calls}
     if "token_ms" in found:

@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from domain.conditions import Conditions
+from domain.energy import Energy
 from domain.payloads import Observed
 from domain.statistics import median
 from domain.verdicts import Circumstances
 from runner.memory import resident_memory_bytes
+from runner.power.meter import Meter, Unread
+from runner.power.sampling import Sampling
 from runner.processor import threads_allowed
 from runner.spinning import Spin, spin, timer_resolution_ms
 from runner.stopping import (
@@ -34,6 +37,7 @@ __all__ = ["Series", "circumstances_of", "measure", "timed_ms"]
 _MEMORY_EVERY_S = 0.25
 _LEAST_WARMUP = 4
 _LOOP_S = 0.05
+_NO_METER = Unread("no meter was asked for.")
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,15 +66,26 @@ def circumstances_of(series: Mapping[str, Any], observed: Observed | None) -> Ci
     return Circumstances(**msgspec.structs.asdict(conditions), observed=observed)
 
 
-def measure(call: Callable[[], Any], synchronize: Callable[[], None], method: Method) -> Series:
-    """Measure a call. The caller has run it once already."""
+def measure(
+    call: Callable[[], Any],
+    synchronize: Callable[[], None],
+    method: Method,
+    *,
+    meter: Meter | Unread = _NO_METER,
+    idle: Energy | None = None,
+) -> Series:
+    """Measure a call. The caller has run it once already.
+
+    Its energy is what `meter` showed while the samples were taken; `idle` is what it showed at rest.
+    """
     synchronize()
     loop_before, clock_before = spin(_LOOP_S), clock_hz()
     with _no_collection(), counted_stops() as stops:
         start = reading()
         warmup, steady = _warm_up(call, synchronize, method)
         middle = reading()
-        samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
+        with Sampling(meter, idle=idle) as sampling:
+            samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
         end = reading()
     found = _Found(between(start, middle), between(middle, end), middle, end)
     conditions = msgspec.structs.replace(
@@ -83,6 +98,7 @@ def measure(call: Callable[[], Any], synchronize: Callable[[], None], method: Me
         clock_before_hz=clock_before,
         clock_after_hz=clock_hz(),
         timer_resolution_ms=timer_resolution_ms(),
+        energy=None if meter is _NO_METER else sampling.energy(),
     )
     return Series(
         samples_ms=samples,

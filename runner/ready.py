@@ -16,6 +16,8 @@ from runner.comparison import Sensitivity
 from runner.measuring import timed_ms
 from runner.platforms.base import Converted, Platform, Settings
 from runner.platforms.registry import create
+from runner.power.meter import Meter, Unread
+from runner.power.sampling import rest
 from runner.processor import threads_allowed
 from runner.survey import Announcer
 from runner.tasks import Case
@@ -26,6 +28,8 @@ __all__ = ["CARD", "INPUTS", "REFERENCE", "Ready", "available", "built_for", "se
 Result = TypeVar("Result")
 INPUTS, REFERENCE, CARD = "inputs.npz", "reference.npz", "card.json"
 _COMPILING_CALLS = 4
+_REST_S = 1.0
+"""How long the device is left alone to see what it draws then; only where that can be read."""
 _ROUNDED = frozenset({"bf16", "fp16"})
 _IN_MAIN_MEMORY = frozenset({"cpu", "openvino"})
 
@@ -40,6 +44,8 @@ class Ready:
     def __init__(self, case: Case, folder: str | None, speaker: Announcer, *, verifying: bool) -> None:
         speaker.reach("resolve")
         self.platform = available(case)
+        self.meter: Meter | Unread = Unread("nothing is measured.") if verifying else self.platform.meter()
+        self.idle = rest(self.meter, _REST_S)
         self.purpose = purpose_of(case.workload)
         self.threads = case.threads or threads_allowed()
         self.reference: dict[str, Any] = {}

@@ -15,6 +15,8 @@ import msgspec
 
 from domain.configuration import Runtime, Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload
+from runner.power.choice import host_meter
+from runner.power.meter import Meter, Unread
 
 __all__ = ["Converted", "Generator", "Observation", "Platform", "Probe", "Recipe", "Settings", "Trainer"]
 
@@ -203,6 +205,10 @@ class Platform(ABC):
     def device_memory_bytes(self) -> int | None:
         """Return the highest memory allocated on a device of its own; None where it has none or cannot tell."""
         return None
+
+    def meter(self) -> Meter | Unread:
+        """Return what shows the power of the device that does the work, or why nothing does; may be asked before load."""
+        return host_meter()
 
     def close(self) -> None:  # noqa: B027
         """Let go of the device."""
