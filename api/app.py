@@ -132,21 +132,27 @@ def _of_tables() -> list[Router]:
         compatibility,
         fits,
         fleets,
+        operators,
         predictors,
         prices,
         projected,
         query,
         registry,
+        regressions,
+        rooflines,
         rows,
         snapshots,
         suggesting,
         tables,
+        trends,
+        tried,
     )
 
     return [
         rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
         predictors.router, snapshots.router, suggesting.router, prices.router, compatibility.router,
-        fits.router, fleets.router,
+        fits.router, fleets.router, trends.router, regressions.router,
+        rooflines.router, operators.router, tried.router,
     ]  # fmt: skip
 
 

@@ -36,7 +36,9 @@ Placed = TypeVar("Placed", bound=_Question)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-async def resolved(parts: Parts, as_of: int | str | None, min_position: int | None = None) -> int | None:
+async def resolved(
+    parts: Parts, as_of: int | str | None, min_position: int | None = None, *, field: str = "as_of"
+) -> int | None:
     """Return the position that is asked for, None for the newest; UnknownSnapshot for a name that no position has.
 
     Names are those of the newest state, or of one that holds at least `min_position`.
@@ -48,11 +50,11 @@ async def resolved(parts: Parts, as_of: int | str | None, min_position: int | No
     if not as_of[:1].isalpha():
         raise UsageError(
             f"{as_of!r} is neither a position nor the name of one.",
-            field="as_of",
+            field=field,
             remedy="Give a position of 0 or more, or a name from `assay snapshot list`.",
         )
     await parts.reach(min_position)
-    found = await asyncio.to_thread(named, parts, as_of)
+    found = await asyncio.to_thread(named, parts, as_of, field)
     return int(found["named_position"])
 
 

@@ -1,8 +1,8 @@
-"""Comparisons of what was measured or imported, and how it went over time. Nothing here is predicted or averaged."""
+"""Comparisons of what was measured or imported. Nothing here is predicted or averaged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from litestar import Request, Response, Router, get
@@ -12,18 +12,11 @@ from litestar.params import QueryParameter
 from api.paging import DEPENDENCIES, At, Row, Text, told
 from domain import hardware as hardware_catalogue
 from domain import models as model_catalogue
-from domain.errors import UnknownHardware, UnknownModel, UsageError
+from domain.errors import UnknownHardware, UnknownModel
 from ingest.projection import Tables
 
-__all__ = ["METRICS", "compared_row", "router"]
+__all__ = ["compared_row", "require_model", "router"]
 
-METRICS = {
-    "latency_ms": "smaller", "latency_p50_ms": "smaller", "latency_p90_ms": "smaller", "latency_p95_ms": "smaller",
-    "latency_p99_ms": "smaller", "latency_mean_ms": "smaller", "throughput_per_s": "larger", "tokens_per_s": "larger",
-    "ttft_ms": "smaller", "tpot_ms": "smaller", "peak_memory_bytes": "smaller", "energy_j": "smaller",
-    "load_ms": "smaller", "first_run_ms": "smaller",
-}  # fmt: skip
-"""Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
 _PARTS = (
     "mode", "scenario", "batch_size", "sequence_length", "image_size", "runtime", "runtime_version", "compiled",
     "layout", "threads", "weights", "environment",
@@ -121,7 +114,7 @@ def _differences(rows: Iterable[Row]) -> dict[str, Any]:
     return {"same": same, "differs": differs}
 
 
-def _require_model(tables: Tables, name: str, rows: Sequence[Any]) -> None:
+def require_model(tables: Tables, name: str, rows: Sequence[Any]) -> None:
     """Raise UnknownModel where there are no rows because nobody ever told of such a model."""
     if not rows and model_catalogue.find(tables.resolve_model(name)) is None and not tables.knows("model", name):
         raise UnknownModel(name, model_catalogue.nearest(name), field="model")
@@ -156,7 +149,7 @@ async def on_hardware(
             tables, model=name, mode=mode, hardware=hardware, platform=platform, precision=precision,
             batch_size=batch_size,
         )  # fmt: skip
-        _require_model(tables, model, rows)
+        require_model(tables, model, rows)
         return _marked(rows, ("hardware", "platform", "precision")), {"model": name, **_differences(rows)}
 
     return await told(request, at, answer, key="rows")
@@ -200,7 +193,7 @@ async def of_modes(
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
         rows = _best(tables, model=name, hardware=hardware, platform=platform, precision=precision)
-        _require_model(tables, model, rows)
+        require_model(tables, model, rows)
         return _marked(rows, ("hardware", "platform", "precision", "mode")), {
             "model": name,
             "pairs": _pairs(rows),
@@ -236,66 +229,4 @@ def _pairs(rows: Sequence[Row]) -> list[Row]:
     return pairs
 
 
-@get("/v1/trends", summary="A metric over time")
-async def trends(
-    request: Request[Any, Any, Any],
-    at: NamedDependency[At],
-    model: Name,
-    metric: Annotated[str, QueryParameter(max_length=100)] = "latency_ms",
-    hardware: Text = None,
-    platform: Text = None,
-    precision: Text = None,
-    mode: Text = None,
-) -> Response[bytes]:
-    """Return each configuration's values of a metric in the order of time (of the log where no time was said)."""
-    if metric not in METRICS:
-        raise UsageError(f"{metric!r} cannot be followed.", field="metric", remedy=f"One of {', '.join(METRICS)}.")
-
-    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
-        name = tables.resolve_model(model)
-        filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode}
-        columns = dict.fromkeys((*_COLUMNS, "recorded_at", *((metric,) if metric != "latency_ms" else ())))
-        found = tables.view("measurements", filters, columns=list(columns)).to_pylist()
-        _require_model(tables, model, found)
-        beside = {"model": name, "metric": metric, "better": METRICS[metric]}
-        return _series(found, _value_of(metric)), beside
-
-    return await told(request, at, answer, key="lines")
-
-
-def _value_of(metric: str) -> Callable[[Row], Any]:
-    return lambda row: compared_row(row)[metric] if metric == "latency_ms" else row[metric]
-
-
-def _series(rows: Sequence[Row], value_of: Callable[[Row], Any]) -> list[Row]:
-    series: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: (row["time"] or row["recorded_at"], row["position"])):
-        value = value_of(row)
-        if value is None:
-            continue
-        whole = compared_row(row)
-        one = series.setdefault(
-            row["configuration"],
-            {
-                name: whole[name]
-                for name in (
-                    "configuration", "hardware", "platform", "precision", "mode", "batch_size", "sequence_length",
-                    "image_size", "runtime", "compiled",
-                )
-            }
-            | {"hardware_id": whole["hardware"], "points": []},
-        )  # fmt: skip
-        one["points"].append(
-            {
-                "time": row["time"], "recorded_at": row["recorded_at"], "position": row["position"], "value": value,
-                "event_id": row["event_id"], "run_id": row["run_id"], "origin": row["origin"],
-                "verdict": row["verdict"], "runtime_version": row["runtime_version"],
-                "environment": row["environment_fingerprint"],
-            }
-        )  # fmt: skip
-    return list(series.values())
-
-
-router = Router(
-    "/", route_handlers=[on_hardware, of_models, of_modes, trends], dependencies=DEPENDENCIES, tags=["comparisons"]
-)
+router = Router("/", route_handlers=[on_hardware, of_models, of_modes], dependencies=DEPENDENCIES, tags=["comparisons"])

@@ -185,8 +185,12 @@ class Client(Tabular):
         return self._get("/v1/comparisons/modes", model=model, **filters)
 
     def trends(self, model: str, **filters: Any) -> Json:
-        """Return a metric of a model's configurations over time."""
+        """Return a metric of a model's configurations over time, with what changed from point to point."""
         return self._get("/v1/trends", model=model, **filters)
+
+    def regressions(self, **filters: Any) -> Json:
+        """Return what got worse since a `baseline`, or in the last `days` (7): `changes`, `turns` and `environments`."""
+        return self._get("/v1/regressions", **filters)
 
     def summary(self, **filters: Any) -> Json:
         """Return how much is known: counts of models, hardware, runs, measurements and tests."""

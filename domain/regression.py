@@ -33,6 +33,7 @@ __all__ = [
     "Turn",
     "compare",
     "judged",
+    "parts_changed",
     "run_deviation",
 ]
 
@@ -300,7 +301,9 @@ def _environments(
 ) -> list[EnvironmentChange]:
     counted: dict[tuple[str, str, str | None, str | None], set[str]] = {}
     for before, after in pairs:
-        parts = list(_parts(before.environment, after.environment, baseline.environments, candidate.environments))
+        parts = list(
+            parts_changed(before.environment, after.environment, baseline.environments, candidate.environments)
+        )
         if isinstance(before, Measured) and isinstance(after, Measured) and before.runtime != after.runtime:
             parts.append(("runtime", before.runtime, after.runtime))
         for part, old, new in parts:
@@ -311,9 +314,14 @@ def _environments(
     ]
 
 
-def _parts(
+def parts_changed(
     before: str | None, after: str | None, old: Mapping[str, dict[str, Any]], new: Mapping[str, dict[str, Any]]
 ) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield the parts in which two environments differ, as name, before and after.
+
+    Environments are named by fingerprint, `old` and `new` hold their contents; where these are not known, the fingerprints
+    are told.
+    """
     if before == after:
         return
     one, other = old.get(before or ""), new.get(after or "")

@@ -12,9 +12,9 @@ import msgspec
 
 from assay.exports.places import position_of
 from assay.exports.staging import Staged
-from assay.regressions.gathering import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
 from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
+from domain.gathering import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
 from domain.sides import Side
 
 if TYPE_CHECKING:

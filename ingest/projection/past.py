@@ -38,7 +38,7 @@ _WORD = re.compile(r"(?<![.\w])\w+")
 def state_at(
     at: int, renamed: Mapping[str, Mapping[str, str]], wanted: str, subjects: str = "true"
 ) -> tuple[str, list[Any]]:
-    """Return the WITH clause for the relation `wanted` as of position `at`, and the values of its parameters.
+    """Return the WITH clause for the relations `wanted` (names with spaces between) as of position `at`, and its values.
 
     `renamed` gives, by kind, the posted names that stood for another id then than they do now. Rows of subjects for which
     the condition `subjects` is not true are left out; its parameters come after those values.
@@ -96,7 +96,7 @@ def _named(table: str, at: int, renamed: Mapping[str, Mapping[str, str]]) -> str
 def _needed(wanted: str, relations: Mapping[str, str]) -> set[str]:
     """Return the relations that `wanted` reads, itself included; a column of the same name makes it one more, not one less."""
     needed: set[str] = set()
-    waiting = [wanted]
+    waiting = wanted.split()
     while waiting:
         name = waiting.pop()
         if name in relations and name not in needed:

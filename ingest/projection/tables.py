@@ -39,6 +39,17 @@ SELECT digest FROM (
 ) WHERE position <= ? ORDER BY position
 """
 _SHIPPED = "shipped"
+_TRIES = """tries AS (
+    SELECT subject, first_position AS earliest, last_position AS latest FROM standing
+    UNION ALL SELECT subject, min(position), max(position) FROM test ANTI JOIN void USING (position) GROUP BY subject
+)"""
+_TRIED_AGAIN = """
+SELECT DISTINCT configuration FROM (
+    SELECT configuration, min(earliest) OVER alike AS earliest, max(latest) OVER alike AS latest
+    FROM tries JOIN subject ON tries.subject = subject.id {among}
+    WINDOW alike AS (PARTITION BY model_id, hardware_id, hardware_count, mode, batch_size, sequence_length, platform, precision)
+) WHERE earliest <= ? AND latest > ? ORDER BY configuration
+"""
 
 
 class _Now(NamedTuple):
@@ -100,6 +111,14 @@ class Tables:
             if found is not None:
                 return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
         return None
+
+    def position_at(self, moment: datetime) -> int:
+        """Return the position before the first event that was recorded after a moment; the newest where none was."""
+        ((found,),) = self.cursor.execute(
+            f"SELECT min(position) - 1 FROM ({_NEWEST}) WHERE recorded_at > $moment",
+            {"upto": self.position, "above": 0, "moment": moment},
+        ).fetchall()
+        return self.position if found is None else int(found)
 
     def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
         """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""
@@ -246,6 +265,21 @@ class Tables:
         clause, front = ("", []) if at is None else state_at(at, self._renamed(at), relation)
         ((count,),) = self.cursor.execute(f"{clause}{what}{where}", front + values).fetchall()
         return int(count)
+
+    def tried_again(self, since: int, filters: Mapping[str, Filter] | None = None) -> list[str]:
+        """Return the configurations that were tried above position `since`, they or ones much like them also before.
+
+        Much alike: of the same model, hardware, work, platform and precision. Failures and tests are tries as well. Filters
+        are on columns of `subject`.
+        """
+        at = self._at(None)
+        conditions, values = self._conditions(filters or {}, at)
+        clause, front = ("WITH ", []) if at is None else state_at(at, self._renamed(at), "standing subject test void")
+        among = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        tries = _TRIES if at is None else f",{_TRIES}"
+        statement = f"{clause}{tries} {_TRIED_AGAIN.format(among=among)}"
+        found = self.cursor.execute(statement, [*front, *values, since, since]).fetchall()
+        return [name for (name,) in found]
 
     def measured_position(self) -> int:
         """Return the position of the newest measurement that is now in the tables, 0 without any."""

@@ -14,7 +14,7 @@ from domain.figures import FIGURES, described, figure_of, row_of
 from domain.payloads import MeasurementFailed, MeasurementRecorded, TestReported
 from domain.sides import RUNS_KEPT, Case, Measured, Side
 
-__all__ = ["COLUMNS", "OUTCOME_COLUMNS", "Gathered", "row_of_event"]
+__all__ = ["COLUMNS", "OUTCOME_COLUMNS", "Gathered", "alike_of", "contents_of", "row_of_event"]
 
 Row = Mapping[str, Any]
 _SUBJECT = (
@@ -82,8 +82,7 @@ class Gathered:
     def environment(self, fingerprint: str | None, contents: Row) -> None:
         """Take the contents of an environment; the first that are said of a fingerprint hold."""
         if fingerprint and fingerprint not in self._environments:
-            known = {name: _json(contents.get(name)) for name in _ENVIRONMENT}
-            self._environments[fingerprint] = {name: value for name, value in known.items() if value is not None}
+            self._environments[fingerprint] = contents_of(contents)
 
     def side(self) -> Side:
         """Return what was gathered."""
@@ -113,7 +112,7 @@ class Gathered:
 
     def _keep(self, row: Row, test: str | None, outcome: str) -> None:
         key = row["configuration"]
-        alike = self._alike.get(key) or self._alike.setdefault(key, _alike(row))
+        alike = self._alike.get(key) or self._alike.setdefault(key, alike_of(row))
         self._cases.pop((alike, test), None)
         self._cases[alike, test] = Case(
             key=key, alike=alike, title=described(row), hardware=row["hardware_id"], outcome=outcome,
@@ -130,6 +129,12 @@ class Gathered:
         return True
 
 
+def contents_of(environment: Row) -> dict[str, Any]:
+    """Return what is said in a row of the view `environments`, or in an event's environment."""
+    known = {name: _json(environment.get(name)) for name in _ENVIRONMENT}
+    return {name: value for name, value in known.items() if value is not None}
+
+
 def _many(value: Any) -> Iterable[Any]:
     return [value] if isinstance(value, str) else value
 
@@ -138,8 +143,8 @@ def _json(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
 
 
-def _alike(row: Row) -> str:
-    """Return the name of the configuration without the runtime's version."""
+def alike_of(row: Row) -> str:
+    """Return the name of a row's configuration without the runtime's version."""
     execution = dict(_json(row["execution"]))
     if execution.get("runtime"):
         execution["runtime"] = {name: value for name, value in execution["runtime"].items() if name != "version"}

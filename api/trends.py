@@ -1,0 +1,203 @@
+"""How a metric of a model went over time: one line a configuration, with what changed from one point to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, Router, get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from api.comparisons import require_model
+from api.paging import DEPENDENCIES, At, Row, Text, told
+from domain.errors import UsageError
+from domain.figures import FIGURES, Figure, figure_of
+from domain.gathering import COLUMNS, alike_of, contents_of
+from domain.regression import judged, parts_changed
+from domain.sides import RUNS_KEPT
+from ingest.projection import Tables
+
+__all__ = ["METRICS", "router"]
+
+METRICS = {
+    "latency_ms": "smaller", "latency_p50_ms": "smaller", "latency_p90_ms": "smaller", "latency_p95_ms": "smaller",
+    "latency_p99_ms": "smaller", "latency_mean_ms": "smaller", "throughput_per_s": "larger", "tokens_per_s": "larger",
+    "ttft_ms": "smaller", "tpot_ms": "smaller", "peak_memory_bytes": "smaller", "energy_j": "smaller",
+    "load_ms": "smaller", "first_run_ms": "smaller",
+}  # fmt: skip
+"""Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
+_LATENCIES = ("latency_p50_ms", "latency_mean_ms")
+_LINE = (
+    "configuration", "platform", "precision", "mode", "scenario", "batch_size", "sequence_length", "image_size", "compiled",
+    "layout", "threads", "weights", "runtime_version", "hardware_count",
+)  # fmt: skip
+_POINT = ("time", "recorded_at", "position", "event_id", "run_id", "origin", "verdict", "runtime_version")
+_DOUBTED = ("simulated", "invalid")
+_READ = (*COLUMNS, "time", "recorded_at", "scenario", "layout", "weights")
+
+Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
+Configurations = Annotated[
+    list[str] | None, QueryParameter(max_items=100, description="Only these configurations, by their keys.")
+]
+Newest = Annotated[
+    int | None,
+    QueryParameter(ge=1, le=10_000, description="At most so many points a line, the newest; `count` has all."),
+]
+Moment = Annotated[datetime | None, QueryParameter(description="ISO 8601, UTC where it names no zone.")]
+
+
+@get("/v1/trends", summary="A metric over time")
+async def trends(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    model: Name,
+    metric: Annotated[str, QueryParameter(max_length=100)] = "latency_ms",
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    mode: Text = None,
+    configuration: Configurations = None,
+    since: Moment = None,
+    until: Moment = None,
+    limit: Newest = None,
+) -> Response[bytes]:
+    """Return each configuration's values of a metric in the order of time (of the log where no time was said).
+
+    A point has its 95 % interval (`low`, `high`), `changed`: the parts of environment and runtime that are not those of the
+    point before, and `step`: where the value is worse, better or unclear beside that, by the rules of `/v1/regressions`.
+    Lines of one `alike` differ in the version of their runtime alone: the point before may be one of another line.
+    """
+    if metric not in METRICS:
+        raise UsageError(f"{metric!r} cannot be followed.", field="metric", remedy=f"One of {', '.join(METRICS)}.")
+    window = (_aware(since), _aware(until))
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = tables.resolve_model(model)
+        filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode}
+        columns = dict.fromkeys((*_READ, *((metric,) if metric in FIGURES else ())))
+        found = tables.view("measurements", filters, columns=list(columns)).to_pylist()
+        require_model(tables, model, found)
+        lines = _Lines(metric, _environments(tables, found))
+        for row in sorted(found, key=lambda row: (_moment(row), row["position"])):
+            lines.take(row)
+        beside = {"model": name, "metric": metric, "better": METRICS[metric]}
+        return [_cut(one, window, limit) for one in lines.chosen(configuration)], beside
+
+    return await told(request, at, answer, key="lines")
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _moment(row: Row) -> datetime:
+    moment: datetime = row["time"] or row["recorded_at"]
+    return moment
+
+
+def _environments(tables: Tables, rows: Iterable[Row]) -> dict[str, Row]:
+    fingerprints = sorted({row["environment_fingerprint"] for row in rows} - {None})
+    if not fingerprints:
+        return {}
+    known = {row["fingerprint"]: row for row in tables.environments(fingerprint=fingerprints).to_pylist()}
+    return {name: contents_of(row) for name, row in known.items()}
+
+
+class _Lines:
+    """Takes rows in the order of time and gives one line a configuration."""
+
+    def __init__(self, metric: str, environments: Mapping[str, Row]) -> None:
+        self._columns = _LATENCIES if metric == "latency_ms" else (metric,)
+        self._environments = environments
+        self._lines: dict[str, Row] = {}
+        self._before: dict[str, tuple[Row, dict[str, Figure]]] = {}
+        """The newest row of each `alike` that is worth comparing with, and its figures."""
+
+    def take(self, row: Row) -> None:
+        figures = {name: figure for name in self._columns if (figure := figure_of(row, name)) is not None}
+        if not figures:
+            return
+        line = self._lines.setdefault(row["configuration"], {}) or self._begin(row)
+        statistic, shown = next(iter(figures.items()))
+        changed, step = self._beside(line["alike"], row, figures)
+        point = {name: row[name] for name in _POINT}
+        line["points"].append({
+            **point, "environment": row["environment_fingerprint"], "value": shown.value, "low": shown.low,
+            "high": shown.high, "n": row["latency_n"], "is_mean": statistic == "latency_mean_ms", "changed": changed, "step": step,
+        })  # fmt: skip
+
+    def chosen(self, configurations: Sequence[str] | None) -> list[Row]:
+        """Return the lines, or those of some configurations, in the order of their first points."""
+        return [line for key, line in self._lines.items() if configurations is None or key in configurations]
+
+    def _begin(self, row: Row) -> Row:
+        line = self._lines[row["configuration"]]
+        line.update({name: row[name] for name in _LINE})
+        line |= {
+            "hardware": row["hardware_id"], "hardware_id": row["hardware_id"], "runtime": row["runtime_name"],
+            "alike": alike_of(row), "points": [],
+        }  # fmt: skip
+        return line
+
+    def _beside(self, alike: str, row: Row, figures: dict[str, Figure]) -> tuple[list[Row], Row | None]:
+        """Return what changed since the row before of the same, and how the value stands beside its."""
+        if row["origin"] in _DOUBTED or row["verdict"] in _DOUBTED:
+            return [], None
+        before, known = self._before.get(alike, (None, {}))
+        kept = _with_runs(before, row, known, figures)
+        self._before[alike] = (row, kept)
+        if before is None or before["origin"] != row["origin"]:
+            return [], None
+        changed = [_part(*each) for each in self._parts(before, row)]
+        column = next((name for name in self._columns if name in known and name in kept), None)
+        if column is None:
+            return changed, None
+        state, why, between = judged(known[column], kept[column], column)
+        if state == "same":
+            return changed, None
+        ratio = kept[column].value / known[column].value - 1 if known[column].value else None
+        low, high = between or (None, None)
+        step = {"state": state, "change": ratio, "low": low, "high": high, "why": why, "from": before["event_id"]}
+        return changed, step
+
+    def _parts(self, before: Row, row: Row) -> Iterable[tuple[str, str | None, str | None]]:
+        old, new = before["environment_fingerprint"], row["environment_fingerprint"]
+        yield from parts_changed(old, new, self._environments, self._environments)
+        if before["runtime_version"] != row["runtime_version"]:
+            yield f"runtime {row['runtime_name'] or ''}".strip(), before["runtime_version"], row["runtime_version"]
+
+
+def _with_runs(
+    before: Row | None, row: Row, known: Mapping[str, Figure], figures: Mapping[str, Figure]
+) -> dict[str, Figure]:
+    """Return the figures with the runs up to them: of one configuration in one environment, the newest ten."""
+    alone = ("configuration", "environment_fingerprint", "origin")
+    if before is None or any(before[name] != row[name] for name in alone):
+        return dict(figures)
+    kept = {}
+    for name, figure in figures.items():
+        earlier = known.get(name)
+        runs = [*((earlier.runs or [earlier.value]) if earlier else []), figure.value]
+        kept[name] = msgspec.structs.replace(figure, runs=runs[-RUNS_KEPT:])
+    return kept
+
+
+def _part(name: str, before: str | None, after: str | None) -> Row:
+    return {"part": name, "before": before, "after": after}
+
+
+def _cut(line: Row, window: tuple[datetime | None, datetime | None], limit: int | None) -> Row:
+    """Return a line with the points within a window of time, the newest of them, and how many there are."""
+    since, until = window
+    points = [
+        point
+        for point in line["points"]
+        if (since is None or _moment(point) >= since) and (until is None or _moment(point) < until)
+    ]
+    return {**line, "count": len(points), "points": points[-limit:] if limit else points}
+
+
+router = Router("/", route_handlers=[trends], dependencies=DEPENDENCIES, tags=["comparisons"])

@@ -1,0 +1,96 @@
+"""A metric over time: one line a configuration, and what changed from one point to the next."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+
+def named() -> str:
+    return f"trend/{uuid.uuid4().hex[:8]}"
+
+
+def posted(client, *events) -> int:
+    answer = client.post_events(events)
+    assert answer["rejected"] == []
+    return answer["last_position"]
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 10, number, 12, tzinfo=UTC)
+
+
+def test_points_have_intervals_and_steps_by_the_rules_of_regressions(client, build):
+    model = named()
+    values = (1.0, 1.02, 1.5, 1.49)
+    events = [build.measurement(p50=value, model=model, time=day(n)) for n, value in enumerate(values, 1)]
+    (line,) = client.trends(model, min_position=posted(client, *events))["lines"]
+    first, second, third, fourth = line["points"]
+    assert (first["low"], first["high"], first["n"]) == (pytest.approx(0.99), pytest.approx(1.01), 60)
+    assert (first["step"], second["step"], fourth["step"]) == (None, None, None)
+    assert (third["step"]["state"], third["step"]["from"]) == ("worse", second["event_id"])
+    assert third["step"]["change"] == pytest.approx(1.5 / 1.02 - 1)
+    assert third["step"]["low"] < third["step"]["change"] < third["step"]["high"]
+    assert line["count"] == 4
+
+
+def test_what_changed_in_the_environment_stands_at_the_first_point_after_it(client, build):
+    model = named()
+    updated = {"fingerprint": "env-trend-2", "os": "Linux", "driver": "580.1", "libraries": {"torch": "2.14.0"}}
+    events = [
+        build.measurement(model=model, time=day(1)),
+        build.measurement(model=model, time=day(2), environment=updated),
+        build.measurement(model=model, time=day(3), environment=updated),
+    ]
+    (line,) = client.trends(model, min_position=posted(client, *events))["lines"]
+    assert [[one["part"] for one in point["changed"]] for point in line["points"]] == [
+        [], ["driver", "library torch"], [],
+    ]  # fmt: skip
+    assert line["points"][1]["changed"][0] == {"part": "driver", "before": None, "after": "580.1"}
+
+
+def test_a_newer_runtime_is_another_line_that_goes_on_from_the_one_before(client, build):
+    model = named()
+    newer = build.measurement(p50=3.0, model=model, time=day(2))
+    newer["data"]["execution"]["runtime"]["version"] = "2.99.0"
+    position = posted(client, build.measurement(p50=1.0, model=model, time=day(1)), newer)
+    old, new = client.trends(model, min_position=position)["lines"]
+    assert old["configuration"] != new["configuration"]
+    assert old["alike"] == new["alike"]
+    (point,) = new["points"]
+    assert point["step"]["state"] == "worse"
+    assert point["changed"] == [{"part": "runtime torch", "before": "2.13.0", "after": "2.99.0"}]
+
+
+def test_simulated_and_invalid_points_are_shown_and_compared_with_nothing(client, build):
+    model = named()
+    wrong = build.measurement(p50=9.0, model=model, time=day(2))
+    wrong["data"]["validity"] = {"verdict": "invalid", "reasons": ["fell back"]}
+    events = [build.measurement(p50=1.0, model=model, time=day(1)), wrong]
+    events.append(build.measurement(p50=1.0, model=model, time=day(3)))
+    (line,) = client.trends(model, min_position=posted(client, *events))["lines"]
+    assert [point["verdict"] for point in line["points"]] == ["valid", "invalid", "valid"]
+    assert [point["step"] for point in line["points"]] == [None, None, None]
+
+
+def test_lines_are_chosen_cut_by_time_and_thinned_to_the_newest(client, build):
+    model = named()
+    events = [build.measurement(p50=n, model=model, time=day(n)) for n in (1, 2, 3)]
+    events.append(build.measurement(model=model, platform="openvino", time=day(1)))
+    position = posted(client, *events)
+    every = client.trends(model, min_position=position)["lines"]
+    assert [len(line["points"]) for line in every] == [3, 1]
+    (one,) = client.trends(model, configuration=[every[0]["configuration"]], limit=2)["lines"]
+    assert ([point["value"] for point in one["points"]], one["count"]) == ([2.0, 3.0], 3)
+    (line, empty) = client.trends(model, since=day(2).isoformat(), until=day(3).isoformat())["lines"]
+    assert ([point["value"] for point in line["points"]], empty["points"]) == ([2.0], [])
+    # What stood before the window still says how its first point came about.
+    assert line["points"][0]["step"]["state"] == "worse"
+
+
+def test_a_moment_that_is_none_is_refused_by_name(service):
+    refused = httpx.get(f"{service.url}/v1/trends", params={"model": "bert-base-uncased", "since": "yesterday"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "since")
