@@ -13,9 +13,10 @@ from domain import hardware, instances
 from domain.errors import NotFound
 from domain.hardware import HardwareSpec
 from ingest.projection import Tables
+from predictor.answering.facts import Devices
 from predictor.answering.prices import offers_at
 
-__all__ = ["about", "row_of"]
+__all__ = ["about", "row_of", "siblings"]
 
 Row = dict[str, Any]
 SIBLINGS = 5
@@ -62,7 +63,7 @@ def about(tables: Tables, row: Row) -> Row:
         "merged": _merged(tables, name),
         "prices": price_rows(own, today),
         "instances": [one for one in instance_rows(offers, today) if one["hardware"] == name],
-        "siblings": _siblings(name),
+        "siblings": siblings(Devices(tables).spec(name)),
     }
 
 
@@ -86,9 +87,8 @@ def _merged(tables: Tables, name: str) -> list[Row]:
     ]
 
 
-def _siblings(name: str) -> list[Row]:
-    """The catalogue's devices most like this one: of its architecture first, then those of its kind by memory rate."""
-    spec = hardware.find(name)
+def siblings(spec: HardwareSpec | None) -> list[Row]:
+    """Return the catalogue's devices most like one: of its architecture first, then those of its kind by memory rate."""
     if spec is None or spec.kind is None:
         return []
     others = [
@@ -105,7 +105,8 @@ def _alike(spec: HardwareSpec, other: HardwareSpec) -> str:
 
 
 def _distance(spec: HardwareSpec, other: HardwareSpec) -> float:
-    mine, others = spec.memory_bandwidth_bytes_per_s, other.memory_bandwidth_bytes_per_s
+    mine = spec.memory_bandwidth_bytes_per_s or spec.sustained_bandwidth_bytes_per_s
+    others = other.memory_bandwidth_bytes_per_s
     if mine is None or others is None or not mine.value or not others.value:
         return math.inf
     return abs(math.log(others.value / mine.value))

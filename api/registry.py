@@ -19,7 +19,7 @@ from domain.search import matches, meant
 from ingest.projection import Tables
 from predictor.answering.alternatives import beside
 
-__all__ = ["router"]
+__all__ = ["named", "router"]
 
 Name = Annotated[str, PathParameter(min_length=1, max_length=500)]
 Search = Annotated[
@@ -108,7 +108,7 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         rows = model_rows(tables)
-        row = _named(tables, rows, model_id.strip("/"))
+        row = named(tables, rows, model_id.strip("/"))
         name = row["id"]
         traces = tables.traces(model=name).drop_columns(["operators"]).to_pylist()
         ran = tables.compatibility(model=name).to_pylist()
@@ -132,7 +132,7 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
     return await told(request, at, answer, key="traces")
 
 
-def _named(tables: Tables, rows: list[Row], asked: str) -> Row:
+def named(tables: Tables, rows: list[Row], asked: str) -> Row:
     """Return the row that a name means; NotFound with the nearest names for another, and for one that several bear."""
     by_id = {row["id"]: row for row in rows}
     resolved = tables.resolve_model(asked)
