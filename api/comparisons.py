@@ -9,7 +9,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.paging import DEPENDENCIES, At, Row, Text, told
+from api.paging import DEPENDENCIES, PAGE_LIMIT, At, Row, Text, told
 from domain import hardware as hardware_catalogue
 from domain import models as model_catalogue
 from domain.errors import UnknownHardware, UnknownModel
@@ -30,6 +30,8 @@ _COLUMNS = (
     "sequence_length", "threads", "throughput_per_s", "time", "verdict", "weights",
 )  # fmt: skip
 """What `compared_row` reads: reading the other sixty columns would be most of the time."""
+_STAGES = ("forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
+"""What a step of training is made of."""
 Batch = Annotated[int | None, QueryParameter(ge=1, le=2**31 - 1)]
 Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
 
@@ -164,14 +166,24 @@ async def of_models(
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
+    limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
 ) -> Response[bytes]:
-    """Return the best measurement of each configuration on a hardware, fastest an item first; `best` as above."""
+    """Return the best measurement of each configuration on a hardware, fastest an item first; `best` as above.
+
+    `platform` and `precision` may name several between commas. `limit` keeps that many rows, the best of each cell before
+    the others, and `total` says how many there are; `same` and `differs` are of the rows that are kept.
+    """
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_hardware(hardware)
-        rows = _best(tables, hardware=name, mode=mode, platform=platform, precision=precision, batch_size=batch_size)
+        rows = _best(
+            tables, hardware=name, mode=mode, platform=_several(platform), precision=_several(precision),
+            batch_size=batch_size,
+        )  # fmt: skip
         _require_hardware(tables, hardware, rows)
-        return _marked(rows, ("model", "platform", "precision")), {"hardware": name, **_differences(rows)}
+        ordered = _marked(rows, ("model", "platform", "precision"))
+        kept = ordered if limit is None else sorted(ordered, key=lambda row: not row["best"])[:limit]
+        return kept, {"hardware": name, "total": len(rows), **_differences(kept)}
 
     return await told(request, at, answer, key="rows")
 
@@ -187,7 +199,8 @@ async def of_modes(
 ) -> Response[bytes]:
     """Return the rows of both modes, and `pairs` of an inference and a training row that are alike in all else.
 
-    `ratio` is training latency by inference latency; a side that was not measured is null.
+    `ratio` is training latency by inference latency; a side that was not measured is null. `stages` are the means of what
+    a step of training is made of, in ms.
     """
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
@@ -201,6 +214,11 @@ async def of_modes(
         }
 
     return await told(request, at, answer, key="rows")
+
+
+def _several(text: str | None) -> list[str] | None:
+    """Return words between commas; None, which does not filter, where there is none."""
+    return list(dict.fromkeys(filter(None, (text or "").split(",")))) or None
 
 
 def _best(tables: Tables, **filters: Any) -> list[Row]:

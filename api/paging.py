@@ -25,6 +25,7 @@ from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = [
     "DEPENDENCIES",
+    "PAGE_LIMIT",
     "At",
     "Flag",
     "MinPosition",

@@ -210,6 +210,20 @@ def test_hardware_is_compared_for_a_model(client, build):
     assert [row["model"] for row in others if row["model"] == model] == [model]
 
 
+def test_the_models_of_a_busy_device_are_cut_by_the_service(client, build):
+    hardware = f"acme-busy-{uuid.uuid4().hex[:8]}"
+    measured = [("slow", 9.0, 1), ("quick", 2.0, 1), ("quick", 3.0, 2), ("middle", 4.0, 1)]
+    model = named()
+    position = posted(
+        client, *(build.measurement(p50=p50, model=f"{model}-{name}", hardware=hardware, batch_size=batch)
+                  for name, p50, batch in measured),
+    )  # fmt: skip
+    told = client.compare_models(hardware, limit=3, platform="cpu,cuda", min_position=position)
+    assert [row["model"].rpartition("-")[2] for row in told["rows"]] == ["quick", "middle", "slow"]
+    assert (told["total"], told["same"]["mode"]) == (4, "inference")
+    assert client.compare_models(hardware, platform="cuda", min_position=position)["rows"] == []
+
+
 def test_inference_beside_training(client, build):
     model = named()
     training = build.measurement(p50=9.0, model=model)
