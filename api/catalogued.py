@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
+from litestar.params import QueryParameter
 
 from domain import hardware, language, models
 from domain.classification import Classification, classified, families_by_operators, settled
+from domain.search import matches
 from ingest.projection import Tables
 from ingest.projection.names import Names, names_of
 
-__all__ = ["hardware_rows", "model_rows"]
+__all__ = ["Search", "Sort", "hardware_rows", "matching", "model_rows", "sorted_by"]
 
 Row = dict[str, Any]
+Search = Annotated[
+    str | None,
+    QueryParameter(max_length=500, description="Part of a name or alias, mistyped by two letters at the most."),
+]
+Sort = Annotated[Literal["id", "measurements"], QueryParameter(description="By id, or what was measured most first.")]
 _COUNTS = ("measurements", "tests")
 _SENT = "as it was sent; neither its config nor another model of its operators is known"
 
@@ -23,6 +30,17 @@ def _names(tables: Tables, kind: str) -> Names:
     """Return the names of a kind, read once: a query a catalogued name was most of the time of these lists."""
     declared = tables.aliases().select(["kind", "alias", "canonical"]).to_pylist()
     return names_of((row["kind"], row["alias"], row["canonical"]) for row in declared)[kind]
+
+
+def sorted_by(sort: str, rows: list[Row]) -> list[Row]:
+    """Return rows as they are (by id), or those with the most measurements first."""
+    return rows if sort == "id" else sorted(rows, key=lambda row: (-row["measurements"], row["id"]))
+
+
+def matching(text: str, rows: Iterable[Row], names: Mapping[str, Iterable[str]]) -> list[Row]:
+    """Return the rows that a text may mean, best first, each with `match`; `names` are the other names of each id."""
+    by_id = {row["id"]: row for row in rows}
+    return [{**by_id[match.id], "match": msgspec.to_builtins(match)} for match in matches(text, names)]
 
 
 def model_rows(tables: Tables) -> list[Row]:

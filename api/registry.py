@@ -10,7 +10,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.catalogued import model_rows
+from api.catalogued import Search, Sort, matching, model_rows, sorted_by
 from api.paging import DEPENDENCIES, At, Cursor, Flag, Page, Row, Text, by_offset, told
 from domain import language, models, registry
 from domain.classification import classified
@@ -22,10 +22,6 @@ from predictor.answering.alternatives import beside
 __all__ = ["named", "router"]
 
 Name = Annotated[str, PathParameter(min_length=1, max_length=500)]
-Search = Annotated[
-    str | None,
-    QueryParameter(max_length=500, description="Part of a name or alias, mistyped by two letters at the most."),
-]
 Platforms = Annotated[
     str | None, QueryParameter(max_length=500, description="Platforms between commas; all by default.")
 ]
@@ -48,9 +44,10 @@ async def listed(
     family: Text = None,
     search: Search = None,
     measured: Flag = False,
+    sort: Sort = "id",
 ) -> Response[bytes]:
     """Return every model by id with what it is and how much is known of it; `measured` leaves out those without a
-    measurement. With `search` those that a text may mean, best first, each with `match`: how it fits, by which name.
+    measurement, `sort=measurements` gives what was measured most first. With `search` those that a text may mean, best first, each with `match`: how it fits, by which name.
     """
 
     def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
@@ -61,10 +58,9 @@ async def listed(
             and family in (None, row["family"])
             and (not measured or row["measurements"])
         ]
+        rows = sorted_by(sort, rows)
         if search is not None:
-            by_id = {row["id"]: row for row in rows}
-            found = matches(search, {name: row["aliases"] for name, row in by_id.items()})
-            rows = [{**by_id[match.id], "match": msgspec.to_builtins(match)} for match in found]
+            rows = matching(search, rows, {row["id"]: row["aliases"] for row in rows})
         return rows[offset : offset + count]
 
     return await by_offset(request, page, fetch)

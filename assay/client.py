@@ -152,6 +152,18 @@ class Client(Tabular):
         """Return one hardware as `hardware`, with its environments, prices, machines and siblings; NotFound for another."""
         return self._get(f"/v1/hardware/{quote(name, safe='')}", **filters)
 
+    def roofline(self, hardware: str, **filters: Any) -> Json:
+        """Return the roofs of a hardware and the measured `points` under them, best of each model; `above` are over a roof."""
+        return self._get(f"/v1/hardware/{quote(hardware, safe='')}/roofline", **filters)
+
+    def tried(self, hardware: str, **filters: Any) -> Json:
+        """Return what was tried on a hardware by family as `items`, the `best` of each category, and its `siblings`."""
+        return self._get(f"/v1/hardware/{quote(hardware, safe='')}/coverage", **filters)
+
+    def operators(self, model: str, **filters: Any) -> Json:
+        """Return what the time of a model's call goes into, operator by operator, on a `hardware` or by its work alone."""
+        return self._get("/v1/operators", model=model, **filters)
+
     def prices(self, **filters: Any) -> list[Json]:
         """Return the offers that hold, cheapest device first, filtered by hardware, provider, region, spot and as_of."""
         return self._rows("prices", **filters)
@@ -167,6 +179,10 @@ class Client(Tabular):
     def compatibility(self, **filters: Any) -> list[Json]:
         """Return the matrix of tests and benchmarks: model × platform × precision, or by `level` family or category."""
         return self._rows("compatibility", **filters)
+
+    def compatibility_matrix(self, **filters: Any) -> Json:
+        """Return rows of families (or models, by `level`) with a cell a platform as `items`, and totals of all that match."""
+        return self._get("/v1/compatibility/matrix", **filters)
 
     def claims(self, **filters: Any) -> list[Json]:
         """Return what documents claim, beside what was seen; filtered by model, platform and verdict."""
@@ -287,6 +303,10 @@ class Client(Tabular):
     def ready(self) -> Json:
         """Return position, lag and what else health has to say; raise ServiceUnavailable where it is not ready."""
         return self._get("/health/ready")
+
+    def operations(self) -> Json:
+        """Return the service's last 24 hours: throughput, lag, uses of tokens, archive, build and settings; for admins."""
+        return self._get("/v1/operations")
 
     def wait_for(self, position: int, timeout_s: float = 60.0) -> None:
         """Return when the tables have reached a position; raise ProjectionBehind where they do not in time."""

@@ -82,6 +82,8 @@ def grid(places: Sequence[tuple[float, float, str]], most: int) -> list[list[int
     A place is FLOP per byte, FLOP/s and a kind; points of two kinds never share a group. Points come best first: the
     first of a group is the one to draw for all of it. Every index is in one group.
     """
+    if len(places) <= most:
+        return [[index] for index in range(len(places))]
     fields = _FINEST
     while True:
         groups: dict[tuple[int, int, str], list[int]] = {}
