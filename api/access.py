@@ -64,12 +64,19 @@ class Access(Following):
         self._known: dict[bytes, Token] = {}
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
+        self.used: dict[str, datetime] = {}
+        """When each token, by its id, was last let in by this process."""
         self._buckets = limits(settings.rate) if settings.rate is not None else None
         self._buckets_with_tokens = self._buckets if settings.rate is not None else limits(DEFAULT_RATE)
 
     async def __aenter__(self) -> Self:
         await self.refresh()
         return await super().__aenter__()
+
+    @property
+    def guarded(self) -> bool:
+        """Whether any token was ever made, so that one is needed."""
+        return bool(self._known)
 
     async def check(self, headers: Mapping[bytes, bytes], scope: str) -> Token | None:
         """Return the token that allows the scope, or None where the door is open; else raise an AccessError."""
@@ -93,6 +100,7 @@ class Access(Following):
                 field="Authorization",
                 remedy=f"Use a token made with --scope {scope}.",
             )
+        self.used[token.id] = datetime.now(UTC)
         return token
 
     def admit(self, token: Token | None, address: str) -> list[tuple[bytes, bytes]]:

@@ -132,6 +132,7 @@ def _of_tables() -> list[Router]:
         compatibility,
         fits,
         fleets,
+        operating,
         operators,
         predictors,
         prices,
@@ -151,7 +152,7 @@ def _of_tables() -> list[Router]:
     return [
         rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
         predictors.router, snapshots.router, suggesting.router, prices.router, compatibility.router,
-        fits.router, fleets.router, trends.router, regressions.router,
+        fits.router, fleets.router, operating.router, trends.router, regressions.router,
         rooflines.router, operators.router, tried.router,
     ]  # fmt: skip
 

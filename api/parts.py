@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from ingest.log import Archived, EventLog
 from ingest.postgres import Database, open_database
 
 if TYPE_CHECKING:
+    from api.minutes import Minutes
     from api.snapshot import Snapshots
     from api.watch import Watch
     from ingest.projection import Projection, Tables
@@ -94,11 +96,14 @@ class Parts:
         self.training = asyncio.Lock()
         self.asking = asyncio.Lock()
         self.naming = asyncio.Lock()
+        self.began = datetime.now(UTC)
         self.watch: Watch | None = None
+        self.minutes: Minutes | None = None
         self._snapshots: Snapshots | None = None
         self._projection: Projection | None = None
         self._answerer: LiveAnswerer | None = None
         if settings.projects:
+            from api.minutes import Minutes
             from api.snapshot import Snapshots
             from api.watch import Watch
             from ingest.projection import Projection
@@ -108,6 +113,7 @@ class Parts:
             self._projection = Projection(settings.home, database)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
             self.watch = Watch(self, settings.retrain_every_s)
+            self.minutes = Minutes(self._projection.health)
 
     @property
     def projection(self) -> Projection:
@@ -254,6 +260,8 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
             stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
         if parts.watch is not None:
             await stack.enter_async_context(parts.watch)
+        if parts.minutes is not None:
+            await stack.enter_async_context(parts.minutes)
         app.state.parts = parts
         # What is loaded now stays; a body of a thousand events makes no garbage that needs a search for cycles.
         gc.freeze()

@@ -308,6 +308,10 @@ class Client(Tabular):
         """Return the service's last 24 hours: throughput, lag, uses of tokens, archive, build and settings; for admins."""
         return self._get("/v1/operations")
 
+    def operations(self) -> Json:
+        """Return the service's last 24 hours: throughput, lag, uses of tokens, archive, build and settings; for admins."""
+        return self._get("/v1/operations")
+
     def wait_for(self, position: int, timeout_s: float = 60.0) -> None:
         """Return when the tables have reached a position; raise ProjectionBehind where they do not in time."""
         deadline = time.monotonic() + timeout_s

@@ -120,6 +120,15 @@ class Tables:
         ).fetchall()
         return self.position if found is None else int(found)
 
+    def recorded(self, since: datetime, step_s: int) -> dict[int, int]:
+        """Return how many events the log took in each step of the clock from a moment on, by the step's start in Unix time."""
+        rows = self.cursor.execute(
+            f"SELECT epoch(recorded_at)::BIGINT // $step * $step, count(*) FROM ({_NEWEST})"
+            " WHERE recorded_at >= $since GROUP BY 1 ORDER BY 1",
+            {"upto": self.position, "above": 0, "since": since, "step": step_s},
+        ).fetchall()
+        return {int(start): int(events) for start, events in rows}
+
     def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
         """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""
         return self._names(self._at(as_of))[kind].resolve(name)
