@@ -17,6 +17,7 @@ from domain.canonical import canonical
 from domain.errors import UsageError
 from domain.payloads import TestReported
 from runner.comparison import tolerance_for
+from runner.platforms.registry import asked_name
 
 __all__ = ["Difference", "Expectation", "Expectations", "compare_tests", "expectations_of", "read", "write"]
 
@@ -104,11 +105,12 @@ def _expectation(test: TestReported) -> Expectation:
     checks = test.checks or {}
     requested = test.observed.requested if test.observed else None
     environment = test.environment
+    runtime = test.execution.runtime.name if test.execution.runtime else None
     return Expectation(
         asked={
             "model": test.model.id,
             "workload": msgspec.to_builtins(test.workload),
-            "platform": (requested and requested.platform) or test.execution.platform,
+            "platform": asked_name((requested and requested.platform) or test.execution.platform, runtime or ""),
             "precision": (requested and requested.precision) or test.execution.precision,
         },
         outcome=test.outcome,

@@ -32,6 +32,7 @@ from domain.roofline import limits_of, roofline_share
 from domain.statistics import latency_summary, median
 from domain.verdicts import ENERGY, judge
 from runner.measuring import circumstances_of
+from runner.platforms.registry import word
 from runner.tasks import Case, Failed
 
 __all__ = ["Machine", "failure_data", "measurement_data", "observed_of", "provenance", "runner_source", "stamped"]
@@ -90,7 +91,7 @@ def stamped(type_: str, data: Any, source: str, subject: str | None = None, id_:
 
 def observed_of(case: Case, found: Mapping[str, Any]) -> Observed:
     """Return what did the work, and beside it what was asked for."""
-    requested = Requested(device=case.device, platform=case.platform, precision=case.precision)
+    requested = Requested(device=case.device, platform=word(case.platform), precision=case.precision)
     return Observed(
         device=found["device"],
         platform=found["platform"],
@@ -243,7 +244,7 @@ def asked_execution(case: Case, machine: Machine) -> Execution:
     """Return the execution that was asked for, where none happened."""
     runtime = machine.platforms[case.platform]["runtime"]
     return Execution(
-        platform=case.platform,
+        platform=word(case.platform),
         runtime=msgspec.convert(runtime, Runtime),
         precision=case.precision,
         compiled=case.compiled,
@@ -260,7 +261,7 @@ def failure_data(
         model=msgspec.convert(model, Model),
         workload=case.workload,
         execution=asked_execution(case, machine),
-        hardware=machine.hardware_for(case.platform, case.device),
+        hardware=machine.hardware_for(word(case.platform), case.device),
         outcome=failed.outcome,  # type: ignore[arg-type]
         stage=failed.stage,  # type: ignore[arg-type]
         failure=Failure(error=failed.error, message=failed.message),

@@ -29,7 +29,7 @@ _QUANTIZED = ("fp8", "int8", "int4", "fp4")
 _FP32 = 4.0
 _OPTIMIZER_COPIES = {"adamw": 2, "sgd": 0}
 """Numbers an optimizer keeps for each parameter: AdamW two moments, SGD without momentum none."""
-_CONVERTING = frozenset({"openvino"})
+_CONVERTING = frozenset({"openvino", "onnxruntime"})
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ _COMPILING_CALLS = 4
 _REST_S = 1.0
 """How long the device is left alone to see what it draws then; only where that can be read."""
 _ROUNDED = frozenset({"bf16", "fp16"})
-_IN_MAIN_MEMORY = frozenset({"cpu", "openvino"})
+_IN_MAIN_MEMORY = frozenset({"cpu", "openvino", "onnxruntime"})
 
 
 class Ready:

@@ -10,6 +10,7 @@ import msgspec
 from domain.canonical import digest, drop_nulls
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
 from runner.eventfile import read_lines
+from runner.platforms.registry import asked_name
 from runner.tasks import Case
 
 __all__ = ["CaseKey", "case_key", "cases_in"]
@@ -44,7 +45,7 @@ def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
             _key(
                 data["model"]["id"],
                 data["workload"],
-                asked["platform"],
+                asked_name(asked["platform"], (execution.get("runtime") or {}).get("name") or ""),
                 asked["precision"],
                 compiled=bool(execution.get("compiled")),
             )

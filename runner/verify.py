@@ -19,6 +19,7 @@ from runner.campaign import Campaign
 from runner.facts import Machine, asked_execution, execution_of, observed_of, provenance
 from runner.parent import Ended
 from runner.plan import Plan
+from runner.platforms.registry import word
 from runner.resume import CaseKey, case_key
 from runner.run import OnEvent, OnProgress, Row, Run, RunReport
 from runner.tasks import Case, Failed
@@ -95,7 +96,7 @@ def _report(case: Case, ended: Ended, run_id: str, model: Mapping[str, Any], mac
 
 def _hardware(case: Case, observed: Observed | None, machine: Machine) -> Hardware:
     if observed is None:
-        return machine.hardware_for(case.platform, case.device)
+        return machine.hardware_for(word(case.platform), case.device)
     return machine.hardware_for(observed.platform or case.platform, observed.device)
 
 
@@ -122,7 +123,7 @@ def _why_failed(case: Case, ended: Ended) -> Failed | None:
         kind = "NotFinite" if not_finite and kind == "Mismatch" else kind
         message = f"{len(wrong)} of {len(outputs)} checks failed; {first['name']}: {first['why']}."
         return _wrong(kind, message, _NUMBERS)
-    if observed["platform"] != case.platform or observed["fallback_share"] > FALLBACK_LIMIT:
+    if observed["platform"] != word(case.platform) or observed["fallback_share"] > FALLBACK_LIMIT:
         return _wrong(
             "Fallback",
             f"{observed['fallback_share']:.0%} of the work was not done by {case.platform} in {case.precision}, "

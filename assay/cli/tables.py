@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,9 +34,24 @@ def _short(model_id: str) -> str:
     return model_id.rpartition("/")[2]
 
 
+def _several(found: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the platforms that rows of more than one runtime share."""
+    pairs = {(data["execution"]["platform"], (data["execution"].get("runtime") or {}).get("name")) for data in found}
+    counts = Counter(platform for platform, _ in pairs)
+    return frozenset(platform for platform, count in counts.items() if count > 1)
+
+
+def _platform(execution: Mapping[str, Any], actual: str | None, several: frozenset[str]) -> str:
+    """Name a platform, with the runtime where rows of another one stand beside it."""
+    platform = str(actual or execution["platform"])
+    runtime = (execution.get("runtime") or {}).get("name")
+    return f"{platform} {runtime}" if execution["platform"] in several and runtime else platform
+
+
 def measurements_table(events: Sequence[Event]) -> Table | None:
     """Return one row a measurement, or None where there is none."""
     found = _of_type(events, "assay.measurement.recorded.v1")
+    several = _several(found)
     rows = []
     for data in found:
         latency = data["metrics"].get("latency_ms") or {}
@@ -45,7 +61,7 @@ def measurements_table(events: Sequence[Event]) -> Table | None:
         rows.append(
             [
                 _short(data["model"]["id"]),
-                observed.get("platform") or data["execution"]["platform"],
+                _platform(data["execution"], observed.get("platform"), several),
                 observed.get("precision") or data["execution"].get("precision") or numbers.MISSING,
                 str(data["workload"].get("batch_size") or numbers.MISSING),
                 numbers.latency(latency.get("p50"), low, high),
@@ -79,12 +95,14 @@ def doubts(events: Sequence[Event]) -> list[str]:
 def verifications_table(events: Sequence[Event]) -> Table | None:
     """Return one row a test, or None where there is none."""
     rows = []
-    for data in _of_type(events, "assay.test.reported.v1"):
+    found = _of_type(events, "assay.test.reported.v1")
+    several = _several(found)
+    for data in found:
         outputs, failure = (data.get("checks") or {}).get("outputs") or [], data.get("failure") or {}
         rows.append(
             [
                 _short(data["model"]["id"]),
-                data["execution"]["platform"],
+                _platform(data["execution"], None, several),
                 data["execution"].get("precision") or numbers.MISSING,
                 data["outcome"],
                 data["stage"],

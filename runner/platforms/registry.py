@@ -9,7 +9,7 @@ import importlib.metadata
 from domain.errors import PartMissing, UnknownPlatform
 from runner.platforms.base import Platform
 
-__all__ = ["ENTRY_POINT_GROUP", "create", "names"]
+__all__ = ["ENTRY_POINT_GROUP", "asked_name", "create", "names", "word"]
 
 ENTRY_POINT_GROUP = "assay.platforms"
 
@@ -20,11 +20,26 @@ _BUILT_IN = {
     "mps": "runner.platforms.torch_eager:Mps",
     "xpu": "runner.platforms.torch_eager:Xpu",
     "openvino": "runner.platforms.openvino:OpenVino",
+    "onnxruntime": "runner.platforms.onnx_runtime:OnnxRuntime",
+    "onnxruntime-cuda": "runner.platforms.onnx_runtime:OnnxRuntimeCuda",
     "qnn": "runner.platforms.absent:Qnn",
     "wasm": "runner.platforms.absent:Wasm",
     "webgpu": "runner.platforms.absent:WebGpu",
     "webnn": "runner.platforms.absent:WebNn",
 }
+
+_WORDS = {"onnxruntime": "cpu", "onnxruntime-cuda": "cuda"}
+"""What rows call the platform of a name under which a second runtime is asked for; the others are called as asked."""
+
+
+def word(name: str) -> str:
+    """Return the platform that rows name for what was asked for: `cpu` for `onnxruntime`, which is their runtime."""
+    return _WORDS.get(name, name)
+
+
+def asked_name(platform: str, runtime: str) -> str:
+    """Return under which name a row's platform and runtime are asked for: the other way of `word`."""
+    return next((name for name, of in _WORDS.items() if of == platform and name.split("-")[0] == runtime), platform)
 
 
 def _locations() -> dict[str, str]:

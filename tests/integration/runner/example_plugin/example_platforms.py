@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from domain.configuration import Runtime
-from runner.platforms.base import Converted, Observation, Platform, Probe, Settings
+from runner.platforms.base import Converted, Observation, Platform, Probe, Recipe, Settings
 from runner.platforms.torch_eager import Cpu, TorchPlatform
 
 
@@ -94,6 +96,75 @@ class Saboteur(Doubling):
         self._runs += 1
         self._maybe("first_run" if self._runs == 1 else "run")
         return super().run(inputs)
+
+
+class Exported(Platform):
+    """Runs what torch exported of a module on the processor: a whole platform, for any model."""
+
+    name = "exported"
+    converts = True
+
+    def __init__(self) -> None:
+        self._graph: Any = None
+        self._inputs: list[str] = []
+        self._names: list[str] = []
+
+    def probe(self) -> Probe:
+        import torch
+
+        program = torch.export.export(torch.nn.Identity(), (torch.ones(2),))
+        total = float(program.module()(torch.ones(2)).sum())
+        if total != 2.0:
+            return Probe(available=False, reason=f"two ones made {total}.", remedy="Install torch again.")
+        return Probe(available=True, devices=("cpu",), evidence="an exported program gave its input back")
+
+    def runtime(self) -> Runtime:
+        import torch
+
+        return Runtime(name="torch-export", version=torch.__version__.split("+")[0])
+
+    def precisions(self) -> tuple[str, ...]:
+        return ("fp32",)
+
+    def convert(self, module: Any, inputs: dict[str, Any], folder: Path, recipe: Recipe) -> None:
+        import torch
+
+        from runner.platforms.outputs import FlatOutputs, flatten
+
+        names = [name for name, _ in flatten(module(**inputs))]
+        flat = FlatOutputs(module, list(inputs), {}).eval()
+        torch.export.save(torch.export.export(flat, tuple(inputs.values()), strict=False), folder / "graph.pt2")
+        (folder / "names.json").write_text(json.dumps([list(inputs), names]))
+
+    def load(self, model: Any, settings: Settings) -> None:
+        import torch
+
+        assert isinstance(model, Converted)
+        torch.set_num_threads(settings.threads)
+        self._graph = torch.export.load(model.folder / "graph.pt2").module()
+        self._inputs, self._names = json.loads((model.folder / "names.json").read_text())
+
+    def compile(self) -> bool:
+        return False
+
+    def place(self, inputs: dict[str, Any]) -> Any:
+        import torch
+
+        return [torch.as_tensor(inputs[name]) for name in self._inputs]
+
+    def run(self, inputs: Any) -> Any:
+        import torch
+
+        with torch.inference_mode():
+            return self._graph(*inputs)
+
+    def outputs(self, result: Any) -> list[tuple[str, Any]]:
+        return [(name, tensor.float().numpy()) for name, tensor in zip(self._names, result, strict=True)]
+
+    def observe(self, inputs: Any) -> Observation:
+        kinds = {parameter.dtype for parameter in self.run(inputs)}
+        precision = "fp32" if {str(kind) for kind in kinds} == {"torch.float32"} else "other"
+        return Observation(device="cpu", platform=self.name, precision=precision, fallback_share=0.0)
 
 
 class Corrupting(Cpu):

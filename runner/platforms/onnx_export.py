@@ -1,0 +1,56 @@
+"""A torch module as an ONNX file with fixed shapes, and that file in other number formats."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["export", "halve", "quantize"]
+
+
+def export(module: Any, inputs: Mapping[str, Any], path: Path, *, before_outputs: str = "") -> None:
+    """Write the module, in eval mode, with the shapes of these inputs; its inputs keep their names.
+
+    Outputs are named by `runner.platforms.outputs.flatten` with `before_outputs` in front: a graph has each name once,
+    and some inputs are called what an output is. By exporting; by tracing where that fails, whose reason is then told.
+    """
+    import torch
+
+    from runner.platforms.openvino_recording import settled
+    from runner.platforms.outputs import FlatOutputs, flatten
+
+    with torch.no_grad(), warnings.catch_warnings():
+        # Both ways warn of constants and shapes that are fixed here on purpose.
+        warnings.simplefilter("ignore")
+        free, fixed = settled(module, inputs)
+        named = [before_outputs + name for name, _ in flatten(module(**inputs))]
+        flat = FlatOutputs(module, list(free), fixed).eval()
+        names: dict[str, Any] = {"input_names": list(free), "output_names": named}
+        try:
+            program = torch.onnx.export(flat, tuple(free.values()), dynamo=True, verbose=False, **names)
+            program.save(str(path), external_data=True)
+        except Exception as first:
+            try:
+                torch.onnx.export(flat, tuple(free.values()), str(path), dynamo=False, opset_version=18, **names)
+            except Exception:
+                raise first from None
+
+
+def quantize(path: Path, into: Path) -> None:
+    """Write the model with weights in int8; activations are quantized call by call, with ranges taken from each."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(str(path), str(into), weight_type=QuantType.QInt8, use_external_data_format=True)
+
+
+def halve(path: Path) -> Path:
+    """Write the model beside itself with its arithmetic in fp16, inputs and outputs as they were; return where."""
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    into = path.with_name("fp16.onnx")
+    halved = convert_float_to_float16(onnx.load(str(path)), keep_io_types=True)
+    onnx.save(halved, str(into), save_as_external_data=True, location="fp16.data")
+    return into
