@@ -16,6 +16,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from api.access import OPEN
 from api.append import append_events
 from api.parts import Parts
+from api.samples import samples
 from domain.errors import Expired, NotFound, UsageError
 from ingest.log import Stored
 
@@ -196,4 +197,4 @@ async def stream(request: Request[Any, Any, Any], after: After = 0) -> ServerSen
     return ServerSentEvent(told(), headers={"Cache-Control": "no-store"})
 
 
-router = Router("/", route_handlers=[append, read, read_one, stream], tags=["events"])
+router = Router("/", route_handlers=[append, read, read_one, stream, samples], tags=["events"])

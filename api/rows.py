@@ -9,9 +9,10 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
-from api.catalogued import hardware_rows
+from api.catalogued import Search, Sort, hardware_rows, matching, sorted_by
 from api.devices import about, row_of
 from api.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
+from api.runs import one_run, runs
 from ingest.projection import Tables
 
 __all__ = ["router"]
@@ -89,31 +90,26 @@ async def environments(
     return await _by_position(request, page, "environments", {"fingerprint": fingerprint})
 
 
-@get("/v1/runs", summary="Runs, newest first")
-async def runs(
-    request: Request[Any, Any, Any],
-    page: NamedDependency[Page],
-    run_id: Text = None,
-    kind: Text = None,
-    origin: Text = None,
-) -> Response[bytes]:
-    """Return runs with what became of them; a retracted one says why."""
-
-    def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
-        filters = {"run_id": run_id, "kind": kind, "origin": origin}
-        return _named(tables.view("runs", filters, descending=True, offset=offset, limit=count).to_pylist())
-
-    return await by_offset(request, page, fetch)
-
-
 @get("/v1/hardware", summary="Hardware: the catalogue and the log")
 async def hardware(
-    request: Request[Any, Any, Any], page: NamedDependency[Page], kind: Text = None, measured: Flag = False
+    request: Request[Any, Any, Any],
+    page: NamedDependency[Page],
+    kind: Text = None,
+    vendor: Text = None,
+    search: Search = None,
+    measured: Flag = False,
+    sort: Sort = "id",
 ) -> Response[bytes]:
-    """Return every hardware by id, its specification with sources, and how much was measured on it."""
+    """Return every hardware by id, its specification with sources, and how much was measured on it; `sort=measurements`
+    gives what was measured most first. With `search` those that a text may mean, best first, each with `match`.
+    """
 
     def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
-        return _chosen(hardware_rows(tables), {"kind": kind}, measured)[offset : offset + count]
+        wanted = {"kind": kind, "vendor": vendor}
+        rows = sorted_by(sort, _chosen(hardware_rows(tables), wanted, measured))
+        if search is not None:
+            rows = matching(search, rows, {row["id"]: [*row["aliases"], *filter(None, [row["name"]])] for row in rows})
+        return rows[offset : offset + count]
 
     return await by_offset(request, page, fetch)
 
@@ -128,12 +124,17 @@ def _chosen(rows: list[Row], wanted: Mapping[str, Any], measured: bool) -> list[
 
 
 @get("/v1/hardware/{hardware_id:str}", summary="One hardware")
-async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At], hardware_id: Name) -> Response[bytes]:
-    """Return one hardware by id or alias: how it is known, environments, prices, machines, siblings, and what ran on it."""
+async def one_hardware(
+    request: Request[Any, Any, Any], at: NamedDependency[At], hardware_id: Name, compatibility: Flag = True
+) -> Response[bytes]:
+    """Return one hardware by id or alias: how it is known, environments, prices, machines, siblings, and what ran on it.
+
+    `compatibility=false` leaves what ran on it away, which is a row a model, platform and precision.
+    """
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         row = row_of(tables, hardware_id)
-        ran = tables.compatibility(by_hardware=True, hardware=row["id"]).to_pylist()
+        ran = tables.compatibility(by_hardware=True, hardware=row["id"]).to_pylist() if compatibility else []
         return _named(ran), {"hardware": {**row, **about(tables, row)}}
 
     return await told(request, at, answer, key="compatibility")
@@ -142,7 +143,7 @@ async def one_hardware(request: Request[Any, Any, Any], at: NamedDependency[At],
 router = Router(
     "/",
     route_handlers=[
-        measurements, reported_tests, runs, environments, hardware, one_hardware,
+        measurements, reported_tests, runs, one_run, environments, hardware, one_hardware,
     ],
     dependencies=DEPENDENCIES,
     tags=["tables"],

@@ -115,9 +115,21 @@ class Client(Tabular):
             if cursor is None or (limit is not None and len(rows) >= limit):
                 return rows[:limit]
 
+    def page(self, noun: str, *, cursor: str | None = None, limit: int = 100, **filters: Any) -> Json:
+        """Return one page of a list, such as `runs` or `tables/failures`: `items`, `next_cursor`, and what stands beside."""
+        return self._get(f"/v1/{noun}", cursor=cursor, limit=limit, **filters)
+
     def runs(self, **filters: Any) -> list[Json]:
-        """Return the runs, newest first."""
+        """Return the runs, newest first, filtered by kind, origin, hardware and outcome, with what is there of each."""
         return self._rows("runs", **filters)
+
+    def run(self, run_id: str, **filters: Any) -> Json:
+        """Return one run as `run`, why its rows are not valid, its environment, and what changed since the run before."""
+        return self._get(f"/v1/runs/{quote(run_id, safe='')}", **filters)
+
+    def samples(self, event_id: str, *, points: int | None = None) -> Json:
+        """Return a measurement's raw samples, thinned for a picture; NotFound without any, Expired after their time."""
+        return self._get(f"/v1/samples/{event_id}", points=points)
 
     def measurements(self, **filters: Any) -> list[Json]:
         """Return measurements, filtered by model, hardware, platform, precision and as_of."""
@@ -303,10 +315,6 @@ class Client(Tabular):
     def ready(self) -> Json:
         """Return position, lag and what else health has to say; raise ServiceUnavailable where it is not ready."""
         return self._get("/health/ready")
-
-    def operations(self) -> Json:
-        """Return the service's last 24 hours: throughput, lag, uses of tokens, archive, build and settings; for admins."""
-        return self._get("/v1/operations")
 
     def operations(self) -> Json:
         """Return the service's last 24 hours: throughput, lag, uses of tokens, archive, build and settings; for admins."""

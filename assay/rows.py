@@ -196,6 +196,20 @@ class Run(Row, frozen=True, kw_only=True):
     tests: int | None = None
     reason: str | None = None
     retracted_because: str | None = None
+    rows: int | None = None
+    rows_valid: int | None = None
+    rows_suspect: int | None = None
+    rows_invalid: int | None = None
+    rows_unjudged: int | None = None
+    rows_failed: int | None = None
+    rows_tested: int | None = None
+    rows_retracted: int | None = None
+    tests_passed: int | None = None
+    models: int | None = None
+    devices: int | None = None
+    hardware_ids: list[str] | None = None
+    platforms: list[str] | None = None
+    last_at: datetime | None = None
 
 
 class Compatibility(Row, frozen=True, kw_only=True):

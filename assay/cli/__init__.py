@@ -57,12 +57,13 @@ VERBS: dict[str, str] = {
     "samples": "archive",
     "export": "exporting",
     "regressions": "regressing",
+    "runs": "runs",
     "bench-data": "synthesising",
 }
 """Verb → the module of this package that holds it."""
 
 HELP = {
-    "Ask": ["recommend", "predict", "fleet", "fit", "compare", "matrix", "trends", "report", "regressions", "query"],
+    "Ask": ["recommend", "predict", "fleet", "fit", "compare", "matrix", "trends", "runs", "report", "regressions", "query"],
     "Measure": [
         "detect", "noise", "suggest", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract",
     ],

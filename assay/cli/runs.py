@@ -1,0 +1,213 @@
+"""`assay runs`: what was run, how far each run came, what its rows are worth, and the samples behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import rich_click as click
+
+from assay import numbers, running
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from domain.errors import Expired, NotFound
+
+__all__ = ["runs"]
+
+SHOWN = 20
+"""Rows of a run that are shown; `--json` and the API have them all."""
+_COLUMNS = (
+    "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
+    "latency_mean_ms,latency_n,verdict,samples_n"
+)
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  assay runs list --outcome unfinished
+  assay runs show 01a2021c-1db8-7580-86cd-1099f3c397d2 --samples"""
+)
+def runs() -> None:
+    """Runs: one call of a runner or an importer each, with what came of it."""
+
+
+@runs.command("list")
+@click.option("--kind", help="bench, verify or import.")
+@click.option("--origin", help="measured, imported or simulated.")
+@click.option("--hardware", help="A device that it named or has rows of; an alias does as well.")
+@click.option("--outcome", help="completed, interrupted, stopped; unfinished or retracted.")
+@click.option(
+    "--limit", type=click.IntRange(min=1, max=1000), default=20, show_default=True, help="The newest so many."
+)
+@served
+@as_json
+def list_runs(
+    kind: str | None, origin: str | None, hardware: str | None, outcome: str | None, limit: int, server: str | None,
+    token: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """List runs, newest first: how each stands, and what its rows are worth."""
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        found = client.page("runs", limit=limit, kind=kind, origin=origin, hardware=hardware, outcome=outcome)
+    if as_json:
+        print_json(found["items"])
+        return 0
+    if not found["items"]:
+        say("no run is of that kind" if found["choices"]["kind"] else "nothing was run yet; `assay bench MODEL` begins")
+        return 0
+    columns: list[str | tuple[str, str]] = [
+        ("run", "fixed"), ("started", "fixed"), "what, where", ("state", "fixed"), ("done", "right"), ("valid", "right"),
+    ]  # fmt: skip
+    answers().print(grid(None, columns, [_line(run) for run in found["items"]]))
+    if found["total"] > len(found["items"]):
+        say(f"the newest {numbers.count(len(found['items']))} of {numbers.count(found['total'])}; --limit shows more")
+    return 0
+
+
+def _line(run: Mapping[str, Any]) -> list[str]:
+    done, planned = running.done(run), run.get("planned")
+    return [
+        run["run_id"],
+        _minute(run.get("started_at") or run["recorded_at"])[:10],
+        f"{run['kind']}, {running.where(run)}",
+        running.state(run, datetime.now(UTC)).word,
+        f"{numbers.count(done)}/{numbers.count(planned)}" if planned else numbers.count(done),
+        numbers.count(run["rows_valid"]) if run["rows"] else numbers.MISSING,
+    ]
+
+
+@runs.command("show")
+@click.argument("run_id", metavar="RUN")
+@click.option("--samples", is_flag=True, help="Show for each row its raw samples: warm-up, distribution, percentiles.")
+@served
+@as_json
+def show(run_id: str, samples: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """Show one run: its rows and failures, why rows are suspect, and what changed on the machine since the run before."""
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        found = client.run(run_id)
+        at = {"run_id": run_id, "as_of": found["position"]}
+        limit = 10_000 if as_json else SHOWN
+        rows = client.page("tables/measurements", columns=None if as_json else _COLUMNS, limit=limit, **at)["items"]
+        failures = client.page("tests", failures=True, limit=1000 if as_json else SHOWN, **at)["items"]
+        drawn = (
+            {row["event_id"]: _samples(client, row["event_id"]) for row in rows if row["samples_n"]} if samples else {}
+        )
+    if as_json:
+        print_json({**found, "rows": rows, "failures": failures, **({"samples": drawn} if samples else {})})
+        return 0
+    _tell_run(found)
+    _tell_rows(found["run"], rows)
+    _tell_failures(failures)
+    if samples:
+        _tell_samples(rows, drawn)
+    return 0
+
+
+def _samples(client: Any, event_id: str) -> dict[str, Any]:
+    try:
+        return dict(client.samples(event_id))
+    except (Expired, NotFound) as problem:
+        return {"missing": problem.detail}
+
+
+def _tell_run(found: Mapping[str, Any]) -> None:
+    run = found["run"]
+    state = running.state(run, datetime.now(UTC))
+    begun = _minute(run.get("started_at") or run["recorded_at"])
+    lines = [
+        f"[bold]{run['kind']} on {running.where(run)}: {state.word}[/bold], {running.length(run)}",
+        f"started {begun}, took {numbers.plain(running.duration(run))}, {run['source']}, position {run['position']}",
+        f"rows: {running.verdicts(run)}",
+    ]
+    if run.get("retracted_because"):
+        lines.append(f"[red]retracted: {run['retracted_because']}[/red]")
+    if found["differs"]:
+        changes = ", ".join(f"{name} {before} → {now}" for name, (before, now) in found["differs"].items())
+        lines.append(f"since the run before on this machine: {changes}")
+    elif found["differs"] is not None:
+        lines.append("the environment is that of the run before on this machine")
+    for line in lines:
+        answers().print(line, soft_wrap=True)
+    if found["reasons"]:
+        told = [[numbers.count(one["rows"]), one["reason"]] for one in found["reasons"]]
+        answers().print(grid("Why rows are not valid", [("rows", "right"), "reason"], told))
+
+
+def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        return
+    told = [
+        [_name(row), _latency(row), numbers.count(row["latency_n"]), row["verdict"] or numbers.MISSING] for row in rows
+    ]
+    answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], told))
+    if run["rows"] > len(rows):
+        say(f"the first {numbers.count(len(rows))} of {numbers.count(run['rows'])}; --json shows all")
+
+
+def _latency(row: Mapping[str, Any]) -> str:
+    if row["latency_p50_ms"] is None:
+        return numbers.plain(numbers.latency(row["latency_mean_ms"], mean=True))
+    bounds = (row["latency_p50_ci95_low_ms"], row["latency_p50_ci95_high_ms"])
+    return numbers.plain(numbers.latency(row["latency_p50_ms"], *bounds))
+
+
+def _tell_failures(failures: Sequence[Mapping[str, Any]]) -> None:
+    if failures:
+        told = [
+            [_name(one), f"{one['outcome']} at {one['stage']}", one["message"] or "", one["remedy"] or ""]
+            for one in failures
+        ]
+        answers().print(grid("Failed", ["what", "how", "message", "what to try"], told))
+
+
+def _tell_samples(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Mapping[str, Any]]) -> None:
+    told = []
+    for row in rows:
+        one = drawn.get(row["event_id"])
+        if one is None or "missing" in one:
+            told.append([_name(row), "", "", one["missing"] if one else "no samples were recorded", ""])
+            continue
+        bins = one["histogram"]
+        span = f"{numbers.significant(bins[0]['low'])}–{numbers.significant(bins[-1]['high'])} ms"
+        beyond = (
+            f", {one['beyond']['count']} up to {numbers.significant(one['beyond']['largest'])}" if one["beyond"] else ""
+        )
+        told.append([_name(row), numbers.count(one["warmup_n"]), numbers.count(one["n"]), f"{_bars(bins)} {span}{beyond}", _tails(one)])  # fmt: skip
+    columns: list[str | tuple[str, str]] = [
+        "what",
+        ("warm-up", "right"),
+        ("steady", "right"),
+        "how steady times lie",
+        "percentiles",
+    ]
+    answers().print(grid("Samples", columns, told))
+
+
+def _bars(bins: Sequence[Mapping[str, Any]], most: int = 16) -> str:
+    """Draw a histogram in one line; an empty bin is a space, and bins beyond `most` are drawn together."""
+    width = -(-len(bins) // most)
+    counts = [sum(one["count"] for one in bins[at : at + width]) for at in range(0, len(bins), width)]
+    top = max(counts)
+    return "".join(_LEVELS[-(-count * (len(_LEVELS) - 1) // top)] if count else " " for count in counts)
+
+
+def _tails(drawn: Mapping[str, Any]) -> str:
+    named = drawn["percentiles"].items()
+    known = ", ".join(f"{name} {numbers.significant(one['ms'])} ms" for name, one in named if one["ms"] is not None)
+    lacking = ", ".join(f"{name} needs {one['needs']}" for name, one in named if one["ms"] is None)
+    return f"{known}; {lacking}" if lacking else known
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    batch = "" if row.get("batch_size") is None else f" batch {row['batch_size']}"
+    return f"{row['model_id'].rpartition('/')[2]} {row['platform']} {row['precision'] or numbers.MISSING}{batch}"
+
+
+def _minute(moment: str) -> str:
+    return str(moment)[:16].replace("T", " ")
