@@ -13,8 +13,8 @@ import rich_click as click
 
 from assay import numbers
 from assay.cli.asking import ask
-from assay.cli.measuring import progress
 from assay.cli.output import answers, grid, notes
+from assay.cli.running import progress
 from assay.cli.sending import described, empty_spool
 from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
 from assay.cli.telling import tell_answer

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,18 @@ from typing import Any
 import rich_click as click
 from click import get_current_context
 from click.core import ParameterSource
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from assay.cli.destination import both, destination
+from assay.cli.endpoint import bench_endpoint, endpoint_options
 from assay.cli.expecting import Expecting, expected_and_recorded, expecting
 from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
-from assay.cli.output import answers, notes, print_json, say
+from assay.cli.output import answers, print_json, say
+from assay.cli.running import progress
 from domain.errors import UsageError
 from domain.vocabulary import MODES
 
-__all__ = ["bench", "progress", "verify"]
+__all__ = ["bench", "verify"]
 
-OnEvent = Callable[[dict[str, Any]], None]
 _BESIDE_A_FILE = {
     "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
 }  # fmt: skip
@@ -92,8 +91,10 @@ Examples:
   assay bench gpt2 --input-tokens 128 --output-tokens 32
   assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
   assay bench --models-set small --out here.ndjson
-  assay bench --plan nightly.yaml --verify-only
-  assay bench --plan nightly.yaml --dry-run"""
+  assay bench --plan nightly.yaml --dry-run
+  assay bench resnet-50 --scenario server --target-qps 20 --target-latency 15
+  assay bench --endpoint http://127.0.0.1:8000 --model gpt2 --hardware nvidia-l4 --platform cuda --precision fp16 \\
+              --concurrency 1,8,32"""
 )
 @_chosen
 @click.option(
@@ -119,6 +120,7 @@ Examples:
 @click.option(
     "--dry-run", is_flag=True, help="Measure nothing; list the cases, how long they take and what cannot run."
 )
+@endpoint_options
 @served
 @as_json
 def bench(
@@ -136,7 +138,11 @@ def bench(
 
     Lists make a sweep of all their combinations, which stops growing where memory ran out. Without --out the events go
     through the spool to the service. Exit code 1 where a configuration failed.
+
+    With --endpoint what is already served is measured: its hardware is what you state, and rows say so.
     """
+    if (code := bench_endpoint(how, out, resume, server, token, as_json=as_json)) is not None:
+        return code
     if verify_only and benchmark_only:
         raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
     plan, first_verify, then_measure = _plan(**how)
@@ -202,11 +208,11 @@ def _perform(
     kept: list[dict[str, Any]] = []
     reports = []
     done = {verifies: _already_there(out, resume, verifies=verifies) for verifies in steps}
-    with _destination(out, resume, server, token) as deliver:
+    with destination(out, resume, server, token) as deliver:
         for verifies in steps:
             work = run_verification if verifies else run_plan
             with progress() as show:
-                reports.append(work(plan, _both(kept.append, deliver), show, done=done[verifies], cache=_cache()))
+                reports.append(work(plan, both(kept.append, deliver), show, done=done[verifies], cache=_cache()))
     exit_code = _told(kept, reports, as_json=as_json)
     return max(exit_code, settle(kept, out if resume else None)) if settle else exit_code
 
@@ -300,73 +306,6 @@ def _cache() -> Path:
     from assay.home import find_home
 
     return find_home().cache
-
-
-def _both(*listeners: OnEvent) -> OnEvent:
-    def tell(event: dict[str, Any]) -> None:
-        for listener in listeners:
-            listener(event)
-
-    return tell
-
-
-@contextmanager
-def _destination(out: Path | None, resume: bool, server: str | None, token: str | None) -> Iterator[OnEvent]:
-    """Give what takes each event: a file, or the spool, which is emptied into the service at the end."""
-    if out is not None:
-        from runner.eventfile import EventFile
-
-        file = EventFile(out, resume=resume)
-        try:
-            yield file.write
-        finally:
-            file.close()
-        say(f"events written to {out}; send them with `assay post {out}`")
-        return
-    from assay.cli.connection import connected
-    from assay.cli.sending import empty_spool
-    from assay.home import find_home
-    from runner.spool import Spool
-
-    home = find_home()
-    with Spool(home.spool) as spool:
-        try:
-            yield lambda event: spool.put([event])
-        finally:
-            with connected(server, token) as client:
-                empty_spool(spool, client)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[Any], None]]:
-    """Show where a plan stands: a bar in a terminal, a line a configuration elsewhere."""
-    console = notes()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("looking at this machine", total=None, left="")
-
-        def show(step: Any) -> None:
-            left = f"about {step.left_s:.0f} s left" if step.left_s else ""
-            doing = _case_name(step.case) if step.case else ""
-            if step.stage:
-                doing += f": {step.stage}"
-            bar.update(task, total=step.total, completed=step.done, description=doing, left=left)
-            if step.outcome:
-                console.print(f"[{step.done}/{step.total}] {_case_name(step.case)}: {step.outcome}", highlight=False)
-
-        yield show
-
-
-def _case_name(case: Any) -> str:
-    size = f" batch {case.workload.batch_size}" if case.workload.batch_size else ""
-    return f"{case.model.rpartition('/')[2]} {case.platform} {case.precision}{size}"
 
 
 def _told(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:

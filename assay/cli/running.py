@@ -1,0 +1,50 @@
+"""Where a run stands, on stderr: a bar in a terminal, a line a configuration elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from assay.cli.output import notes
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Any], None]]:
+    """Show where a plan stands: a bar in a terminal, a line a configuration elsewhere."""
+    console = notes()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("looking at this machine", total=None, left="")
+
+        def show(step: Any) -> None:
+            left = f"about {step.left_s:.0f} s left" if step.left_s else ""
+            doing = _case_name(step.case) if step.case else ""
+            if step.stage:
+                doing += f": {step.stage}"
+            bar.update(task, total=step.total, completed=step.done, description=doing, left=left)
+            if step.outcome:
+                console.print(f"[{step.done}/{step.total}] {_case_name(step.case)}: {step.outcome}", highlight=False)
+
+        yield show
+
+
+def _case_name(case: Any) -> str:
+    size = f" batch {case.workload.batch_size}" if case.workload.batch_size else ""
+    load = ""
+    if case.workload.arrival_rate_per_s:
+        load = f" {case.workload.arrival_rate_per_s:g}/s"
+    elif case.workload.concurrency:
+        load = f" ×{case.workload.concurrency}"
+    return f"{case.model.rpartition('/')[2]} {case.platform} {case.precision}{size}{load}"

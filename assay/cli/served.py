@@ -1,0 +1,57 @@
+"""The table of a terminal for what an endpoint showed: a row a load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from assay import numbers
+from assay.cli.output import grid
+
+__all__ = ["served_table"]
+
+
+def served_table(events: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return one row a load that was measured, or None where there is none; times are medians."""
+    found = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
+    if not found:
+        return None
+    first = found[0]
+    where = f"{first['hardware']['id']} × {first['hardware']['count']}, {first['execution']['platform']}, {first['execution']['precision']}"
+    title = f"{first['model']['id']}, served; {where} as stated"
+    right = ["load", "tokens", "first token", "each token", "request (95 %)", "tokens/s", "requests/s", "good/s", "n"]
+    columns: list[str | tuple[str, str]] = [*((name, "right") for name in right), ("verdict", "fixed")]
+    goodput = any(data["metrics"].get("goodput_per_s") is not None for data in found)
+    rows = [_row(data) for data in found]
+    if not goodput:
+        at = right.index("good/s")
+        columns.pop(at)
+        for row in rows:
+            row.pop(at)
+    return grid(title, columns, rows)
+
+
+def _row(data: Mapping[str, Any]) -> list[str]:
+    metrics, workload = data["metrics"], data["workload"]
+    latency = metrics.get("latency_ms") or {}
+    low, high = (latency.get("ci95") or {}).get("p50") or (None, None)
+    return [
+        _load(workload),
+        f"{workload.get('input_tokens') or numbers.MISSING}+{workload.get('output_tokens') or numbers.MISSING}",
+        numbers.latency(metrics.get("ttft_ms")),
+        numbers.latency(metrics.get("tpot_ms")),
+        numbers.latency(latency.get("p50"), low, high),
+        numbers.significant(metrics.get("tokens_per_s")),
+        numbers.significant(metrics.get("throughput_per_s")),
+        numbers.significant(metrics.get("goodput_per_s")),
+        numbers.count(latency.get("n")),
+        (data.get("validity") or {}).get("verdict") or numbers.MISSING,
+    ]
+
+
+def _load(workload: Mapping[str, Any]) -> str:
+    if workload.get("arrival_rate_per_s"):
+        return f"{workload['arrival_rate_per_s']:g}/s"
+    return f"×{workload.get('concurrency') or 1}"

@@ -1,0 +1,386 @@
+"""A run against an endpoint: each load in turn, each row told as an event as soon as it is known.
+
+Nothing of the machine that serves is seen. Hardware, platform, precision and runtime are what the operator states, rows
+say so (`observed.device` is `stated`), and have no environment: that of the client would be taken for the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Collection
+from itertools import repeat
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from domain.canonical import digest
+from domain.conditions import Conditions
+from domain.configuration import Execution, Hardware, Model, Parallelism, Workload
+from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED, SAMPLES_RECORDED, uuid7
+from domain.language import find as find_language
+from domain.measured import Failure, Metrics, Observed, Requested, SamplesReference
+from domain.models import find as find_model
+from domain.payloads import MeasurementFailed, MeasurementRecorded, RunFinished, RunStarted, SamplesRecorded
+from runner.endpoint.arrivals import poisson
+from runner.endpoint.driver import Driver, fetch
+from runner.endpoint.exchange import Exchange
+from runner.endpoint.faults import EndpointFault
+from runner.endpoint.figures import gaps_ms, metrics_of, percentiles
+from runner.endpoint.judging import judged
+from runner.endpoint.link import StampedLoop
+from runner.endpoint.load import Course, closed_loop, open_loop
+from runner.endpoint.plan import EndpointPlan, case_of, key_of
+from runner.endpoint.prompts import Prompts, counter_of
+from runner.endpoint.protocols import Call, Plain, language_call, tensors
+from runner.environment import environment
+from runner.eventfile import read_lines
+from runner.facts import provenance, runner_source, stamped
+from runner.run import OnEvent, OnProgress, Progress, RunReport
+from runner.scenarios import result_of
+from runner.stopping import MAXIMUM_SAMPLES
+from runner.tasks import Case, Failed
+
+__all__ = ["STATED", "cases_done", "run_endpoint"]
+
+STATED = "stated"
+"""What `observed.device` says of hardware that nobody saw."""
+_MOST_PARTS = 6_000
+_INTERRUPTED = Failed(
+    stage="run",
+    outcome="error",
+    error="Interrupted",
+    message="the run was interrupted and its connections were closed.",
+    remedy="Run it again with --resume: what is done is not repeated.",
+)
+
+
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one load: the course, and what was found out before it."""
+
+    course: Course
+    extras: tuple[str, ...]
+    exact: bool
+
+
+def run_endpoint(
+    plan: EndpointPlan,
+    on_event: OnEvent,
+    on_progress: OnProgress | None = None,
+    *,
+    done: Collection[str] = (),
+) -> RunReport:
+    """Measure every load and tell each event, in order, through `on_event`; an error that it raises ends the run.
+
+    Loads whose `key_of` is in `done` are skipped. Raises UsageError where the plan can never work. An interrupt
+    closes the connections, records the load as failed and the run as interrupted, and is raised again.
+    """
+    run = _Run(plan, on_event, on_progress)
+    run.start()
+    outcome = "interrupted"
+    try:
+        for workload in plan.workloads:
+            run.load(workload, skip=key_of(plan, workload) in done)
+        outcome = "completed"
+    finally:
+        run.finish(outcome)
+    return run.report()
+
+
+class _Run:
+    """One run being told."""
+
+    def __init__(self, plan: EndpointPlan, on_event: OnEvent, on_progress: OnProgress | None) -> None:
+        self.plan = plan
+        self.run_id = uuid7()
+        self._on_event = on_event
+        self._on_progress = on_progress or (lambda _: None)
+        self._client = environment()
+        self._source = runner_source(self._client)
+        self._count = counter_of(plan.tokenizer) if plan.tokenizer else None
+        self._model = _model_of(plan)
+        self._hardware = Hardware(id=plan.stated.hardware, kind=plan.stated.kind, count=plan.stated.count)
+        self._began = monotonic()
+        self._done = self._skipped = 0
+        self._failures: list[tuple[Case, Failed]] = []
+        self._notes: list[str] = []
+        self._invalid = 0
+        self._broken = False
+
+    def tell(self, type_: str, data: Any, *, subject: str, id_: str | None = None) -> None:
+        event = stamped(type_, data, self._source, subject, id_)
+        try:
+            self._on_event(event)
+        except BaseException:
+            self._broken = True
+            raise
+
+    def start(self) -> None:
+        told = {
+            "endpoint": {"api": self.plan.target.api, "loopback": self.plan.target.local, "tls": self.plan.target.tls},
+            "client": {name: self._client[name] for name in ("fingerprint", "cpu", "os") if name in self._client},
+            "method": msgspec.to_builtins(self.plan.stop.method),
+            "seed": self.plan.seed,
+        }
+        data = RunStarted(
+            run_id=self.run_id, kind="bench", hardware=[self._hardware], plan=told, planned=len(self.plan.workloads),
+            provenance=provenance(),
+        )  # fmt: skip
+        self.tell(RUN_STARTED, data, subject=self.run_id)
+
+    def load(self, workload: Workload, *, skip: bool) -> None:
+        """Measure one load and tell its row."""
+        case = case_of(self.plan, workload)
+        if skip:
+            self._skipped += 1
+            self._show(case, outcome="skipped")
+            return
+        self._show(case, stage="resolve")
+        stage = ["resolve"]
+        try:
+            with asyncio.Runner(loop_factory=StampedLoop) as runner:
+                found = runner.run(self._perform(case, workload, stage))
+        except EndpointFault as fault:
+            self._failed(case, workload, fault.failed(stage[0]))
+        except KeyboardInterrupt:
+            self._failed(case, workload, _INTERRUPTED)
+            raise
+        else:
+            self._measured(case, workload, found)
+
+    async def _perform(self, case: Case, workload: Workload, stage: list[str]) -> _Found:
+        plan = self.plan
+        prompts = Prompts(workload.input_tokens or 1, plan.seed, self._count if workload.input_tokens else None)
+        call = await _call_of(plan, workload)
+        async with Driver(plan.target, call, prompts, plan.patience_s, keep_text=self._count is not None) as driver:
+            try:
+                async with asyncio.timeout(plan.stop.timeout_s):
+                    await driver.probe()
+            except TimeoutError:
+                stage[0] = "first_run"
+                raise _nothing(plan) from None
+            except EndpointFault as fault:
+                stage[0] = driver.stage_of(fault)
+                raise
+            stage[0] = "run"
+            self._show(case, stage="run")
+            course = await _course(plan, driver, workload)
+        if not course.exchanges:
+            raise course.faults[0] if course.faults else _nothing(plan)
+        return _Found(course=course, extras=driver.extras, exact=prompts.exact)
+
+    def _measured(self, case: Case, workload: Workload, found: _Found) -> None:
+        course = found.course
+        actual = _actual(workload, course)
+        open_loop = workload.arrival_rate_per_s is not None or workload.scenario == "offline"
+        streams = None if open_loop else workload.concurrency
+        metrics = metrics_of(course, streams, workload.batch_size or 1, self.plan.objective)
+        named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
+        samples = [round(each.latency_ms, 6) for each in course.exchanges][-MAXIMUM_SAMPLES:]
+        identity, reference = uuid7(), digest(samples)
+        details = self._details(workload, found)
+        measured = MeasurementRecorded(
+            run_id=self.run_id,
+            model=self._model,
+            workload=actual,
+            execution=self._execution(),
+            hardware=self._hardware,
+            metrics=metrics,
+            provenance=provenance(),
+            observed=self._observed(details),
+            samples=SamplesReference(digest=reference, n=len(samples)),
+            validity=judged(course, named, workload.output_tokens, self._count, open_loop=open_loop),
+            conditions=Conditions(stopped_by=course.stopped_by),
+        )
+        self.tell(MEASUREMENT_RECORDED, measured, subject=self._model.id, id_=identity)
+        warmup = [round(each, 6) for each in course.warmup_ms]
+        recorded = SamplesRecorded(
+            run_id=self.run_id, digest=reference, n=len(samples), values=samples, warmup=warmup,
+            parts=_parts(course.exchanges), measurement_id=identity,
+        )  # fmt: skip
+        self.tell(SAMPLES_RECORDED, recorded, subject=self._model.id)
+        self._done += 1
+        self._note(case, details)
+        self._show(case, outcome=measured.validity.verdict if measured.validity else "measured")
+
+    def _details(self, workload: Workload, found: _Found) -> dict[str, Any]:
+        """Return what the row says beside its metrics: what was stated, asked and seen, and the scenario's result."""
+        course, plan = found.course, self.plan
+        said = [each.output_tokens for each in course.exchanges if each.output_tokens is not None]
+        told: dict[str, Any] = {
+            "hardware": "stated by the operator, not seen",
+            "api": plan.target.api,
+            "loopback": plan.target.local,
+            "case": key_of(plan, workload),
+            "asked": msgspec.to_builtins(workload),
+            "requests": len(course.exchanges),
+            "failed_requests": len(course.faults),
+            "percentiles": percentiles(course.exchanges),
+            "client": {
+                "late_ms": round(course.late_ms, 3),
+                "dispatch_late_ms": course.dispatch_late_ms,
+                "cpu_share": round(course.cpu_share, 4),
+            },
+        }
+        if workload.output_tokens:
+            told["prompts"] = (
+                "exact" if found.exact else "as the server counts them" if _counts(course) else "approximate"
+            )
+            told["tokens_counted_by"] = "server" if said else "events"
+            told["ignores_end"] = "ignore_eos" in found.extras
+        if plan.objective:
+            told["objective"] = plan.objective.told()
+        if plan.rule:
+            told["scenario"] = result_of(plan.rule, [each.latency_ms for each in course.exchanges], course.elapsed_s)
+        return told
+
+    def _note(self, case: Case, details: dict[str, Any]) -> None:
+        result = details.get("scenario")
+        if result is None:
+            return
+        self._invalid += result["result"] == "invalid"
+        why = f": {'; '.join(result['reasons'])}" if result["reasons"] else ""
+        short = "" if result["mlperf"] else " (shorter than the 600 s and 100 queries of MLPerf)"
+        self._notes.append(f"{case.model} {result['scenario']}: {result['result']}{why}{short}")
+
+    def _failed(self, case: Case, workload: Workload, failed: Failed) -> None:
+        details = {"case": key_of(self.plan, workload), "api": self.plan.target.api}
+        data = MeasurementFailed(
+            run_id=self.run_id,
+            model=self._model,
+            workload=workload,
+            execution=self._execution(),
+            hardware=self._hardware,
+            outcome=failed.outcome,  # type: ignore[arg-type]
+            stage=failed.stage,  # type: ignore[arg-type]
+            failure=Failure(error=failed.error, message=failed.message),
+            provenance=provenance(),
+            observed=self._observed(details),
+            remedy=failed.remedy,
+        )
+        self._failures.append((case, failed))
+        self.tell(MEASUREMENT_FAILED, data, subject=self._model.id)
+        self._show(case, outcome=failed.outcome)
+
+    def _observed(self, details: dict[str, Any]) -> Observed:
+        stated = self.plan.stated
+        requested = Requested(device=STATED, platform=stated.platform, precision=stated.precision)
+        return Observed(device=STATED, details=details, requested=requested)
+
+    def _execution(self) -> Execution:
+        stated = self.plan.stated
+        tensor = stated.tensor_parallel
+        return Execution(
+            platform=stated.platform,
+            runtime=stated.runtime,
+            precision=stated.precision,
+            parallelism=Parallelism(tensor=tensor) if tensor else None,
+        )
+
+    def _show(self, case: Case, *, stage: str | None = None, outcome: str | None = None) -> None:
+        ran = self._done + len(self._failures)
+        done, total = ran + self._skipped, len(self.plan.workloads)
+        left_s = (monotonic() - self._began) / ran * (total - done) if ran else None
+        self._on_progress(Progress(done=done, total=total, case=case, stage=stage, outcome=outcome, left_s=left_s))
+
+    def finish(self, outcome: str) -> None:
+        """Tell the end, unless whoever is told has already failed."""
+        if not self._broken:
+            failed = len(self._failures)
+            data = RunFinished(run_id=self.run_id, outcome=outcome, measured=self._done, failed=failed)
+            self.tell(RUN_FINISHED, data, subject=self.run_id)
+
+    def report(self) -> RunReport:
+        """Return what came of it; a scenario that is invalid by its rule is no success."""
+        return RunReport(
+            run_id=self.run_id,
+            done=self._done,
+            failed=len(self._failures) + self._invalid,
+            skipped=self._skipped,
+            failures=self._failures,
+            notes=self._notes,
+        )
+
+
+def _model_of(plan: EndpointPlan) -> Model:
+    """Return the model by its canonical id, with what the catalogues know."""
+    name = plan.stated.model
+    known, language = find_model(name), find_language(name)
+    if known is not None:
+        return Model(id=known.id, category=known.category, family=known.family)
+    category = "text_generation" if plan.speaks else None
+    if language is not None:
+        return Model(id=language.id, category=category, family=language.family)
+    return Model(id=name, category=category)
+
+
+async def _call_of(plan: EndpointPlan, workload: Workload) -> Call:
+    if plan.body is not None:
+        return Plain(plan.target.path, plan.body, plan.content_type)
+    if plan.target.api == "ovms" and not workload.output_tokens:
+        return await _inference(plan, workload)
+    return language_call(plan.target, workload.output_tokens, streams=plan.streams)
+
+
+async def _inference(plan: EndpointPlan, workload: Workload) -> Plain:
+    """Return an inference over KServe's protocol, for the inputs that the server describes."""
+    base = plan.target.path or f"/v2/models/{plan.target.served_as}"
+    metadata = await fetch(plan.target, base, plan.patience_s)
+    body = tensors(metadata, workload.batch_size or 1, workload.sequence_length)
+    return Plain(f"{base}/infer", body, "application/json")
+
+
+async def _course(plan: EndpointPlan, driver: Driver, workload: Workload) -> Course:
+    if workload.arrival_rate_per_s is not None:
+        return await open_loop(driver, poisson(workload.arrival_rate_per_s, plan.seed), plan.stop)
+    streams = workload.concurrency or 1
+    if workload.scenario == "offline":
+        count = plan.stop.method.iterations or 1
+        return await open_loop(driver, iter(repeat(0.0, count)), plan.stop, at_once=streams)
+    return await closed_loop(driver, streams, plan.stop)
+
+
+def _nothing(plan: EndpointPlan) -> EndpointFault:
+    return EndpointFault(
+        "Timeout", f"no request was through within {plan.stop.timeout_s:g} s.",
+        "Give it more time with --timeout, or ask for less.", outcome="timeout",
+    )  # fmt: skip
+
+
+def _counts(course: Course) -> bool:
+    return any(each.input_tokens for each in course.exchanges)
+
+
+def _actual(workload: Workload, course: Course) -> Workload:
+    """Return the workload as it was: tokens are means over the requests, as counted; concurrency stays with its load."""
+    if not workload.output_tokens:
+        return workload
+    told = [each.input_tokens for each in course.exchanges if each.input_tokens]
+    made = statistics.fmean(each.counted for each in course.exchanges)
+    return msgspec.structs.replace(
+        workload,
+        input_tokens=round(statistics.fmean(told)) if told else workload.input_tokens,
+        output_tokens=max(1, round(made)) if made else workload.output_tokens,
+    )
+
+
+def _parts(done: list[Exchange]) -> dict[str, list[float]]:
+    """Return times to the first token and between tokens, the last ones where they are more than an event holds."""
+    firsts = [round(each.ttft_ms, 6) for each in done if each.ttft_ms is not None][-_MOST_PARTS:]
+    gaps = [round(gap, 6) for each in done for gap in gaps_ms(each)][-_MOST_PARTS:]
+    return {name: values for name, values in (("ttft_ms", firsts), ("token_ms", gaps)) if values}
+
+
+def cases_done(path: Path) -> set[str]:
+    """Return the loads that a file of events holds a row of (`key_of`), failures included unless they were interruptions."""
+    found: set[str] = set()
+    for line in read_lines(path, whole_only=True):
+        event = msgspec.json.decode(line)
+        data = event["data"]
+        if event["type"] not in (MEASUREMENT_RECORDED, MEASUREMENT_FAILED):
+            continue
+        if (data.get("failure") or {}).get("error") != _INTERRUPTED.error:
+            found.add((data["observed"].get("details") or {}).get("case", ""))
+    return found
