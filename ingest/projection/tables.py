@@ -19,13 +19,15 @@ __all__ = ["Tables"]
 _PAGING = ("columns", "after", "limit", "offset", "descending")
 _NEAR = 200_000
 """Positions among which the newest event at or below one is looked for first."""
+_STRETCH = 10_000
+"""Positions among which the first or newest rows are looked for first, at the least."""
 _NEWEST = " UNION ALL ".join(
     f"SELECT position, recorded_at FROM main.{table} WHERE position <= $upto AND position > $above"
     for table in ("measurement", "test", "moment", "dead_letter")
 )
 
 
-Filter = str | int | bool | Sequence[str] | None
+Filter = str | int | bool | Sequence[str] | Sequence[int] | None
 _NOW = """
 SELECT (SELECT max_by(digest, position) FROM (
         SELECT digest, position FROM main.predictor WHERE accepted UNION ALL SELECT digest, position FROM main.predictor_choice)),
@@ -321,18 +323,32 @@ class Tables:
         """
         at = self._at(as_of)
         page = Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
-        if filters or limit is None or offset or descending or name not in FACTS or name == "best_measurements":
+        if limit is None or offset or name not in FACTS or name == "best_measurements":
             return self._read(name, filters or {}, columns, page, at)
+        if filters and not descending:
+            return self._read(name, filters, columns, page, at)
         # Rows lie in the order of their positions: a page is looked for in a growing stretch of them.
         pieces: list[pa.Table] = []
-        low, span, end = after or 0, max(10_000, 20 * limit), self.position if at is None else at
+        low, high = after or 0, self.position if at is None else at
+        span = max(_STRETCH, 20 * limit)
         while True:
-            page = Page(after=low, upto=low + span, limit=limit, offset=None, descending=False)
+            above, upto = (max(low, high - span), high) if descending else (low, min(low + span, high))
+            page = Page(after=above, upto=upto, limit=limit, offset=None, descending=descending)
             pieces.append(self._read(name, filters or {}, columns, page, at))
             limit -= pieces[-1].num_rows
-            low, span = low + span, 8 * span
-            if limit <= 0 or low >= end:
+            low, high, span = (low, above, 8 * span) if descending else (upto, high, 8 * span)
+            if limit <= 0 or low >= high:
                 return pa.concat_tables(pieces)
+
+    def newest_each(
+        self, name: str, key: str, each: int, filters: Mapping[str, Filter], as_of: int | None = None
+    ) -> pa.Table:
+        """Return of a view of facts the newest `each` rows for every value of a column, by position."""
+        at = self._at(as_of)
+        among, values = self._statement(name, filters, ("position", key), Page(), at)
+        newest = f'SELECT unnest(max(position, {int(each)})) FROM ({among}) GROUP BY "{key}"'
+        positions = [position for (position,) in self.cursor.execute(newest, values).fetchall()]
+        return self._read(name, {"position": positions}, None, Page(), at)
 
     def views_then(self) -> dict[str, str]:
         """Return by name the SELECT that gives each stable view as of `as_of`; none where that is the newest state."""
@@ -342,6 +358,11 @@ class Tables:
     def _read(
         self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
     ) -> pa.Table:
+        return self._arrow(*self._statement(name, filters, columns, page, at))
+
+    def _statement(
+        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
+    ) -> tuple[str, list[Any]]:
         given = {key: value for key, value in filters.items() if value is not None}
         by_subject = {key: given.pop(key) for key in list(given) if column(key) in SUBJECT_OF.get(name, ())}
         by_context = {}
@@ -362,7 +383,7 @@ class Tables:
             values[:0] = front
             rest += [] if at is not None else subjects
             statement = clause + plain(name, columns, page, rest)
-        return self._arrow(statement, values)
+        return statement, values
 
     def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
         return self.cursor.sql(statement, params=values).to_arrow_table()

@@ -69,6 +69,31 @@ def test_pages_put_together_are_the_whole(projection, append, build):
         assert tables.count("measurements", {"model": "acme/nobody"}) == 0
 
 
+def test_the_newest_rows_are_found_from_the_end_of_the_log(projection, append, build, monkeypatch):
+    monkeypatch.setattr("ingest.projection.tables._STRETCH", 4)
+    events = [build.measurement(hardware=f"acme-{number % 3}", batch_size=1 + number % 5) for number in range(90)]
+    append([*events, build.retraction(event_id=events[-1]["id"])])
+    projection.catch_up()
+    for as_of in (None, 70):
+        with projection.tables(as_of=as_of) as tables:
+            whole = tables.measurements().to_pylist()[::-1]
+            rare = [row for row in whole if row["batch_size"] == 2]
+            newest = tables.view("measurements", {"batch_size": 2}, limit=2, descending=True).to_pylist()
+            assert newest == rare[:2] and len(rare) > 10
+            # A condition that is known only of whole rows.
+            filters = {"batch_size": 2, "verdict": whole[0]["verdict"]}
+            assert tables.view("measurements", filters, limit=7, descending=True).to_pylist() == rare[:7]
+            assert tables.view("measurements", filters, limit=100, descending=True).to_pylist() == rare
+            after = rare[4]["position"]
+            assert tables.view("measurements", filters, limit=9, descending=True, after=after).to_pylist() == rare[:4]
+            each = tables.newest_each("measurements", "hardware_id", 4, {"hardware": ["acme-0", "acme-2"]}).to_pylist()
+            for device in ("acme-0", "acme-2"):
+                of_one = [row for row in whole if row["hardware_id"] == device][:4]
+                assert [row for row in each if row["hardware_id"] == device] == of_one[::-1]
+            assert len(each) == 8
+            assert tables.newest_each("measurements", "hardware_id", 4, {"hardware": ["nobody"]}).num_rows == 0
+
+
 def test_each_column_of_the_best_rows_alone_is_that_of_the_whole(projection, append, build):
     append(everything(build))
     projection.catch_up()
