@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from domain.devices import DeviceConditions
 from domain.energy import Energy
 
 __all__ = ["Conditions", "Noise"]
@@ -29,7 +30,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stopped it; `stops` how often it was stopped by a signal and continued. `speed_ratio` is the speed of one fixed
     loop after the series over that before, `loop_lost_share` the share of that loop's wall time without a processor.
     Clocks are those of the fastest core that it may use. `thermal_events` counts what the processor reports.
-    Swap is the machine's; `swapped_bytes` is the process's own. `energy` is how the energy of the series was read.
+    Swap is the machine's; `swapped_bytes` is the process's own. `energy` is how the energy of the series was read,
+    `device` what the accelerator was like.
     """
 
     steady: bool | None = None
@@ -53,6 +55,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     swapped_bytes: Whole | None = None
     timer_resolution_ms: Amount | None = None
     energy: Energy | None = None
+    device: DeviceConditions | None = None
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

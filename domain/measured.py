@@ -72,6 +72,7 @@ class Requested(Shape, frozen=True, kw_only=True, omit_defaults=True):
     device: str | None = None
     platform: Word | None = None
     precision: Word | None = None
+    options: list[str] | None = None
 
 
 class Observed(Shape, frozen=True, kw_only=True, omit_defaults=True):
@@ -134,6 +135,7 @@ class Metrics(Shape, frozen=True, kw_only=True, omit_defaults=True):
     energy_per_token_j: NonNegative | None = None
     energy_above_idle_j: NonNegative | None = None
     idle_power_w: NonNegative | None = None
+    device_time_ms: NonNegative | None = None
     utilisation: NonNegative | None = None
     goodput_per_s: NonNegative | None = None
     roofline_share: NonNegative | None = None

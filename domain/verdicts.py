@@ -21,8 +21,10 @@ compilation, the first run) were taken once. Thresholds and where they come from
 | a hypervisor gave more than 2 % of the processors' time to others | suspect | times |
 | other work used more than 20 % of the processors before the series | suspect | single times |
 | memory of the process was swapped, or the machine's swap grew by more than 16 MiB | suspect | times, memory |
+| the accelerator was throttled, its clock fell, others used it, or calls were not waited for (`domain.devices`) | suspect | times |
 | the power meter was not read for more than 3 s / its integral is 5 % off its counter, and other rules of `domain.energy` | invalid / suspect | energy, power |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
+| operators were moved to the processor one by one (MPS with its fallback on) | suspect | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
 """
 
@@ -31,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from domain.conditions import Conditions
+from domain.devices import device_doubts
 from domain.energy import doubts as energy_doubts
 from domain.payloads import Observed, Validity, Verdict
 from domain.series import drift, held_up_share, leading_warmup, modes
@@ -41,7 +44,7 @@ __all__ = ["ENERGY", "Circumstances", "combine", "judge", "worst"]
 
 TIMES = (
     "latency_ms", "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "forward_ms", "loss_ms",
-    "backward_ms", "optimizer_ms", "goodput_per_s", "roofline_share",
+    "backward_ms", "optimizer_ms", "goodput_per_s", "roofline_share", "device_time_ms",
 )  # fmt: skip
 ENERGY = ("energy_j", "power_w", "energy_per_item_j", "energy_per_token_j", "energy_above_idle_j", "idle_power_w")
 SINGLE_TIMES = ("load_ms", "compile_ms", "first_run_ms", "preprocess_ms", "postprocess_ms")
@@ -158,6 +161,8 @@ def _machine(found: Circumstances) -> Iterable[str]:
         yield f"{found.waiting:.2f} of its threads waited for a processor on average"
     if found.steal_share is not None and found.steal_share > STEAL:
         yield f"the hypervisor gave {found.steal_share:.1%} of the time to others"
+    if found.device is not None:
+        yield from device_doubts(found.device)
 
 
 def _before(found: Circumstances) -> Iterable[str]:
@@ -189,6 +194,9 @@ def _placement(observed: Observed | None) -> list[Verdict]:
         found.append(Verdict(verdict="invalid", reasons=[f"{share:.0%} of the work fell back to another device"]))
     elif share is not None and share > FALLBACK_SUSPECT:
         found.append(_suspect(f"{share:.0%} of the work fell back to another device"))
+    moved = (observed.details or {}).get("moved_to_cpu")
+    if moved:
+        found.append(_suspect(f"operators were moved to the processor and back: {', '.join(moved)}"))
     requested = observed.requested
     if requested is not None:
         for word in ("platform", "precision"):

@@ -13,6 +13,7 @@ import msgspec
 from domain.configuration import Workload
 from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
 from runner.artifacts import ArtifactStore
+from runner.devices.nvidia_facts import DEVICE_LOST
 from runner.execution import conversion_of
 from runner.facts import Machine
 from runner.parent import Ended, run_task
@@ -142,10 +143,12 @@ class Campaign:
             if isinstance(converted, Failed):
                 return Ended(failure=converted)
             folder = str(converted)
-        task: Task = (
+        return _still_there(case, self._child(self._task(case, folder, verify), on_stage))
+
+    def _task(self, case: Case, folder: str | None, verify: bool) -> Task:
+        return (
             Verify(case=case, folder=folder) if verify else Measure(case=case, method=self.plan.method, folder=folder)
         )
-        return self._child(task, on_stage)
 
     def _child(self, task: Task, on_stage: Callable[[str], None] | None) -> Ended:
         return run_task(
@@ -181,6 +184,20 @@ class Campaign:
             "runtime": self.machine.platforms[case.platform]["runtime"],
             "libraries": self.machine.environment.get("libraries"),
         }
+
+
+def _still_there(case: Case, ended: Ended) -> Ended:
+    """Return how a case ended; a platform that was there at the survey and is gone now is no word on what it can do."""
+    if ended.failure is None or ended.failure.error != "PlatformUnavailable":
+        return ended
+    lost = msgspec.structs.replace(
+        ended.failure,
+        outcome="error",
+        error="DeviceLost",
+        message=f"{case.platform} was there when the run began and is gone. {ended.failure.message}",
+        remedy=DEVICE_LOST,
+    )
+    return Ended(failure=lost, stages=ended.stages)
 
 
 def _preparation(cases: Sequence[Case], trace: bool) -> Prepare:

@@ -13,6 +13,7 @@ import msgspec
 
 from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UnsupportedWorkload
 from runner import execution, survey
+from runner.devices.nvidia_facts import DEVICE_LOST, lost_reasons
 from runner.parent import CHILD_DESCRIPTOR
 from runner.scrub import scrub
 from runner.tasks import Convert, Failed, Finished, Measure, Message, Prepare, Reached, Survey, Task, Verify
@@ -20,7 +21,9 @@ from runner.tasks import Convert, Failed, Finished, Measure, Message, Prepare, R
 __all__ = ["Speaker", "classify", "main"]
 
 _OUT_OF_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc|failed to allocate", re.I
+    r"out of memory|out_of_(host|device|_)*memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
+    r"|failed to allocate|_status_alloc_failed|mem_alloc_failure",
+    re.I,
 )
 _UNSUPPORTED_NAMES = frozenset({"OpConversionFailure", "NotImplementedError", "NotImplementedFailure"})
 _MEMORY_REMEDY = "Take a smaller batch, sequence or precision, or a machine with more memory."
@@ -48,6 +51,8 @@ class Speaker:
 
 def classify(error: BaseException) -> tuple[str, str | None]:
     """Return the outcome that an exception means, and what to try."""
+    if lost_reasons(str(error)):
+        return "error", DEVICE_LOST
     if isinstance(error, AssayError):
         refused = isinstance(error, PlatformUnavailable | UnsupportedPrecision | UnsupportedWorkload | PartMissing)
         refused = refused or error.type == "not-enough-memory"

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from runner.measuring import measure
+from domain.statistics import median
+from runner.measuring import Series, measure
 from runner.memory import peak_memory_bytes
 from runner.platforms.base import Recipe
 from runner.ready import CARD, INPUTS, REFERENCE, Ready, available, built_for, set_threads, timed, write_arrays
@@ -69,10 +70,13 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     ready = Ready(case, task.folder, speaker, verifying=False)
     platform, work = ready.platform, ready.work
     speaker.reach("run")
-    series = measure(work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle)
+    series = measure(
+        work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle, watching=ready.watching
+    )
     ready.meter.close()
     peak, device_peak = peak_memory_bytes(), platform.device_memory_bytes()
     parts, facts = work.parts(len(series.samples_ms)), work.facts()
+    series = _with_device(series, platform.allocator_bytes(), parts.get("device_time_ms"))
     observation = platform.observe(ready.inputs)
     options = platform.options()
     platform.close()
@@ -89,6 +93,16 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         "peak_memory_bytes": peak,
         "device_memory_bytes": device_peak,
     }
+
+
+def _with_device(series: Series, allocated: dict[str, int], device_ms: list[list[float]] | None) -> Series:
+    """Return the series with what its runtime allocated on a device and how the device's clock compares to the host's."""
+    found = series.conditions.device
+    if found is None or not (allocated or device_ms):
+        return series
+    ratio = median([call[0] for call in device_ms]) / median(series.samples_ms) if device_ms else None
+    device = msgspec.structs.replace(found, time_ratio=ratio, **allocated)
+    return msgspec.structs.replace(series, conditions=msgspec.structs.replace(series.conditions, device=device))
 
 
 def verify_case(task: Verify, speaker: Announcer) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 
 from domain.canonical import digest
 from domain.conditions import Conditions
-from domain.configuration import Execution, Hardware, Model, Runtime, Workload
+from domain.configuration import Execution, Hardware, Model, Parallelism, Runtime, Workload
 from domain.energy import Energy
 from domain.energy import figures as energy_figures
 from domain.events import new_event
@@ -91,7 +91,9 @@ def stamped(type_: str, data: Any, source: str, subject: str | None = None, id_:
 
 def observed_of(case: Case, found: Mapping[str, Any]) -> Observed:
     """Return what did the work, and beside it what was asked for."""
-    requested = Requested(device=case.device, platform=word(case.platform), precision=case.precision)
+    requested = Requested(
+        device=case.device, platform=word(case.platform), precision=case.precision, options=list(case.options) or None
+    )
     return Observed(
         device=found["device"],
         platform=found["platform"],
@@ -105,14 +107,17 @@ def observed_of(case: Case, found: Mapping[str, Any]) -> Observed:
 
 def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
     """Return the execution that happened: platform and precision are those that did the work."""
-    observed = result["observed"]
+    observed, options = result["observed"], dict(result.get("options") or {})
+    spread = (observed.get("details") or {}).get("devices")
     return Execution(
         platform=observed["platform"],
         runtime=msgspec.convert(result["runtime"], Runtime),
         precision=observed["precision"],
         compiled=case.compiled,
         threads=result["threads"],
-        options=result.get("options") or None,
+        streams=options.pop("streams", None),
+        parallelism=Parallelism(pipeline=len(spread)) if spread else None,
+        options=options or None,
     )
 
 
@@ -133,14 +138,14 @@ def measurement_data(
     samples = [round(value, 6) for value in series["samples_ms"]]
     warmup = [round(value, 6) for value in series["warmup_ms"]]
     observed = observed_of(case, result["observed"])
-    hardware = machine.hardware_for(observed.platform or case.platform, observed.device)
+    hardware = _used(machine.hardware_for(observed.platform or case.platform, observed.device), observed)
     metrics = _metrics(case.workload, result, samples)
     if operators:
         share = _roofline_share(operators, machine, hardware, observed, case.workload, median(samples))
         metrics = msgspec.structs.replace(metrics, roofline_share=share)
     named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
-    reference = digest(samples)
     validity = judge(samples, named, circumstances_of(series, observed))
+    reference = digest(samples)
     measured = MeasurementRecorded(
         run_id=run_id,
         model=_model(model, result["model"]),
@@ -159,6 +164,13 @@ def measurement_data(
     return measured, SamplesRecorded(
         run_id=run_id, digest=reference, n=len(samples), values=samples, warmup=warmup, parts=parts
     )
+
+
+def _used(hardware: Hardware, observed: Observed) -> Hardware:
+    """Return the hardware with as many devices as did the work: a machine has more accelerators than one call uses."""
+    if hardware.kind == "cpu":
+        return hardware
+    return msgspec.structs.replace(hardware, count=len((observed.details or {}).get("devices", ())) or 1)
 
 
 def _kept(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[float]]:
@@ -217,22 +229,22 @@ def _metrics(workload: Workload, result: Mapping[str, Any], samples: list[float]
         device_memory_bytes=result["device_memory_bytes"],
         kv_cache_bytes=result.get("facts", {}).get("kv_cache_bytes"),
         utilisation=result["series"]["conditions"]["utilisation"],
-    )
         **energy_figures(
             msgspec.convert(result["series"]["conditions"].get("energy"), Energy | None),
             calls=len(samples),
             batch_size=workload.batch_size or 1,
             tokens=tokens,
         ),
+    )
 
 
-def _part_metrics(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
 def _without_invalid_energy(metrics: Metrics, validity: Validity) -> Metrics:
     """Return the metrics without an energy that nobody may use; its verdict and reason stay where they are."""
     invalid = [name for name in ENERGY if name in validity.metrics and validity.metrics[name].verdict == "invalid"]
     return msgspec.structs.replace(metrics, **dict.fromkeys(invalid)) if validity.verdict != "invalid" else metrics
 
 
+def _part_metrics(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
     """Return the median over the calls of each part; of tokens, of the mean time of one within its call."""
     found = {name: median([sum(call) / len(call) for call in calls]) for name, calls in parts.items() if calls}
     if "token_ms" in found:
@@ -249,6 +261,7 @@ def asked_execution(case: Case, machine: Machine) -> Execution:
         precision=case.precision,
         compiled=case.compiled,
         threads=case.threads,
+        options={"asked": list(case.options)} if case.options else None,
     )
 
 

@@ -15,6 +15,7 @@ from domain.energy import Energy
 from domain.payloads import Observed
 from domain.statistics import median
 from domain.verdicts import Circumstances
+from runner.devices.watching import Watching
 from runner.memory import resident_memory_bytes
 from runner.power.meter import Meter, Unread
 from runner.power.sampling import Sampling
@@ -73,10 +74,12 @@ def measure(
     *,
     meter: Meter | Unread = _NO_METER,
     idle: Energy | None = None,
+    watching: Watching | None = None,
 ) -> Series:
     """Measure a call. The caller has run it once already.
 
     Its energy is what `meter` showed while the samples were taken; `idle` is what it showed at rest.
+    `watching` looks at an accelerator meanwhile.
     """
     synchronize()
     loop_before, clock_before = spin(_LOOP_S), clock_hz()
@@ -84,7 +87,8 @@ def measure(
         start = reading()
         warmup, steady = _warm_up(call, synchronize, method)
         middle = reading()
-        with Sampling(meter, idle=idle) as sampling:
+        watching = watching or Watching(None)
+        with Sampling(meter, idle=idle) as sampling, watching:
             samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
         end = reading()
     found = _Found(between(start, middle), between(middle, end), middle, end)
@@ -99,6 +103,7 @@ def measure(
         clock_after_hz=clock_hz(),
         timer_resolution_ms=timer_resolution_ms(),
         energy=None if meter is _NO_METER else sampling.energy(),
+        device=watching.conditions(),
     )
     return Series(
         samples_ms=samples,

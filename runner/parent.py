@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import msgspec
 
+from runner.devices.nvidia_facts import DEVICE_LOST
 from runner.scrub import scrub
 from runner.tasks import Failed, Finished, Message, Reached, Task
 
@@ -28,6 +29,7 @@ __all__ = ["CHILD_DESCRIPTOR", "Ended", "run_task"]
 CHILD_DESCRIPTOR = "ASSAY_CHILD_DESCRIPTOR"
 """Environment variable with the number of the pipe that the child writes its messages to."""
 _MEMORY_LOOK_S = 0.1
+_END_S = 30.0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +153,9 @@ class _Watched:
         # One that died by itself keeps the status it died with.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        # A driver that hangs keeps a killed process; whoever waits for it would hang too.
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_END_S)
         os.close(self._read)
 
     def ended(self) -> Ended:
@@ -179,6 +183,14 @@ class _Watched:
                 error="MemoryLimit",
                 message=f"resident memory passed the limit of {self._limit:,} bytes in stage {stage}.",
                 remedy="Raise --memory-limit-mb, or take a smaller workload or precision.",
+            )
+        if self.process.returncode is None:
+            return Failed(
+                stage=stage,
+                outcome="error",
+                error="Unkillable",
+                message=f"the child was ended in stage {stage}, and the system has not let go of it for {_END_S:g} s.",
+                remedy=DEVICE_LOST,
             )
         return _exit_failure(self.process.returncode, stage, self._tail(), _system_oom_kills() > self._kills)
 

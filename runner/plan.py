@@ -10,6 +10,7 @@ import msgspec
 from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UsageError
 from domain.vocabulary import MODES, PRECISIONS
+from runner.platforms.asked import read_options
 from runner.platforms.registry import create, names
 from runner.sources import resolve
 from runner.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
@@ -30,6 +31,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The cartesian product of its lists. An empty list leaves a size to the model; no platforms means all there are.
 
     `audio_seconds` in s, `image_sizes` the side in pixels; `optimizers` and `gradient_checkpointing` vary training only.
+    `options` are lists of what a platform can be told beside (`runner.platforms.asked`).
     """
 
     models: tuple[str, ...] = ()
@@ -47,6 +49,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     optimizers: tuple[str, ...] = ("adamw",)
     gradient_checkpointing: tuple[bool, ...] = (False,)
     compiled: tuple[bool, ...] = (False,)
+    options: tuple[tuple[str, ...], ...] = ((),)
     threads: tuple[int, ...] = ()
 
 
@@ -131,10 +134,11 @@ def _sixteen_bits(precision: str) -> str:
 def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: bool) -> Iterator[Case]:
     chosen = list(dict.fromkeys(sweep.models))[:limit]
     sources = [resolve(name, weights, trust_remote_code=code, allow_pickle=pickles) for name in chosen]
-    for (name, source), workload, compiled, threads, platform, precision in itertools.product(
+    for (name, source), workload, compiled, options, threads, platform, precision in itertools.product(
         zip(chosen, sources, strict=True),
         list(_workloads(sweep)),
         sweep.compiled,
+        sweep.options,
         sweep.threads or (None,),
         sweep.platforms or names(),
         sweep.precisions,
@@ -147,6 +151,7 @@ def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: b
             weights=weights,
             threads=threads,
             compiled=compiled,
+            options=options,
             unreachable=unreachable(source),
             trust_remote_code=code,
             allow_pickle=pickles,
@@ -201,7 +206,9 @@ def _check(sweep: Sweep) -> None:
                 remedy=f"Known precisions: {', '.join(PRECISIONS)}.",
             )
     for platform in sweep.platforms or ():
-        create(platform)
+        known = create(platform).known_options
+        for options in sweep.options:
+            read_options(options, platform=platform, known=known)
 
 
 def _check_words(field: str, words: Sequence[str], known: Sequence[str]) -> None:

@@ -13,7 +13,10 @@ import msgspec
 from domain.errors import PlatformUnavailable
 from domain.vocabulary import arithmetic_precision
 from runner.comparison import Sensitivity
+from runner.devices.lock import DeviceLock, take
+from runner.devices.watching import Watcher, Watching
 from runner.measuring import timed_ms
+from runner.platforms.asked import read_options
 from runner.platforms.base import Converted, Platform, Settings
 from runner.platforms.registry import create
 from runner.power.meter import Meter, Unread
@@ -44,7 +47,11 @@ class Ready:
     def __init__(self, case: Case, folder: str | None, speaker: Announcer, *, verifying: bool) -> None:
         speaker.reach("resolve")
         self.platform = available(case)
-        self.meter: Meter | Unread = Unread("nothing is measured.") if verifying else self.platform.meter()
+        watcher = self.platform.watcher(case.device)
+        self.lock, self.watching = _alone(watcher)
+        self.meter: Meter | Unread = (
+            Unread("nothing is measured.") if verifying else _meter(self.platform, watcher, case)
+        )
         self.idle = rest(self.meter, _REST_S)
         self.purpose = purpose_of(case.workload)
         self.threads = case.threads or threads_allowed()
@@ -60,6 +67,7 @@ class Ready:
             compiled=case.compiled,
             purpose=self.purpose,
             dropout=not verifying,
+            options=case.options,
         )
         raw = self._load_module(case, speaker) if folder is None else self._load_converted(Path(folder), speaker)
         speaker.reach("compile")
@@ -118,6 +126,21 @@ class Ready:
         return _read_arrays(folder / INPUTS)
 
 
+def _alone(watcher: Watcher | Unread | None) -> tuple[DeviceLock | None, Watching]:
+    """Return the lock of a device, which no other runner holds then, and a look at it as it is before."""
+    if watcher is None or isinstance(watcher, Unread):
+        return None, Watching(watcher)
+    lock = take(watcher.key)
+    return lock, Watching(watcher, before=watcher.state())
+
+
+def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> Meter | Unread:
+    """Return the meter of the device that does the work; never that of the processor beside an accelerator."""
+    if watcher is None:
+        return platform.meter(case.device)
+    return watcher if isinstance(watcher, Unread) else watcher.meter()
+
+
 def available(case: Case) -> Platform:
     """Return the case's platform; raises where it is not here, or cannot do this work in this precision."""
     platform = create(case.platform)
@@ -129,6 +152,7 @@ def available(case: Case) -> Platform:
             remedy=probe.remedy or "Name a platform that `assay detect` lists as available.",
         )
     platform.check(purpose_of(case.workload), case.precision)
+    read_options(case.options, platform=case.platform, known=platform.known_options)
     return platform
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,24 @@ _TRY_AGAIN = frozenset({"Interrupted"})
 
 
 def case_key(model_id: str, case: Case) -> CaseKey:
-    """Return the name of a case by what was asked for: model, workload, platform, precision, compiled."""
-    return _key(model_id, msgspec.to_builtins(case.workload), case.platform, case.precision, compiled=case.compiled)
+    """Return the name of a case by what was asked for: model, workload, platform, precision, compiled, options."""
+    return _key(
+        model_id,
+        msgspec.to_builtins(case.workload),
+        case.platform,
+        case.precision,
+        compiled=case.compiled,
+        options=case.options,
+    )
 
 
-def _key(model_id: str, workload: dict[str, Any], platform: str, precision: str, *, compiled: bool) -> CaseKey:
-    return digest([model_id, drop_nulls(workload), platform, precision, compiled])
+def _key(
+    model_id: str, workload: dict[str, Any], platform: str, precision: str, *, compiled: bool, options: Sequence[str]
+) -> CaseKey:
+    # A case without options has the name that it had before there were any.
+    return digest(
+        [model_id, drop_nulls(workload), platform, precision, compiled, *([list(options)] if options else [])]
+    )
 
 
 def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
@@ -48,6 +61,7 @@ def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
                 asked_name(asked["platform"], (execution.get("runtime") or {}).get("name") or ""),
                 asked["precision"],
                 compiled=bool(execution.get("compiled")),
+                options=asked.get("options") or (execution.get("options") or {}).get("asked") or (),
             )
         )
     return found

@@ -42,6 +42,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None = None
     device: str | None = None
     compiled: bool = False
+    options: tuple[str, ...] = ()
     seed: int = 0
     trust_remote_code: bool = False
     allow_pickle: bool = False

@@ -15,6 +15,7 @@ import msgspec
 
 from domain.configuration import Runtime, Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload
+from runner.devices.watching import Watcher
 from runner.power.choice import host_meter
 from runner.power.meter import Meter, Unread
 
@@ -35,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What may be set on a platform: the device (None: its first), threads, and whether to compile the module.
 
     `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
-    can be compared.
+    can be compared. `options` are those of `runner.platforms.asked`.
     """
 
     precision: str
@@ -44,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     compiled: bool = False
     purpose: str = "inference"
     dropout: bool = True
+    options: tuple[str, ...] = ()
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +134,9 @@ class Platform(ABC):
     def precisions(self) -> tuple[str, ...]:
         """Return the precisions that can be asked for here; only asked where the probe said yes."""
 
+    known_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that may be asked for here."""
+
     def refusals(self) -> dict[str, str]:
         """Return a sentence with what to do for each precision that something missing here keeps from working."""
         return {}
@@ -206,9 +211,28 @@ class Platform(ABC):
         """Return the highest memory allocated on a device of its own; None where it has none or cannot tell."""
         return None
 
-    def meter(self) -> Meter | Unread:
-        """Return what shows the power of the device that does the work, or why nothing does; may be asked before load."""
+    def watcher(self, device: str | None) -> Watcher | Unread | None:  # noqa: ARG002
+        """Return what shows the state of the accelerator at that address (None: the first), or why nothing does.
+
+        None where the platform has no device of its own. Asked before `load`.
+        """
+        return None
+
+    def mark(self) -> Any:
+        """Return a mark in the device's queue of work, for `between_ms`; None where the device has no clock to ask."""
+        return None
+
+    def between_ms(self, start: Any, end: Any) -> float:
+        """Return the time between two marks by the device's own clock, in ms; asked when the device has finished."""
+        raise NotImplementedError(f"{self.name} makes no marks")
+
+    def meter(self, device: str | None) -> Meter | Unread:  # noqa: ARG002
+        """Return what shows the power of the device that does the work where it has no watcher, or why nothing does."""
         return host_meter()
+
+    def allocator_bytes(self) -> dict[str, int]:
+        """Return the highest `allocated_bytes` and `reserved_bytes` of a device allocator; empty without one."""
+        return {}
 
     def close(self) -> None:  # noqa: B027
         """Let go of the device."""

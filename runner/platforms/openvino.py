@@ -19,6 +19,9 @@ from runner.platforms.openvino_quantized import QUANTIZED
 from runner.platforms.openvino_recording import recorded, settled
 from runner.platforms.openvino_work import fill, work_of
 from runner.platforms.shares import observation_of
+from runner.power.choice import host_meter
+from runner.power.hwmon import find_hwmon
+from runner.power.meter import Meter, Unread
 
 __all__ = ["OpenVino"]
 
@@ -202,6 +205,12 @@ class OpenVino(Platform):
         """Return how the weights were quantized."""
         assert self._settings is not None
         return openvino_quantized.method_of(self._settings.precision, self._settings.purpose)
+
+    def meter(self, device: str | None) -> Meter | Unread:
+        """Return the processor's meter where it does the work; OpenVINO's other devices show no power to it."""
+        if (device or "CPU").split(".")[0] == "CPU":
+            return host_meter()
+        return find_hwmon(("i915", "xe")) if str(device).startswith("GPU") else Unread(f"{device} shows no power.")
 
     def close(self) -> None:
         """Drop the request, the compiled graphs and the models."""

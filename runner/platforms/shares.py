@@ -27,6 +27,7 @@ def observation_of(
 
     A plain precision is what carried most FLOPs, and everything else is fallback. A mixed or quantized one is what
     was asked for where it carried at least half; what it leaves wider by design is then no fallback.
+    `details.devices` has the share of each, where several of them did the work.
     """
     total = work.total()
     arithmetic = "fp32" if asked == "tf32" else arithmetic_precision(asked)
@@ -39,6 +40,8 @@ def observation_of(
     home = sum(flops for (on, _), flops in work.items() if at_home(on))
     right = sum(flops for (on, kind), flops in work.items() if at_home(on) and kind == arithmetic)
     as_asked = asked in _MIXED and right >= _MOST * total
+    several = [on for on in devices if at_home(on)]
+    placed = {"devices": {on: round(devices[on] / total, 4) for on in several}} if len(several) > 1 else {}
     seen = precisions.most_common(1)[0][0]
     precision = asked if as_asked or (asked == "tf32" and seen == "fp32") else seen
     share = precisions[arithmetic if precision == asked else precision] / total
@@ -48,5 +51,5 @@ def observation_of(
         precision=precision,
         fallback_share=1 - (home if as_asked else right) / total,
         precision_share=share,
-        details=details or {},
+        details={**(details or {}), **placed},
     )

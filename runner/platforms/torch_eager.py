@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from runner.platforms.torch_platform import TorchPlatform
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["Cpu", "Cuda", "Mps", "Rocm", "TorchPlatform", "Xpu"]
+import msgspec
+
+from runner.devices.apple import Apple
+from runner.devices.watching import Watcher
+from runner.platforms.base import Observation
+from runner.platforms.torch_cuda import Cuda, Rocm
+from runner.platforms.torch_platform import TorchPlatform
+from runner.power.hwmon import find_hwmon
+from runner.power.meter import Meter, Unread
+
+__all__ = ["Cpu", "Cuda", "Mps", "Rocm", "TorchPlatform", "Xpu", "moved_operators"]
 
 
 class Cpu(TorchPlatform):
@@ -20,67 +36,23 @@ class Cpu(TorchPlatform):
         return ("cpu",)
 
 
-class Cuda(TorchPlatform):
-    """torch on NVIDIA devices; a ROCm build of torch answers under the same name and is refused here."""
-
-    name = "cuda"
-    device_type = "cuda"
-
-    def _exists(self) -> str | None:
-        import torch
-
-        if torch.version.hip is not None:
-            return "this torch is a ROCm build; its devices are the rocm platform."
-        if torch.version.cuda is None:
-            return "this torch is built without CUDA."
-        return None if torch.cuda.is_available() else "torch sees no CUDA device."
-
-    def _device_names(self) -> tuple[str, ...]:
-        import torch
-
-        return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
-
-    def precisions(self) -> tuple[str, ...]:
-        """Return those of every torch device, and tf32."""
-        return ("fp32", "tf32", *super().precisions()[1:])
-
-    def _allow_tf32(self, allowed: bool) -> None:
-        import torch
-
-        torch.backends.cudnn.conv.fp32_precision = "tf32" if allowed else "ieee"
-        torch.backends.cuda.matmul.fp32_precision = "tf32" if allowed else "ieee"
-
-    def synchronize(self) -> None:
-        """Wait for all streams of the device."""
-        import torch
-
-        torch.cuda.synchronize()
-
-    def device_memory_bytes(self) -> int | None:
-        """Return the highest memory that torch reserved on the device in this process."""
-        import torch
-
-        return int(torch.cuda.max_memory_reserved()) or None
+_FALLBACK = re.compile(r"operator '([\w:.]+)' is not currently supported on the MPS backend", re.I)
 
 
-class Rocm(Cuda):
-    """torch on AMD devices: a ROCm build, which calls its devices `cuda`."""
+def moved_operators(messages: Iterable[str]) -> frozenset[str]:
+    """Return the operators (`aten.name`) that torch says it ran on the processor in place of Metal."""
+    found = (match.group(1) for message in messages for match in _FALLBACK.finditer(message))
+    return frozenset(".".join(name.replace("::", ".").split(".")[:2]) for name in found)
 
-    name = "rocm"
 
-    def _exists(self) -> str | None:
-        import torch
-
-        if torch.version.hip is None:
-            return "this torch is not a ROCm build."
-        return None if torch.cuda.is_available() else "torch sees no ROCm device."
-
-    def precisions(self) -> tuple[str, ...]:
-        """Return those of every torch device."""
-        return TorchPlatform.precisions(self)
-
-    def _allow_tf32(self, allowed: bool) -> None:
-        """ROCm has no tf32 to turn off."""
+@contextmanager
+def _every_warning(torch: Any) -> Iterator[None]:
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
 
 
 class Mps(TorchPlatform):
@@ -88,6 +60,10 @@ class Mps(TorchPlatform):
 
     name = "mps"
     device_type = "mps"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moved: frozenset[str] = frozenset()
 
     def _exists(self) -> str | None:
         import torch
@@ -99,11 +75,64 @@ class Mps(TorchPlatform):
     def _device_names(self) -> tuple[str, ...]:
         return ("mps",)
 
+    def _work(self, inputs: Any) -> Counter[tuple[str, str]]:
+        """Return FLOPs by (device, precision), those of operators that torch moved to the processor as the processor's.
+
+        It moves them where PYTORCH_ENABLE_MPS_FALLBACK is set, and says so once for each; without it they are errors.
+        """
+        import torch
+
+        if os.environ.get("PYTORCH_ENABLE_MPS_FALLBACK") != "1":
+            return super()._work(inputs)
+        with warnings.catch_warnings(record=True) as heard, _every_warning(torch):
+            warnings.simplefilter("always")
+            self._once(inputs)
+        self._moved = moved_operators(str(each.message) for each in heard)
+        return super()._work(inputs)
+
+    def _recorder(self) -> Any:
+        from runner.platforms.work import WorkRecorder
+
+        return WorkRecorder(moved=self._moved)
+
+    def observe(self, inputs: Any) -> Observation:
+        """Return what did the work; operators that were moved count by their FLOPs and stand by name in the details."""
+        found = super().observe(inputs)
+        if not self._moved:
+            return found
+        return msgspec.structs.replace(found, details={**found.details, "moved_to_cpu": sorted(self._moved)})
+
     def synchronize(self) -> None:
         """Wait for the command queue."""
         import torch
 
         torch.mps.synchronize()
+
+    def mark(self) -> Any:
+        """Return an event in the command queue."""
+        import torch
+
+        event = torch.mps.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between_ms(self, start: Any, end: Any) -> float:
+        """Return the time between two events."""
+        return float(start.elapsed_time(end))
+
+    def watcher(self, device: str | None) -> Watcher | Unread | None:  # noqa: ARG002
+        """Return the one graphics processor of the machine."""
+        return Apple()
+
+    def allocator_bytes(self) -> dict[str, int]:
+        """Return what torch has allocated and what Metal holds for it now; both lie in the machine's own memory."""
+        import torch
+
+        held = {
+            "allocated_bytes": int(torch.mps.current_allocated_memory()),
+            "reserved_bytes": int(torch.mps.driver_allocated_memory()),
+        }
+        return {name: value for name, value in held.items() if value}
 
     def device_memory_bytes(self) -> int | None:
         """Return the memory that Metal has allocated for this process now."""
@@ -133,6 +162,22 @@ class Xpu(TorchPlatform):
         import torch
 
         torch.xpu.synchronize()
+
+    def mark(self) -> Any:
+        """Return an event in the current queue."""
+        import torch
+
+        event = torch.xpu.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between_ms(self, start: Any, end: Any) -> float:
+        """Return the time between two events."""
+        return float(start.elapsed_time(end))
+
+    def meter(self, device: str | None) -> Meter | Unread:  # noqa: ARG002
+        """Return the meter of the one card, as its driver shows it."""
+        return find_hwmon(("i915", "xe"))
 
     def device_memory_bytes(self) -> int | None:
         """Return the highest memory that torch reserved on the device in this process."""

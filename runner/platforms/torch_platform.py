@@ -18,6 +18,7 @@ from domain.configuration import Runtime, Workload
 from domain.errors import PartMissing, UnsupportedPrecision
 from runner.generation import TorchGeneration, require_generation
 from runner.platforms import torch_precision
+from runner.platforms.asked import Asked, read_options
 from runner.platforms.base import Observation, Platform, Probe, Settings
 from runner.platforms.shares import observation_of
 from runner.training import TorchTraining
@@ -42,6 +43,8 @@ class TorchPlatform(Platform):
         self._settings: Settings | None = None
         self._options: dict[str, Any] = {}
         self._trainer: TorchTraining | None = None
+        self._asked = Asked()
+        self._remedy: str | None = None
 
     def _exists(self) -> str | None:
         """Return why torch has no such device here, or None where it has one."""
@@ -58,7 +61,9 @@ class TorchPlatform(Platform):
 
         reason = self._exists()
         if reason:
-            return Probe(available=False, reason=reason, remedy=f"Run on a machine with a {self.name} device.")
+            return Probe(
+                available=False, reason=reason, remedy=self._remedy or f"Run on a machine with a {self.name} device."
+            )
         try:
             product = torch.ones(8, 8, device=self.device_type) @ torch.ones(8, 8, device=self.device_type)
             total, where = float(product.sum().cpu()), product.device.type
@@ -107,6 +112,7 @@ class TorchPlatform(Platform):
         torch.set_num_threads(settings.threads)
         torch.set_float32_matmul_precision("high" if settings.precision == "tf32" else "highest")
         self._settings = settings
+        self._asked = read_options(settings.options, platform=self.name, known=self.known_options)
         self._allow_tf32(settings.precision == "tf32")
         if settings.purpose == "generation":
             require_generation(model)
@@ -114,7 +120,7 @@ class TorchPlatform(Platform):
         dtype = getattr(torch, torch_precision.DTYPES[settings.precision])
         self._module = model.to(device=device, dtype=dtype)
         self._module.train(settings.purpose == "training" and settings.dropout)
-        if settings.precision in torch_precision.QUANTIZED:
+        if settings.precision in (*torch_precision.QUANTIZED, "fp8"):
             self._options |= torch_precision.quantize(self._module, settings.precision, device)
         self._call = self._module
         self.synchronize()
@@ -245,9 +251,8 @@ class TorchPlatform(Platform):
     def _work(self, inputs: Any) -> Counter[tuple[str, str]]:
         """Return FLOPs by (device, precision); of parameters and outputs, by elements, where no operator is known."""
         from runner.platforms.outputs import flatten
-        from runner.platforms.work import WorkRecorder
 
-        recorder = WorkRecorder()
+        recorder = self._recorder()
         with recorder:
             result = self._once(inputs)
         self.synchronize()
@@ -259,6 +264,11 @@ class TorchPlatform(Platform):
         for (device, dtype), flops in work.items():
             named[(device, torch_precision.observed_name(dtype))] += flops
         return named
+
+    def _recorder(self) -> Any:
+        from runner.platforms.work import WorkRecorder
+
+        return WorkRecorder()
 
     def _once(self, inputs: Any) -> Any:
         """Do the kind of work that was measured once, without the compiler, and without changing weights."""

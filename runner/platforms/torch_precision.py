@@ -19,7 +19,7 @@ __all__ = ["AUTOCAST", "DTYPES", "QUANTIZED", "TRAINABLE", "autocast_refusals", 
 
 DTYPES = {
     "fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "amp-bf16": "float32",
-    "amp-fp16": "float32", "int8": "float32", "int4": "bfloat16",
+    "amp-fp16": "float32", "int8": "float32", "int4": "bfloat16", "fp8": "bfloat16",
 }  # fmt: skip
 """The type of weights and floating inputs that are not quantized."""
 AUTOCAST = {"amp-bf16": "bfloat16", "amp-fp16": "float16"}
@@ -27,7 +27,17 @@ QUANTIZED = ("int8", "int4")
 TRAINABLE = frozenset({"fp32", "tf32", "bf16", "amp-bf16", "amp-fp16"})
 """Weights in fp16 lose the small updates of an optimizer, and integers have no gradients."""
 GROUP_SIZES = (128, 64, 32)
-_NAMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64", "uint8": "int8"}
+_NAMES = {
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float64": "fp64",
+    "uint8": "int8",
+    "float8_e4m3fn": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "float8_e5m2": "fp8",
+    "float8_e5m2fnuz": "fp8",
+}
 
 
 def observed_name(dtype: str) -> str:
@@ -68,7 +78,8 @@ def quantize(module: Any, precision: str, device: str) -> dict[str, Any]:
         from torchao.quantization import quantize_  # type: ignore[import-untyped]
 
         _make_linear(module)
-        method, config, fits = _int8() if precision == "int8" else _int4(module, device)
+        made = {"int8": _int8, "fp8": _fp8}
+        method, config, fits = made[precision]() if precision in made else _int4(module, device)
         layers = sum(fits(each, name) for name, each in module.named_modules())
         if not layers:
             raise UnsupportedPrecision(
@@ -103,6 +114,20 @@ def _int8() -> tuple[dict[str, str], Any, Any]:
 
     name = "torchao.Int8DynamicActivationInt8Weight"
     return {"name": name, "why": "it has no linear layers."}, Int8DynamicActivationInt8WeightConfig(), fits
+
+
+def _fp8() -> tuple[dict[str, str], Any, Any]:
+    """Weights and activations in fp8 (e4m3) with a scale for each row, multiplied by torch._scaled_mm."""
+    import torch
+    from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, PerRow
+
+    def fits(layer: Any, _: str) -> bool:
+        # torch._scaled_mm takes sizes that are multiples of 16.
+        return isinstance(layer, torch.nn.Linear) and not (layer.in_features % 16 or layer.out_features % 16)
+
+    why = "it has no linear layers whose sizes are multiples of 16."
+    name = "torchao.Float8DynamicActivationFloat8Weight"
+    return {"name": name, "why": why}, Float8DynamicActivationFloat8WeightConfig(granularity=PerRow()), fits
 
 
 def _int4(module: Any, device: str) -> tuple[dict[str, str], Any, Any]:

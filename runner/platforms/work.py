@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -23,10 +24,14 @@ _INTEGER_PRODUCTS = {
 
 
 class WorkRecorder(TorchDispatchMode):  # type: ignore[misc]
-    """While active, sums FLOPs by (device, type) in `work`; operators without a known formula are not counted."""
+    """While active, sums FLOPs by (device, type) in `work`; operators without a known formula are not counted.
 
-    def __init__(self) -> None:
+    `moved` are operators (`aten.name`) that the runtime does on the processor, whatever device their tensors name.
+    """
+
+    def __init__(self, moved: Collection[str] = ()) -> None:
         super().__init__()
+        self._moved = moved
         self.work: Counter[tuple[str, str]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,7 +48,8 @@ class WorkRecorder(TorchDispatchMode):  # type: ignore[misc]
             tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             first = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
             if first is not None:
-                self.work[(str(first.device), str(first.dtype).removeprefix("torch."))] += flops
+                where = "cpu" if str(packet) in self._moved else str(first.device)
+                self.work[(where, str(first.dtype).removeprefix("torch."))] += flops
         return result
 
 

@@ -145,3 +145,13 @@ def test_a_sweep_stops_growing_where_memory_ran_out_and_says_where() -> None:
     assert told is not None
     assert told.outcome == "skipped"
     assert "batch_size 8, sequence_length 128" in told.message
+
+
+def test_options_are_one_more_list_and_only_those_of_the_platform() -> None:
+    plan = make_plan(
+        Sweep(models=("prajjwal1/bert-tiny",), platforms=("cuda",), options=((), ("cuda-graphs",), ("streams=2",)))
+    )
+    assert [case.options for case in plan.cases] == [(), ("cuda-graphs",), ("streams=2",)]
+    with pytest.raises(UsageError) as refused:
+        make_plan(Sweep(models=("prajjwal1/bert-tiny",), platforms=("cpu",), options=(("cuda-graphs",),)))
+    assert refused.value.field == "options" and "cpu has no option 'cuda-graphs'" in str(refused.value)

@@ -1,0 +1,52 @@
+"""One runner on one device: a lock in the machine's temporary folder, which ends with whoever holds it, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from domain.errors import TooBusy
+
+__all__ = ["DeviceLock", "take"]
+
+_NOT_NAME = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+class DeviceLock:
+    """Held from when it is made until it is closed or its process ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def close(self) -> None:
+        """Let others measure."""
+        os.close(self._descriptor)
+
+
+def take(key: str, folder: Path | None = None) -> DeviceLock:
+    """Return the lock of the device that has this key; raises TooBusy, naming the process, where another holds it."""
+    path = (folder or Path(tempfile.gettempdir())) / f"assay-device-{_NOT_NAME.sub('-', key)}.lock"
+    # The file stays: removing it would let two hold locks of the same name.
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except PermissionError:
+        # Somebody else's, which can be locked and not written.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise TooBusy(
+            f"another runner measures on {key}{f' (process {holder})' if holder else ''}; both would be slower than they are.",
+            field="device",
+            remedy="Wait until it has ended and run again with --resume, or name another device.",
+        ) from None
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return DeviceLock(descriptor)

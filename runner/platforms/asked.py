@@ -1,0 +1,72 @@
+"""Options of an execution beyond its precision, as they are asked for: `cuda-graphs`, `streams=4`, `device-map`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from domain.errors import UsageError
+
+__all__ = ["OPTIONS", "Asked", "batch_parts", "read_options"]
+
+OPTIONS = {
+    "cuda-graphs": "one call is captured once and replayed (inference, fixed shapes)",
+    "streams": "the batch is split over so many streams that run at once: streams=4",
+    "device-map": "layers are spread over all devices of the platform, as accelerate does it",
+}
+_NOT_BUILT = {
+    "tensor-parallel": "Serve the model with an engine that splits it, and measure that: assay bench --endpoint.",
+}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that were asked for, read."""
+
+    graphs: bool = False
+    streams: int = 1
+    device_map: bool = False
+
+
+def read_options(words: Sequence[str], *, platform: str, known: Collection[str]) -> Asked:
+    """Return the options; raises UsageError for one that the platform has not, with those that it has."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in known:
+            has = f"It has {', '.join(sorted(known))}." if known else "It has none."
+            raise UsageError(f"{platform} has no option {name!r}.", field="options", remedy=_NOT_BUILT.get(name) or has)
+        if name == "streams":
+            if not value.isdigit() or int(value) < 1:
+                raise UsageError(f"{word!r} names no number of streams.", field="options", remedy="Write streams=4.")
+            found["streams"] = int(value)
+        else:
+            found["graphs" if name == "cuda-graphs" else "device_map"] = True
+    if found.get("graphs") and (found.get("streams", 1) > 1 or found.get("device_map")):
+        raise UsageError(
+            "cuda-graphs captures one stream of one device.", field="options", remedy="Ask for one of them."
+        )
+    return Asked(**found)
+
+
+def batch_parts(inputs: dict[str, Any], parts: int) -> list[dict[str, Any]]:
+    """Return the inputs cut into equal parts along their first dimension; what has no batch goes to every part.
+
+    The batch is the first dimension of the first tensor. Raises UsageError where it cannot be cut evenly.
+    """
+    tensors = [value for value in inputs.values() if getattr(value, "ndim", 0)]
+    batch = int(tensors[0].shape[0]) if tensors else 1
+    if batch % parts:
+        raise UsageError(
+            f"a batch of {batch} cannot be split over {parts} streams.",
+            field="options",
+            remedy=f"Take a batch that is a multiple of {parts}.",
+        )
+    size = batch // parts
+
+    def cut(value: Any, index: int) -> Any:
+        batched = getattr(value, "ndim", 0) and value.shape[0] == batch
+        return value[index * size : (index + 1) * size] if batched else value
+
+    return [{name: cut(value, index) for name, value in inputs.items()} for index in range(parts)]
