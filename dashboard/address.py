@@ -18,6 +18,7 @@ from domain.vocabulary import MODES
 __all__ = [
     "BASES_SHOWN",
     "GROUPS",
+    "KINDS",
     "LIVE_TARGETS",
     "METRIC_NAMES",
     "SCALES",
@@ -48,16 +49,21 @@ BASES_SHOWN = ("auto", "measured", "all")
 SCALES = ("auto", "log", "linear")
 GROUPS = ("hardware", "family")
 LIVE_TARGETS = ("latency", "memory", "ttft", "tpot", "energy")
-METRIC_NAMES = ("throughput", "latency", "memory")
+METRIC_NAMES = ("throughput", "latency", "memory", "speedup")
+KINDS = ("hardware", "models", "modes", "precision", "batch")
+"""What the compare page puts side by side: hardware for a model, models on a hardware, inference and training of a model,
+its precisions on one hardware, its batch sizes."""
 Params = Mapping[str, Sequence[str]]
 Reader = Callable[[Sequence[str]], Any]
 _LARGEST = 65536
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What the compare page asks: one model on many devices, by one metric."""
+    """What the compare page asks: what is put side by side, of which model and on which hardware, by one metric."""
 
+    what: str = "hardware"
     model: str = ""
+    hw: str = ""
     mode: str = "inference"
     metric: str = "throughput"
     scale: str = "auto"
@@ -197,7 +203,7 @@ def text(values: Sequence[str]) -> str:
 
 
 _COMPARISON: dict[str, Reader] = {
-    "model": text, "mode": one_of(MODES), "metric": one_of(METRIC_NAMES), "scale": one_of(SCALES), "platform": slugs,
+    "what": one_of(KINDS), "model": text, "hw": text, "mode": one_of(MODES), "metric": one_of(METRIC_NAMES), "scale": one_of(SCALES), "platform": slugs,
     "precision": slugs, "batch": whole, "basis": one_of(BASES_SHOWN), "as_of": position,
 }  # fmt: skip
 

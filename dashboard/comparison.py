@@ -10,9 +10,9 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from assay import numbers
-from dashboard import answers
+from dashboard import answers, evidence, ratios
 from dashboard.address import Comparison
-from dashboard.charts import LATENCY, Metric, Row, name_of
+from dashboard.charts import LATENCY, MEMORY, SPEEDUP, Metric, Row, name_of
 from dashboard.differences import EVIDENCE
 from dashboard.palette import badge
 from dashboard.ranking import completed
@@ -26,6 +26,7 @@ TELLING = {
     "sequence_length": "length", "weights": "weights",
 }  # fmt: skip
 """Fields that may tell rows of one name apart, in the order in which they are said."""
+_HEADS = ("Hardware", "Model")
 MOST_ASKED = 1000
 MOST = 100
 """Rows that one comparison holds; the API ranks, so the rest are the slower ones."""
@@ -47,10 +48,8 @@ def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = No
     Predictions are for one batch, the one asked for or else the most frequent among the evidence, the fastest of each
     hardware and platform: estimates of everything would bury what was measured.
     """
-    evidence = answers.compare(model, mode, position)["rows"]
-    batches = Counter(
-        row["batch_size"] for row in evidence if row.get("batch_size") and row.get("mode") in (mode, None)
-    )
+    known = answers.compare(model, mode, position)["rows"]
+    batches = Counter(row["batch_size"] for row in known if row.get("batch_size") and row.get("mode") in (mode, None))
     size = batch or (batches.most_common(1)[0][0] if batches else 1)
     try:
         predicted = answers.recommend(
@@ -58,12 +57,12 @@ def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = No
         )["ranked"]
         unpredicted = None
     except AssayError as problem:
-        if not evidence:
+        if not known:
             raise
         predicted, unpredicted = [], str(problem)
     # Measured rows come with their method from the comparison; the recommendation would tell them a second time.
     estimates = [{**row, "mode": mode} for row in predicted if row.get("basis") not in EVIDENCE]
-    return Rows(against_cpu([completed(row) for row in (*evidence, *_one_each(estimates))]), unpredicted)
+    return Rows(against_cpu([completed(row) for row in (*known, *_one_each(estimates))]), unpredicted)
 
 
 def _one_each(estimates: Sequence[Row]) -> list[Row]:
@@ -79,9 +78,9 @@ def chosen(everything: Sequence[Row], asked: Comparison, metric: Metric) -> list
     With the basis left to us, estimates are shown only where there is no evidence.
     """
     left = [dict(row) for row in everything if _passes(row, asked) and row.get(metric.key) is not None]
-    evidence = [row for row in left if row.get("basis") in EVIDENCE]
-    if asked.basis == "measured" or (asked.basis == "auto" and evidence):
-        left = evidence
+    known = [row for row in left if row.get("basis") in EVIDENCE]
+    if asked.basis == "measured" or (asked.basis == "auto" and known):
+        left = known
 
     def order(row: Row) -> float:
         return -float(row[metric.key]) if metric.better.startswith("larger") else float(row[metric.key])
@@ -144,7 +143,10 @@ def against_cpu(found: Sequence[Row]) -> list[dict[str, Any]]:
     for row in found:
         baseline = baselines.get(_work(row))
         ratio = None if baseline is None else _times_faster(row, baseline)
-        told.append({**row, "speedup_over_cpu": row.get("speedup_over_cpu") or ratio,
+        low, high = (None, None) if baseline is None else ratios.of(baseline, row, *LATENCY[:3])[1:]
+        itself = row is baseline
+        told.append({**row, SPEEDUP.key: row.get(SPEEDUP.key) or ratio, SPEEDUP.low: None if itself else low,
+                     SPEEDUP.high: None if itself else high,
                      "baseline": None if baseline is None else name_of(baseline)})  # fmt: skip
     return told
 
@@ -163,7 +165,7 @@ def sentence(found: Sequence[Row], metric: Metric) -> str:
         if apart(best, other, metric):
             ratio = other[metric.key] / best[metric.key] if metric.better.startswith("smaller") else None
             ratio = best[metric.key] / other[metric.key] if ratio is None and other[metric.key] else ratio
-            better = ("smaller", "larger") if metric.title == "Peak memory" else ("faster", "slower")
+            better = ("smaller", "larger") if metric is MEMORY else ("faster", "slower")
             return f"{words}, {numbers.change(ratio, *better)} than {name_of(other)}"
     return f"{words}; the others cannot be told apart from it" if others else words
 
@@ -185,10 +187,15 @@ def table(found: Sequence[Row], metric: Metric) -> Styler:
         value: [scale.of(row.get(metric.key)) for row in found],
         "low": [scale.of(row.get(metric.low)) for row in found],
         "high": [scale.of(row.get(metric.high)) for row in found],
-        "vs plain CPU ×": [row.get("speedup_over_cpu") for row in found],
+        "vs plain CPU ×": [row.get(SPEEDUP.key) for row in found],
     }
+    if metric is SPEEDUP or all(row.get("subject") for row in found):
+        # The first says it already; among models there is no one row of plain CPU to stand beside.
+        figures.pop("vs plain CPU ×")
     named = {
-        "Hardware": [str(row.get("hardware") or numbers.MISSING) for row in found],
+        _HEADS[bool(found and found[0].get("subject"))]: [
+            str(row.get("subject") or row.get("hardware") or numbers.MISSING) for row in found
+        ],
         "Platform": [str(row.get("platform") or numbers.MISSING) for row in found],
         "Precision": [str(row.get("precision") or numbers.MISSING) for row in found],
         "Batch": pd.Series([row.get("batch_size") for row in found], dtype="Int64"),
@@ -198,7 +205,10 @@ def table(found: Sequence[Row], metric: Metric) -> Styler:
         "Basis": [badge(row.get("basis"), row.get("origin")) for row in found],
         "Verdict": [str(row.get("verdict") or numbers.MISSING) for row in found],
         "Baseline": [str(row.get("baseline") or numbers.MISSING) for row in found],
+        "Evidence": [evidence.path_of(row) for row in found],
     }
+    if not any(row.get("baseline") for row in found):
+        rests.pop("Baseline")
     floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
     frame = pd.DataFrame({**named, **floats, **rests})
     return frame.style.format(dict.fromkeys(floats, numbers.significant), na_rep=numbers.MISSING)

@@ -51,8 +51,14 @@ def find(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str] = FIELDS) 
         if len(counts) == 1 and MISSING not in counts:
             same[title] = next(iter(counts))
         elif len(counts) > 1:
-            differs.append(Difference(title, sorted(counts.items(), key=lambda found: (-found[1], found[0]))))
+            differs.append(Difference(title, sorted(counts.items(), key=_order)))
     return Differences(same, differs)
+
+
+def _order(found: tuple[str, int]) -> tuple[int, float, str]:
+    """The most frequent first; of those alike, numbers by their size."""
+    word, rows = found
+    return -rows, float(word) if word.replace(".", "", 1).isdigit() else 0.0, word
 
 
 def _word(value: Any) -> str:

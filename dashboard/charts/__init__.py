@@ -10,7 +10,9 @@ from dashboard.charts.axes import needs_log
 from dashboard.charts.decisions_chart import decided
 from dashboard.charts.frame import MAX_MARKS
 from dashboard.charts.interval_chart import intervals
-from dashboard.charts.metrics import COST, ENERGY, LATENCY, MEMORY, METRICS, THROUGHPUT, Metric, Row, name_of
+from dashboard.charts.metrics import COST, ENERGY, LATENCY, MEMORY, METRICS, SPEEDUP, THROUGHPUT, Metric, Row, name_of
+from dashboard.charts.modes_chart import modes
+from dashboard.charts.scaling_chart import PANELS, Drawn, scaling, scalings
 from dashboard.charts.tradeoff_chart import Limit, can_be_drawn, tradeoff
 
 __all__ = [
@@ -20,7 +22,10 @@ __all__ = [
     "MAX_MARKS",
     "MEMORY",
     "METRICS",
+    "PANELS",
+    "SPEEDUP",
     "THROUGHPUT",
+    "Drawn",
     "Limit",
     "Metric",
     "Row",
@@ -29,8 +34,11 @@ __all__ = [
     "decided",
     "errors",
     "intervals",
+    "modes",
     "name_of",
     "needs_log",
     "parity",
+    "scaling",
+    "scalings",
     "tradeoff",
 ]

@@ -28,18 +28,19 @@ def intervals(
     log: bool | None = None,
     percentile: str = "p50",
     ranked: bool = False,
+    beside: float | None = None,
     picture: bool = False,
 ) -> alt.LayerChart:
     """Draw one line a row: name, value in words, a mark by basis and the interval it may lie in.
 
     A row without a value keeps its line and says why; it has no mark. `log=None` decides by the range.
-    Raise ValueError when the rows would make more than `MAX_MARKS` marks.
+    `beside` is a value that is marked across all rows, such as 1 for what a ratio is of. Raise ValueError when the rows would make more than `MAX_MARKS` marks.
     """
     scale = metric.scale([row.get(metric.key) for row in rows])
     drawn = [line_of(row, index, metric, scale, ranked=ranked) for index, row in enumerate(rows)]
     refuse_too_many(len(drawn) * 5)
     known = [line for line in drawn if line["value"] is not None]
-    ends = ends_of(known)
+    ends = ends_of(known) + ([beside] if beside is not None else [])
     logarithmic = may_be_log(ends, log)
     ink = INKS[theme]
     x_scale = scale_of(ends, logarithmic)
@@ -61,6 +62,9 @@ def intervals(
         _told(base, ink, "text", f"width < {NARROW} ? 0 : 1"),
         _told(base, ink, "brief", f"width < {NARROW} ? 1 : 0"),
     ]  # fmt: skip
+    if beside is not None:
+        mark = alt.Chart(alt.Data(values=[{"value": beside}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
+        layers.insert(0, mark.encode(x=x))
     height = ROW_HEIGHT * max(len(drawn), 1)
     return finish(alt.layer(*layers), height=height, theme=theme, picture=picture)
 

@@ -11,7 +11,7 @@ from assay import numbers
 from dashboard.charts.metrics import LATENCY, MEMORY, METRICS, Metric, Row, name_of
 from dashboard.palette import BASIS_MARKS, PLATFORM_COLOURS, PLATFORM_DOMAIN, Theme, basis_mark, colour_key
 
-__all__ = ["TOOLTIP", "ends_of", "line_of", "points", "rules", "ticks"]
+__all__ = ["TOOLTIP", "coloured", "dashed", "ends_of", "line_of", "platform_scale", "points", "rules", "ticks"]
 
 SIZE = 110
 """Area of a mark in square pixels; 64 is the smallest that can still be told apart."""
@@ -72,8 +72,8 @@ def rules(
 ) -> alt.Chart:  # fmt: skip
     """Return the intervals as lines from low to high, dashed by basis."""
     return base.mark_rule(**look).encode(
-        x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", color=_colour(rows, theme, picture=picture),
-        strokeDash=_dash(), strokeWidth=alt.StrokeWidth("line:Q", scale=None), tooltip=TOOLTIP,
+        x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", color=coloured(rows, theme, picture=picture),
+        strokeDash=dashed(), strokeWidth=alt.StrokeWidth("line:Q", scale=None), tooltip=TOOLTIP,
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def points(
     # Scales of shape and dash are merged by Vega-Lite: both name every basis, in one order.
     shapes = [mark.shape or "circle" for mark in BASIS_MARKS.values()]
     legend = _legend(_present(rows))
-    worn = _platforms(theme, picture=picture)
+    worn = platform_scale(theme, picture=picture)
     return (
         base.transform_filter(alt.FieldOneOfPredicate(field="basis", oneOf=shaped))
         .mark_point(size=SIZE, strokeWidth=2, opacity=1, yOffset=offset)
@@ -106,13 +106,14 @@ def ticks(
     return (
         base.transform_filter(alt.datum.basis == "roofline")
         .mark_tick(orient="vertical", size=14, thickness=2, opacity=1, yOffset=offset)
-        .encode(x=x, color=_colour(rows, theme, picture=picture), tooltip=TOOLTIP)
+        .encode(x=x, color=coloured(rows, theme, picture=picture), tooltip=TOOLTIP)
     )
 
 
-def _colour(rows: Sequence[Row], theme: Theme | None, *, picture: bool) -> alt.Color:
+def coloured(rows: Sequence[Row], theme: Theme | None, *, picture: bool) -> alt.Color:
+    """Return the platform's colour, with a legend of the platforms that rows have."""
     legend = _legend(_present(rows))
-    return alt.Color("platform:N", scale=_platforms(theme, picture=picture), legend=legend)
+    return alt.Color("platform:N", scale=platform_scale(theme, picture=picture), legend=legend)
 
 
 def _present(rows: Sequence[Row]) -> set[str]:
@@ -127,12 +128,14 @@ def _legend(present: set[str]) -> alt.Legend:
     )  # fmt: skip
 
 
-def _platforms(theme: Theme | None, *, picture: bool) -> alt.Scale:
+def platform_scale(theme: Theme | None, *, picture: bool) -> alt.Scale:
+    """Return the colours of platforms: their order alone in a page, which the browser colours by its theme."""
     if not picture:
         return alt.Scale(domain=list(PLATFORM_DOMAIN))
     return alt.Scale(domain=list(PLATFORM_DOMAIN), range=list(PLATFORM_COLOURS[theme or "light"]))
 
 
-def _dash() -> alt.StrokeDash:
+def dashed() -> alt.StrokeDash:
+    """Return the dash of the basis."""
     dashes = [list(mark.dash) for mark in BASIS_MARKS.values()]
     return alt.StrokeDash("basis:N", scale=alt.Scale(domain=list(BASIS_MARKS), range=dashes), legend=None)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from assay import numbers
 
-__all__ = ["COST", "ENERGY", "LATENCY", "MEMORY", "METRICS", "THROUGHPUT", "Metric", "Row", "name_of"]
+__all__ = ["COST", "ENERGY", "LATENCY", "MEMORY", "METRICS", "SPEEDUP", "THROUGHPUT", "Metric", "Row", "name_of"]
 
 Row = Mapping[str, Any]
 
@@ -42,15 +42,28 @@ ENERGY = Metric(
     "energy_j", "energy_j_low", "energy_j_high",
     "Energy of an item", lambda _: numbers.Scale("J", 1.0), "smaller is better",
 )  # fmt: skip
-METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY}
+SPEEDUP = Metric(
+    "speedup_over_cpu", "speedup_over_cpu_low", "speedup_over_cpu_high",
+    "Speed against plain CPU", lambda _: numbers.Scale("×", 1.0), "larger is better",
+)  # fmt: skip
+METRICS = {
+    "latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY, "speedup": SPEEDUP,
+}  # fmt: skip
 
 
 def name_of(row: Row) -> str:
     """Name one option in the order in which all pages do: hardware, platform, precision, batch.
 
-    What else tells it from a row of the same name follows, where a row carries it as `distinct`.
+    Where models are put side by side, a row carries its model as `subject`, which stands in the place of the hardware; a
+    row that is shown under a shorter name carries that as `named`. What else tells it from a row of the same name
+    follows, where a row carries it as `distinct`.
     """
-    parts = [str(row.get("hardware") or "unknown hardware"), str(row.get("platform") or "unknown platform")]
+    if row.get("named"):
+        return str(row["named"])
+    parts = [
+        str(row.get("subject") or row.get("hardware") or "unknown hardware"),
+        str(row.get("platform") or "unknown platform"),
+    ]
     parts.append(str(row["precision"]) if row.get("precision") else "precision unknown")
     batch, requests = row.get("batch_size"), row.get("concurrency")
     # What is served batches as it likes: the load tells one option from another.

@@ -1,0 +1,128 @@
+"""Training beside inference: pairs that are alike in all else, how much longer a step of training takes, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from pandas.io.formats.style import Styler
+
+from assay import numbers
+from dashboard import evidence, ratios
+from dashboard.charts import LATENCY, MEMORY, Row, name_of
+from dashboard.palette import badge
+from dashboard.ranking import completed
+
+__all__ = ["STAGES", "Pair", "find", "one_sided", "sentence", "table"]
+
+STAGES = {"forward_ms": "Forward", "loss_ms": "Loss", "backward_ms": "Backward", "optimizer_ms": "Optimizer"}
+PER_ITEM = ("latency_ms", "latency_ms_low", "latency_ms_high")
+
+
+class Pair(NamedTuple):
+    """One configuration in both modes, with times in ms an item, and training over inference."""
+
+    name: str
+    inference: dict[str, Any]
+    training: dict[str, Any]
+    time: ratios.Ratio
+    memory: ratios.Ratio
+
+
+def find(
+    pairs: Sequence[Row], hardware: str, platforms: Sequence[str], precisions: Sequence[str], batch: int | None
+) -> list[Pair]:
+    """Return the pairs of which both sides were measured, the largest difference first, as the filters leave them."""
+    kept = [pair for pair in pairs if _passes(pair, hardware, platforms, precisions, batch)]
+    found = [_pair(pair) for pair in kept if pair["inference"] and pair["training"] and pair.get("ratio")]
+    return sorted(found, key=lambda pair: -(pair.time.value or 0))
+
+
+def one_sided(pairs: Sequence[Row]) -> dict[str, int]:
+    """Return how many configurations were measured in one mode alone, by that mode."""
+    return {
+        mode: sum(bool(pair[mode]) and not pair[other] for pair in pairs)
+        for mode, other in (("inference", "training"), ("training", "inference"))
+    }
+
+
+def _passes(
+    pair: Row, hardware: str, platforms: Sequence[str], precisions: Sequence[str], batch: int | None
+) -> bool:  # fmt: skip
+    return (
+        hardware in ("", pair["hardware"])
+        and (not platforms or pair["platform"] in platforms)
+        and (not precisions or pair["precision"] in precisions)
+        and batch in (None, pair["batch_size"])
+    )
+
+
+def _pair(pair: Row) -> Pair:
+    inference, training = (_an_item(completed(pair[mode])) for mode in ("inference", "training"))
+    alike = {key: value for key, value in pair.items() if key not in ("inference", "training", "ratio")}
+    return Pair(
+        name_of(completed(alike)), inference, training,
+        ratios.of(training, inference, LATENCY.key, LATENCY.low, LATENCY.high),
+        ratios.of(training, inference, MEMORY.key, MEMORY.low, MEMORY.high),
+    )  # fmt: skip
+
+
+def _an_item(row: dict[str, Any]) -> dict[str, Any]:
+    size = row.get("batch_size") or 1
+    return row | {key: row[key] / size for key in PER_ITEM if row.get(key) is not None}
+
+
+def sentence(pairs: Sequence[Pair]) -> str:
+    """Say how much longer training takes than inference, over all pairs that were measured."""
+    values = sorted(pair.time.value or 0 for pair in pairs)
+    if len(values) == 1:
+        ratio = pairs[0].time
+        ends = "" if ratio.low is None else f" ({numbers.significant(ratio.low)}–{numbers.significant(ratio.high)})"
+        return f"{pairs[0].name}: a step of training takes {numbers.factor(ratio.value)}{ends} the time of inference"
+    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    reach = f"from {numbers.factor(values[0])} to {numbers.factor(values[-1])}"
+    return f"A step of training takes {numbers.factor(middle)} the time of inference, the median of {len(values)} pairs, {reach}"
+
+
+def table(pairs: Sequence[Pair]) -> Styler:
+    """Return each pair: ms an item in both modes, their ratio, memory, the parts of a step, what both rest on."""
+    sides = [row for pair in pairs for row in (pair.inference, pair.training)]
+    time, size = (
+        LATENCY.scale([row.get(LATENCY.key) for row in sides]),
+        MEMORY.scale([row.get(MEMORY.key) for row in sides]),
+    )
+    figures: dict[str, list[float | None]] = {
+        f"Inference {time.unit}/item": [time.of(pair.inference.get(LATENCY.key)) for pair in pairs],
+        f"Training {time.unit}/item": [time.of(pair.training.get(LATENCY.key)) for pair in pairs],
+        "Training takes ×": [pair.time.value for pair in pairs],
+        "low": [pair.time.low for pair in pairs],
+        "high": [pair.time.high for pair in pairs],
+        f"Inference memory {size.unit}": [size.of(pair.inference.get(MEMORY.key)) for pair in pairs],
+        f"Training memory {size.unit}": [size.of(pair.training.get(MEMORY.key)) for pair in pairs],
+        **{f"{words} %": [_share(pair, stage) for pair in pairs] for stage, words in STAGES.items()},
+    }
+    floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
+    frame = pd.DataFrame(
+        {
+            "Configuration": [pair.name for pair in pairs],
+            **floats,
+            "n inference": pd.Series([pair.inference.get("n") for pair in pairs], dtype="Int64"),
+            "n training": pd.Series([pair.training.get("n") for pair in pairs], dtype="Int64"),
+            "Basis inference": [badge(pair.inference["basis"], pair.inference.get("origin")) for pair in pairs],
+            "Basis training": [badge(pair.training["basis"], pair.training.get("origin")) for pair in pairs],
+            "Evidence inference": [evidence.path_of(pair.inference) for pair in pairs],
+            "Evidence training": [evidence.path_of(pair.training) for pair in pairs],
+        }
+    )
+    unknown = [f"{words} %" for words in STAGES.values() if frame[f"{words} %"].isna().all()]
+    frame = frame.drop(columns=unknown)
+    formats = {head: numbers.significant for head in floats if head in frame}
+    return frame.style.format(formats, na_rep=numbers.MISSING)
+
+
+def _share(pair: Pair, stage: str) -> float | None:
+    """The part of a step in per cent of the parts that are known; a step without parts has none."""
+    stages = pair.training.get("stages") or {}
+    whole = sum(value for value in stages.values() if value is not None)
+    return None if stages.get(stage) is None or not whole else 100 * stages[stage] / whole

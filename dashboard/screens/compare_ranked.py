@@ -1,0 +1,120 @@
+"""Compare: hardware for a model, or models on a hardware, best first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from assay import numbers
+from dashboard import among_models, answers, charts, comparison, differences
+from dashboard.address import Comparison
+from dashboard.frame import basis_legend, downloads, escape, guarded, theme
+from dashboard.offers import picture_files, stem, table_files
+from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
+
+__all__ = ["show"]
+
+PAGE_ROWS = 25
+AMONG_MODELS = {**differences.FIELDS, "model": "Model"}
+LOG = {"auto": None, "log": True, "linear": False}
+
+
+def show(asked: Comparison, position: int) -> None:
+    """Show the rows of one subject."""
+    at = position if asked.as_of is None else asked.as_of
+    with guarded(asked.hw if asked.what == "models" else asked.model):
+        (_models if asked.what == "models" else _hardware)(asked, at)
+
+
+def _hardware(asked: Comparison, at: int) -> None:
+    everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch)
+    metric = charts.METRICS[asked.metric]
+    rows = comparison.chosen(everything, asked, metric)
+    strip(asked, at, [asked.model], [str(row["hardware"]) for row in rows])
+    if unpredicted:
+        st.caption(f"Only what was measured is shown: {escape(unpredicted)}")
+    if not rows:
+        told = "Nothing was measured for this model, and nothing can be predicted. This would measure it here:"
+        if metric is charts.SPEEDUP and everything:
+            told = "Nothing stands beside plain CPU: fp32, not compiled, at the same batch and lengths. This measures that:"
+            nothing(asked, told, f"assay bench {asked.model} --platform cpu --precision fp32")
+            return
+        nothing(asked, told, f"assay bench {asked.model}", len(everything))
+        return
+    differs(rows)
+    left_out = len(everything) - len(rows)
+    rest = "1 row is" if left_out == 1 else f"{numbers.count(left_out)} rows are"
+    _chart(asked, at, rows, f"{rest} left out by the filters, or for want of this metric." if left_out else "")
+
+
+def _models(asked: Comparison, at: int) -> None:
+    metric = charts.METRICS["throughput" if asked.metric == "speedup" else asked.metric]
+    found = among_models.find(asked, metric, at)
+    strip(asked, at, [str(row["model"]) for row in found.rows], [asked.hw])
+    if not found.rows:
+        known = found.total or len(answers.hardware(at))
+        filtered = bool(asked.platform or asked.precision or asked.batch or found.total)
+        told = "Nothing was measured on this hardware in this mode. On that machine, this would be a first:"
+        nothing(asked, told, "assay bench bert-base-uncased", known if filtered else 0)
+        return
+    differs(found.rows, AMONG_MODELS)
+    left_out = found.total - len(found.rows)
+    rest = ""
+    if left_out:
+        rest = f"{numbers.count(len(found.rows))} of {numbers.count(found.total)} configurations: the fastest of each model, "
+        rest += "platform and precision come first. Filters narrow them."
+    _chart(asked, at, found.rows, rest)
+
+
+def _chart(asked: Comparison, at: int, rows: list[dict[str, Any]], rest: str) -> None:
+    metric = charts.METRICS["throughput" if asked.what == "models" and asked.metric == "speedup" else asked.metric]
+    sentence = comparison.sentence(rows, metric)
+    with st.container(key="answer"):
+        st.subheader(escape(sentence), anchor=False)
+    shown = _page(rows)
+    log = LOG[asked.scale]
+    beside = 1.0 if metric is charts.SPEEDUP else None
+    drawn = charts.intervals(shown, metric, theme=theme(), log=log, beside=beside)
+    subject = asked.hw if asked.what == "models" else asked.model
+    st.altair_chart(drawn, width="stretch", key=f"{PAGE} picture", alt=f"{subject}: {sentence}")
+    basis_legend(shown)
+    if log and any(row[metric.key] <= 0 for row in shown):
+        st.caption("A value of zero has no place on a log axis: this one is linear.")
+    if rest:
+        st.caption(rest)
+    head = "Model" if asked.what == "models" else "Hardware"
+    st.dataframe(
+        comparison.table(rows, metric), hide_index=True, key=f"{PAGE} table", row_height=36,
+        placeholder=numbers.MISSING, height="content" if len(rows) <= 15 else 500,
+        column_config={head: st.column_config.Column(pinned=True), **evidence_columns()}, alt=f"{head} for {subject}",
+    )  # fmt: skip
+    _downloads(asked, at, rows, shown, sentence)
+
+
+def _page(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if len(rows) <= PAGE_ROWS:
+        return rows
+    turned = st.pagination(-(-len(rows) // PAGE_ROWS), key=f"{PAGE} page")
+    return rows[(turned - 1) * PAGE_ROWS : turned * PAGE_ROWS]
+
+
+def _downloads(
+    asked: Comparison, at: int, rows: list[dict[str, Any]], shown: list[dict[str, Any]], sentence: str
+) -> None:
+    metric = charts.METRICS["throughput" if asked.what == "models" and asked.metric == "speedup" else asked.metric]
+    among = asked.what == "models"
+    subject = asked.hw if among else asked.model
+    name = stem(PAGE, subject, at)
+    footer = f"position {numbers.count(at)} · {numbers.count(len(shown))} of {numbers.count(len(rows))} rows"
+    shade, beside = theme(), 1.0 if metric is charts.SPEEDUP else None
+
+    def draw() -> Any:
+        return charts.intervals(shown, metric, theme=shade, log=LOG[asked.scale], beside=beside, picture=True)
+
+    title = f"Models on {subject}" if among else f"{subject} on different hardware"
+    files = [*table_files(name, rows, as_of=at), *picture_files(name, draw, title, answer=sentence, footer=footer)]
+    if not among:
+        report = answers.reporter("model", asked.model, at)
+        files.append(("Report on this model", f"{name}_report.html", "text/html", report))
+    downloads(files, PAGE)
