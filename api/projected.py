@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections import Counter
+from typing import Annotated, Any
 
 import msgspec
 from litestar import MediaType, Request, Response, Router, get, post
 from litestar.di import NamedDependency
+from litestar.params import QueryParameter
 
 from api.media import JSON
 from api.operations import ADMIN, performed
 from api.paging import DEPENDENCIES, At
 from api.parts import Parts
 from domain.errors import TooBusy
+from ingest.projection import glance
 from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = ["router"]
 
 Json = dict[str, Any]
+DAYS = 400
+"""More days than a freshness is asked over."""
 _COUNTED = {
     "models": "models", "hardware": "hardware", "runs": "runs", "measurements": "measurements", "tests": "tests",
     "failures": "failures", "retractions": "retraction", "dead_letters": "dead_letter",
@@ -48,6 +53,42 @@ async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> J
     return await asyncio.to_thread(read)
 
 
+@get("/v1/overview", summary="All that is known at a glance", media_type=MediaType.JSON)
+async def overview(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    families: Annotated[int, QueryParameter(ge=1, le=100)] = 15,
+    failures: Annotated[int, QueryParameter(ge=1, le=100)] = 5,
+) -> Json:
+    """Return coverage by family and platform, freshness by day, and what fails most; counted here, never as rows.
+
+    `cells` are of the `families` with most measurements, `families_total` says how many there are. `days` are the last
+    days of configurations: on how many of them the newest measurement is of that day. `failing` are so many `failures`.
+    """
+    parts: Parts = request.app.state.parts
+    await parts.reach(at.min_position)
+    await parts.reach(at.as_of, "as_of")
+
+    def read() -> Json:
+        with parts.tables(at.as_of) as tables:
+            found, days = glance.cells(tables), glance.fresh(tables)
+            measured: Counter[str] = Counter()
+            for cell in found:
+                measured[cell["family"]] += cell["measurements"]
+            kept = [family for family, _ in measured.most_common(families)]
+            return {
+                "position": tables.position,
+                "families": kept,
+                "families_total": len(measured),
+                "cells": [cell for cell in found if cell["family"] in kept],
+                "configurations": sum(day["configurations"] for day in days),
+                "days": days[:DAYS],
+                "failing": glance.failing(tables, failures),
+            }
+
+    return await asyncio.to_thread(read)
+
+
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     """The position that the new tables tell of."""
 
@@ -67,4 +108,4 @@ async def rebuild(request: Request[Any, Any, Any]) -> Response[Rebuilt]:
     return Response(Rebuilt(position=position), media_type=JSON)
 
 
-router = Router("/", route_handlers=[summary, rebuild], dependencies=DEPENDENCIES, tags=["operations"])
+router = Router("/", route_handlers=[summary, overview, rebuild], dependencies=DEPENDENCIES, tags=["operations"])

@@ -224,6 +224,10 @@ class Client(Tabular):
         """Return how much is known: counts of models, hardware, runs, measurements and tests."""
         return self._get("/v1/summary", **filters)
 
+    def overview(self, **filters: Any) -> Json:
+        """Return coverage by family and platform, freshness by day, and what fails most."""
+        return self._get("/v1/overview", **filters)
+
     # Asking
 
     def recommend(self, model: str, **question: Any) -> Json:
