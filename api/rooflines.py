@@ -84,6 +84,7 @@ async def of_hardware(
             "left_out": dict(left_out.most_common()),
             "above": [_told(one) for one in over[:LISTED_ABOVE]],
             "above_count": len(over),
+            "above_by": dict(Counter(one.point.over for one in over)),
         }
 
     return await told(request, at, answer, key="points")

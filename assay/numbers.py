@@ -31,6 +31,7 @@ __all__ = [
     "plain",
     "samples",
     "share",
+    "si",
     "significant",
     "throughput",
     "throughput_scale",
@@ -169,6 +170,14 @@ def money(usd: float | None) -> str:
     return MISSING if not _known(usd) else f"${usd:,.2f}"
 
 
+def si(value: float | None, unit: str) -> str:
+    """Write a figure with the prefix of its size: `82.6 TFLOP/s`, `3.35 TB/s`, `2.60 GHz`."""
+    if not _known(value) or value is None:
+        return MISSING
+    size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if abs(value) >= size), (1.0, ""))
+    return f"{significant(value / size)}{SPACE}{prefix}{unit}"
+
+
 def count(value: float | None) -> str:
     """Write a whole number in full: `184,203`."""
     if not _known(value):
@@ -235,6 +244,7 @@ def significant(value: float | None, digits: int = 3) -> str:
     return _fixed(value, _decimals(value, digits))
 
 
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _AGES = (
     (60.0, 0, ""),
