@@ -147,7 +147,9 @@ FROM (
         SELECT min(subject) AS one, min(first_position) AS first_position, max(last_position) AS last_position,
             max(environment_position) AS environment_position,
             arg_max(environment_fingerprint, environment_position) AS environment_fingerprint,
-            sum(measurements) AS measurements, sum(measured) AS measured, 0 AS tests
+            sum(measurements) AS measurements,
+            -- What was measured at an endpoint was not seen: its hardware is what somebody stated.
+            coalesce(sum(measured) FILTER (WHERE device IS DISTINCT FROM 'stated'), 0) AS measured, 0 AS tests
         FROM standing JOIN subject ON standing.subject = subject.id GROUP BY hardware
         UNION ALL
         SELECT min(subject), min(position), max(position),

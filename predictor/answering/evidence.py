@@ -45,11 +45,16 @@ def options_from_rows(rows: Iterable[Record], sizes: Sizes, percentile: str) -> 
     """
     groups: dict[str, list[Record]] = {}
     for row in rows:
-        if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid":
+        if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid" or _queued(row):
             continue
         if Sizes(**{name: row.get(name) for name in SIZE_NAMES}) == sizes:
             groups.setdefault(row["configuration"], []).append(row)
     return [_option(group, percentile) for group in groups.values()]
+
+
+def _queued(row: Record) -> bool:
+    """Whether requests came by themselves when we measured: its times are those of a queue, its rate is what was asked."""
+    return row["origin"] == "measured" and row.get("arrival_rate_per_s") is not None
 
 
 def _option(group: list[Record], percentile: str) -> Option:
@@ -145,7 +150,8 @@ def _interval(runs: list[Record], percentile: str) -> tuple[float | None, float 
 
 def _why(row: Record, runs: int, is_mean: bool) -> str:
     times = "once" if runs == 1 else f"in {runs} runs"
-    told = f"measured here {times}" if row["origin"] == "measured" else f"imported, reported {times}"
+    where = "at an endpoint, its hardware as stated," if row.get("device") == "stated" else "here"
+    told = f"measured {where} {times}" if row["origin"] == "measured" else f"imported, reported {times}"
     if row["origin"] == "imported" and row.get("provenance_source"):
         told += f" by {row['provenance_source']}"
     if row.get("platform_asked") not in (None, row["platform"]):

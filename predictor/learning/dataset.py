@@ -282,8 +282,11 @@ def training_rows(rows: Iterable[Row | None], target: str = "latency", mode: str
 
 
 def _may_train(row: Row) -> bool:
+    # In the server scenario latency is that of a queue, and the rate what was asked for.
+    queued = row.origin == "measured" and row.scenario == "server"
     return (
-        row.origin in ("measured", "imported")
+        not queued
+        and row.origin in ("measured", "imported")
         and (row.verdict == "valid" or (row.verdict == "suspect" and row.origin == "imported"))
         and (row.fallback_share or 0.0) == 0.0
     )
