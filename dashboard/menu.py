@@ -24,6 +24,7 @@ MENU: dict[str, tuple[Entry, ...]] = {
     "Decide": (Entry("overview", "Overview", "monitoring"), Entry("recommend", "Recommend", "checklist")),
     "Compare": (Entry("compare", "Compare", "compare_arrows"),),
     "Evidence": (Entry("predictor", "Predictor", "target"),),
+    "Tools": (Entry("query", "Query", "database_search"), Entry("operations", "Operations", "monitor_heart", operators=True)),
 }
 """By their group in the menu; the first page is the one that opens without a path."""
 _FIRST = MENU["Decide"][0].name
