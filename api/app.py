@@ -133,6 +133,7 @@ def _of_tables() -> list[Router]:
         fits,
         fleets,
         operating,
+        matrix,
         operators,
         predictors,
         prices,
@@ -152,7 +153,7 @@ def _of_tables() -> list[Router]:
     return [
         rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
         predictors.router, snapshots.router, suggesting.router, prices.router, compatibility.router,
-        fits.router, fleets.router, operating.router, trends.router, regressions.router,
+        fits.router, fleets.router, operating.router, trends.router, regressions.router, matrix.router,
         rooflines.router, operators.router, tried.router,
     ]  # fmt: skip
 

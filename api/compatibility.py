@@ -5,7 +5,7 @@ Cells come from the tables, states and levels from `domain.compatibility`; claim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,14 +21,17 @@ from domain.models import catalogue
 from domain.vocabulary import PLATFORMS
 from ingest.projection import Tables
 
-__all__ = ["router"]
+__all__ = ["LEGEND", "cells_of", "cells_on", "router"]
 
 Level = Literal["model", "family", "category"]
 Levelled = Annotated[Level, QueryParameter(description="What a row is of, beside its platform.")]
 Verdict = Annotated[
     str | None, QueryParameter(max_length=50, description="Of claims: contradicted, exceeded, differs …")
 ]
-_LEGEND = {"rules": RULES, "states": STATES}
+LEGEND = {"rules": RULES, "states": STATES}
+"""What stands beside every matrix."""
+_UNSAID = dict.fromkeys(("last_seen", "fallback_share", "speedup", "speedup_best", "runs"))
+"""What rows by hardware do not say."""
 _ADDED = (
     "state", "level", "speedup", "speedup_best", "speedup_works", "speedup_evidence", "fallback_share", "evidence_ids", "stopped_outcome", "stopped_stage", "stopped_error", "stopped_message",
     "stopped_remedy",
@@ -97,7 +100,7 @@ async def compatibility(
 
         def by_machine(tables: Tables, offset: int, count: int) -> list[Row]:
             filters = {**asked.filters(), "precision": precision, "hardware": hardware}
-            return _named(tables.view("compatibility_by_hardware", filters, offset=offset, limit=count).to_pylist())
+            return _named(cells_on(tables, filters, offset=offset, limit=count))
 
         return await by_offset(request, page, by_machine)
     if level == "model" and not claims and not no_evidence:
@@ -130,6 +133,21 @@ def cells_of(tables: Tables, **filters: Any) -> list[Row]:
     return [judged(row, now) for row in tables.cells(**filters).to_pylist()]
 
 
+def cells_on(tables: Tables, filters: Mapping[str, Any], **part: Any) -> list[Row]:
+    """Return the rows by hardware, judged by what was seen there: nothing of them says a speed, an age or a run."""
+    rows = tables.view("compatibility_by_hardware", filters, **part).to_pylist()
+    return [judged({**row, **_UNSAID, **_stopped(row), "evidence_ids": [row["evidence"]]}, None) for row in rows]
+
+
+def _stopped(row: Row) -> Row:
+    """Return what stopped it there: how the newest case ended, or the test that found its outputs wrong."""
+    if row["verified"] is False and row["ran"]:
+        told = {**row, "outcome": "failed", "stage": "verify"}
+    else:
+        told = row if row["outcome"] not in ("passed", "skipped") else {}
+    return {f"stopped_{name}": told.get(name) for name in ("outcome", "stage", "error", "message", "remedy")}
+
+
 async def _paged(
     request: Request[Any, Any, Any], page: Page, fetch: Callable[[Tables, int, int], list[Row]]
 ) -> Response[bytes]:
@@ -140,7 +158,7 @@ async def _paged(
         following = None
         if len(rows) > page.limit:
             following = Cursor(tables.position, page.offset + page.limit).text()
-        return _named(rows[: page.limit]), {"next_cursor": following, **_LEGEND}
+        return _named(rows[: page.limit]), {"next_cursor": following, **LEGEND}
 
     return await told(request, page.at, answer)
 

@@ -67,7 +67,8 @@ async def trends(
     """Return each configuration's values of a metric in the order of time (of the log where no time was said).
 
     A point has its 95 % interval (`low`, `high`), `changed`: the parts of environment and runtime that are not those of the
-    point before, and `step`: where the value is worse, better or unclear beside that, by the rules of `/v1/regressions`.
+    point before, and `step`: where the value is worse, better or unclear beside the newest one that nobody doubts, by the
+    rules of `/v1/regressions`.
     Lines of one `alike` differ in the version of their runtime alone: the point before may be one of another line.
     """
     if metric not in METRICS:
@@ -113,8 +114,10 @@ class _Lines:
         self._columns = _LATENCIES if metric == "latency_ms" else (metric,)
         self._environments = environments
         self._lines: dict[str, Row] = {}
-        self._before: dict[str, tuple[Row, dict[str, Figure]]] = {}
-        """The newest row of each `alike` that is worth comparing with, and its figures."""
+        self._before: dict[str, Row] = {}
+        """By `alike`, the row before."""
+        self._sure: dict[str, tuple[Row, dict[str, Figure]]] = {}
+        """By `alike`, the newest row that nobody doubts, and its figures: what is suspect is compared, and nothing with it."""
 
     def take(self, row: Row) -> None:
         figures = {name: figure for name in self._columns if (figure := figure_of(row, name)) is not None}
@@ -146,22 +149,29 @@ class _Lines:
         """Return what changed since the row before of the same, and how the value stands beside its."""
         if row["origin"] in _DOUBTED or row["verdict"] in _DOUBTED:
             return [], None
-        before, known = self._before.get(alike, (None, {}))
-        kept = _with_runs(before, row, known, figures)
-        self._before[alike] = (row, kept)
-        if before is None or before["origin"] != row["origin"]:
-            return [], None
-        changed = [_part(*each) for each in self._parts(before, row)]
+        before = self._before.get(alike)
+        self._before[alike] = row
+        changed = (
+            [_part(*each) for each in self._parts(before, row)] if before and before["origin"] == row["origin"] else []
+        )
+        sure, known = self._sure.get(alike, (None, {}))
+        kept = _with_runs(sure, row, known, figures)
+        if sure is None or sure["origin"] != row["origin"] or not any(figure.doubts for figure in figures.values()):
+            self._sure[alike] = (row, kept)
+        if sure is None or sure["origin"] != row["origin"]:
+            return changed, None
+        return changed, self._step(sure, known, kept)
+
+    def _step(self, sure: Row, known: Mapping[str, Figure], kept: Mapping[str, Figure]) -> Row | None:
         column = next((name for name in self._columns if name in known and name in kept), None)
         if column is None:
-            return changed, None
+            return None
         state, why, between = judged(known[column], kept[column], column)
         if state == "same":
-            return changed, None
+            return None
         ratio = kept[column].value / known[column].value - 1 if known[column].value else None
         low, high = between or (None, None)
-        step = {"state": state, "change": ratio, "low": low, "high": high, "why": why, "from": before["event_id"]}
-        return changed, step
+        return {"state": state, "change": ratio, "low": low, "high": high, "why": why, "from": sure["event_id"]}
 
     def _parts(self, before: Row, row: Row) -> Iterable[tuple[str, str | None, str | None]]:
         old, new = before["environment_fingerprint"], row["environment_fingerprint"]

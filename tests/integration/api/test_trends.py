@@ -76,6 +76,15 @@ def test_simulated_and_invalid_points_are_shown_and_compared_with_nothing(client
     assert [point["step"] for point in line["points"]] == [None, None, None]
 
 
+def test_a_suspect_point_is_unclear_and_hides_no_step(client, build):
+    model = named()
+    events = [build.measurement(p50=value, model=model, time=day(n)) for n, value in enumerate((1.0, 1.5, 1.5, 1.5), 1)]
+    events[1]["data"]["validity"] = {"verdict": "suspect", "reasons": ["other load"]}
+    (line,) = client.trends(model, min_position=posted(client, *events))["lines"]
+    assert [point["step"] and point["step"]["state"] for point in line["points"]] == [None, "unclear", "worse", None]
+    assert line["points"][2]["step"]["from"] == line["points"][0]["event_id"]
+
+
 def test_lines_are_chosen_cut_by_time_and_thinned_to_the_newest(client, build):
     model = named()
     events = [build.measurement(p50=n, model=model, time=day(n)) for n in (1, 2, 3)]
