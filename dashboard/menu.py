@@ -22,8 +22,17 @@ class Entry(NamedTuple):
 
 MENU: dict[str, tuple[Entry, ...]] = {
     "Decide": (Entry("overview", "Overview", "monitoring"), Entry("recommend", "Recommend", "checklist")),
-    "Compare": (Entry("compare", "Compare", "compare_arrows"),),
-    "Evidence": (Entry("predictor", "Predictor", "target"),),
+    "Compare": (
+        Entry("compare", "Compare", "compare_arrows"),
+        Entry("compatibility", "Compatibility", "grid_on"),
+        Entry("trends", "Trends", "show_chart"),
+    ),
+    "Evidence": (
+        Entry("runs", "Runs", "play_circle"),
+        Entry("models", "Models", "category"),
+        Entry("hardware", "Hardware", "memory"),
+        Entry("predictor", "Predictor", "target"),
+    ),
     "Tools": (Entry("query", "Query", "database_search"), Entry("operations", "Operations", "monitor_heart", operators=True)),
 }
 """By their group in the menu; the first page is the one that opens without a path."""

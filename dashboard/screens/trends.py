@@ -1,0 +1,287 @@
+"""Trends: how has this configuration changed, and what changed with it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import msgspec
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from assay import numbers
+from dashboard import answers, history
+from dashboard.address import SCALES
+from dashboard.answers import trends as asking
+from dashboard.charts.trend_chart import span_of, stacked, trend
+from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.history import AXES, METRICS, MOST, Lane, Trend
+from dashboard.offers import picture_files, stem, table_files
+from dashboard.screens.trends_worse import show_worse
+from dashboard.view import adopt, current, go, turn, widget
+from domain.vocabulary import PLATFORMS, PRECISIONS
+
+__all__ = ["show"]
+
+PAGE = "trends"
+_LISTS = ("rows", "hw", "platform", "precision")
+_RUN = st.column_config.LinkColumn(display_text=r"run=(.{1,28})", help="On the page Runs")
+
+
+def show() -> None:
+    """Show each chosen configuration over time; without a model, what got worse over the last days."""
+    header("Trends", "How has this configuration changed, and what changed with it?")
+    with guarded("The service"):
+        read = current(PAGE, history.read_trend)
+        dropped(read.dropped)
+        asked: Trend = read.asked
+        at = answers.ready()["position"] if asked.as_of is None else asked.as_of
+        provenance(
+            PAGE, f"position {numbers.count(at)}", msgspec.structs.replace(asked, as_of=at), terminal=_command(asked)
+        )
+        adopt(PAGE, asked, _values(asked))
+        models = answers.models(at)
+        _bar(asked, [str(row["id"]) for row in models])
+        if asked.model:
+            with guarded(asked.model):
+                _model(asked, at)
+        elif not any(row.get("measurements") for row in models):
+            st.info("Nothing has been measured yet. Measure one model here today, and again after the next update:")
+            st.code("assay bench bert-base-uncased --platform cpu", language="bash")
+        else:
+            with guarded("What got worse"):
+                show_worse(asked, at)
+
+
+def _values(asked: Trend) -> dict[str, Any]:
+    lists = {name: list(getattr(asked, name)) for name in _LISTS}
+    days = {name: date.fromisoformat(value) if (value := getattr(asked, name)) else None for name in ("since", "until")}
+    return (
+        lists
+        | days
+        | {"model": asked.model or None, "metric": asked.metric, "x": asked.x, "scale": asked.scale, "days": asked.days}
+    )
+
+
+def _command(asked: Trend) -> str | None:
+    if not asked.model:
+        return None
+    return f"assay trends {asked.model}" + ("" if asked.metric == "latency_ms" else f" --metric {asked.metric}")
+
+
+def _bar(asked: Trend, known: Sequence[str]) -> None:
+    first = st.columns([5, 3, 2, 2], vertical_alignment="bottom")
+    first[0].selectbox(
+        "Model", list(dict.fromkeys([*known, *([asked.model] if asked.model else [])])), index=None, key=widget(PAGE, "model"),
+        accept_new_options=True, placeholder="Type a part of its name",
+    )  # fmt: skip
+    if asked.model:
+        _how(asked, first[1:])
+    state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(asked)}
+    chosen = msgspec.structs.replace(
+        asked, model=state["model"] or "", metric=state["metric"], x=state["x"], scale=state["scale"],
+        **{name: tuple(state[name]) for name in ("hw", "platform", "precision")},
+        **{name: state[name].isoformat() if state[name] else "" for name in ("since", "until")},
+    )  # fmt: skip
+    if chosen != asked:
+        fewer = chosen.model != asked.model
+        turn(PAGE, msgspec.structs.replace(chosen, rows=()) if fewer else chosen)
+
+
+def _how(asked: Trend, places: Sequence[DeltaGenerator]) -> None:
+    """Show what says which of a model's measurements are followed, and how."""
+    places[0].selectbox(
+        "Metric", list(METRICS), key=widget(PAGE, "metric"), filter_mode=None, format_func=METRICS.__getitem__
+    )
+    places[1].selectbox(
+        "Along", AXES, key=widget(PAGE, "x"), filter_mode=None, help="By time, or evenly by the order of measurements."
+    )
+    places[2].selectbox("Scale", SCALES, key=widget(PAGE, "scale"), filter_mode=None)
+    with st.expander("Filters", icon=":material/tune:"):
+        second = st.columns([3, 3, 3, 2, 2])
+        second[0].multiselect(
+            "Hardware", list(asked.hw), key=widget(PAGE, "hw"), accept_new_options=True, select_all=False
+        )
+        second[1].multiselect(
+            "Platform",
+            list(dict.fromkeys([*PLATFORMS, *asked.platform])),
+            key=widget(PAGE, "platform"),
+            select_all=False,
+        )
+        second[2].multiselect(
+            "Precision",
+            list(dict.fromkeys([*PRECISIONS, *asked.precision])),
+            key=widget(PAGE, "precision"),
+            select_all=False,
+        )
+        second[3].date_input("From", value=None, key=widget(PAGE, "since"))
+        second[4].date_input("To", value=None, key=widget(PAGE, "until"))
+
+
+def _model(asked: Trend, at: int) -> None:
+    every = history.lanes(asking.lines({"model": asked.model, "metric": asked.metric, "limit": 1}, at)["lines"])
+    fits = [lane for lane in every if _passes(asked, lane)]
+    if not fits:
+        _nothing(asked, every)
+        return
+    keys = tuple(key for key in asked.rows if any(lane.key == key for lane in fits)) or history.usual(fits)
+    _picker(asked, fits, keys)
+    chosen = [lane for lane in fits if lane.key in keys]
+    answer = asking.lines(_question(asked, chosen), at)
+    found = [lane for lane in history.lanes(answer["lines"]) if lane.points]
+    if not found:
+        st.info("Nothing of these was measured between the two days.")
+        return
+    said = history.sentence(found, asked.metric, zone())
+    with st.container(key="answer"):
+        st.subheader(escape(said), anchor=False)
+    _lanes(asked, found, answer["better"])
+    _tables(asked, found)
+    _downloads(asked, at, found, answer["better"], said)
+
+
+def _passes(asked: Trend, lane: Lane) -> bool:
+    wanted = ((asked.hw, lane.hardware), (asked.platform, lane.platform), (asked.precision, lane.precision))
+    return all(not among or value in among for among, value in wanted)
+
+
+def _question(asked: Trend, chosen: Sequence[Lane]) -> dict[str, Any]:
+    until = (date.fromisoformat(asked.until) + timedelta(days=1)).isoformat() if asked.until else None
+    window = {
+        "since": f"{asked.since}T00:00:00" if asked.since else None,
+        "until": f"{until}T00:00:00" if until else None,
+    }
+    question = {
+        "model": asked.model, "metric": asked.metric, "limit": asking.POINTS,
+        "configuration": [key for lane in chosen for key in lane.configurations][:100], **window,
+    }  # fmt: skip
+    return {name: value for name, value in question.items() if value is not None}
+
+
+def _picker(asked: Trend, fits: Sequence[Lane], keys: tuple[str, ...]) -> None:
+    named = {lane.key: f"{lane.name} (n {lane.total})" for lane in fits}
+    place = widget(PAGE, "rows")
+    if not asked.rows or any(key not in named for key in st.session_state[place]):
+        st.session_state[place] = list(keys)
+    shown = st.multiselect(
+        f"Configurations, {MOST} at most",
+        list(named),
+        key=place,
+        max_selections=MOST,
+        select_all=False,
+        format_func=named.__getitem__,
+    )
+    if tuple(shown) != keys:
+        go(PAGE, msgspec.structs.replace(asked, rows=tuple(shown)))
+        st.rerun()
+    if len(fits) > len(keys):
+        st.caption(
+            f"{len(keys)} of {numbers.count(len(fits))} configurations, those with the most measurements unless chosen."
+        )
+
+
+def _lanes(asked: Trend, found: Sequence[Lane], better: str) -> None:
+    span, numbered = span_of(found, asked.x), history.numbered(found) if asked.x == "order" else None
+    for lane in found:
+        newest = lane.points[-1]
+        scale = history.scale_for(asked.metric, [point["value"] for point in lane.points])
+        st.markdown(
+            f"**{escape(lane.name)}** :gray[{_counted(lane)} · newest {scale.show(newest['value'], newest['low'], newest['high'])}]"
+        )
+        drawn = trend(lane, asked.metric, better, span, numbered=numbered, log=_log(asked), theme=theme(), zone=zone())
+        st.altair_chart(
+            drawn, width="stretch", key=f"{PAGE} {lane.key}", alt=f"{METRICS[asked.metric]} of {lane.name} over time"
+        )
+    st.caption(
+        "Bars are 95 % intervals. A line joins measurements of one configuration in one environment, and stops where either, or the "
+        "value, changed. ▲ under the points: a driver, library or runtime that is not what it was. ⚠ suspect has a ring; ✕ invalid or "
+        "simulated stands off the line and is compared with nothing."
+    )
+
+
+def _counted(lane: Lane) -> str:
+    shown = len(lane.points)
+    noun = "measurement" if shown == 1 else "measurements"
+    return (
+        f"{numbers.count(shown)} {noun}"
+        if shown >= lane.total
+        else f"the newest {numbers.count(shown)} of {numbers.count(lane.total)} {noun}"
+    )
+
+
+def _log(asked: Trend) -> bool | None:
+    # Not from 0, so that the range alone decides nothing: logarithmic only on demand.
+    return asked.scale == "log"
+
+
+def _tables(asked: Trend, found: Sequence[Lane]) -> None:
+    st.subheader("What changed", anchor=False)
+    changed = history.changes(found, asked.metric, zone())
+    if changed:
+        st.dataframe(
+            pd.DataFrame(changed).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} changes", row_height=36,
+            placeholder=numbers.MISSING, height="content" if len(changed) <= 10 else 400, alt="Changes, newest first",
+            column_config={"Run": _RUN},
+        )  # fmt: skip
+        st.caption(
+            "A change counts where it is beyond 10 % and the 95 % intervals are apart, by the rules of `assay regressions`."
+        )
+    else:
+        st.caption("Neither a value beyond 10 % and the noise, nor anything that was recorded of the environment.")
+    with st.expander("Every point", icon=":material/table_rows:"):
+        st.dataframe(
+            pd.DataFrame(_points(asked, found)), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
+            height=400, alt="Every point", column_config={"Run": _RUN},
+        )  # fmt: skip
+
+
+def _points(asked: Trend, found: Sequence[Lane]) -> list[dict[str, Any]]:
+    return [line for lane in found for line in history.points_table(lane, asked.metric, zone())]
+
+
+def _nothing(asked: Trend, every: Sequence[Lane]) -> None:
+    if every:
+        st.info(f"The filters leave none of {numbers.count(len(every))} configurations.")
+        if st.button("Reset filters", key=f"{PAGE} reset"):
+            turn(PAGE, Trend(model=asked.model, metric=asked.metric, as_of=asked.as_of))
+        return
+    st.info(f"No measurement of this model has the metric {METRICS[asked.metric]}. This would measure it here:")
+    st.code(f"assay bench {asked.model}", language="bash")
+
+
+def _downloads(asked: Trend, at: int, found: Sequence[Lane], better: str, said: str) -> None:
+    name, shade = stem(PAGE, f"{asked.model}_{asked.metric}", at), theme()
+    footer = f"position {numbers.count(at)} · {sum(len(lane.points) for lane in found)} measurements"
+    rows = [
+        {"model": asked.model, "metric": asked.metric, "lane": lane.name, "hardware": lane.hardware, "platform": lane.platform, "precision": lane.precision, **point}
+        for lane in found for point in lane.points
+    ]  # fmt: skip
+    span, numbered = span_of(found, asked.x), history.numbered(found) if asked.x == "order" else None
+    viewer = zone()
+
+    def draw() -> Any:
+        panels = [
+            trend(
+                lane,
+                asked.metric,
+                better,
+                span,
+                numbered=numbered,
+                log=_log(asked),
+                theme=shade,
+                picture=True,
+                zone=viewer,
+            )
+            for lane in found
+        ]
+        return stacked([(lane.name, panel) for lane, panel in zip(found, panels, strict=True)], shade)
+
+    downloads(
+        [
+            *table_files(name, rows, as_of=at),
+            *picture_files(name, draw, f"{asked.model} over time", answer=said, footer=footer),
+        ],
+        PAGE,
+    )
