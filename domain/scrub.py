@@ -11,6 +11,8 @@ _PATH = r"(?:[A-Za-z]:\\|\\\\|(?<![\w.])~?/)(?:[^\s'\"<>:|*?,;()\[\]]+[\\/])*[^\
 _EITHER = re.compile(f"(?P<url>{_URL})|(?P<path>{_PATH})")
 _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 _MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""What colours words in a terminal, and is noise everywhere else."""
 _OF_EVERY_MACHINE = ("/proc/", "/sys/", "/dev/")
 _SECRET = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{12,}|hf_(?:oauth|jwt)_[A-Za-z0-9._-]{8,}|(?:assay_|sk-|ghp_)[A-Za-z0-9_-]{8,})\b"
@@ -19,8 +21,8 @@ _SECRET = re.compile(
 
 
 def scrub(message: str, *, names: tuple[str, ...] = (), limit: int = 2000) -> str:
-    """Return the message without paths, addresses, tokens and the private words `names`, cut to `limit` characters."""
-    text = _EITHER.sub(_shorter, message)
+    """Return the message without paths, addresses, tokens, colours and the words `names`, cut to `limit` characters."""
+    text = _EITHER.sub(_shorter, _COLOURS.sub("", message))
     text = _SECRET.sub("<token>", text)
     text = _MAIL.sub("<address>", text)
     text = _ADDRESS.sub("<address>", text)

@@ -20,6 +20,7 @@ from runner.scrub import private_parts, scrub
         ("token hf_abcdefghijkl was refused", "token <token> was refused"),
         ("token hf_oauth_abc.def-0123 was refused", "token <token> was refused"),
         ("results of hf_llama_test_results.json", "results of hf_llama_test_results.json"),
+        ("\x1b[96mstep 3/3\x1b[0m failed", "step 3/3 failed"),
         ("user ada on lovelace", "user <private> on <private>"),
         ("shape [2, 128] against 3/4 of N/A", "shape [2, 128] against 3/4 of N/A"),
     ],
