@@ -77,7 +77,7 @@ async def of_hardware(
         points = [{**_told(best[group[0]]), "stands_for": len(group)} for group in groups]
         return points, {
             "hardware": {name: device[name] for name in ("id", "name", "kind", "vendor")},
-            **_roofs(spec),
+            **_roofs(spec, {one.row["precision"] for one in placed}),
             "considered": len(found),
             "placed": len(placed),
             "best": len(best),
@@ -191,23 +191,23 @@ def _told(one: Placed) -> Row:
     }
 
 
-def _roofs(spec: HardwareSpec | None) -> Row:
-    """Floating-point peaks by precision, highest first, and the bandwidth; each as the specification knows it."""
+def _roofs(spec: HardwareSpec | None, used: set[str]) -> Row:
+    """Peaks by precision, highest first, and the bandwidth, as the specification knows them; of integers those in use."""
     if spec is None:
         return {"roofs": [], "bandwidth_bytes_per_s": None, "reached": [], "reached_bandwidth_bytes_per_s": None}
     return {
-        "roofs": _rates(spec.peak_flops),
+        "roofs": _rates(spec.peak_flops, used),
         "bandwidth_bytes_per_s": msgspec.to_builtins(spec.memory_bandwidth_bytes_per_s),
-        "reached": _rates(spec.sustained_flops),
+        "reached": _rates(spec.sustained_flops, used),
         "reached_bandwidth_bytes_per_s": msgspec.to_builtins(spec.sustained_bandwidth_bytes_per_s),
     }
 
 
-def _rates(figures: Mapping[str, Figure]) -> list[Row]:
+def _rates(figures: Mapping[str, Figure], used: set[str]) -> list[Row]:
     rows = [
         {"precision": precision, **msgspec.to_builtins(figure)}
         for precision, figure in figures.items()
-        if not precision.startswith("int")
+        if precision in used or not precision.startswith("int")
     ]
     return sorted(rows, key=lambda row: (-row["value"], row["precision"]))
 

@@ -17,22 +17,16 @@ __all__ = [
     "KNOWN",
     "TABS",
     "Device",
-    "above_table",
-    "bandwidth",
     "best_table",
+    "environments_table",
     "families_table",
     "figures",
     "listed",
-    "over",
-    "points_table",
     "prices_table",
     "read_device",
-    "roofs",
-    "sentence",
     "siblings_table",
     "sources_table",
     "spec_table",
-    "standing",
 ]
 
 Row = Mapping[str, Any]
@@ -50,8 +44,6 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
 }  # fmt: skip
 _ALWAYS = ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w")
 """Figures that are listed as unknown where nobody gave them."""
-_SAME = 1.02
-"""Roofs closer than this are drawn and named as one."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,117 +127,6 @@ def _value(name: str, figure: Row | None) -> str:
     return _FIGURES[table][1](figure["value"])
 
 
-def roofs(told: Row) -> list[dict[str, Any]]:
-    """Return the roofs to draw: `words`, FLOP/s, and whether a probe reached it instead of a specification saying it.
-
-    Precisions of one rate, within 2 %, are one roof. A rate that a probe reached is one of its own.
-    """
-    found: list[dict[str, Any]] = []
-    for reached, rows in ((False, told["roofs"]), (True, told["reached"])):
-        groups: list[list[Row]] = []
-        for row in rows:
-            if groups and groups[-1][0]["value"] / row["value"] < _SAME:
-                groups[-1].append(row)
-            else:
-                groups.append([row])
-        for group in groups:
-            names = ", ".join(sorted(str(row["precision"]) for row in group))
-            words = f"{names} {numbers.si(group[0]['value'], 'FLOP/s')}{' reached' if reached else ''}"
-            found.append({"words": words, "flops_per_s": group[0]["value"], "reached": reached})
-    return found
-
-
-def bandwidth(told: Row) -> tuple[float, str] | None:
-    """Return the bytes a second that feed the roof and their words; what a probe reached stands in for a missing one."""
-    for key, more in (("bandwidth_bytes_per_s", ""), ("reached_bandwidth_bytes_per_s", " reached")):
-        if told[key]:
-            value = float(told[key]["value"])
-            return value, f"{numbers.si(value, 'B/s')}{more}"
-    return None
-
-
-def sentence(told: Row, name: str) -> str:
-    """Say how close to its limit the hardware was seen to run."""
-    under = [point for point in told["points"] if not point["over"]]
-    if not told["points"]:
-        return f"{name}: nothing measured on it can be placed under a roof"
-    if not under:
-        return f"{name}: every point is over its roof"
-    best = max(under, key=lambda point: point["share"])
-    roof = numbers.si(best["roof_flops_per_s"], "FLOP/s")
-    words = f"{point_name(best)} reaches {numbers.share(best['share'])} of its roof of {roof}"
-    return f"{words} ({badge(best['basis'], best['origin'])})"
-
-
-def point_name(point: Row) -> str:
-    """Name a measured point in the order in which all pages do."""
-    mode = " · training" if point["mode"] == "training" else ""
-    return f"{point['model']} · {point['platform']} · {point['precision']} · batch {point['batch_size']}{mode}"
-
-
-def standing(told: Row) -> str:
-    """Say how many rows the marks stand for, and how many have no place for which reason."""
-    marks, best, placed = len(told["points"]), told["best"], told["placed"]
-    configurations = f"{numbers.count(placed)} measured configuration{'' if placed == 1 else 's'}"
-    words = (
-        f"{numbers.count(marks)} marks for the best of each model, platform, precision and mode, of {configurations}"
-    )
-    if best > marks:
-        words += f"; those that would lie on each other are one mark ({numbers.count(best)} in all)"
-    if told["left_out"]:
-        why = ", ".join(f"{numbers.count(rows)} {reason}" for reason, rows in told["left_out"].items())
-        words += f". No place under the roof: {why}"
-    return f"{words}."
-
-
-def over(told: Row) -> str:
-    """Say over which limit how many points are, and what may be behind each."""
-    by = told["above_by"]
-    words = {
-        "peak": "over the peak: the precision, the peak, the time or the trace is not what it says",
-        "bandwidth": "over the bandwidth: operators were fused, or the data stayed in a cache",
-    }
-    return " · ".join(f"{numbers.count(by[limit])} {why}" for limit, why in words.items() if by.get(limit))
-
-
-def above_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the points that are over their roof, with which limit."""
-    return pd.DataFrame(
-        [
-            {
-                "Configuration": point_name(row),
-                "Of its roof": numbers.share(row["share"]),
-                "Over the": row["over"],
-                "Reached": numbers.si(row["flops_per_s"], "FLOP/s"),
-                "Basis": badge(row["basis"], row["origin"]),
-            }
-            for row in rows
-        ]
-    )
-
-
-def points_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the points as they are read, the nearest to its roof first."""
-    ordered = sorted(rows, key=lambda row: -row["share"])
-    return pd.DataFrame(
-        {
-            "Model": [row["model"] for row in ordered],
-            "Platform": [row["platform"] for row in ordered],
-            "Precision": [row["precision"] for row in ordered],
-            "Mode": [row["mode"] for row in ordered],
-            "Batch": pd.Series([row["batch_size"] for row in ordered], dtype="Int64"),
-            "Of its roof, %": [100 * row["share"] for row in ordered],
-            "GFLOP/s": [row["flops_per_s"] / 1e9 for row in ordered],
-            "FLOP per byte": [row["flop_per_byte"] for row in ordered],
-            "Latency ms": [row["latency_ms"] for row in ordered],
-            "n": pd.Series([row["n"] for row in ordered], dtype="Int64"),
-            "Basis": [badge(row["basis"], row["origin"]) for row in ordered],
-            "Verdict": [str(row["verdict"] or numbers.MISSING) for row in ordered],
-            "Marks for": pd.Series([row["stands_for"] for row in ordered], dtype="Int64"),
-        }
-    )
-
-
 def best_table(rows: Sequence[Row]) -> pd.DataFrame:
     """Return the fastest configuration of each category, with how much stands beside it."""
     return pd.DataFrame(
@@ -296,7 +177,7 @@ def families_table(rows: Sequence[Row]) -> pd.DataFrame:
     )
 
 
-_ALIKE = {
+_KIN = {
     "architecture": "same architecture",
     "kind": "same kind, nearest bandwidth",
     "models": "most models in common",
@@ -309,7 +190,7 @@ def siblings_table(rows: Sequence[Row]) -> pd.DataFrame:
         [
             {
                 "Hardware": row["id"],
-                "Alike": _ALIKE.get(row["alike"], row["alike"]),
+                "Alike": _KIN.get(row["alike"], row["alike"]),
                 "Peak": _ratio(row["peak_ratio"], row["peak_precision"]),
                 "Bandwidth": numbers.factor(row["bandwidth_ratio"]),
                 "Models measured": numbers.count(row["measured_models"]),
@@ -342,6 +223,29 @@ def prices_table(rows: Sequence[Row]) -> pd.DataFrame:
             for row in rows
         ]
     )
+
+
+_SAID = {"os": "System", "kernel": "Kernel", "driver": "Driver", "python": "Python", "cpu": "CPU", "machine": "Machine"}
+
+
+def environments_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return the environments that hardware was seen in, newest first; what none of them says has no column."""
+    frame = pd.DataFrame(
+        [
+            {
+                "Fingerprint": row["fingerprint"],
+                "Libraries": ", ".join(f"{name} {version}" for name, version in _libraries(row).items()) or None,
+                **{title: row[key] for key, title in _SAID.items()},
+            }
+            for row in reversed(rows)
+        ]
+    )
+    return frame.dropna(axis="columns", how="all")
+
+
+def _libraries(row: Row) -> Mapping[str, Any]:
+    found = row["libraries"]
+    return msgspec.json.decode(found) if isinstance(found, str) else found or {}
 
 
 def listed(rows: Sequence[Row]) -> pd.DataFrame:

@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 TABS = ("about", "hardware", "operators", "tests", "coverage")
 KNOWN = ("measured", "all")
 OBJECTIVES = ("throughput", "latency")
-STATES = {"verified": "✓ verified", "measured": "● measured", "failed": "✕ failed", "missing": "– missing"}
+STATES = {"verified": "✓ verified", "measured": "measured", "failed": "✕ failed", "missing": "– missing"}
 _BOUND = {"compute": "compute-bound", "memory": "memory-bound", "launch": "launch-bound", None: ""}
 
 
@@ -201,8 +201,8 @@ def alternatives_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def platforms_table(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return where the model was tried: state by platform and precision, on how much hardware, and why not."""
-    return pd.DataFrame(
+    """Return where the model was tried: state by platform and precision, on how much hardware, and why not where it is said."""
+    frame = pd.DataFrame(
         [
             {
                 "Platform": row["platform"],
@@ -211,12 +211,13 @@ def platforms_table(rows: Sequence[Row]) -> pd.DataFrame:
                 "Measurements": row["measurements"],
                 "Hardware": len(row["hardware"]),
                 "For example on": ", ".join(row["hardware"][:3]) or numbers.MISSING,
-                "Why not": row["why_not"] or "",
+                "Why not": row["why_not"],
                 "Evidence": f"/runs?row={row['evidence']}" if row["evidence"] else None,
             }
             for row in rows
         ]
     )
+    return frame.dropna(axis="columns", how="all")
 
 
 def standing(rows: Sequence[Row]) -> str:

@@ -19,9 +19,8 @@ from domain.attained import ridge
 __all__ = ["roofline"]
 
 HEIGHT = 400
-LETTERS = 0.4
+LETTERS = 0.6
 """Half the room of words on the slope, in factors of ten of the axis."""
-NARROW = 520
 WIDE = 690
 """Pixels of the plot in the page at 1,280: there a slope of one is a line at 45°."""
 RING: dict[Theme | None, str] = {"light": "#8A7B00", "dark": "#F0E000", None: "#8A7B00"}
@@ -43,7 +42,7 @@ def roofline(
     theme: Theme | None = None,
     picture: bool = False,
 ) -> alt.LayerChart:
-    """Draw measured points of `GET /v1/hardware/{id}/roofline` under the roofs of `dashboard.device.roofs`.
+    """Draw measured points of `GET /v1/hardware/{id}/roofline` under the roofs of `dashboard.roofs`.
 
     `bandwidth` is bytes a second and their words; without it there is no slope, without roofs nothing is above the points.
     A point over its roof has a ring. Raise ValueError beyond `MAX_MARKS`.
@@ -61,12 +60,12 @@ def roofline(
     y = alt.Y("y:Q", scale=y_scale, axis=y_axis)
     base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
     rows = [{**row, "platform": one["platform"]} for row, one in zip(measured, drawn, strict=True)]
-    lines, names = _roofs(roofs, bandwidth, across, drawn, ink, x, y)
+    lines, names = _roofs(roofs, bandwidth, (across, up), drawn, ink, x, y)
     layers: list[alt.Chart] = [
         *lines,
         points(base, x, rows, theme, picture=picture).encode(tooltip=TOOLTIP, size=alt.value(64)),
         base.transform_filter("datum.over")
-        .mark_point(shape="circle", size=190, filled=False, strokeWidth=1.5, stroke=RING[theme], opacity=1)
+        .mark_point(shape="circle", size=190, filled=False, strokeWidth=1.25, stroke=RING[theme], opacity=1)
         .encode(x=x, tooltip=TOOLTIP),
         *names,
     ]
@@ -116,11 +115,11 @@ def _domains(
 
 
 def _roofs(
-    roofs: Sequence[Mapping[str, Any]], bandwidth: tuple[float, str] | None, across: tuple[float, float],
-    drawn: Sequence[Mapping[str, Any]], ink: Ink, x: alt.X, y: alt.Y,
+    roofs: Sequence[Mapping[str, Any]], bandwidth: tuple[float, str] | None,
+    ends: tuple[tuple[float, float], tuple[float, float]], drawn: Sequence[Mapping[str, Any]], ink: Ink, x: alt.X, y: alt.Y,
 ) -> tuple[list[alt.Chart], list[alt.Chart]]:  # fmt: skip
     """Return the flat lines and the slope under the highest of them, and the names of all."""
-    low, high = across
+    (low, high), (bottom, _) = ends
     feed = bandwidth[0] if bandwidth else math.inf
     flats: list[dict[str, Any]] = []
     for roof in roofs:
@@ -135,25 +134,15 @@ def _roofs(
         )
     ]  # fmt: skip
     end = alt.X("x2:Q", scale=x["scale"], axis=x["axis"])
-    names = [name for reached in (False, True) for name in _flat_names(flat.encode(x=end, y=y), ink, reached=reached)]
+    names = _words(flat.encode(x=end, y=y), ink, dx=-4, baseline="bottom", dy=-4)
     if bandwidth is not None and flats:
         top = max(roof["y"] for roof in flats)
         slope = alt.Chart(alt.Data(values=[{"x": low, "y": low * feed}, {"x": ridge(top, feed), "y": top}]))
         lines.append(slope.mark_line(color=ink.muted, strokeWidth=1.75, clip=True).encode(x=x, y=y))
-        place = _free(low, ridge(top, feed), feed, drawn)
+        place = _free(max(low * 10 ** (2 * LETTERS), bottom / feed), ridge(top, feed), feed, drawn)
         named = alt.Chart(alt.Data(values=[{"x": place, "y": place * feed, "words": bandwidth[1]}])).encode(x=x, y=y)
         names += _words(named, ink, dx=-10, dy=-4, clip=True)
     return lines, names
-
-
-def _flat_names(base: alt.Chart, ink: Ink, *, reached: bool) -> list[alt.Chart]:
-    """Name the flat lines at their right end; what a probe reached stands left of that, where there is room for both."""
-    where: dict[str, Any] = {"dx": -4}
-    if reached:
-        where = {"dx": -178, "opacity": alt.ExprRef(f"width < {NARROW} ? 0 : 1")}
-    return _words(
-        base.transform_filter(f"datum.reached == {str(reached).lower()}"), ink, baseline="bottom", dy=-4, **where
-    )
 
 
 def _words(base: alt.Chart, ink: Ink, **look: Any) -> list[alt.Chart]:
@@ -166,7 +155,7 @@ def _words(base: alt.Chart, ink: Ink, **look: Any) -> list[alt.Chart]:
 
 def _free(low: float, high: float, feed: float, drawn: Sequence[Mapping[str, Any]]) -> float:
     """Return the place on the slope, as FLOP per byte, at which words are farthest from every point."""
-    places: list[float] = [low * (high / low) ** part for part in (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)]
+    places: list[float] = [low * (high / low) ** part for part in (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)]
     return max(places, key=lambda one: min((_apart(one, one * feed, point) for point in drawn), default=0.0))
 
 

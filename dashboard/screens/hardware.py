@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
-from dashboard import answers, device, menu
+from dashboard import answers, device, menu, roofs
 from dashboard.answers import devices
 from dashboard.charts.roofline_chart import roofline
 from dashboard.device import Device
@@ -194,20 +194,20 @@ def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
     asked = _points_bar(asked, row)
     filters = {name: getattr(asked, name) or None for name in ("platform", "precision", "mode")}
     told = devices.roofline(asked.id, at, **filters)
-    sentence = device.sentence(told, asked.id)
+    sentence = roofs.sentence(told, asked.id)
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
     if not told["roofs"]:
         st.info("Its peak is not known, so there is no roof to draw. A runner on the machine finds it:")
         st.code("assay detect", language="bash")
         return
-    roofs, bandwidth, shade = device.roofs(told), device.bandwidth(told), theme()
-    drawn = roofline(told["points"], roofs, bandwidth, theme=shade)
+    lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
+    drawn = roofline(told["points"], lines, feed, theme=shade)
     st.altair_chart(drawn, width="stretch", key=f"{PAGE} picture", alt=f"Roofline of {asked.id}: {sentence}")
-    if bandwidth is None:
+    if feed is None:
         st.caption("Its bandwidth is not known: only the flat part of the roof can be drawn.")
     basis_legend(told["points"])
-    st.caption(device.standing(told))
+    st.caption(roofs.standing(told))
     _check(told)
     _points(asked, told, sentence, at)
 
@@ -234,12 +234,12 @@ def _check(told: Mapping[str, Any]) -> None:
         return
     st.markdown(f"**Check these** :gray[{numbers.count(told['above_count'])} over their roof, ringed above]")
     st.dataframe(
-        device.above_table(told["above"]), hide_index=True, key=f"{PAGE} above", row_height=36,
+        roofs.above_table(told["above"]), hide_index=True, key=f"{PAGE} above", row_height=36,
         height="content" if len(told["above"]) <= 6 else 250, alt="Points over their roof",
         column_config={"Configuration": st.column_config.Column(pinned=True)},
     )  # fmt: skip
     first = f" The table has the first {len(told['above'])}." if len(told["above"]) < told["above_count"] else ""
-    st.caption(f"{device.over(told)}.{first}")
+    st.caption(f"{roofs.over(told)}.{first}")
 
 
 def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> None:
@@ -248,7 +248,7 @@ def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> N
         return
     with st.expander(f"All {numbers.count(len(rows))} points as a table"):
         st.dataframe(
-            device.points_table(rows), hide_index=True, key=f"{PAGE} points", row_height=36, height=400,
+            roofs.points_table(rows), hide_index=True, key=f"{PAGE} points", row_height=36, height=400,
             placeholder=numbers.MISSING, alt="Points of the roofline",
             column_config={
                 "Model": st.column_config.Column(pinned=True), "Of its roof, %": NUMBER(format="%.1f"),
@@ -256,11 +256,11 @@ def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> N
                 "Latency ms": NUMBER(format="%.3f"), "n": NUMBER(format="localized"),
             },
         )  # fmt: skip
-    roofs, bandwidth, shade = device.roofs(told), device.bandwidth(told), theme()
+    lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
     footer = f"position {numbers.count(at)} · {numbers.count(len(rows))} marks for {numbers.count(told['placed'])} rows"
 
     def draw() -> Any:
-        return roofline(rows, roofs, bandwidth, theme=shade, picture=True)
+        return roofline(rows, lines, feed, theme=shade, picture=True)
 
     name = stem(PAGE, asked.id, at)
     pictures = picture_files(name, draw, f"Roofline of {asked.id}", answer=sentence, footer=footer)

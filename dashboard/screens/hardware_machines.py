@@ -14,14 +14,13 @@ from dashboard.offers import stem, table_files
 
 __all__ = ["show_machines"]
 
-MOST = 20
-_SAID = ("os", "kernel", "driver", "python", "machine")
+MOST = 50
 
 
 def show_machines(row: Mapping[str, Any], at: int) -> None:
     """Show what an hour costs, in which environments it was seen, and which names mean it."""
     _prices(row, at)
-    _environments(row)
+    _environments(row, at)
     _names(row)
 
 
@@ -44,18 +43,20 @@ def _prices(row: Mapping[str, Any], at: int) -> None:
     downloads(table_files(stem("hardware", f"{row['id']}_prices", at), prices, as_of=at), "hardware prices")
 
 
-def _environments(row: Mapping[str, Any]) -> None:
+def _environments(row: Mapping[str, Any], at: int) -> None:
     st.markdown("**Environments it was seen in**")
     seen = row["environments"]
     if not seen:
         st.caption("None was recorded.")
         return
-    for one in reversed(seen[-MOST:]):
-        told = " · ".join(str(one[part]) for part in _SAID if one[part]) or "nothing said"
-        with st.expander(f"`{one['fingerprint']}` {escape(told)}"):
-            st.json(one, expanded=1)
+    st.dataframe(
+        device.environments_table(seen[-MOST:]), hide_index=True, key="hardware environments", row_height=36,
+        height="content" if len(seen) <= 10 else 400, placeholder=numbers.MISSING,
+        alt=f"Environments of {row['id']}", column_config={"Fingerprint": st.column_config.Column(pinned=True)},
+    )  # fmt: skip
     if len(seen) > MOST:
         st.caption(f"The newest {MOST} of {numbers.count(len(seen))}.")
+    downloads(table_files(stem("hardware", f"{row['id']}_environments", at), seen, as_of=at), "hardware environments")
 
 
 def _names(row: Mapping[str, Any]) -> None:

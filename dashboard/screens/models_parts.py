@@ -149,7 +149,7 @@ def show_tests(told: Mapping[str, Any], at: int) -> None:
         column_config={"Platform": FIRST, "Measurements": COUNT, "Evidence": EVIDENCE},
     )  # fmt: skip
     st.caption(
-        "✓ outputs were compared and right · ● timed, outputs not compared · ✕ did not run, ran wrong, or every measurement "
+        "✓ outputs were compared and right · measured: timed, outputs not compared · ✕ did not run, ran wrong, or every measurement "
         "is invalid · – only skipped"
     )
     if "compatibility" in menu.by_path():

@@ -161,3 +161,9 @@ def test_what_is_written_keeps_the_value_within_its_interval(value: float, below
     shown, ends = numbers.plain(text).split(" ms (")
     first, last = ends.rstrip(")").split("–")
     assert float(first) <= float(shown) <= float(last)
+
+
+def test_figures_of_devices_have_the_prefix_of_their_size() -> None:
+    told = [numbers.plain(numbers.si(value, "FLOP/s")) for value in (9.894e14, 6.7e13, 3.3e11, 12.0, 0.0)]
+    assert told == ["989 TFLOP/s", "67.0 TFLOP/s", "330 GFLOP/s", "12.0 FLOP/s", "0 FLOP/s"]
+    assert numbers.si(None, "B/s") == numbers.MISSING
