@@ -93,9 +93,7 @@ def standing(told: Row) -> str:
     """Say how many rows the marks stand for, and how many have no place for which reason."""
     marks, best, placed = len(told["points"]), told["best"], told["placed"]
     configurations = f"{numbers.count(placed)} measured configuration{'' if placed == 1 else 's'}"
-    words = (
-        f"{numbers.count(marks)} marks for the best of each model, platform, precision and mode, of {configurations}"
-    )
+    words = f"{numbers.count(marks)} mark{'' if marks == 1 else 's'} for the best of each model, platform, precision and mode, of {configurations}"
     if best > marks:
         words += f"; those that would lie on each other are one mark ({numbers.count(best)} in all)"
     if told["left_out"]:
