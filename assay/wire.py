@@ -51,7 +51,7 @@ class Wire:
         self.server = (server or os.environ.get("ASSAY_SERVER") or _local()).rstrip("/")
         token = token or os.environ.get("ASSAY_TOKEN")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._patience_s = patience_s
+        self._patience_s, self._timeout_s = patience_s, timeout_s
         # A proxy of the environment is for other hosts than the service's.
         self._http = httpx.Client(base_url=self.server, headers=headers, timeout=timeout_s, trust_env=False)
 
@@ -117,6 +117,12 @@ class Wire:
             if time.monotonic() + wait > deadline or not (again or unsent):
                 if response is not None:
                     return response
+                if isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout):
+                    raise ServiceUnavailable(
+                        f"the service at {self.server} has not answered within {options.get('timeout', self._timeout_s):g} s.",
+                        field="server",
+                        remedy="Try again: it may be busy, which `assay status` shows, or far away.",
+                    ) from failure
                 raise ServiceUnavailable(
                     f"no service answers at {self.server} ({type(failure).__name__}).",
                     field="server",

@@ -10,6 +10,8 @@ HOUSE = Path(__file__).resolve().parent
 if str(HOUSE.parent) not in sys.path:
     sys.path.insert(0, str(HOUSE.parent))
 
+# Whole before anything else: Altair takes pandas as it finds it, half imported by another reader's page too.
+import pandas  # noqa: E402, F401
 import streamlit as st  # noqa: E402
 
 from dashboard import menu, sign_in  # noqa: E402

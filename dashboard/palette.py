@@ -16,6 +16,7 @@ __all__ = [
     "PLATFORM_COLOURS",
     "PLATFORM_DOMAIN",
     "SEQUENTIAL",
+    "VERDICT_COLOURS",
     "VERDICT_GLYPHS",
     "BasisMark",
     "Ink",
@@ -89,6 +90,12 @@ BASIS_MARKS = {
 
 VERDICT_GLYPHS = {"valid": "✓", "suspect": "⚠", "invalid": "✕", None: "·"}
 
+VERDICT_COLOURS: dict[Theme, dict[str, str]] = {
+    "light": {"valid": "#00695C", "suspect": "#8A7B00", "invalid": "#6E0F24", "unjudged": "#9CA3AF"},
+    "dark": {"valid": "#3FBFA5", "suspect": "#F0E000", "invalid": "#C62839", "unjudged": "#6B7280"},
+}
+"""Rows by verdict; never in a platform's mark, and never on a chart where platforms have theirs."""
+
 
 class Ink(NamedTuple):
     """Colours of what is not data: words, quieter words, grid and the ground that pictures are saved on."""
@@ -100,7 +107,7 @@ class Ink(NamedTuple):
 
 
 INKS: dict[Theme | None, Ink] = {
-    "light": Ink("#1F2430", "#4B5563", "#1F243018", "#FFFFFF"),
+    "light": Ink("#12161F", "#4B5563", "#12161F18", "#FFFFFF"),
     "dark": Ink("#E8EAEE", "#AEB6C2", "#E8EAEE1F", "#0E1117"),
     # Until the browser has said which theme it shows: readable on both grounds.
     None: Ink("#767C85", "#767C85", "#767C8530", "#FFFFFF"),

@@ -13,10 +13,12 @@ import streamlit as st
 from assay.client import Client
 from domain.errors import AssayError
 
-__all__ = ["KEPT", "PATIENCE_S", "SLOWEST_S", "NewerService", "checked", "client", "forget", "kept"]
+__all__ = ["KEPT", "PATIENCE_S", "PROBED_S", "SLOWEST_S", "NewerService", "checked", "client", "forget", "kept"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SLOWEST_S = 20.0
+PROBED_S = 5.0
+"""A service that has not said by then where it stands is too slow for a page."""
 PATIENCE_S = 2.0
 """A page says that the service is away rather than keep its reader waiting for it."""
 KEPT = 256
@@ -55,12 +57,12 @@ def kept(**limits: int) -> Keep:
 
 
 @_one
-def client() -> Client:
-    """Return the one client of this process, for the service named when the dashboard was started."""
+def client(timeout_s: float = SLOWEST_S) -> Client:
+    """Return the one client of this process, for the service named when the dashboard was started; one for each patience."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--server", default=os.environ.get("ASSAY_SERVER"))
     server = parser.parse_known_args(sys.argv[1:])[0].server
-    return Client(server=server, timeout_s=SLOWEST_S, patience_s=PATIENCE_S)
+    return Client(server=server, timeout_s=timeout_s, patience_s=PATIENCE_S)
 
 
 def forget() -> None:

@@ -16,8 +16,10 @@ AROUND = 74
 def finish(chart: alt.LayerChart, *, height: int, theme: Theme | None, picture: bool) -> alt.LayerChart:
     """Return a chart at its height in pixels: as wide as its page, or as a picture that stands alone."""
     if not picture:
+        # The page's chart has a name, and its rows stand in the table below: marks that are read out one by one say less.
+        silent = chart.configure_mark(aria=False)
         # Streamlit fits axis and legend into the height that is named.
-        return chart.properties(height=height + AROUND, width="container")
+        return silent.properties(height=height + AROUND, width="container")
     ink = INKS[theme or "light"]
     return (
         chart.properties(height=height, width=860, background=ink.ground, padding=20)

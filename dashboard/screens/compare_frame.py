@@ -29,7 +29,7 @@ def strip(asked: Comparison, at: int, models: Sequence[str], hardware: Sequence[
         for name in list(dict.fromkeys(names))[:MOST_LINKS]
     ]
     if links:
-        st.caption("Pages on " + " · ".join(links))
+        st.markdown(f":small[Pages on {' · '.join(links)}]")
 
 
 def differs(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str] = differences.FIELDS) -> None:

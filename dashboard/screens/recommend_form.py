@@ -63,7 +63,7 @@ def show_form(question: Question, position: int) -> None:
         with first[2]:
             st.selectbox("Percentile", PERCENTILES, key=widget(PAGE, "pct"), filter_mode=None)
         with first[3]:
-            sent = st.form_submit_button("Rank hardware", type="primary", width="stretch")
+            sent = st.form_submit_button("Rank hardware", width="stretch")
         with st.expander("Limits", icon=":material/speed:"):
             _limits(shown)
         with st.expander("Work, hardware and prices", icon=":material/tune:"):

@@ -184,11 +184,22 @@ def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
 
 
 @pytest.fixture
-def page(contexts: Callable[[int, str], Any], request: pytest.FixtureRequest) -> Iterator[Page]:
-    width, theme = getattr(request, "param", (1280, "light"))
-    opened = Page(contexts(width, theme))
-    yield opened
-    opened.page.close()
+def tab(contexts: Callable[[int, str], Any]) -> Iterator[Callable[..., Page]]:
+    """Opens pages of a width and a theme; they are closed after the test."""
+    opened: list[Page] = []
+
+    def at(width: int = 1280, theme: str = "light") -> Page:
+        opened.append(Page(contexts(width, theme)))
+        return opened[-1]
+
+    yield at
+    for one in opened:
+        one.page.close()
+
+
+@pytest.fixture
+def page(tab: Callable[..., Page], request: pytest.FixtureRequest) -> Page:
+    return tab(*getattr(request, "param", ()))
 
 
 @pytest.fixture(autouse=True)

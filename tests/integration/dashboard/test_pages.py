@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -176,42 +175,3 @@ def test_overview_counts_what_the_api_counts(page: Any, dashboards: Any, service
     assert "up to date" in text
     assert "Traceback" not in text
     assert page.wrong == []
-
-
-@pytest.mark.parametrize("page", [(390, "light"), (1280, "dark")], indirect=True)
-@pytest.mark.parametrize("path", ["", f"recommend?model={MODEL}", f"compare?model={MODEL}"])
-def test_pages_fit_a_phone_and_the_dark(page: Any, dashboards: Any, service_url: str, path: str) -> None:
-    page.open(f"{dashboards(service_url)}/{path}")
-    wide = page.page.evaluate(
-        "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
-        " return main.scrollWidth - main.clientWidth; })()"
-    )
-    assert wide <= 0
-    assert page.wrong == []
-
-
-def test_an_empty_service_names_the_one_command(page: Any, dashboards: Any, empty_url: str) -> None:
-    at = dashboards(empty_url)
-    assert "assay bench bert-base-uncased --platform cpu,openvino" in page.open(at)
-    for path in ("recommend", "compare", "predictor"):
-        text = page.open(f"{at}/{path}")
-        assert "Traceback" not in text
-    assert page.wrong == []
-
-
-def test_a_service_that_is_away_is_a_sentence_with_a_remedy(page: Any, dashboards: Any) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        at = dashboards(f"http://127.0.0.1:{taken.getsockname()[1]}")
-        for path in ("", f"recommend?model={MODEL}", f"compare?model={MODEL}", "predictor"):
-            text = page.open(f"{at}/{path}")
-            assert "no service answers at" in text
-            assert "assay up" in text
-            assert "Traceback" not in text
-    assert page.page.get_by_role("button", name="Try again").is_visible()
-
-
-def test_a_service_of_another_version_is_a_sentence(page: Any, dashboards: Any, newer_url: str) -> None:
-    text = page.open(f"{dashboards(newer_url)}/recommend?model={MODEL}")
-    assert "another version than this dashboard" in text
-    assert "Traceback" not in text

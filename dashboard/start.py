@@ -1,0 +1,48 @@
+"""Starts Streamlit as its own command does, and imports every page meanwhile, so that nobody's first page waits for that."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
+
+__all__ = ["main", "warm"]
+
+HOUSE = Path(__file__).resolve().parent
+LONGEST_S = 30.0
+
+
+def warm() -> None:
+    """Import what the pages of the menu need, once Streamlit is there; a page that cannot be imported says so when it is opened."""
+    from streamlit import runtime
+
+    until = time.monotonic() + LONGEST_S
+    # What keeps answers looks for the runtime when it is imported, and nothing tells when that has come.
+    while not runtime.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    import_module("pandas")
+    names = [entry.name for entries in import_module("dashboard.menu").MENU.values() for entry in entries]
+    for name in names:
+        try:
+            import_module(f"dashboard.screens.{name}")
+        except Exception:
+            logging.getLogger("assay.dashboard").exception("The page %s cannot be imported", name)
+
+
+def main() -> None:
+    """Run Streamlit's command line."""
+    if str(HOUSE) == sys.path[0]:
+        # As a script this folder would stand before the libraries; the packages are one level up.
+        sys.path[0] = str(HOUSE.parent)
+    from streamlit.web.cli import main as streamlit
+
+    threading.Thread(target=warm, name="warm", daemon=True).start()
+    sys.argv[0] = "streamlit"
+    streamlit()
+
+
+if __name__ == "__main__":
+    main()

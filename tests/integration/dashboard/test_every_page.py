@@ -1,0 +1,196 @@
+"""What holds for every page of the menu, so that a new one cannot be forgotten: it says its question, fits a phone, is read by
+everybody, finds its view again, and says in a sentence what is wrong where the service is away, slow, newer or empty."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+
+from dashboard.gallery import settled
+from dashboard.menu import MENU, Entry
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
+ENTRIES = [entry for entries in MENU.values() for entry in entries]
+MODEL = "acme/tiny"
+FILLED = {
+    "overview": "", "recommend": f"model={MODEL}&platform=cpu", "compare": f"model={MODEL}&metric=latency",
+    "predictor": "split=family",
+}  # fmt: skip
+"""Addresses of pages that show something; a page that is not here is opened without parameters."""
+OVERFLOW = """() => { const main = document.querySelector('[data-testid="stMain"]'); return main.scrollWidth - main.clientWidth; }"""
+DARK = "() => getComputedStyle(document.querySelector('[data-testid=\"stApp\"]')).colorScheme === 'dark'"
+FOCUS = """() => { const now = document.activeElement; return {
+    inside: now.matches('[data-testid="stMain"] *'), name: now.getAttribute('aria-label') || now.labels?.[0]?.innerText || now.innerText }; }"""
+
+
+STREAMLITS = {
+    "list": {'[data-testid="stSidebarNavItems"]': "the menu's groups stand as divs in its list"},
+    "listitem": {'[data-testid="stSidebarNavItems"]': "the menu's pages stand in those divs"},
+    "scrollable-region-focusable": {
+        '[data-testid="stCode"]': "a command wider than a phone is scrolled by touch; its button copies it"
+    },
+}
+"""What axe finds in parts that Streamlit makes: by rule, their selectors, and why the finding is not ours to mend."""
+AXE = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations
+    .filter(found => ['serious', 'critical'].includes(found.impact))
+    .flatMap(found => found.nodes.map(node => ({
+        rule: found.id, target: node.target.flat().join(' '), html: node.html.slice(0, 200), why: node.failureSummary })))"""
+WITHIN = "([target, selector]) => document.querySelector(target)?.closest(selector) != null"
+
+
+def findings(page: Any) -> list[str]:
+    """What axe finds in our own content and calls serious or critical, a line each."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    return [
+        f"{found['rule']}: {found['target']}: {found['html']} ({found['why']})"
+        for found in page.evaluate(AXE)
+        if not any(page.evaluate(WITHIN, [found["target"], one]) for one in STREAMLITS.get(found["rule"], {}))
+    ]
+
+
+@pytest.fixture(params=ENTRIES, ids=lambda entry: entry.name)
+def entry(request: pytest.FixtureRequest) -> Entry:
+    return request.param
+
+
+def address(entry: Entry) -> str:
+    asked = FILLED.get(entry.name, "")
+    return f"{path(entry)}?{asked}" if asked else path(entry)
+
+
+def path(entry: Entry) -> str:
+    """The first page opens without one."""
+    return "" if entry is ENTRIES[0] else entry.name
+
+
+def title(page: Any) -> str:
+    return str(page.get_by_role("heading", level=1).inner_text())
+
+
+def test_everybody_can_read_it(page: Any, dashboards: Any, service_url: str, entry: Entry) -> None:
+    page.open(f"{dashboards(service_url)}/{address(entry)}")
+    assert findings(page.page) == []
+    page.page.set_viewport_size({"width": 390, "height": 1000})
+    settled(page.page)
+    assert page.page.evaluate(OVERFLOW) <= 0
+    assert findings(page.page) == []
+    page.page.emulate_media(color_scheme="dark")
+    page.page.wait_for_function(DARK)
+    settled(page.page)
+    assert findings(page.page) == []
+    page.page.set_viewport_size({"width": 1280, "height": 1000})
+    settled(page.page)
+    assert findings(page.page) == []
+    assert page.wrong == []
+
+
+def test_it_says_its_question_and_is_found_again(page: Any, dashboards: Any, service_url: str, entry: Entry) -> None:
+    text = page.open(f"{dashboards(service_url)}/{address(entry)}")
+    assert title(page.page) == entry.title
+    assert text.partition(entry.title)[2].strip().split("\n")[0].endswith("?")
+    assert "Traceback" not in text and "could not be shown" not in text
+    reached = first_of_the_page_by_keyboard(page.page)
+    assert reached["inside"] and reached["name"]
+    before = page.page.url
+    other = next(one for one in ENTRIES if one is not entry)
+    for opened in (other, entry):
+        page.page.get_by_test_id("stSidebarNav").get_by_role("link", name=opened.title, exact=True).click()
+        page.page.get_by_role("heading", name=opened.title, level=1, exact=True).wait_for()
+    page.page.wait_for_function("was => decodeURIComponent(location.href) === decodeURIComponent(was)", arg=before)
+    assert page.wrong == []
+
+
+def first_of_the_page_by_keyboard(page: Any) -> dict[str, Any]:
+    """What the Tab key reaches first in the page itself, behind the menu."""
+    reached: dict[str, Any] = {}
+    for _ in range(2 * len(ENTRIES) + 10):
+        page.keyboard.press("Tab")
+        reached = page.evaluate(FOCUS)
+        if reached["inside"]:
+            break
+    return reached
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A service that takes every question and answers none."""
+
+    over = threading.Event()
+
+    def do_GET(self) -> None:
+        self.over.wait(60)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture(scope="module")
+def slow_url() -> Iterator[str]:
+    with served(Slow) as url:
+        yield url
+        Slow.over.set()
+
+
+@contextmanager
+def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def away_url() -> Iterator[str]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def texts(tab: Any, at: str, entries: list[Entry]) -> tuple[dict[str, str], list[str]]:
+    """What each page says, without parameters; all are opened at once, for each may wait for its service."""
+    opened = {entry.name: tab() for entry in entries}
+    for entry in entries:
+        opened[entry.name].page.goto(f"{at}/{path(entry)}", wait_until="commit")
+    said = {name: one.text() for name, one in opened.items()}
+    return said, [f"{name}: {wrong}" for name, one in opened.items() for wrong in one.wrong]
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence", "remedy"),
+    [
+        ("away_url", "no service answers at", "assay up"),
+        ("slow_url", "has not answered within 5 s", "Try again"),
+        ("newer_url", "another version than this dashboard", "Install the same version"),
+    ],
+)
+def test_what_is_wrong_with_the_service_is_a_sentence_on_every_page(
+    tab: Any, dashboards: Any, request: pytest.FixtureRequest, state: str, sentence: str, remedy: str
+) -> None:
+    said, wrong = texts(tab, dashboards(request.getfixturevalue(state)), ENTRIES)
+    for name, text in said.items():
+        assert sentence in text, name
+        assert remedy in text, name
+        assert "Traceback" not in text and "could not be shown" not in text, name
+        # Streamlit shows a page's question also where nothing else can be shown.
+        assert "?" in text.split("\n\n")[1], name
+    assert wrong == []
+
+
+def test_an_empty_service_is_a_sentence_on_every_page(tab: Any, dashboards: Any, empty_url: str) -> None:
+    said, wrong = texts(tab, dashboards(empty_url), ENTRIES)
+    for name, text in said.items():
+        assert "Traceback" not in text and "could not be shown" not in text, name
+        assert len(text.split()) > 15, name
+    assert "assay bench bert-base-uncased --platform cpu,openvino" in said["overview"]
+    assert wrong == []
