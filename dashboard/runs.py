@@ -1,0 +1,216 @@
+"""Runs in words and rows: what the page shows of a list of them, and of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pandas as pd
+
+from assay import numbers, running
+from dashboard.address import Params, Read, Reader, one_of, position, text, understood
+from dashboard.palette import VERDICT_GLYPHS
+
+__all__ = [
+    "TABS", "Runs", "asked_of_list", "environment", "failures", "finding", "heading", "latency", "listed", "measured", "mix",
+    "named", "read_runs", "sentence", "standing", "verdict",
+]  # fmt: skip
+
+TABS = ("row", "rows", "failures", "tests", "environment")
+KEPT_FIELDS = {
+    "driver": "Driver", "os": "Operating system", "kernel": "Kernel", "python": "Python", "cpu": "Processor",
+    "machine": "Machine", "hypervisor": "Hypervisor", "memory_bytes": "Memory",
+}  # fmt: skip
+Row = Mapping[str, Any]
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page shows: a page of runs that are of one kind, or one run and of it a tab, or one row of it."""
+
+    run: str = ""
+    row: str = ""
+    tab: str = ""
+    kind: str = ""
+    origin: str = ""
+    hw: str = ""
+    outcome: str = ""
+    cursor: str = ""
+    as_of: int | None = None
+
+
+def _event(values: Sequence[str]) -> str:
+    try:
+        return str(UUID(values[-1].strip()))
+    except ValueError:
+        raise ValueError("must be the id of an event") from None
+
+
+_READERS: dict[str, Reader] = {
+    "run": text, "row": _event, "tab": one_of(TABS), "kind": text, "origin": text, "hw": text, "outcome": text,
+    "cursor": text, "as_of": position,
+}  # fmt: skip
+
+
+def read_runs(params: Params) -> Read:
+    """Read the page's parameters; a row alone is enough to find its run."""
+    return understood(Runs, params, _READERS)
+
+
+def asked_of_list(asked: Runs, limit: int) -> dict[str, Any]:
+    """Return what the service is asked for a page of runs."""
+    named = {"kind": asked.kind, "origin": asked.origin, "hardware": asked.hw, "outcome": asked.outcome}
+    return {**{name: value or None for name, value in named.items()}, "cursor": asked.cursor or None, "limit": limit}
+
+
+def finding(found: Row, now: datetime) -> str:
+    """Say how many runs were found, and how the newest of them stands."""
+    total, items = found["total"], found["items"]
+    newest = items[0]
+    runs = "1 run" if total == 1 else f"{numbers.count(total)} runs"
+    if found["first"] not in (None, 1):
+        return f"Runs {numbers.count(found['first'])}–{numbers.count(found['first'] + len(items) - 1)} of {numbers.count(total)}"
+    return f"{runs}; the newest, {heading(newest)}, {standing(newest, now)}: {running.length(newest)}"
+
+
+def heading(run: Row) -> str:
+    """Name a run by what it did and where: `bench on intel-xeon-2c`."""
+    source = run.get("provenance_source")
+    if run.get("kind") == "import" and source:
+        return f"import of {source}"
+    return f"{run.get('kind') or 'run'} on {running.where(run)}"
+
+
+def standing(run: Row, now: datetime) -> str:
+    """Say how a run stands in a sentence: completed, is running, was never ended."""
+    word, live = running.state(run, now)
+    return "is running" if live else {"never ended": "never ended", "retracted": "was retracted"}.get(word, word)
+
+
+def sentence(run: Row, now: datetime) -> str:
+    """Say of one run how far it came and what its rows are worth."""
+    told = f"{heading(run)[:1].upper()}{heading(run)[1:]} {standing(run, now)}: {running.length(run)}"
+    return f"{told}; {running.verdicts(run)}" if run.get("rows") else told
+
+
+def mix(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> list[dict[str, Any]]:
+    """Return what the picture of a list shows of each run: its name, its shares by verdict, and these in words."""
+    drawn = []
+    for run in items:
+        shares = {name: int(run.get(f"rows_{name}") or 0) for name in running.VERDICTS}
+        words = f"{numbers.count(run['rows'])} rows: {running.verdicts(run)}" if run.get("rows") else "no rows"
+        drawn.append({
+            "run": run["run_id"], "label": f"{numbers.date(_begun(run), zone)} · {heading(run)}", "counts": shares,
+            "text": _figures(run), "told": f"{words} · {running.length(run)} · {standing(run, now)}",
+        })  # fmt: skip
+    return drawn
+
+
+def _figures(run: Row) -> str:
+    """Write the verdicts that there are: `92 ✓ · 7 ⚠`; the table beside the picture has those that are 0 as well."""
+    if run.get("retracted_because"):
+        return "retracted"
+    counts = {name: run.get(f"rows_{name}") for name in running.VERDICTS}
+    told = [
+        f"{numbers.count(count)} {VERDICT_GLYPHS.get(name, 'no verdict')}" for name, count in counts.items() if count
+    ]
+    if run.get("rows_failed"):
+        told.append(f"{numbers.count(run['rows_failed'])} failed")
+    return " · ".join(told or ["no rows"])
+
+
+def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
+    """Return runs as a table, in words and figures."""
+    heads = {
+        "Rows": "rows", "Valid": "rows_valid", "Suspect": "rows_suspect", "Invalid": "rows_invalid", "Failed": "rows_failed",
+        "Tests": "rows_tested", "Models": "models",
+    }  # fmt: skip
+    return pd.DataFrame({
+        "Run": [heading(run) for run in items],
+        "State": [running.state(run, now).word for run in items],
+        "Started": [numbers.date(_begun(run), zone) for run in items],
+        "Took": [running.duration(run) for run in items],
+        **{head: pd.Series([run.get(key) for run in items], dtype="Int64") for head, key in heads.items()},
+        "Planned": pd.Series([run.get("planned") for run in items], dtype="Int64"),
+        "Source": [run["source"] for run in items],
+        "Id": [run["run_id"] for run in items],
+    })  # fmt: skip
+
+
+def _begun(run: Row) -> Any:
+    return run.get("started_at") or run.get("recorded_at")
+
+
+def named(row: Row) -> str:
+    """Name a row of a run: model, platform, precision, batch."""
+    batch = row.get("batch_size")
+    parts = [str(row["model_id"]).rpartition("/")[2], row["platform"], row.get("precision") or "precision unknown"]
+    return " · ".join([*parts, f"batch {batch}" if batch is not None else "batch unknown"])
+
+
+def verdict(word: str | None) -> str:
+    """Write a verdict with its glyph."""
+    return f"{VERDICT_GLYPHS.get(word, VERDICT_GLYPHS[None])} {word or 'no verdict'}"
+
+
+def latency(row: Row) -> str:
+    """Write a row's median with its interval, or its mean, which says so."""
+    if row.get("latency_p50_ms") is None:
+        return numbers.latency(row.get("latency_mean_ms"), mean=True)
+    ends = (row.get("latency_p50_ci95_low_ms"), row.get("latency_p50_ci95_high_ms"))
+    return numbers.latency(row["latency_p50_ms"], *ends)
+
+
+def measured(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows of a run as a table: what was measured, how fast, and why it is doubted."""
+    memory = numbers.memory_scale([row.get("peak_memory_bytes") for row in rows])
+    return pd.DataFrame({
+        **_subject(rows),
+        "p50 (95 % CI)": [latency(row) for row in rows],
+        "n": pd.Series([row.get("latency_n") for row in rows], dtype="Int64"),
+        "Verdict": [verdict(row.get("verdict")) for row in rows],
+        "Throughput": [numbers.throughput(row.get("throughput_per_s")) for row in rows],
+        f"Peak memory {memory.unit}": [numbers.significant(memory.of(row.get("peak_memory_bytes"))) for row in rows],
+        "Why": ["; ".join(row.get("verdict_reasons") or []) or numbers.MISSING for row in rows],
+        "Hardware": [row["hardware_id"] for row in rows],
+    })  # fmt: skip
+
+
+def _subject(rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "Model": [str(row["model_id"]).rpartition("/")[2] for row in rows],
+        "Platform": [row["platform"] for row in rows],
+        "Precision": [row.get("precision") or numbers.MISSING for row in rows],
+        "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
+    }
+
+
+def failures(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return failures or tests of a run as a table: what, how far it came, and what to try."""
+    return pd.DataFrame({
+        **_subject(rows),
+        "Outcome": [str(row["outcome"]).replace("_", " ") for row in rows],
+        "Stage": [str(row["stage"]).replace("_", " ") for row in rows],
+        "Message": [str(row.get("message") or numbers.MISSING).partition("\n")[0] for row in rows],
+        "What to try": [row.get("remedy") or numbers.MISSING for row in rows],
+    })  # fmt: skip
+
+
+def environment(now: Row, differs: Mapping[str, Sequence[Any]] | None) -> pd.DataFrame:
+    """Return an environment as a table: what it was, and where that changed, what it was in the run before."""
+    known = {KEPT_FIELDS[name]: (name, now.get(name)) for name in KEPT_FIELDS if now.get(name) is not None}
+    known |= {name: (name, version) for name, version in (now.get("libraries") or {}).items()}
+    gone = {name: (name, None) for name, (_, new) in (differs or {}).items() if new is None}
+    told = {**known, **{KEPT_FIELDS.get(name, name): value for name, value in gone.items()}}
+    changed = differs or {}
+    return pd.DataFrame({
+        "What": list(told),
+        "This run": [_shown(name, value) for name, value in told.values()],
+        "The run before": [_shown(name, changed[name][0]) if name in changed else "the same" for name, _ in told.values()],
+    })  # fmt: skip
+
+
+def _shown(name: str, value: Any) -> str:
+    return numbers.memory(value) if name == "memory_bytes" else numbers.MISSING if value is None else str(value)

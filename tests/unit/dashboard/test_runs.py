@@ -1,0 +1,136 @@
+"""Runs in words and rows: what an address asks, how a run stands, and what a list and one run show."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboard import runs
+from dashboard.address import parameters
+from dashboard.runs import Runs, read_runs
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+ROW = "01a2021c-5247-7713-8e24-f7cecbfcdeb2"
+
+
+def run(**more: Any) -> dict[str, Any]:
+    known = {
+        "run_id": "run-1", "kind": "bench", "outcome": "completed", "planned": 208, "started_at": "2026-11-22T11:50:00Z",
+        "finished_at": "2026-11-22T11:58:20Z", "recorded_at": "2026-11-22T11:50:00Z", "last_at": "2026-11-22T11:59:00Z",
+        "source": "assay-runner/0.1", "hardware": [{"id": "acme-one"}], "hardware_ids": ["acme-one"], "devices": 1,
+        "rows": 100, "rows_valid": 92, "rows_suspect": 7, "rows_invalid": 1, "rows_unjudged": 0, "rows_failed": 2,
+        "rows_tested": 0, "rows_retracted": 0, "models": 3, "platforms": ["cpu"], "retracted_because": None,
+    }  # fmt: skip
+    return {**known, **more}
+
+
+def test_an_address_is_read_and_written_back() -> None:
+    asked = Runs(run="run-1", row=ROW, tab="rows", hw="acme-one", outcome="unfinished", as_of=7)
+    read = read_runs(parameters(asked))
+    assert (read.asked, read.dropped) == (asked, [])
+
+
+def test_what_is_not_understood_in_an_address_is_named() -> None:
+    read = read_runs({"row": ["17"], "tab": ["moon"], "colour": ["red"], "run": ["run-1"]})
+    assert read.asked == Runs(run="run-1")
+    assert read.dropped == [
+        "row=17 was left out: it must be the id of an event",
+        "tab=moon was left out: it must be one of row, rows, failures, tests, environment",
+        "colour is not a parameter of this page",
+    ]
+
+
+def test_the_service_is_asked_for_what_the_address_says() -> None:
+    asked = runs.asked_of_list(Runs(hw="acme-one", cursor="abc"), 15)
+    assert asked == {
+        "kind": None,
+        "origin": None,
+        "hardware": "acme-one",
+        "outcome": None,
+        "cursor": "abc",
+        "limit": 15,
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, "Bench on acme-one completed: 102 of 208 configurations, 2 failed; 92 valid, 7 suspect, 1 invalid"),
+        ({"outcome": None, "finished_at": None}, "Bench on acme-one is running: "),
+        ({"outcome": None, "last_at": "2026-11-22T11:30:00Z"}, "Bench on acme-one never ended: "),
+        ({"retracted_because": "wrong clock", "rows": 0, "rows_retracted": 102, "rows_failed": 0},
+         "Bench on acme-one was retracted: 102 of 208 configurations, 102 taken back"),
+        ({"kind": "import", "provenance_source": "MLPerf", "planned": None, "rows_failed": 0, "devices": 12},
+         "Import of MLPerf completed: 100 rows; 92 valid"),
+        ({"kind": "verify", "rows": 0, "rows_failed": 0, "rows_tested": 5, "tests_passed": 4, "planned": None},
+         "Verify on acme-one completed: 5 rows, 4 of 5 tests passed"),
+    ],
+)  # fmt: skip
+def test_a_run_is_said_in_a_sentence(more: dict[str, Any], told: str) -> None:
+    assert runs.sentence(run(**more), NOW).startswith(told)
+
+
+def test_a_list_says_how_many_and_how_the_newest_stands() -> None:
+    page = {"total": 49, "first": 1, "items": [run()]}
+    assert (
+        runs.finding(page, NOW)
+        == "49 runs; the newest, bench on acme-one, completed: 102 of 208 configurations, 2 failed"
+    )
+    assert runs.finding({**page, "first": 16}, NOW) == "Runs 16–16 of 49"
+
+
+def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
+    made = [run(), run(run_id="run-2", rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0)]
+    first, second = runs.mix(made, NOW, None)
+    assert first["counts"] == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
+    assert first["text"] == "92 ✓ · 7 ⚠ · 1 ✕ · 2 failed"
+    assert first["label"] == "22 Nov 2026 11:50 UTC · bench on acme-one"
+    assert second["text"] == "no rows"
+    assert runs.mix([run(retracted_because="x")], NOW, None)[0]["text"] == "retracted"
+    table = runs.listed(made, NOW, None)
+    assert list(table["Valid"]) == [92, 0]
+    assert list(table["Took"]) == ["8\u202fmin 20\u202fs"] * 2
+    assert list(table["State"]) == ["completed", "completed"]
+
+
+def test_rows_are_a_table_that_says_what_is_missing() -> None:
+    row = {
+        "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "precision": "fp32", "batch_size": 8,
+        "latency_p50_ms": 1.2, "latency_p50_ci95_low_ms": 1.19, "latency_p50_ci95_high_ms": 1.21, "latency_n": 61,
+        "verdict": "suspect", "verdict_reasons": ["bimodal"], "throughput_per_s": 6612.0, "peak_memory_bytes": 5e8,
+    }  # fmt: skip
+    bare = {"model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "latency_mean_ms": 2.0}
+    table = runs.measured([row, bare]).to_dict("records")
+    assert table[0]["p50 (95 % CI)"] == "1.20\u202fms (1.19–1.21)"
+    assert (table[0]["Verdict"], table[0]["Why"], table[0]["Peak memory MB"]) == ("⚠ suspect", "bimodal", "500")
+    assert table[1]["p50 (95 % CI)"] == "2.00\u202fms (mean)"
+    assert (table[1]["Verdict"], table[1]["Throughput"], table[1]["Precision"]) == ("· no verdict", "—", "—")
+    assert runs.named(row) == "tiny · cpu · fp32 · batch 8"
+
+
+def test_failures_say_how_far_they_came_and_what_to_try() -> None:
+    row = {
+        "model_id": "acme/tiny", "platform": "cuda", "outcome": "out_of_memory", "stage": "first_run",
+        "message": "no room\nat all", "remedy": "Use a smaller batch.",
+    }  # fmt: skip
+    (told,) = runs.failures([row]).to_dict("records")
+    assert (told["Outcome"], told["Stage"], told["Message"]) == ("out of memory", "first run", "no room")
+    assert told["What to try"] == "Use a smaller batch."
+
+
+def test_an_environment_shows_what_it_was_before_where_that_changed() -> None:
+    now = {"driver": "2.0", "os": "Linux", "memory_bytes": 25e9, "libraries": {"torch": "2.13.0", "onnx": "1.0"}}
+    table = runs.environment(now, {"driver": ["1.0", "2.0"], "onnx": [None, "1.0"], "nncf": ["3.0", None]})
+    told = {row["What"]: (row["This run"], row["The run before"]) for row in table.to_dict("records")}
+    assert told == {
+        "Driver": ("2.0", "1.0"), "Operating system": ("Linux", "the same"), "Memory": ("25.0\u202fGB", "the same"),
+        "torch": ("2.13.0", "the same"), "onnx": ("1.0", "—"), "nncf": ("—", "3.0"),
+    }  # fmt: skip
+
+
+def test_a_run_that_was_heard_of_lately_is_running() -> None:
+    made = run(outcome=None, last_at=(NOW - timedelta(minutes=1)).isoformat())
+    assert runs.standing(made, NOW) == "is running"
+    assert runs.standing(made, NOW + timedelta(hours=1)) == "never ended"
