@@ -245,12 +245,12 @@ def parts_words(changed: Sequence[Row], most: int = 3) -> str:
 
 
 def _told_once(changed: Sequence[Row]) -> list[Row]:
-    """Return the changes with a library that is the runtime as well told once; driver and runtime first."""
+    """Return the changes, driver and runtime first; a library that is the runtime as well is told once."""
     order = {"driver": 0, "runtime": 1, "library": 2}
-    ranked = sorted(changed, key=lambda one: order.get(str(one["part"]).partition(" ")[0], 3))
-    return list(
-        {(str(one["part"]).rpartition(" ")[2], one["before"], one["after"]): one for one in reversed(ranked)}.values()
-    )[::-1]
+    found: dict[tuple[Any, ...], Row] = {}
+    for one in sorted(changed, key=lambda one: order.get(str(one["part"]).partition(" ")[0], 3)):
+        found.setdefault((str(one["part"]).rpartition(" ")[2], one["before"], one["after"]), one)
+    return list(found.values())
 
 
 def _short(value: Any) -> str:

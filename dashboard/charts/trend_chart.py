@@ -106,21 +106,19 @@ def trend(
         *_steps(kept, ink, low),
         *_strip(kept, ink, low, sum(bool(one["parts"]) for one in drawn)),
     ]  # fmt: skip
-    return finish(alt.layer(*layers), height=HEIGHT, theme=theme, picture=picture)
+    layered = alt.layer(*layers)
+    # A picture is one of several: what is around them is said once, by `stacked`.
+    return (
+        layered.properties(height=HEIGHT, width=860)
+        if picture
+        else finish(layered, height=HEIGHT, theme=theme, picture=False)
+    )
 
 
 def stacked(panels: Sequence[tuple[str, alt.LayerChart]], theme: Theme | None) -> alt.VConcatChart:
     """Return the pictures of several lanes one above the other, each under its name."""
     ink = INKS[theme or "light"]
-    named = [
-        # What is around a picture is said once, of the whole.
-        panel.copy().properties(
-            background=alt.Undefined, padding=alt.Undefined, title=alt.TitleParams(text=name, fontSize=13)
-        )
-        for name, panel in panels
-    ]
-    for panel in named:
-        panel.config = alt.Undefined
+    named = [panel.properties(title=alt.TitleParams(text=name, fontSize=13)) for name, panel in panels]
     return (
         alt.vconcat(*named)
         .properties(background=ink.ground, padding=20)

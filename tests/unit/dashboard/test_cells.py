@@ -1,0 +1,113 @@
+"""Cells of the matrix: their address, their class, what stands in them and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard import cells
+from dashboard.address import parameters
+from dashboard.cells import Matrix, class_of, read_matrix, request, told
+from domain.compatibility import STATES
+
+
+def of(**states):
+    names = {name.replace("_", " "): count for name, count in states.items()}
+    working = names.get("verified", 0) + names.get("ran", 0)
+    return {"state": next(iter(names)), "states": names, "models": sum(names.values()), "working": working}
+
+
+def row(name, *found, **more):
+    return {"name": name, "family": name, "category": "vision", "cells": list(found), "models": 0, "working": 0, **more}
+
+
+def test_an_address_is_read_back_as_it_was_written():
+    asked = Matrix(
+        level="model", family="bert", category="vision", hw="h", platform=("cpu", "cuda"), state=("out of memory", "error"),
+        stale="yes", claims=True, page=3, sel="a/b~cuda", as_of=7,
+    )  # fmt: skip
+    read = read_matrix(parameters(asked))
+    assert (read.asked, read.dropped) == (asked, [])
+    assert parameters(Matrix()) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [({"level": ["planet"]}, "family, model"), ({"sel": ["bert"]}, "~"), ({"state": ["sad"]}, "verified"), ({"page": ["0"]}, "above zero")],
+)  # fmt: skip
+def test_what_is_not_understood_is_named(given, word):
+    read = read_matrix(given)
+    assert read.asked == Matrix()
+    assert word in read.dropped[0]
+
+
+def test_a_request_has_the_words_of_the_api_and_nothing_empty():
+    assert request(Matrix()) == {"level": "family", "claims": False, "offset": 0, "limit": cells.PAGE_ROWS}
+    asked = request(Matrix(state=("error",), stale="no", page=3, hw="h"))
+    assert asked["seen"] == ["error"]
+    assert asked["stale"] is False
+    assert (asked["hardware"], asked["offset"]) == ("h", 2 * cells.PAGE_ROWS)
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "text"),
+    [
+        (of(verified=3), "right", "✓ 3/3"),
+        (of(verified=2, ran=1), "ran", "○ 3/3"),
+        (of(ran=2, error=1), "part", "≠ 2/3"),
+        (of(wrong=2), "part", "≠ 0/2"),
+        (of(error=1, unsupported=1), "failed", "✕ 0/2"),
+        (of(unsupported=2), "unsupported", "⊘ 0/2"),
+        ({"state": "verified", "speedup": 2.1}, "right", "✓ ×\u202f2.10"),
+        ({"state": "out of memory"}, "failed", "M"),
+        ({"state": "fell back"}, "part", "↘"),
+        ({"state": "claimed", "claimed": "high; 3 s"}, "claimed", "high"),
+    ],
+)
+def test_a_cell_says_its_class_and_how_many(cell, kind, text):
+    assert (class_of(cell), told(cell)) == (kind, text)
+
+
+def test_every_state_has_a_class():
+    for state in STATES:
+        assert class_of({"state": state}) in cells.CLASSES
+
+
+def test_the_sentence_counts_what_was_tried_and_names_where_least_ran():
+    platforms = [{"platform": "cpu", "models": 4, "working": 4}, {"platform": "mps", "models": 4, "working": 1}]
+    said = cells.sentence({"total": 2, "platforms": platforms}, "family")
+    assert said == "2 families: 5 of 8 pairs of a model and a platform that were tried ran; fewest on mps, 1 of 4."
+    assert "nobody tried" in cells.sentence(
+        {"total": 1, "platforms": [{"platform": "mps", "models": 0, "working": 0}]}, "family"
+    )
+
+
+def test_the_table_has_a_line_a_cell_and_a_dash_where_nobody_tried():
+    seen = {"platform": "cpu", **of(verified=1), "tries": 2, "age_days": 3, "stale": False, "level": "high"}
+    claimed = {"platform": "mps", "state": "claimed", "claimed": "low"}
+    table = cells.known_table([row("bert", seen, claimed)])
+    assert list(table["Platform"]) == ["cpu", "mps"]
+    assert list(table["Seen"]) == ["✓ verified", "—"]
+    assert list(table["Models"]) == ["1 of 1 ran", "—"]
+    assert table["Documents claim"][1] == "low"
+    wide = cells.wide([row("bert", seen)], ["cpu", "cuda"])
+    assert wide == [{"name": "bert", "category": "vision", "family": "bert", "cpu": "verified", "cuda": None}]
+
+
+def test_outcomes_begin_with_what_stopped_and_stages_count_every_case():
+    base = {"precision": "fp32", "measurements": 1, "tests": 0, "failures": 0, "last_seen": None}
+    found = [
+        {**base, "model_id": "a", "state": "verified", "evidence_ids": ["one"]},
+        {**base, "model_id": "b", "state": "error", "stopped_stage": "convert", "stopped_message": "no rule\nmore", "evidence_ids": ["two"]},
+        {**base, "model_id": "c", "state": "unavailable", "stopped_stage": "resolve", "evidence": "three"},
+    ]  # fmt: skip
+    lines = cells.outcomes(found)
+    assert [line["Model"] for line in lines] == ["b", "c", "a"]
+    assert (lines[0]["Stopped at"], lines[0]["Error"], lines[0]["Evidence"]) == ("convert", "no rule", "two")
+    assert lines[1]["Evidence"] == "three"
+    assert cells.stages(found) == [("resolve", 1, "1 unavailable"), ("convert", 1, "1 error"), ("came through", 1, "")]
+
+
+def test_a_cell_is_found_by_its_name():
+    rows = [row("a/b", {"platform": "cpu", "state": "ran"})]
+    assert cells.known_cell(rows, "a/b~cpu") == (rows[0], rows[0]["cells"][0])
+    assert cells.known_cell(rows, "a/b~cuda") is None
