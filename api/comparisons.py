@@ -205,7 +205,9 @@ async def of_modes(
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        rows = _best(tables, model=name, hardware=hardware, platform=platform, precision=precision)
+        filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision}
+        found = tables.view("best_measurements", filters, columns=(*_COLUMNS, *_STAGES)).to_pylist()
+        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in found]
         require_model(tables, model, rows)
         return _marked(rows, ("hardware", "platform", "precision", "mode")), {
             "model": name,

@@ -147,6 +147,10 @@ class Client(Tabular):
         """Return what is known of one model: what it is, where it was tried, what stands beside it."""
         return self._get(f"/v1/models/{quote(name)}", **filters)
 
+    def gaps(self, **filters: Any) -> list[Json]:
+        """Return what the catalogue has most of that was never tried, each with a command that begins to fill it."""
+        return list(self._get("/v1/models/coverage", limit=1, **filters)["gaps"])
+
     def coverage(self, **filters: Any) -> Json:
         """Return what was tried of which family on which platform as `items`, and the largest `gaps` with commands."""
         page = self._get("/v1/models/coverage", limit=1000, **filters)

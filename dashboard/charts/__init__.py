@@ -7,6 +7,7 @@ names the range too. No chart has more than `MAX_MARKS` marks, and a value that 
 
 from dashboard.charts.accuracy_charts import calibration, errors, parity
 from dashboard.charts.axes import needs_log
+from dashboard.charts.coverage_chart import coverage
 from dashboard.charts.decisions_chart import decided
 from dashboard.charts.frame import MAX_MARKS
 from dashboard.charts.interval_chart import intervals
@@ -31,6 +32,7 @@ __all__ = [
     "Row",
     "calibration",
     "can_be_drawn",
+    "coverage",
     "decided",
     "errors",
     "intervals",

@@ -1,103 +1,215 @@
-"""Overview: what do we know, and how fresh is it?"""
+"""Overview: what do we know, how fresh is it, and what got worse?"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pandas as pd
 import streamlit as st
 
 from assay import numbers
-from dashboard import answers
-from dashboard.frame import downloads, guarded, header, zone
+from dashboard import answers, charts, glance
+from dashboard.answers import overview as asking
+from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.glance import Glance, read_glance
+from dashboard.offers import picture_files, stem, table_files
+from dashboard.view import adopt, current, go, widget
 
 __all__ = ["show"]
 
+PAGE = "overview"
+KINDS = ("performance", "hardware", "compatibility")
+EVERY_S = 5
+MOST_GAPS = 3
+
 
 def show() -> None:
-    """Show the counts, the last runs and the service's health; with nothing known, the one command to run."""
-    header("Overview", "What do we know, and how fresh is it?")
+    """Show the counts, what got worse, the last runs and the service's health; with nothing known, the one command."""
+    header("Overview", "What do we know, how fresh is it, and what got worse?")
     with guarded("The service"):
         health = answers.ready()
-        position = health["position"]
+        read = current(PAGE, read_glance)
+        dropped(read.dropped)
+        asked: Glance = read.asked
+        adopt(PAGE, asked, {"days": asked.days})
+        at = health["position"] if asked.as_of is None else asked.as_of
+        provenance("", f"position {numbers.count(at)}", msgspec.structs.replace(asked, as_of=at))
         with guarded("The counts"):
-            _counts(position)
-        left, right = st.columns([2, 1], gap="large")
-        with left, guarded("The last runs"):
-            _runs(position)
+            known = answers.summary(at)
+            _counts(known, at)
+        # What takes longest is asked last, and still stands where it is looked for.
+        worse, right = st.columns([2, 1], gap="large")
         with right, guarded("The health"):
-            _health(health, position)
+            _health(health, at)
+        with guarded("The last runs"):
+            _last_runs(at, live=asked.as_of is None)
+        if not (known["measurements"] or known["failures"] or known["tests"]):
+            return
+        told: dict[str, Any] = {"cells": [], "failing": []}
+        with guarded("The coverage"):
+            told = asking.at_a_glance(at)
+        if told["cells"]:
+            with guarded("The coverage"):
+                _coverage(told, at)
+        _failing(told)
+        with guarded("What to measure next"):
+            _next(at)
+        with worse, guarded("What got worse"):
+            _worse(asked, at)
 
 
-def _counts(position: int) -> None:
-    known = answers.summary(position)
+def _counts(known: Mapping[str, Any], at: int) -> None:
     if not known["measurements"]:
         st.info("Nothing has been measured yet. One command fills this page:")
         st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash")
         st.caption("It builds the model, measures it on this machine and sends what it saw to this service.")
     newest = known.get("newest")
-    with st.container(key="counts"):
-        tiles = st.columns(4)
-        tiles[0].metric("Models", numbers.count(known["models"]), border=True)
-        tiles[1].metric("Hardware", numbers.count(known["hardware"]), border=True)
-        tiles[2].metric("Measurements", numbers.count(known["measurements"]), border=True)
-        tiles[3].metric("Newest measurement", numbers.age(newest, datetime.now(UTC)), border=True)
-        if newest:
-            tiles[3].caption(numbers.date(newest, zone()))
-    if known["measurements"]:
-        _reports(position)
+    shares = _fresh(at) if known["measurements"] else {30: None, 90: None}
+    tiles = {
+        "Models": numbers.count(known["models"]), "Hardware": numbers.count(known["hardware"]),
+        "Measurements": numbers.count(known["measurements"]), "Newest measurement": numbers.age(newest, datetime.now(UTC)),
+        "Runs": numbers.count(known["runs"]), "Tests": numbers.count(known["tests"]),
+        **{f"Measured in {days} days": numbers.share(share) for days, share in shares.items()},
+    }  # fmt: skip
+    with st.grid(4, min_column_width=150, key="counts"):
+        for title, value in tiles.items():
+            st.metric(title, value, border=True)
+    if newest:
+        st.caption(
+            f"Newest {numbers.date(newest, zone())} · Measured in 30 or 90 days: the share of configurations whose newest measurement "
+            "is that young; one that does not say when it was made counts from when it came"
+        )
+        _reports(at)
 
 
-def _reports(position: int) -> None:
-    kinds = ("performance", "hardware", "compatibility")
+def _fresh(at: int) -> dict[int, float | None]:
+    told = asking.at_a_glance(at)
+    return {span: glance.fresh(told["days"], told["configurations"], glance.today(), span) for span in (30, 90)}
+
+
+def _reports(at: int) -> None:
     downloads(
         [
-            (
-                f"{kind.capitalize()} report",
-                f"assay_{kind}_p{position}.html",
-                "text/html",
-                answers.reporter(kind, None, position),
-            )
-            for kind in kinds
+            (f"{kind.capitalize()} report", f"assay_{kind}_p{at}.html", "text/html", answers.reporter(kind, None, at))
+            for kind in KINDS
         ],
         "reports",
     )
 
 
-def _runs(position: int) -> None:
+def _worse(asked: Glance, at: int) -> None:
+    """Show what is worse than before, by the rules of `assay regressions`, the worst first."""
+    from dashboard import worsened
+    from dashboard.answers import trends
+
+    st.subheader("What got worse", anchor=False)
+    days = st.segmented_control(
+        "Over the last", glance.SPANS, key=widget(PAGE, "days"), required=True, label_visibility="collapsed",
+        format_func=lambda span: "last day" if span == "1" else f"last {span} days",
+    )  # fmt: skip
+    if days != asked.days:
+        go(PAGE, msgspec.structs.replace(asked, days=days))
+        st.rerun()
+    found = trends.regressions(float(asked.days), at, limit=10)
+    with st.container(key="answer"):
+        st.markdown(f"**{escape(worsened.sentence(found, float(asked.days)))}**")
+    rows = worsened.lines(found, zone())[:10]
+    if not rows:
+        return
+    st.dataframe(
+        pd.DataFrame(rows).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} worse", row_height=36,
+        placeholder=numbers.MISSING, height="content", alt="What got worse",
+        column_config={
+            "Over time": st.column_config.LinkColumn(display_text="open"),
+            "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})"),
+        },
+    )  # fmt: skip
+    downloads(table_files(stem(PAGE, "worse", at), [*found["changes"], *found["turns"]], as_of=at), "worse")
+
+
+def _last_runs(at: int, *, live: bool) -> None:
     st.subheader("Last runs", anchor=False)
-    found = answers.runs(position)
+    found = answers.runs(at)
     if not found:
         st.caption("No run has been posted yet.")
         return
+    if live and any(glance.is_live(row, datetime.now(UTC)) for row in found):
+        st.fragment(_live_runs, run_every=EVERY_S)()
+    else:
+        _runs(found)
+
+
+def _live_runs() -> None:
+    """Show the runs as they are now: while one is under way, this part of the page asks again by itself."""
+    with guarded("The last runs"):
+        _runs(answers.runs(answers.ready()["position"]))
+
+
+def _runs(found: list[dict[str, Any]]) -> None:
     st.dataframe(
-        _run_table(found), hide_index=True, key="overview runs", row_height=36, placeholder=numbers.MISSING,
-        height="content", alt="The last ten runs", column_config={"Run": st.column_config.Column(width="medium")},
+        glance.run_table(found, zone()), hide_index=True, key="overview runs", row_height=36, placeholder=numbers.MISSING,
+        height="content", alt="The last ten runs",
+        column_config={
+            "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})", pinned=True),
+            **{head: st.column_config.NumberColumn(format="localized") for head in ("Measured", "Failed", "Tests")},
+        },
     )  # fmt: skip
 
 
-def _run_table(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    heads = {"source": "Source", "outcome": "Outcome", "measured": "Measured", "failed": "Failed", "tests": "Tests"}
-    frame = pd.DataFrame([{title: row.get(key) for key, title in heads.items()} for row in found])
-    for title in ("Measured", "Failed", "Tests"):
-        frame[title] = frame[title].astype("Int64")
-    frame.insert(0, "Started", [numbers.date(row.get("started_at"), zone()) for row in found])
-    frame.insert(2, "Run", [row.get("run_id") for row in found])
-    frame.insert(1, "Hardware", [_hardware(row.get("hardware")) for row in found])
-    frame["Outcome"] = ["retracted" if row.get("retracted_because") else row.get("outcome") for row in found]
-    return frame.dropna(axis="columns", how="all")
+def _coverage(told: Mapping[str, Any], at: int) -> None:
+    st.subheader("Coverage", anchor=False)
+    platforms, shade, sentence = glance.platforms_of(told["cells"]), theme(), glance.coverage_sentence(told)
+    st.markdown(f"**{escape(sentence)}**")
+    st.altair_chart(
+        charts.coverage(told["cells"], glance.families_of(told), platforms, theme=shade), width="stretch",
+        key=f"{PAGE} coverage", alt=f"Measurements by family and platform: {sentence}",
+    )  # fmt: skip
+    st.caption(
+        "Measurements by family and platform, darker is more (log). An outline means that nothing was measured there."
+    )
+    with st.expander("As a table"):
+        shown = [{**cell, "family": cell["family"]} for cell in told["cells"]]
+        heads = {
+            name: name.capitalize()
+            for name in ("family", "platform", "models", "hardware", "configurations", "measurements")
+        }
+        st.dataframe(
+            pd.DataFrame(shown)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
+            height=400, alt="Measurements by family and platform",
+        )  # fmt: skip
+    name = stem(PAGE, "coverage", at)
+    picture = picture_files(
+        name, lambda: charts.coverage(told["cells"], glance.families_of(told), platforms, theme=shade, picture=True),
+        "Measurements by family and platform", answer=sentence, footer=f"position {numbers.count(at)}",
+    )  # fmt: skip
+    downloads([*table_files(name, told["cells"], as_of=at), *picture], "coverage")
 
 
-def _hardware(value: Any) -> str | None:
-    """Name the devices of a run, which the service gives as it stored them: JSON, a list or one object."""
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        value = json.loads(value)
-    devices = value if isinstance(value, list) else [value] if value else []
-    named = [str(device.get("id")) if isinstance(device, Mapping) else str(device) for device in devices]
-    return ", ".join(named) or None
+def _failing(told: Mapping[str, Any]) -> None:
+    if not told["failing"]:
+        return
+    st.subheader("What failed most", anchor=False)
+    st.dataframe(
+        glance.failing_table(told["failing"]), hide_index=True, key=f"{PAGE} failing", row_height=36, height="content",
+        placeholder=numbers.MISSING, alt="What failed most",
+        column_config={"Newest": st.column_config.LinkColumn(display_text="open")},
+    )  # fmt: skip
+
+
+def _next(at: int) -> None:
+    found = asking.gaps(at)[:MOST_GAPS]
+    if not found:
+        return
+    st.subheader("What would be worth measuring next", anchor=False)
+    for gap in found:
+        st.markdown(
+            f"**{escape(str(gap['category']))} on {escape(str(gap['platform']))}**: {numbers.count(gap['never_tried'])} of "
+            f"{numbers.count(gap['families'])} families were never tried"
+        )
+        st.code(str(gap["command"]), language="bash", wrap_lines=True)
 
 
 def _health(health: Mapping[str, Any], position: int) -> None:
@@ -107,7 +219,7 @@ def _health(health: Mapping[str, Any], position: int) -> None:
     seconds = health.get("lag_seconds")
     since = f" ({numbers.significant(seconds)} s)" if seconds else ""
     behind = "up to date" if lag == 0 else f"{numbers.count(lag)} events behind{since}"
-    lines.append(f"**Projection** position {numbers.count(position)}, {behind}")
+    lines.append(f"**Projection** position {numbers.count(health['position'])}, {behind}")
     lines.append(f"**Dead letters** {numbers.count(dead)}")
     unknown = health.get("unknown_events")
     if unknown:

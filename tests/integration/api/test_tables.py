@@ -228,8 +228,10 @@ def test_inference_beside_training(client, build):
     model = named()
     training = build.measurement(p50=9.0, model=model)
     training["data"]["workload"]["mode"] = "training"
+    training["data"]["metrics"]["backward_ms"] = 6.0
     position = posted(client, build.measurement(p50=3.0, model=model), training)
     (pair,) = client.compare_modes(model, min_position=position)["pairs"]
+    assert (pair["training"]["stages"]["backward_ms"], pair["training"]["stages"]["loss_ms"]) == (6.0, None)
     assert (pair["inference"]["latency_ms"], pair["training"]["latency_ms"], pair["ratio"]) == (3.0, 9.0, 3.0)
 
 

@@ -1,0 +1,228 @@
+"""Compare in all its kinds, and the Overview: what they say is what the service has, in a script and in a real browser."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+MODEL, DEVICE = "acme/scaled", "acme-wide"
+LATENCIES = {1: 10.0, 2: 12.0, 4: 20.0, 8: 39.0}
+"""100, 167, 200 and 205 items a second: it stops scaling at 4."""
+
+
+def compare() -> None:
+    from dashboard.screens import compare
+
+    compare.show()
+
+
+def overview() -> None:
+    from dashboard.screens import overview
+
+    overview.show()
+
+
+def measured(build: Any, p50: float, *, mode: str = "inference", day: str | None = None, **more: Any) -> dict[str, Any]:
+    event: dict[str, Any] = build.measurement(p50=p50, **({"model": MODEL, "hardware": DEVICE} | more))
+    event["data"]["model"]["family"] = "acme-family"
+    event["data"]["workload"]["mode"] = mode
+    if mode == "training":
+        event["data"]["metrics"] |= {"forward_ms": p50 * 0.3, "backward_ms": p50 * 0.6, "optimizer_ms": p50 * 0.1}
+    return event | ({"time": f"{day}T12:00:00Z"} if day else {})
+
+
+def rows(build: Any) -> list[dict[str, Any]]:
+    """Four batches, a second precision, training, a second model, a failure; and a run that has not ended."""
+    found = [measured(build, p50, batch_size=batch) for batch, p50 in LATENCIES.items()]
+    found += [measured(build, 5.0, precision="bf16"), measured(build, 31.0, mode="training")]
+    found += [measured(build, 3.0, model="acme/other"), measured(build, 50.0, hardware="acme-narrow")]
+    started = {"run_id": "run-live", "kind": "bench", "hardware": [{"id": DEVICE, "kind": "cpu", "count": 1}]}
+    begun = build.event("assay.run.started.v1", started) | {"time": datetime.now(UTC).isoformat()}
+    return [*found, build.failure(model="acme/broken"), begun]
+
+
+@pytest.fixture(scope="module")
+def compared_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+    with ephemeral(find_home(tmp_path_factory.mktemp("compared"))) as url, Client(url) as client:
+        answer = client.post_events(rows(build))
+        assert answer["rejected"] == []
+        client.wait_for(answer["last_position"])
+        yield url
+
+
+@pytest.fixture
+def asked(compared_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("ASSAY_SERVER", compared_url)
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    yield compared_url
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def run(page: Any, **params: str) -> AppTest:
+    test = AppTest.from_function(page, default_timeout=60)
+    for name, value in params.items():
+        test.query_params[name] = value
+    found = test.run()
+    assert not found.exception
+    return found
+
+
+def plain(value: Any) -> str:
+    return str(value).replace("\\", "").replace("\u202f", " ")
+
+
+def heading(test: AppTest) -> str:
+    return plain(test.subheader[0].value)
+
+
+def said(test: AppTest) -> str:
+    return plain(" ".join(str(one.value) for one in (*test.markdown, *test.caption, *test.info, *test.code)))
+
+
+def test_models_are_compared_on_a_hardware(asked: str) -> None:
+    test = run(compare, what="models", hw=DEVICE, batch="1", precision="fp32")
+    assert heading(test).startswith("acme/other · cpu · fp32 · batch 1: ")
+    table = test.dataframe[0].value
+    assert table["Model"].tolist() == ["acme/other", MODEL]
+    assert all(path.startswith("runs?row=") for path in table["Evidence"])
+    assert f"models?id={MODEL}" in said(test)
+    assert "Model differs" in said(test)
+
+
+def test_another_kind_is_one_click_away_and_keeps_the_model(asked: str) -> None:
+    test = run(compare, model=MODEL, metric="latency", basis="measured")
+    test.button_group[0].set_value("modes").run()
+    assert not test.exception
+    assert test.query_params["what"] in ("modes", ["modes"])
+    assert heading(test).startswith("acme-wide · cpu · fp32 · batch 1: a step of training takes × 3.1")
+    table = test.dataframe[0].value
+    assert table["Backward %"].tolist() == pytest.approx([60.0])
+    assert "5 measured in inference alone" in said(test)
+    assert test.selectbox(key="compare model").value == MODEL
+
+
+def test_a_precision_stands_beside_fp32_on_the_hardware_that_measured_most(asked: str) -> None:
+    test = run(compare, what="precision", model=MODEL)
+    assert test.query_params["hw"] in (DEVICE, [DEVICE])
+    assert heading(test).startswith("bf16 on cpu: × 2.0 faster than fp32")
+    assert heading(test).endswith("outputs not verified")
+    table = test.dataframe[0].value.set_index("Precision")
+    assert table["Speed vs fp32 ×"]["bf16"] == pytest.approx(2.0)
+    assert "at other batches or lengths left out" in said(test)
+
+
+def test_batches_say_where_they_stop_scaling(asked: str) -> None:
+    test = run(compare, what="batch", model=MODEL, hw=DEVICE, basis="measured", precision="fp32")
+    assert "at batch 8" in heading(test)
+    assert "it stops scaling at batch 4: 8 gives 2.6 % more" in heading(test)
+    table = test.dataframe[0].value
+    assert table["Efficiency %"].round(1).tolist() == [100.0, 83.3, 50.0, 25.6]
+    assert len(test.get("vega_lite_chart")) >= 3
+
+
+def test_nothing_to_compare_names_what_would_help(asked: str) -> None:
+    alone = run(compare, what="modes", model="acme/other")
+    assert "assay bench acme/other --mode training" in said(alone)
+    nobody = run(compare, what="models", hw="nobody-has-this")
+    assert "nobody-has-this" in said(nobody)
+    unchosen = run(compare, what="models")
+    assert "Choose a hardware above" in said(unchosen)
+
+
+def test_the_overview_counts_and_says_what_failed_and_what_is_fresh(asked: str) -> None:
+    test = run(overview)
+    with Client(asked) as client:
+        known, told = client.summary(), client.overview()
+    tiles = {metric.label: metric.value for metric in test.metric}
+    assert tiles["Measurements"] == str(known["measurements"])
+    assert tiles["Runs"] == "1"
+    assert tiles["Measured in 30 days"].startswith(("100", "0"))
+    tables = [frame.value for frame in test.dataframe]
+    failing = next(table for table in tables if "Failures" in table)
+    assert failing["Failures"].tolist() == [told["failing"][0]["failures"]]
+    assert failing["Newest"][0] == f"runs?row={told['failing'][0]['evidence']}"
+    ran = next(table for table in tables if "Outcome" in table)
+    assert (ran["Run"][0], ran["Outcome"][0]) == ("runs?run=run-live", "not ended")
+    assert "tried again" in said(test) or "Nothing was measured again" in said(test)
+    assert "acme-family on cpu" in said(test)
+
+
+def test_what_got_worse_stands_on_the_overview(asked: str, build: Any) -> None:
+    with Client(asked) as client:
+        before = client.ready()["position"]
+        slower = [measured(build, 200.0, hardware="acme-narrow") for _ in range(2)]
+        client.wait_for(client.post_events(slower)["last_position"])
+        assert client.regressions(baseline=before)["changes"]
+    test = run(overview, days="30")
+    assert test.query_params["days"] in ("30", ["30"])
+    assert any("worse than before" in plain(one.value) or "measured again" in plain(one.value) for one in test.markdown)
+    then = run(overview, as_of=str(before))
+    with Client(asked) as client:
+        known = client.summary(as_of=before)
+    assert {metric.label: metric.value for metric in then.metric}["Measurements"] == str(known["measurements"])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("what=modes&model=acme/scaled", "a step of training takes × 3.1"),
+        ("what=precision&model=acme/scaled&hw=acme-wide&batch=1", "× 2.0 faster than fp32"),
+        ("what=batch&model=acme/scaled&hw=acme-wide&basis=measured", "it stops scaling at batch 4"),
+        ("what=models&hw=acme-wide&metric=latency&batch=1", "acme/other · cpu · fp32 · batch 1: 3.00 ms"),
+    ],
+)
+def test_each_comparison_is_its_address(page: Any, dashboards: Any, compared_url: str, query: str, says: str) -> None:
+    text = page.open(f"{dashboards(compared_url)}/compare?{query}")
+    assert says in text
+    assert text.index("Same for all") < text.index(says)
+    wide = page.page.evaluate(
+        "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+        " return main.scrollWidth - main.clientWidth; })()"
+    )
+    assert wide <= 0
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
+def test_batches_fit_a_phone_and_come_as_a_file(page: Any, dashboards: Any, compared_url: str, tmp_path: Path) -> None:
+    text = page.open(f"{dashboards(compared_url)}/compare?what=batch&model={MODEL}&hw={DEVICE}&basis=measured")
+    assert "stops scaling" in text
+    page.page.get_by_role("button", name="Download", exact=True).click()
+    with page.page.expect_download() as got:
+        page.page.get_by_role("button", name="CSV, every column").click()
+    got.value.save_as(tmp_path / "batches.csv")
+    found = pd.read_csv(io.BytesIO((tmp_path / "batches.csv").read_bytes()))
+    with Client(compared_url) as client:
+        known = {
+            row["configuration"] for row in client.compare_hardware(MODEL, hardware=DEVICE, mode="inference")["rows"]
+        }
+    assert set(found["configuration"]) == known
+    assert found["line_name"].str.contains(DEVICE).all()
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_the_overview_shows_coverage_and_leads_on(page: Any, dashboards: Any, compared_url: str) -> None:
+    text = page.open(f"{dashboards(compared_url)}/?days=1")
+    assert "of 1 cells have measurements" in text
+    assert text.index("What got worse") < text.index("Last runs") < text.index("What failed most")
+    assert "assay verify" in text
+    assert page.wrong == []
