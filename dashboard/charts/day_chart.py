@@ -18,6 +18,7 @@ __all__ = ["lag", "throughput"]
 
 Row = Mapping[str, Any]
 HEIGHT = 150
+TICK_MS = 3 * 3600 * 1000
 GAP = timedelta(seconds=90)
 """Two minutes that are further apart than this are not joined: nobody looked between them."""
 
@@ -43,7 +44,7 @@ def throughput(
         .mark_rect(color=_colour(theme))
         .encode(
             x=_x("from", steps, step_s, zone, theme),
-            x2="to:T",
+            x2="to:Q",
             y=y,
             y2="zero:Q",
             tooltip=alt.Tooltip("told:N", title="Log"),
@@ -96,14 +97,16 @@ def _y(title: str, highest: float, theme: Theme | None) -> alt.Y:
 
 def _x(field: str, steps: Sequence[Row], step_s: int, zone: tzinfo | None, theme: Theme | None) -> alt.X:
     ink = INKS[theme]
-    named = _moment(steps[-1]["at"]).astimezone(zone or UTC).tzname() if steps else ""
-    ends = [_clock(steps[0]["at"], zone), _clock(steps[-1]["at"], zone, timedelta(seconds=step_s))] if steps else None
+    named = _moment(steps[-1]["at"]).astimezone(zone or UTC).tzname()
+    ends = [_clock(steps[0]["at"], zone), _clock(steps[-1]["at"], zone, timedelta(seconds=step_s))]
+    # Numbers that are written as times: as times, two layers would each bring a domain of their own.
+    hours = [at for at in range(ends[0] - ends[0] % TICK_MS, ends[1] + 1, TICK_MS) if at >= ends[0]]
     return alt.X(
-        f"{field}:T", scale=alt.Scale(domain=ends, nice=False) if ends else alt.Undefined,
+        f"{field}:Q", scale=alt.Scale(domain=ends, nice=False),
         axis=alt.Axis(
-            title=f"time of recording, {named}", format="%H:%M", tickCount=8, grid=False, domain=False, ticks=False,
-            labelColor=ink.muted, titleColor=ink.muted, titleAnchor="start", labelFontSize=12, titleFontSize=12,
-            titleFontWeight="normal", labelFlush=True, labelPadding=6, labelOverlap=True,
+            title=f"time of recording, {named}", labelExpr="utcFormat(datum.value, '%H:%M')", values=hours, grid=False,
+            domain=False, ticks=False, labelColor=ink.muted, titleColor=ink.muted, titleAnchor="start", labelFontSize=12,
+            titleFontSize=12, titleFontWeight="normal", labelFlush=True, labelPadding=6, labelOverlap=True,
         ),
     )  # fmt: skip
 
@@ -117,9 +120,10 @@ def _moment(at: str | datetime) -> datetime:
     return at if isinstance(at, datetime) else datetime.fromisoformat(at)
 
 
-def _clock(at: str | datetime, zone: tzinfo | None, later: timedelta = timedelta()) -> str:
-    """Write what a clock on the viewer's wall shows: without an offset it is drawn as it stands, in a file too."""
-    return (_moment(at) + later).astimezone(zone or UTC).strftime("%Y-%m-%dT%H:%M:%S")
+def _clock(at: str | datetime, zone: tzinfo | None, later: timedelta = timedelta()) -> int:
+    """Return what a clock on the viewer's wall shows, in ms as if it were UTC: drawn the same wherever a chart is drawn."""
+    shown = (_moment(at) + later).astimezone(zone or UTC).replace(tzinfo=UTC)
+    return int(shown.timestamp() * 1000)
 
 
 def _said(at: str | datetime, zone: tzinfo | None) -> str:

@@ -24,7 +24,9 @@ def test_throughput_stands_at_the_viewers_clock() -> None:
     spec = day_chart.throughput(STEPS, 600, zone=ZoneInfo("Europe/Berlin")).to_dict()
     values = data(spec)
     assert [value["y"] for value in values[:4]] == [0.0, 1.0, 2.0, 0.0]
-    assert (values[0]["from"], values[0]["to"]) == ("2026-11-22T01:00:00", "2026-11-22T01:10:00")
+    clock = datetime(2026, 11, 22, 1, tzinfo=UTC).timestamp() * 1000
+    assert (values[0]["from"], values[0]["to"]) == (clock, clock + 600_000)
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["values"][0] % (3 * 3600 * 1000) == 0
     assert "600 events in 10 min from 01:10" in values[1]["told"]
     assert spec["layer"][0]["encoding"]["x"]["axis"]["title"] == "time of recording, CET"
 
