@@ -23,6 +23,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How one series was taken and what else happened meanwhile.
 
     `steady_after` is the index of the steady state: the calls of warm-up before it, the first run not counted.
+    `due` says from when a call is timed where not from its own beginning: from its arrival, which nothing that was
+    measured decides, or from the start of the series, at which all were there.
     `utilisation` is CPU time of the process over wall time × the processors that it may use. `other_load` is what
     everything else kept busy of those processors during the series, `other_load_before` while the process warmed up.
     `waiting` is the mean number of its threads that could have run and waited for a processor; `steal_share` the
@@ -38,6 +40,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steady_after: Whole | None = None
     steady_after_ms: Amount | None = None
     stopped_by: str | None = None
+    due: Literal["arrival", "start"] | None = None
     utilisation: Amount | None = None
     other_load_before: Share | None = None
     other_load: Share | None = None

@@ -9,6 +9,7 @@ compilation, the first run) were taken once. Thresholds and where they come from
 | 95 % interval of the median wider than ±5 %; says so where the budget ended first | suspect | times |
 | no steady state before warm-up's budget ended | suspect | times |
 | drifting: the halves' medians differ by more than 5 %, and a sample of one exceeds one of the other in 71 % of pairs | suspect | times |
+| calls that are due when they arrive: drifting up (the queue grows), and nothing else of the series | suspect | times |
 | warm-up left in: at least the first three samples lie above all but noise of the rest | suspect | times |
 | bimodal: two groups of at least 10 % each, more than 5 % apart, with next to nothing between | suspect | times |
 | held up: more than 10 % of the time went into the part of calls beyond twice the median | suspect | times |
@@ -108,6 +109,8 @@ def _series(samples: Sequence[float], circumstances: Circumstances) -> Iterable[
     middle = median(samples) if samples else 0.0
     if n < FEW_SAMPLES:
         yield f"{n} samples; {FEW_SAMPLES} are the fewest that bound a median"
+    elif circumstances.due:
+        yield from _queue(samples, circumstances.due)
     else:
         yield from _spread(samples, middle, circumstances.stopped_by)
         slower = leading_warmup(samples)
@@ -127,6 +130,13 @@ def _series(samples: Sequence[float], circumstances: Circumstances) -> Iterable[
     resolution = circumstances.timer_resolution_ms
     if resolution and n and middle < COARSE_TIMER * resolution:
         yield f"the timer's resolution of {resolution:.3g} ms is too coarse"
+
+
+def _queue(samples: Sequence[float], due: str) -> Iterable[str]:
+    """Say what is wrong with times that a queue is part of: they are as spread as arrivals are, and may not grow."""
+    change = drift(samples)
+    if due == "arrival" and change is not None and change > 0:
+        yield f"the queue grows: the second half took {change:+.1%} of the first; more arrives than is done"
 
 
 def _spread(samples: Sequence[float], middle: float, stopped_by: str | None) -> Iterable[str]:

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from domain.statistics import median
+from runner.arrivals import poisson
 from runner.measuring import Series, measure
 from runner.memory import peak_memory_bytes
 from runner.platforms.base import Recipe
 from runner.ready import CARD, INPUTS, REFERENCE, Ready, available, built_for, set_threads, timed, write_arrays
+from runner.scenarios import scenario_result
 from runner.survey import Announcer
 from runner.tasks import Case, Convert, Measure, Verify
 from runner.workloads import purpose_of
@@ -70,14 +72,19 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     ready = Ready(case, task.folder, speaker, verifying=False)
     platform, work = ready.platform, ready.work
     speaker.reach("run")
+    rate = case.workload.arrival_rate_per_s
     series = measure(
-        work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle, watching=ready.watching
-    )
+        work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle, watching=ready.watching,
+        arrivals=poisson(rate, case.seed) if rate else None,
+    )  # fmt: skip
     ready.meter.close()
     peak, device_peak = peak_memory_bytes(), platform.device_memory_bytes()
     parts, facts = work.parts(len(series.samples_ms)), work.facts()
     series = _with_device(series, platform.allocator_bytes(), parts.get("device_time_ms"))
     observation = platform.observe(ready.inputs)
+    if result := scenario_result(case.workload, task.method, series.samples_ms, series.elapsed_ms / 1e3):
+        details = {**(observation.details or {}), "scenario": result}
+        observation = msgspec.structs.replace(observation, details=details)
     options = platform.options()
     platform.close()
     return {

@@ -33,6 +33,7 @@ from domain.statistics import latency_summary, median
 from domain.verdicts import ENERGY, judge
 from runner.measuring import circumstances_of
 from runner.platforms.registry import word
+from runner.stopping import MAXIMUM_SAMPLES
 from runner.tasks import Case, Failed
 
 __all__ = ["Machine", "failure_data", "measurement_data", "observed_of", "provenance", "runner_source", "stamped"]
@@ -140,12 +141,13 @@ def measurement_data(
     observed = observed_of(case, result["observed"])
     hardware = _used(machine.hardware_for(observed.platform or case.platform, observed.device), observed)
     metrics = _metrics(case.workload, result, samples)
-    if operators:
+    if operators and case.workload.arrival_rate_per_s is None:
         share = _roofline_share(operators, machine, hardware, observed, case.workload, median(samples))
         metrics = msgspec.structs.replace(metrics, roofline_share=share)
     named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
     validity = judge(samples, named, circumstances_of(series, observed))
-    reference = digest(samples)
+    kept = samples[-MAXIMUM_SAMPLES:]
+    reference = digest(kept)
     measured = MeasurementRecorded(
         run_id=run_id,
         model=_model(model, result["model"]),
@@ -156,13 +158,13 @@ def measurement_data(
         provenance=provenance(),
         environment=machine.reference(),
         observed=observed,
-        samples=SamplesReference(digest=reference, n=len(samples)),
+        samples=SamplesReference(digest=reference, n=len(kept)),
         validity=validity,
         conditions=msgspec.convert(series["conditions"], Conditions),
     )
     parts = _kept(result.get("parts", {}))
     return measured, SamplesRecorded(
-        run_id=run_id, digest=reference, n=len(samples), values=samples, warmup=warmup, parts=parts
+        run_id=run_id, digest=reference, n=len(kept), values=kept, warmup=warmup, parts=parts
     )
 
 
@@ -206,9 +208,13 @@ def _model(prepared: Mapping[str, Any], built: Mapping[str, Any]) -> Model:
 
 
 def _metrics(workload: Workload, result: Mapping[str, Any], samples: list[float]) -> Metrics:
-    """Return the metrics; throughput is batch × calls over the sum of the calls' own times."""
+    """Return the metrics; throughput is batch × calls over the sum of the calls' own times.
+
+    Where calls were due at arrivals their times hold the wait; then it is over the wall time.
+    """
     times = result["times"]
-    busy_s = sum(samples) / 1e3
+    queued = workload.arrival_rate_per_s is not None
+    busy_s = (result["series"]["elapsed_ms"] if queued else sum(samples)) / 1e3
     items = (workload.batch_size or 1) * len(samples)
     audio_s = workload.audio_seconds
     tokens = workload.output_tokens if workload.mode == "inference" else None

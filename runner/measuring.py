@@ -20,6 +20,7 @@ from runner.memory import resident_memory_bytes
 from runner.power.meter import Meter, Unread
 from runner.power.sampling import Sampling
 from runner.processor import threads_allowed
+from runner.queueing import served
 from runner.spinning import Spin, spin, timer_resolution_ms
 from runner.stopping import (
     LEAST_WINDOW,
@@ -75,9 +76,11 @@ def measure(
     meter: Meter | Unread = _NO_METER,
     idle: Energy | None = None,
     watching: Watching | None = None,
+    arrivals: Iterator[float] | None = None,
 ) -> Series:
     """Measure a call. The caller has run it once already.
 
+    With `arrivals` (s from the start) each call is due at one of them, and timed from then (`runner.queueing`).
     Its energy is what `meter` showed while the samples were taken; `idle` is what it showed at rest.
     `watching` looks at an accelerator meanwhile.
     """
@@ -89,7 +92,10 @@ def measure(
         middle = reading()
         watching = watching or Watching(None)
         with Sampling(meter, idle=idle) as sampling, watching:
-            samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
+            if arrivals is None:
+                samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
+            else:
+                samples, stopped_by, elapsed_s, memory = served(call, synchronize, arrivals, method)
         end = reading()
     found = _Found(between(start, middle), between(middle, end), middle, end)
     conditions = msgspec.structs.replace(
@@ -98,6 +104,7 @@ def measure(
         steady_after=len(warmup),
         steady_after_ms=sum(warmup),
         stopped_by=stopped_by,
+        due=None if arrivals is None else "arrival",
         stops=len(stops),
         clock_before_hz=clock_before,
         clock_after_hz=clock_hz(),

@@ -25,13 +25,15 @@ SIZES = {
 }  # fmt: skip
 """Lists of a sweep that say how large the work is, and the member of a workload that each of them fills."""
 OPTIMIZERS = ("adamw", "sgd")
+SCENARIOS_HERE = ("single_stream", "offline", "server")
+"""What a machine of one's own is measured in; `serving` is of endpoints."""
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The cartesian product of its lists. An empty list leaves a size to the model; no platforms means all there are.
 
     `audio_seconds` in s, `image_sizes` the side in pixels; `optimizers` and `gradient_checkpointing` vary training only.
-    `options` are lists of what a platform can be told beside (`runner.platforms.asked`).
+    `target_qps` are rates of the server scenario. `options` are lists of what a platform can be told beside (`runner.platforms.asked`).
     """
 
     models: tuple[str, ...] = ()
@@ -51,6 +53,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     compiled: tuple[bool, ...] = (False,)
     options: tuple[tuple[str, ...], ...] = ((),)
     threads: tuple[int, ...] = ()
+    scenario: str = "single_stream"
+    target_qps: tuple[float, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,13 +170,15 @@ def _workloads(sweep: Sweep) -> Iterator[Workload]:
             for optimizer, checkpointing in itertools.product(
                 sweep.optimizers if training else (None,), sweep.gradient_checkpointing if training else (None,)
             ):
-                yield Workload(
-                    mode=mode,
-                    scenario=None if training else "single_stream",
-                    optimizer=optimizer,
-                    gradient_checkpointing=checkpointing or None,
-                    **dict(zip(members, sizes, strict=True)),
-                )
+                for rate in sweep.target_qps or (None,):
+                    yield Workload(
+                        mode=mode,
+                        scenario=None if training else sweep.scenario,
+                        arrival_rate_per_s=rate,
+                        optimizer=optimizer,
+                        gradient_checkpointing=checkpointing or None,
+                        **dict(zip(members, sizes, strict=True)),
+                    )
 
 
 def _check(sweep: Sweep) -> None:
@@ -194,6 +200,7 @@ def _check(sweep: Sweep) -> None:
             _check_size(field, value)
     _check_words("mode", sweep.modes, MODES)
     _check_words("optimizer", sweep.optimizers, OPTIMIZERS)
+    _check_scenario(sweep)
     if "training" in sweep.modes and sweep.output_tokens:
         raise UsageError(
             "training generates nothing.", field="output_tokens", remedy="Leave it out, or measure inference."
@@ -209,6 +216,19 @@ def _check(sweep: Sweep) -> None:
         known = create(platform).known_options
         for options in sweep.options:
             read_options(options, platform=platform, known=known)
+
+
+def _check_scenario(sweep: Sweep) -> None:
+    _check_words("scenario", (sweep.scenario,), SCENARIOS_HERE)
+    if "training" in sweep.modes and sweep.scenario != "single_stream":
+        raise UsageError("training has no scenario.", field="scenario", remedy="Leave it out, or measure inference.")
+    if (sweep.scenario == "server") != bool(sweep.target_qps):
+        raise UsageError(
+            "the server scenario has a rate, and no other has one.", field="target_qps",
+            remedy="Say --scenario server --target-qps 4, or neither.",
+        )  # fmt: skip
+    if any(not 0 < rate < float("inf") for rate in sweep.target_qps):
+        raise UsageError("is no rate.", field="target_qps", remedy="Give more than 0 queries a second.")
 
 
 def _check_words(field: str, words: Sequence[str], known: Sequence[str]) -> None:

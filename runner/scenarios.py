@@ -14,9 +14,11 @@ from typing import Any
 
 import msgspec
 
+from domain.configuration import Workload
 from domain.statistics import SAMPLES_NEEDED, quantile
+from runner.stopping import Method
 
-__all__ = ["MLPERF_DURATION_S", "MLPERF_QUERIES", "PERCENTILES", "Rule", "result_of"]
+__all__ = ["MLPERF_DURATION_S", "MLPERF_QUERIES", "PERCENTILES", "Rule", "result_of", "scenario_result"]
 
 MLPERF_DURATION_S = 600.0
 MLPERF_QUERIES = 100
@@ -67,3 +69,20 @@ def result_of(rule: Rule, latencies_ms: Sequence[float], duration_s: float) -> d
         "mlperf": duration_s >= MLPERF_DURATION_S and n >= MLPERF_QUERIES,
     }
     return {key: found for key, found in told.items() if found is not None}
+
+
+def scenario_result(
+    workload: Workload, method: Method, latencies_ms: Sequence[float], elapsed_s: float
+) -> dict[str, Any] | None:
+    """Return the result of a run of a scenario on this machine; None of a plain one that nothing was asked of."""
+    asked = method.min_duration_s or method.min_queries or method.target_latency_ms
+    if workload.scenario not in ("offline", "server") and not asked:
+        return None
+    rule = Rule(
+        scenario=workload.scenario or "single_stream",
+        min_duration_s=method.min_duration_s,
+        min_queries=method.min_queries,
+        target_latency_ms=method.target_latency_ms,
+        target_qps=workload.arrival_rate_per_s,
+    )
+    return result_of(rule, latencies_ms, elapsed_s)

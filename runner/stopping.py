@@ -23,6 +23,7 @@ from domain.statistics import DEPENDENCE_SAMPLES, SAMPLES_NEEDED, series_interva
 
 __all__ = [
     "LEAST_WINDOW",
+    "MAXIMUM_QUERIES",
     "MAXIMUM_SAMPLES",
     "PERCENTILE_SAMPLES",
     "Method",
@@ -37,6 +38,8 @@ PERCENTILE_SAMPLES = {"p50": 10, **SAMPLES_NEEDED}
 """The least samples of a series by the percentile asked for; for the median, enough to see a spread."""
 MAXIMUM_SAMPLES = 8000
 """What one samples event can hold."""
+MAXIMUM_QUERIES = 500_000
+"""What is timed where a least duration or number of queries is asked for; the event then holds the last of them."""
 STEADY_TOLERANCE = 0.02
 INTERVAL_TARGET = 0.01
 LEAST_WINDOW = 5
@@ -48,12 +51,18 @@ StopReason = Literal["interval", "iterations", "budget", "samples"]
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to measure one configuration: `budget_s` is wall time of the steady part; warm-up has half as much."""
+    """How long to measure one configuration: `budget_s` is wall time of the steady part; warm-up has half as much.
+
+    `min_duration_s` and `min_queries` are the least that a scenario asks for, `target_latency_ms` bounds its percentile.
+    """
 
     budget_s: float = 5.0
     iterations: int | None = None
     percentile: str = "p50"
     interval_target: float = INTERVAL_TARGET
+    min_duration_s: float = 0.0
+    min_queries: int = 0
+    target_latency_ms: float | None = None
 
     @property
     def minimum_samples(self) -> int:
@@ -87,6 +96,8 @@ def is_steady(times: Sequence[float], window: int = LEAST_WINDOW) -> bool:
 
 def stop_reason(times: Sequence[float], elapsed_s: float, method: Method) -> StopReason | None:
     """Return why a steady series of times ends here, or None where it goes on; `elapsed_s` is its wall time."""
+    if elapsed_s < method.min_duration_s or len(times) < method.min_queries:
+        return "samples" if len(times) >= MAXIMUM_QUERIES else None
     if method.iterations is not None:
         return "iterations" if len(times) >= method.iterations else None
     if len(times) >= MAXIMUM_SAMPLES:

@@ -74,11 +74,24 @@ def bench_endpoint(
     scenario = {name: how.pop(name) for name in _OF_SCENARIOS}
     if served["endpoint"] is None:
         _refuse(_OF_ENDPOINTS, "is of endpoints alone.", "Name one with --endpoint URL, or leave it out.")
-        _refuse(_OF_SCENARIOS, "is of endpoints alone.", "Name one with --endpoint URL, or leave it out.")
+        _take_scenario(how, scenario)
         return None
     _refuse(_OF_THIS_MACHINE, "is not heard with --endpoint: what is served is as it is.", "Leave it out.")
     plan = _plan({**how, **served, **scenario})
     return _perform(plan, out, resume, server, token, as_json=as_json)
+
+
+def _take_scenario(how: dict[str, Any], scenario: dict[str, Any]) -> None:
+    """Give a plan of this machine's own what was said of a scenario, as a plan has it."""
+    how["method"] = {
+        "min_duration_s": scenario["min_duration"],
+        "min_queries": scenario["min_queries"],
+        "target_latency_ms": scenario["target_latency"],
+    }
+    how["scenario"] = scenario["scenario"] or ("server" if scenario["target_qps"] else None)
+    how["target_qps"] = scenario["target_qps"]
+    if scenario["min_duration"]:
+        how["timeout_s"] = max(how["timeout_s"], 2 * scenario["min_duration"] + 60)
 
 
 def _refuse(names: tuple[str, ...], why: str, remedy: str) -> None:
@@ -215,7 +228,7 @@ def _stated(how: dict[str, Any]) -> Any:
 def _perform(plan: Any, out: Path | None, resume: bool, server: str | None, token: str | None, *, as_json: bool) -> int:
     from assay.cli.destination import both, destination
     from assay.cli.running import progress
-    from assay.cli.served import served_table
+    from assay.cli.served import scenario_notes, served_table
     from assay.cli.tables import doubts, failures_table
     from runner.endpoint.bench import cases_done, run_endpoint
 
@@ -225,14 +238,16 @@ def _perform(plan: Any, out: Path | None, resume: bool, server: str | None, toke
     kept: list[dict[str, Any]] = []
     with destination(out, resume, server, token) as deliver, progress() as show:
         report = run_endpoint(plan, both(kept.append, deliver), show, done=done)
+    notes, valid = scenario_notes(kept)
+    exit_code = max(report.exit_code, 0 if valid else 1)
     if as_json:
         print_json(kept)
-        return report.exit_code
+        return exit_code
     for make in (served_table, failures_table):
         table = make(kept)
         if table is not None:
             answers().print(table)
             answers().print()
-    for note in [*doubts(kept), *report.notes]:
+    for note in [*doubts(kept), *notes]:
         say(note)
-    return report.exit_code
+    return exit_code

@@ -230,6 +230,8 @@ def _plan(
     budget_s: float = 5.0,
     iterations: int | None = None,
     percentile: str = "p50",
+    method: dict[str, Any] | None = None,
+    scenario: str | None = None,
     **how: Any,
 ) -> tuple[Any, bool, bool]:
     """Return the plan of the flags or of a file, and whether it verifies and whether it measures."""
@@ -248,11 +250,12 @@ def _plan(
         gradient_checkpointing=(gradient_checkpointing,),
         compiled=(compiled,),
         threads=(threads,) if threads else (),
+        scenario=scenario or "single_stream",
         **{name: tuple(value) for name, value in how.items() if value is not None},
     )
     plan = make_plan(
         sweep,
-        method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile),
+        method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile, **(method or {})),
         memory_limit_bytes=memory_limit_mb * 1_000_000 if memory_limit_mb else None,
         **named,
     )
@@ -309,9 +312,11 @@ def _cache() -> Path:
 
 
 def _told(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
+    from assay.cli.served import scenario_notes
     from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
 
-    exit_code = max((int(report.exit_code) for report in reports), default=0)
+    notes, valid = scenario_notes(events)
+    exit_code = max((int(report.exit_code) for report in reports), default=0) or int(not valid)
     if as_json:
         print_json(events)
         return exit_code
@@ -320,6 +325,6 @@ def _told(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) ->
         if table is not None:
             answers().print(table)
             answers().print()
-    for note in [*doubts(events), *(note for report in reports for note in report.notes)]:
+    for note in [*doubts(events), *notes, *(note for report in reports for note in report.notes)]:
         say(note)
     return exit_code

@@ -10,7 +10,7 @@ from rich.table import Table
 from assay import numbers
 from assay.cli.output import grid
 
-__all__ = ["served_table"]
+__all__ = ["scenario_notes", "served_table"]
 
 
 def served_table(events: Sequence[Mapping[str, Any]]) -> Table | None:
@@ -55,3 +55,21 @@ def _load(workload: Mapping[str, Any]) -> str:
     if workload.get("arrival_rate_per_s"):
         return f"{workload['arrival_rate_per_s']:g}/s"
     return f"×{workload.get('concurrency') or 1}"
+
+
+def scenario_notes(events: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
+    """Return what the scenarios of a run came to, a sentence each, and whether all that were held to a rule kept it."""
+    found = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
+    told = [(data, result) for data in found if (result := (data["observed"].get("details") or {}).get("scenario"))]
+    kept = all(result["result"] == "valid" for _, result in told)
+    return [_sentence(data, result) for data, result in told], kept
+
+
+def _sentence(data: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    rate = f" at {result['target_qps']:g}/s" if result.get("target_qps") else ""
+    figure = (
+        f" ({result['percentile']} {numbers.latency(result['percentile_ms'])})" if result.get("percentile_ms") else ""
+    )
+    why = f": {'; '.join(result['reasons'])}" if result["reasons"] else ""
+    short = "" if result["mlperf"] else "; MLPerf asks for 600 s and 100 queries at the least"
+    return f"{data['model']['id']} {result['scenario']}{rate}: {result['result']}{figure}{why}{short}"

@@ -118,6 +118,7 @@ class Answering(asyncio.Protocol):
     async def _stream(self, model: str, asked: dict[str, Any], tokens: int, began: int) -> None:
         self._head()
         chat = "messages" in asked
+        kind = "chat.completion.chunk" if chat else "text_completion"
         if model == "once":
             await asyncio.sleep(self.first_s + self.gap_s * (tokens - 1))
         for index in range(tokens):
@@ -137,9 +138,9 @@ class Answering(asyncio.Protocol):
                 continue
             text = f"{perf_counter_ns()} "
             said = {"delta": {"content": text}} if chat else {"text": text}
-            self._event({"choices": [said | {"index": 0, "finish_reason": None}]})
+            self._event({"object": kind, "choices": [said | {"index": 0, "finish_reason": None}]})
         last = {"delta": {}} if chat else {"text": ""}
-        self._event({"choices": [last | {"index": 0, "finish_reason": "length"}]})
+        self._event({"object": kind, "choices": [last | {"index": 0, "finish_reason": "length"}]})
         if model != "mute" and (asked.get("stream_options") or model != "echo"):
             said_tokens = 2 * tokens if model == "lying" else tokens
             self._event({"choices": [], "usage": self._usage(asked, said_tokens)})

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from itertools import repeat
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,7 +24,7 @@ from domain.language import find as find_language
 from domain.measured import Failure, Metrics, Observed, Requested, SamplesReference
 from domain.models import find as find_model
 from domain.payloads import MeasurementFailed, MeasurementRecorded, RunFinished, RunStarted, SamplesRecorded
-from runner.endpoint.arrivals import poisson
+from runner.arrivals import poisson
 from runner.endpoint.driver import Driver, fetch
 from runner.endpoint.exchange import Exchange
 from runner.endpoint.faults import EndpointFault
@@ -105,8 +105,6 @@ class _Run:
         self._began = monotonic()
         self._done = self._skipped = 0
         self._failures: list[tuple[Case, Failed]] = []
-        self._notes: list[str] = []
-        self._invalid = 0
         self._broken = False
 
     def tell(self, type_: str, data: Any, *, subject: str, id_: str | None = None) -> None:
@@ -174,8 +172,8 @@ class _Run:
     def _measured(self, case: Case, workload: Workload, found: _Found) -> None:
         course = found.course
         actual = _actual(workload, course)
-        open_loop = workload.arrival_rate_per_s is not None or workload.scenario == "offline"
-        streams = None if open_loop else workload.concurrency
+        due = _due(workload)
+        streams = None if due else workload.concurrency
         metrics = metrics_of(course, streams, workload.batch_size or 1, self.plan.objective)
         named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
         samples = [round(each.latency_ms, 6) for each in course.exchanges][-MAXIMUM_SAMPLES:]
@@ -191,8 +189,8 @@ class _Run:
             provenance=provenance(),
             observed=self._observed(details),
             samples=SamplesReference(digest=reference, n=len(samples)),
-            validity=judged(course, named, workload.output_tokens, self._count, open_loop=open_loop),
-            conditions=Conditions(stopped_by=course.stopped_by),
+            validity=judged(course, named, workload.output_tokens, self._count, due=due),
+            conditions=Conditions(stopped_by=course.stopped_by, due=due),
         )
         self.tell(MEASUREMENT_RECORDED, measured, subject=self._model.id, id_=identity)
         warmup = [round(each, 6) for each in course.warmup_ms]
@@ -202,7 +200,6 @@ class _Run:
         )  # fmt: skip
         self.tell(SAMPLES_RECORDED, recorded, subject=self._model.id)
         self._done += 1
-        self._note(case, details)
         self._show(case, outcome=measured.validity.verdict if measured.validity else "measured")
 
     def _details(self, workload: Workload, found: _Found) -> dict[str, Any]:
@@ -235,15 +232,6 @@ class _Run:
         if plan.rule:
             told["scenario"] = result_of(plan.rule, [each.latency_ms for each in course.exchanges], course.elapsed_s)
         return told
-
-    def _note(self, case: Case, details: dict[str, Any]) -> None:
-        result = details.get("scenario")
-        if result is None:
-            return
-        self._invalid += result["result"] == "invalid"
-        why = f": {'; '.join(result['reasons'])}" if result["reasons"] else ""
-        short = "" if result["mlperf"] else " (shorter than the 600 s and 100 queries of MLPerf)"
-        self._notes.append(f"{case.model} {result['scenario']}: {result['result']}{why}{short}")
 
     def _failed(self, case: Case, workload: Workload, failed: Failed) -> None:
         details = {"case": key_of(self.plan, workload), "api": self.plan.target.api}
@@ -293,14 +281,13 @@ class _Run:
             self.tell(RUN_FINISHED, data, subject=self.run_id)
 
     def report(self) -> RunReport:
-        """Return what came of it; a scenario that is invalid by its rule is no success."""
+        """Return what came of it."""
         return RunReport(
             run_id=self.run_id,
             done=self._done,
-            failed=len(self._failures) + self._invalid,
+            failed=len(self._failures),
             skipped=self._skipped,
             failures=self._failures,
-            notes=self._notes,
         )
 
 
@@ -340,6 +327,13 @@ async def _course(plan: EndpointPlan, driver: Driver, workload: Workload) -> Cou
         count = plan.stop.method.iterations or 1
         return await open_loop(driver, iter(repeat(0.0, count)), plan.stop, at_once=streams)
     return await closed_loop(driver, streams, plan.stop)
+
+
+def _due(workload: Workload) -> Literal["arrival", "start"] | None:
+    """Return from when requests are timed, where not from when each was sent."""
+    if workload.scenario == "offline":
+        return "start"
+    return "arrival" if workload.arrival_rate_per_s is not None else None
 
 
 def _nothing(plan: EndpointPlan) -> EndpointFault:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter as Counts
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from domain.measured import Validity, Verdict
-from domain.series import drift
-from domain.statistics import median, series_interval
-from domain.verdicts import FEW_SAMPLES, WIDE_INTERVAL, Circumstances, combine, judge
+from domain.statistics import median
+from domain.verdicts import Circumstances, combine, judge
 from runner.endpoint.exchange import Exchange
 from runner.endpoint.load import Course
 from runner.endpoint.prompts import Counter
@@ -27,18 +27,19 @@ _OF_TOKENS = ("tokens_per_s", "tpot_ms")
 
 
 def judged(
-    course: Course, metrics: Sequence[str], asked_tokens: int | None, count: Counter | None, *, open_loop: bool
+    course: Course,
+    metrics: Sequence[str],
+    asked_tokens: int | None,
+    count: Counter | None,
+    *,
+    due: Literal["arrival", "start"] | None,
 ) -> Validity:
     """Return the verdict on each of the named metrics and on the row.
 
-    In an open loop latencies are as spread as arrivals are, so that bimodal or held-up ones are no fault there.
+    `due` says from when requests are timed, see `domain.conditions`.
     """
     samples = [each.latency_ms for each in course.exchanges]
-    if open_loop:
-        series = combine(*_suspicions(_open_series(samples)))
-        own = Validity(verdict=series.verdict, reasons=series.reasons, metrics=dict.fromkeys(metrics, series))
-    else:
-        own = judge(samples, metrics, Circumstances(stopped_by=course.stopped_by))
+    own = judge(samples, metrics, Circumstances(stopped_by=course.stopped_by, due=due))
     all_ = combine(*_suspicions([*_failures(course), *_client(course)]))
     tokens = combine(*_suspicions(token_doubts(course.exchanges, asked_tokens, count)))
     stream = combine(*_suspicions(_at_once(course.exchanges)))
@@ -51,20 +52,6 @@ def judged(
     }  # fmt: skip
     whole = combine(*each.values())
     return Validity(verdict=whole.verdict, reasons=whole.reasons, metrics=each)
-
-
-def _open_series(samples: Sequence[float]) -> Iterable[str]:
-    if len(samples) < FEW_SAMPLES:
-        yield f"{len(samples)} samples; {FEW_SAMPLES} are the fewest that bound a median"
-        return
-    interval = series_interval(samples)
-    if interval is None:
-        yield "samples that depend too much on each other to bound their median"
-    elif (half := (interval[1] - interval[0]) / 2 / median(samples)) > 2 * WIDE_INTERVAL:
-        yield f"the 95 % interval of the median at ±{half:.1%}"
-    change = drift(samples)
-    if change is not None and change > 0:
-        yield f"the queue grows: the second half of the requests took {change:+.1%} of the first; the rate is above what is served"
 
 
 def _failures(course: Course) -> Iterable[str]:

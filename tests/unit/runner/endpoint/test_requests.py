@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from domain.errors import UsageError
-from runner.endpoint.arrivals import poisson
+from runner.arrivals import poisson
 from runner.endpoint.faults import EndpointFault
 from runner.endpoint.figures import Objective, objective_of
 from runner.endpoint.link import request_bytes

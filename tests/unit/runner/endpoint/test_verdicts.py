@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from runner.endpoint.exchange import Exchange
@@ -33,13 +35,13 @@ def course(exchanges: list[Exchange], **how: object) -> Course:
     return Course(exchanges=exchanges, **told)  # type: ignore[arg-type]
 
 
-def reasons(made: Course, *, open_loop: bool = False) -> str:
-    return " | ".join(judged(made, METRICS, 64, None, open_loop=open_loop).reasons)
+def reasons(made: Course, due: Literal["arrival", "start"] | None = None) -> str:
+    return " | ".join(judged(made, METRICS, 64, None, due=due).reasons)
 
 
 def test_a_good_course_is_valid_and_its_figures_follow_from_its_times() -> None:
     made = course([exchange() for _ in range(10)])
-    assert judged(made, METRICS, 64, None, open_loop=False).verdict == "valid"
+    assert judged(made, METRICS, 64, None, due=None).verdict == "valid"
     metrics = metrics_of(made, 4, 1, None)
     assert metrics.ttft_ms == pytest.approx(20.0)
     assert metrics.tpot_ms == pytest.approx(10.0)
@@ -76,7 +78,7 @@ def test_failed_requests_are_counted_by_what_failed() -> None:
 
 def test_a_client_that_is_late_or_busy_says_so() -> None:
     assert "looked 2.0 ms late" in reasons(course([exchange()] * 10, late_ms=2.0))
-    assert "sent 3.0 ms late" in reasons(course([exchange()] * 10, dispatch_late_ms=3.0), open_loop=True)
+    assert "sent 3.0 ms late" in reasons(course([exchange()] * 10, dispatch_late_ms=3.0), due="arrival")
     assert "used 95% of a core" in reasons(course([exchange()] * 10, cpu_share=0.95))
 
 
@@ -86,10 +88,11 @@ def test_what_is_late_beside_long_times_does_not_matter() -> None:
 
 def test_a_queue_that_grows_is_told_and_spread_is_not_in_an_open_loop() -> None:
     growing = [exchange(100.0 + 10 * index) for index in range(60)]
-    assert "the queue grows" in reasons(course(growing), open_loop=True)
+    assert "the queue grows" in reasons(course(growing), due="arrival")
     two_levels = [exchange(100.0 if index % 2 else 120.0) for index in range(60)]
     assert "bimodal" in reasons(course(two_levels))
-    assert "bimodal" not in reasons(course(two_levels), open_loop=True)
+    assert not reasons(course(two_levels), "arrival")
+    assert not reasons(course(growing), "start")
 
 
 def test_lateness_is_that_of_the_worst_hundredth_of_the_time() -> None:
