@@ -25,6 +25,8 @@ LARGEST_BYTES = 150_000
 TALLEST = {1280: 1500, 390: 1700}
 
 
+LOOKS = (("", "light", 1280), ("-dark", "dark", 1280), ("-390", "light", 390))
+"""Of a page: the end of the file's name, theme and width."""
 SETTLED = """() => document.querySelector('[data-test-script-state="notRunning"]')
     && !document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]')
     && [...document.querySelectorAll('[data-testid="stVegaLiteChart"]')]
@@ -55,6 +57,11 @@ def shots(model: str, question: str = "", comparison: str = "basis=all") -> list
         Shot("compare", compare),
         Shot("compare-dark", compare, "dark"),
         Shot("compare-390", compare, width=390),
+        *(Shot(f"hardware{more}", "hardware?id=intel-xeon-2c", theme, width) for more, theme, width in LOOKS),
+        *(
+            Shot(f"models{more}", f"models?id={quote(model)}&tab=operators", theme, width)
+            for more, theme, width in LOOKS
+        ),
         Shot("predictor", "predictor?split=family"),
         Shot("predictor-dark", "predictor?split=family", "dark"),
         Shot("predictor-390", "predictor?split=family", width=390),

@@ -334,5 +334,8 @@ def listed(rows: Sequence[Row]) -> pd.DataFrame:
 def _match(match: Row | None) -> str:
     if not match:
         return numbers.MISSING
-    how = {"owner_omitted": "its name without the owner", "typo": f"{match['edits']} letters off"}
+    how = {
+        "owner_omitted": "its name without the owner",
+        "typo": f"{match['edits']} letter{'' if match['edits'] == 1 else 's'} off",
+    }
     return f"{how.get(match['how'], match['how'])}: {match['name']}"

@@ -13,7 +13,7 @@ import streamlit as st
 
 from dashboard.address import Params, Read, View, link, parameters
 
-__all__ = ["address", "adopt", "current", "go", "turn", "widget"]
+__all__ = ["address", "adopt", "current", "go", "say", "turn", "widget"]
 
 
 def current(page: str, read: Callable[[Params], Read]) -> Read:
@@ -46,6 +46,13 @@ def go(page: str, asked: View) -> None:
     st.session_state[f"{page} view"] = parameters(asked)
     st.session_state[f"{page} adopted"] = parameters(asked, everything=True)
     st.query_params.from_dict(parameters(asked))
+
+
+def say(page: str, asked: View) -> None:
+    """Let the address say what is shown: a link from a page to itself leaves it behind, and another name is not the id."""
+    if st.session_state.get(f"{page} view") != parameters(asked):
+        go(page, asked)
+        st.session_state.pop(f"{page} adopted", None)
 
 
 def turn(page: str, asked: View) -> None:

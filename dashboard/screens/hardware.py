@@ -17,7 +17,7 @@ from dashboard.device import Device
 from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, provenance, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.hardware_machines import show_machines
-from dashboard.view import adopt, current, go, turn, widget
+from dashboard.view import adopt, current, go, say, turn, widget
 from domain.errors import NotFound
 from domain.vocabulary import HARDWARE_KINDS, MODES
 
@@ -145,8 +145,9 @@ def _identity(row: Mapping[str, Any]) -> str:
     parts = [row["id"], row.get("kind") or "kind unknown", row.get("vendor") or "vendor unknown"]
     parts += [str(row[name]) for name in ("architecture", "year") if row.get(name)]
     parts += [known.get(row["known"], row["known"]), f"{numbers.count(row['measurements'])} measurements"]
-    if row["aliases"]:
-        parts.append(f"also called {', '.join(row['aliases'][:6])}")
+    names = list(dict.fromkeys([*row["aliases"], *(str(one["alias"]) for one in row["merged"])]))
+    if names:
+        parts.append(f"also called {', '.join(names[:6])}")
     return escape(" · ".join(map(str, parts)))
 
 
@@ -164,6 +165,7 @@ def _unknown(asked: Device, at: int, problem: NotFound) -> None:
 
 
 def _tabs(asked: Device) -> Device:
+    say(PAGE, asked)
     values = {name: getattr(asked, name) for name in ("tab", "platform", "precision", "mode")}
     adopt(PAGE, asked, values)
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -17,7 +17,7 @@ from dashboard.model import Model
 from dashboard.offers import stem, table_files
 from dashboard.screens.models_operators import show_operators
 from dashboard.screens.models_parts import show_about, show_coverage, show_ranking, show_tests
-from dashboard.view import adopt, current, go, turn, widget
+from dashboard.view import adopt, current, go, say, turn, widget
 from domain.errors import NotFound
 from domain.vocabulary import CATEGORIES
 
@@ -159,6 +159,7 @@ def _unknown(asked: Model, at: int, problem: NotFound) -> None:
 
 
 def _tabs(asked: Model) -> Model:
+    say(PAGE, asked)
     adopt(PAGE, asked, {"tab": asked.tab})
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):

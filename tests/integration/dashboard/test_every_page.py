@@ -21,7 +21,7 @@ ENTRIES = [entry for entries in MENU.values() for entry in entries]
 MODEL = "acme/tiny"
 FILLED = {
     "overview": "", "recommend": f"model={MODEL}&platform=cpu", "compare": f"model={MODEL}&metric=latency",
-    "predictor": "split=family",
+    "predictor": "split=family", "models": f"id={MODEL}&tab=about", "hardware": "id=acme-one",
 }  # fmt: skip
 """Addresses of pages that show something; a page that is not here is opened without parameters."""
 OVERFLOW = """() => { const main = document.querySelector('[data-testid="stMain"]'); return main.scrollWidth - main.clientWidth; }"""

@@ -1,0 +1,257 @@
+"""The hardware page: a roofline with what was measured, what was tried, siblings and machines, in a script and a browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from assay import numbers
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+DEVICE, OTHER, MODEL = "acme-roofed", "acme-plain", "acme/under-roof"
+WORKLOAD = {"mode": "inference", "scenario": "single_stream", "sequence_length": 128}
+
+
+def script() -> None:
+    from dashboard.screens import hardware
+
+    hardware.show()
+
+
+def described(build: Any) -> dict[str, Any]:
+    def figure(value: float) -> dict[str, Any]:
+        return {"value": value, "status": "measured", "source": "a probe of this test"}
+
+    spec = {
+        "peak_flops": {"fp32": figure(1e12)},
+        "memory_bandwidth_bytes_per_s": figure(1e11),
+        "memory_bytes": figure(16e9),
+    }
+    data = {
+        "hardware": {"id": DEVICE, "kind": "cpu", "count": 1},
+        "name": "Acme Roofed",
+        "vendor": "acme",
+        "platforms": [{"platform": one, "available": True, "precisions": ["fp32"]} for one in ("cpu", "openvino")],
+        "spec": spec,
+    }
+    return build.event("assay.hardware.described.v1", data)
+
+
+def traced(build: Any) -> dict[str, Any]:
+    operator = {
+        "name": "aten.addmm", "class": "mm", "count": 4, "flops": 1e9, "read_elements": 100_000, "write_elements": 100_000,
+        "weight_elements": 100_000, "inner": 768, "kernel": None, "stride": None, "groups": None,
+    }  # fmt: skip
+    totals = {name: 4 * operator[name] for name in ("flops", "read_elements", "write_elements", "weight_elements")}
+    data = {
+        "model": {"id": MODEL, "category": "embedding", "family": "bert"},
+        "workload": {"mode": "inference", "phase": "forward", "batch_size": 1, "sequence_length": 128},
+        "tracer": {"name": "assay-tracer", "version": 1},
+        "operators": [operator],
+        "totals": {**totals, "operators": 4, "parameters": 400_000},
+    }
+    return build.event("assay.model.traced.v1", data)
+
+
+def measured(build: Any, p50: float, hardware: str = DEVICE, **parts: Any) -> dict[str, Any]:
+    workload = {**WORKLOAD, "batch_size": parts.pop("batch", 1)}
+    event: dict[str, Any] = build.measurement(p50, model=MODEL, hardware=hardware, workload=workload, **parts)
+    event["data"]["metrics"]["throughput_per_s"] = 1000 * workload["batch_size"] / p50
+    return event
+
+
+@pytest.fixture(scope="module")
+def roofed_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+    """A service that knows one device's roof, a model's work, and three calls: one of them faster than the peak."""
+    device = {"id": DEVICE, "kind": "cpu", "count": 1}
+    price = {"hardware": device, "provider": "own", "usd_per_hour": 0.36, "date": "2020-01-31", "region": "cellar"}
+    events = [
+        described(build), traced(build), measured(build, 8.0), measured(build, 40.0, OTHER),
+        measured(build, 2.0, platform="openvino"), build.event("assay.price.published.v1", price),
+        build.alias("the-cellar-box", DEVICE, kind="hardware"),
+    ]  # fmt: skip
+    with ephemeral(find_home(tmp_path_factory.mktemp("roofed"))) as url, Client(url) as client:
+        answer = client.post_events(events)
+        assert answer["rejected"] == []
+        client.wait_for(answer["last_position"])
+        yield url
+
+
+@pytest.fixture
+def asked(roofed_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("ASSAY_SERVER", roofed_url)
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    yield roofed_url
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def run(**params: str) -> AppTest:
+    test = AppTest.from_function(script, default_timeout=60)
+    for name, value in params.items():
+        test.query_params[name] = value
+    found = test.run()
+    assert not found.exception
+    return found
+
+
+def plain(value: Any) -> str:
+    return str(value).replace("\\", "").replace("\u202f", " ")
+
+
+def words(test: AppTest) -> str:
+    return plain(" ".join(str(part.value) for part in (*test.markdown, *test.caption, *test.subheader)))
+
+
+def given(test: AppTest, name: str) -> str | None:
+    found = test.query_params.get(name)
+    return found[0] if isinstance(found, list) else found
+
+
+def test_a_list_has_what_was_measured_and_a_search_that_forgives(asked: str) -> None:
+    test = run()
+    assert sorted(test.dataframe[0].value["Hardware"]) == [OTHER, DEVICE]
+    test.text_input(key="hardware search").set_value("acme-rofed").run()
+    assert test.dataframe[0].value["Hardware"].tolist() == [DEVICE]
+    assert given(test, "search") == "acme-rofed"
+    test.text_input(key="hardware search").set_value("rtx4090").run()
+    assert "Nothing of it was measured" in plain(test.info[0].value)
+    next(button for button in test.button if "all hardware" in button.label).click().run()
+    assert "nvidia-rtx-4090" in test.dataframe[0].value["Hardware"].tolist()
+    assert given(test, "known") == "all"
+
+
+def test_a_name_from_the_list_opens_it(asked: str) -> None:
+    test = run(search="roofed")
+    test.selectbox(key="hardware open").set_value(DEVICE).run()
+    assert given(test, "id") == DEVICE
+    assert "Acme Roofed" in words(test)
+    next(button for button in test.button if button.label == "All hardware").click().run()
+    assert given(test, "id") is None
+
+
+def test_an_alias_is_its_hardware_and_an_unknown_one_is_told_what_it_may_mean(asked: str) -> None:
+    assert "also called the-cellar-box" in words(run(id="the-cellar-box"))
+    test = run(id="acme-rofed")
+    assert "no hardware is known as 'acme-rofed'" in plain(test.warning[0].value)
+    assert "Did you mean" in words(test)
+
+
+def test_the_specification_says_what_is_known_how_and_what_is_not(asked: str) -> None:
+    table = run(id=DEVICE).table[0].value
+    told = {row["Figure"]: (plain(row["Value"]), row["Known"]) for row in table.to_dict("records")}
+    assert told["Peak fp32"] == ("1.00 TFLOP/s", "measured")
+    assert told["Memory"] == ("16.0 GB", "measured")
+    assert told["Power"] == (numbers.MISSING, "unknown")
+
+
+def test_filters_of_the_points_become_the_address(asked: str) -> None:
+    test = run(id=DEVICE)
+    assert "reaches 50.0 % of its roof of 1.00 TFLOP/s" in words(test)
+    assert "1 over the peak" in words(test)
+    test.selectbox(key="hardware platform").set_value("cpu").run()
+    assert given(test, "platform") == "cpu"
+    assert "1 mark for the best" in words(test) and "Check these" not in words(test)
+    assert "nothing measured on it can be placed" in words(run(id=DEVICE, precision="bf16"))
+
+
+def test_a_device_without_figures_has_no_roof_and_says_what_finds_one(asked: str) -> None:
+    test = run(id=OTHER)
+    assert "Its peak is not known" in plain(test.info[0].value)
+    assert test.code[-1].value == "assay detect"
+
+
+def test_what_was_tried_and_what_is_like_it(asked: str) -> None:
+    with Client(asked) as client:
+        told = client.tried(DEVICE)
+    models = run(id=DEVICE, tab="models")
+    assert f"{told['families_tried']} of {told['families']} families" in words(models)
+    best, families = (frame.value for frame in models.dataframe)
+    assert best["Fastest"].tolist() == [MODEL]
+    assert [plain(value) for value in best["Throughput"]] == ["500/s"]
+    assert families["Tried"].tolist() == [100 * row["tried_share"] for row in told["items"]]
+    siblings = run(id=DEVICE, tab="siblings").dataframe[0].value.set_index("Hardware")
+    assert plain(siblings.loc[OTHER, "Speed on what both ran"]) == "× 20 slower"
+    assert siblings.loc[OTHER, "Shared models"] == "1"
+
+
+def test_a_price_says_its_date_and_that_it_is_old(asked: str) -> None:
+    test = run(id=DEVICE, tab="machines")
+    (price,) = test.dataframe[0].value.to_dict("records")
+    assert (price["$ an hour"], price["As of"]) == ("$0.36", "2020-01-31 · stale")
+    assert "1 stale: older than 90 days" in words(test)
+    assert "the-cellar-box" in words(test)
+    assert "env-1" in test.dataframe[1].value["Fingerprint"].tolist()
+    assert "assay price add acme-plain" in run(id=OTHER, tab="machines").code[-1].value
+
+
+def test_as_of_a_position_before_the_calls_nothing_lies_under_the_roof(asked: str) -> None:
+    assert "nothing measured on it can be placed" in words(run(id=DEVICE, as_of="2"))
+
+
+@pytest.mark.browser
+def test_the_picture_is_what_the_api_says(page: Any, dashboards: Any, roofed_url: str, tmp_path: Path) -> None:
+    with Client(roofed_url) as client:
+        told = client.roofline(DEVICE)
+    text = page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}")
+    below = next(point for point in told["points"] if not point["over"])
+    assert f"{MODEL} · cpu · fp32 · batch 1 reaches {numbers.plain(numbers.share(below['share']))} of its roof" in text
+    assert "1 over their roof, ringed above" in text and "● measured" in text
+    page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
+    with page.page.expect_download() as expected:
+        page.page.get_by_role("button", name="CSV, every column").click()
+    expected.value.save_as(tmp_path / "points.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "points.csv").read_text())))
+    assert [float(row["flops_per_s"]) for row in rows] == [point["flops_per_s"] for point in told["points"]]
+    assert {row["as_of"] for row in rows} == {str(told["position"])}
+    with page.page.expect_download() as expected:
+        page.page.get_by_role("button", name="PNG picture").click()
+    expected.value.save_as(tmp_path / "roof.png")
+    assert (tmp_path / "roof.png").read_bytes().startswith(b"\x89PNG")
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
+    page: Any, dashboards: Any, roofed_url: str
+) -> None:
+    page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}&platform=cpu&mode=inference")
+    page.page.get_by_role("button", name="Copy link").click()
+    link = page.page.get_by_text(re.compile(r"http://.*hardware\?")).inner_text()
+    query = parse_qs(urlsplit(link).query)
+    assert {name: query[name] for name in ("id", "platform", "mode", "tab")} == {
+        "id": [DEVICE], "platform": ["cpu"], "mode": ["inference"], "tab": ["roofline"],
+    }  # fmt: skip
+    assert "reaches 50.0 % of its roof" in page.open(link)
+    page.page.get_by_role("radio", name="Siblings").or_(page.page.get_by_role("button", name="Siblings")).first.click()
+    page.page.wait_for_function("location.search.includes('tab=siblings')")
+    page.page.get_by_role("link", name=OTHER).click()
+    page.page.wait_for_function(f"location.search.includes('id={OTHER}')")
+    page.page.get_by_text("Its peak is not known").wait_for()
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
+def test_the_page_fits_a_phone_in_the_dark(page: Any, dashboards: Any, roofed_url: str) -> None:
+    page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}")
+    wide = page.page.evaluate(
+        "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+        " return main.scrollWidth - main.clientWidth; })()"
+    )
+    assert wide <= 0
+    assert page.wrong == []

@@ -1,0 +1,258 @@
+"""The models page: what a model is, its ranking, its operators, where it runs and its gaps, in a script and a browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from assay import numbers
+from assay.client import Client
+from assay.home import find_home
+from assay.service import ephemeral
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+MODEL, SIBLING, DEVICE = "acme/broken-down", "acme/broken-up", "acme-l4"
+WORKLOAD = {"mode": "inference", "scenario": "single_stream", "image_size": 224}
+OPERATORS = [("aten.addmm", "mm", 40, 1e9, 100_000), ("aten.relu", "elementwise", 3, 0.0, 900_000)]
+
+
+def script() -> None:
+    from dashboard.screens import models
+
+    models.show()
+
+
+def traced(build: Any, name: str, layers: int = 40) -> dict[str, Any]:
+    rows = [
+        {
+            "name": operator, "class": kind, "count": layers if flops else count, "flops": flops, "read_elements": moved,
+            "write_elements": moved, "weight_elements": 1000 if flops else 0, "inner": 768, "kernel": None, "stride": None,
+            "groups": None,
+        }
+        for operator, kind, count, flops, moved in OPERATORS
+    ]  # fmt: skip
+    totals: dict[str, Any] = {
+        key: sum(row[key] * row["count"] for row in rows)
+        for key in ("flops", "read_elements", "write_elements", "weight_elements")
+    }
+    data = {
+        "model": {"id": name, "category": "vision", "family": "acmenet", "parameters": layers * 100_000},
+        "workload": {"mode": "inference", "phase": "forward", "batch_size": 1, "image_size": 224},
+        "tracer": {"name": "assay-tracer", "version": 1},
+        "operators": rows,
+        "totals": {
+            **totals,
+            "operators": layers + 3,
+            "parameters": layers * 100_000,
+            "peak_activation_elements": 900_000,
+        },
+    }
+    return build.event("assay.model.traced.v1", data)
+
+
+def measured(build: Any, p50: float, precision: str) -> dict[str, Any]:
+    event: dict[str, Any] = build.measurement(
+        p50,
+        model=MODEL,
+        hardware="nvidia-l4",
+        platform="cuda",
+        precision=precision,
+        workload={**WORKLOAD, "batch_size": 4},
+    )
+    event["data"]["model"] |= {"family": "acmenet", "category": "vision"}
+    event["data"]["metrics"]["throughput_per_s"] = 4000 / p50
+    return event
+
+
+@pytest.fixture(scope="module")
+def known_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
+    """A service that knows a traced model, measured on one GPU in two precisions, failed in a third, and its sibling."""
+    failed = build.failure(model=MODEL, hardware="nvidia-l4", platform="cuda", precision="int8")
+    events = [
+        traced(build, MODEL),
+        traced(build, SIBLING, 30),
+        measured(build, 4.0, "fp16"),
+        measured(build, 9.0, "fp32"),
+        failed,
+    ]
+    with ephemeral(find_home(tmp_path_factory.mktemp("known"))) as url, Client(url) as client:
+        answer = client.post_events(events)
+        assert answer["rejected"] == []
+        client.wait_for(answer["last_position"])
+        yield url
+
+
+@pytest.fixture
+def asked(known_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("ASSAY_SERVER", known_url)
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    yield known_url
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def run(**params: str) -> AppTest:
+    test = AppTest.from_function(script, default_timeout=60)
+    for name, value in params.items():
+        test.query_params[name] = value
+    found = test.run()
+    assert not found.exception
+    return found
+
+
+def plain(value: Any) -> str:
+    return str(value).replace("\\", "").replace("\u202f", " ")
+
+
+def words(test: AppTest) -> str:
+    return plain(" ".join(str(part.value) for part in (*test.markdown, *test.caption, *test.subheader)))
+
+
+def given(test: AppTest, name: str) -> str | None:
+    found = test.query_params.get(name)
+    return found[0] if isinstance(found, list) else found
+
+
+def test_a_search_forgives_and_says_by_which_name_it_found(asked: str) -> None:
+    test = run()
+    assert test.dataframe[0].value["Model"].tolist() == [MODEL]
+    test.text_input(key="models search").set_value("brokn-down").run()
+    assert test.dataframe[0].value["Found by"].tolist() == ["1 letter off: broken-down"]
+    assert given(test, "search") == "brokn-down"
+    test.text_input(key="models search").set_value("wisper-small").run()
+    next(button for button in test.button if "all models" in button.label).click().run()
+    assert "openai/whisper-small" in test.dataframe[0].value["Model"].tolist()
+    test.selectbox(key="models open").set_value("openai/whisper-small").run()
+    assert given(test, "id") == "openai/whisper-small"
+    assert "assay bench openai/whisper-small" in [code.value for code in test.code]
+
+
+def test_a_name_without_its_owner_is_the_model_and_a_mistyped_one_is_only_offered(asked: str) -> None:
+    test = run(id="broken-down")
+    assert given(test, "id") == MODEL
+    wrong = run(id="acme/broken-dwon")
+    assert wrong.warning and "Did you mean" in words(wrong)
+
+
+def test_what_it_is_and_where_it_is_fastest_are_the_apis(asked: str) -> None:
+    with Client(asked) as client:
+        told = client.model(MODEL)
+    test = run(id=MODEL)
+    facts = dict(test.table[0].value.itertuples(index=False))
+    assert facts["Parameters"] == numbers.count(told["model"]["parameters"])
+    assert facts["Licence"] == "unknown" and facts["Family"].startswith("acmenet")
+    best = test.dataframe[0].value
+    assert [plain(value) for value in best["Throughput"]] == ["1,000/s"]
+    assert best["Evidence"].tolist() == [f"/runs?row={told['best'][0]['evidence']}"]
+    assert "nvidia-l4 · cuda · fp16 · batch 4, 1,000/s (● measured)" in words(test)
+    assert test.dataframe[1].value["Model"].tolist() == [SIBLING]
+
+
+def test_operators_begin_with_where_it_was_fastest_and_follow_the_address(asked: str) -> None:
+    with Client(asked) as client:
+        told = client.operators(MODEL, hardware="nvidia-l4", platform="cuda", precision="fp16", batch_size=4)
+    test = run(id=MODEL, tab="operators")
+    assert test.selectbox(key="models operators hw").value == "nvidia-l4"
+    assert test.number_input(key="models operators batch").value == 4
+    table = test.dataframe[0].value
+    assert table["Operator"].tolist() == [row["name"] for row in told["operators"]]
+    assert table["Least ms"].tolist() == [row["ms"] for row in told["operators"]]
+    assert "not covered by measurement" in words(test) and "The whole call: 4.0 ms" in words(test)
+    test.selectbox(key="models operators precision").set_value("int4").run()
+    assert given(test, "precision") == "int4"
+    assert "No times: its peak or its bandwidth is not known" in words(test)
+    assert test.dataframe[0].value["Least ms"].isna().all()
+
+
+def test_an_address_chooses_the_device_of_the_operators(asked: str) -> None:
+    test = run(id=MODEL, tab="operators", hw="intel-core-i9-10940x", batch="2")
+    assert test.selectbox(key="models operators platform").value in ("cpu", "openvino")
+    assert test.number_input(key="models operators batch").value == 2
+    assert "batch 2" in words(test)
+
+
+def test_the_ranking_is_the_recommendations(asked: str) -> None:
+    with Client(asked) as client:
+        answer = client.recommend(MODEL, objective="throughput", per_hardware=True, hardware="all", top=15)
+    test = run(id=MODEL, tab="hardware")
+    assert test.dataframe[0].value["Hardware"].tolist() == [row["hardware"] for row in answer["ranked"]]
+    assert "Ranked by the worse end of each interval" in words(test)
+    test.selectbox(key="models ranking metric").set_value("latency").run()
+    assert given(test, "metric") == "latency"
+
+
+def test_where_it_runs_and_what_was_never_tried(asked: str) -> None:
+    test = run(id=MODEL, tab="tests")
+    states = {(row["Precision"], row["State"]) for row in test.dataframe[0].value.to_dict("records")}
+    assert states == {("fp16", "measured"), ("fp32", "measured"), ("int8", "✕ failed")}
+    gaps = run(id=MODEL, tab="coverage")
+    commands = [code.value for code in gaps.code]
+    assert any(command.startswith(f"assay verify {MODEL} --platform cpu,") for command in commands)
+    family = gaps.dataframe[0].value.set_index("Platform")
+    assert (family.loc["cuda", "Of"], family.loc["cuda", "Tried"]) == (2, 50)
+
+
+def test_a_model_that_nobody_traced_says_what_would(asked: str) -> None:
+    test = run(id="openai/whisper-small", tab="operators")
+    assert "has no operator trace" in words(test) and "assay bench openai/whisper-small" in words(test)
+
+
+@pytest.mark.browser
+def test_the_bars_are_what_the_api_says_and_can_be_taken_away(
+    page: Any, dashboards: Any, known_url: str, tmp_path: Path
+) -> None:
+    with Client(known_url) as client:
+        told = client.operators(MODEL, hardware="nvidia-l4", platform="cuda", precision="fp16", batch_size=4)
+    text = page.open(f"{dashboards(known_url)}/models?id={MODEL}&tab=operators")
+    first = told["operators"][0]
+    assert f"with {numbers.plain(numbers.share(first['share']))}" in text
+    page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
+    with page.page.expect_download() as expected:
+        page.page.get_by_role("button", name="CSV, every column").click()
+    expected.value.save_as(tmp_path / "operators.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "operators.csv").read_text())))
+    assert [(row["name"], float(row["ms"])) for row in rows] == [(row["name"], row["ms"]) for row in told["operators"]]
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
+    page: Any, dashboards: Any, known_url: str
+) -> None:
+    page.open(
+        f"{dashboards(known_url)}/models?id={MODEL}&tab=operators&hw=nvidia-l4&platform=cuda&precision=fp32&batch=2"
+    )
+    page.page.get_by_role("button", name="Copy link").click()
+    link = page.page.get_by_text(re.compile(r"http://.*models\?")).inner_text()
+    query = parse_qs(urlsplit(link).query)
+    told = {"id": MODEL, "tab": "operators", "hw": "nvidia-l4", "platform": "cuda", "precision": "fp32", "batch": "2"}
+    assert {name: query[name][0] for name in told} == told
+    assert "batch 2" in page.open(link)
+    page.open(f"{dashboards(known_url)}/models?id={MODEL}")
+    page.page.get_by_role("link", name=SIBLING).click()
+    page.page.wait_for_function("location.search.includes('broken-up')")
+    page.page.get_by_role("heading", name=SIBLING).wait_for()
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
+def test_the_page_fits_a_phone_in_the_dark(page: Any, dashboards: Any, known_url: str) -> None:
+    page.open(f"{dashboards(known_url)}/models?id={MODEL}&tab=operators")
+    wide = page.page.evaluate(
+        "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+        " return main.scrollWidth - main.clientWidth; })()"
+    )
+    assert wide <= 0
+    assert page.wrong == []
