@@ -163,8 +163,8 @@ def _question(asked: Trend, chosen: Sequence[Lane]) -> dict[str, Any]:
 def _picker(asked: Trend, fits: Sequence[Lane], keys: tuple[str, ...]) -> None:
     named = {lane.key: f"{lane.name} (n {lane.total})" for lane in fits}
     place = widget(PAGE, "rows")
-    if not asked.rows or any(key not in named for key in st.session_state[place]):
-        st.session_state[place] = list(keys)
+    # Keys of other filters would be no options; none left means those that are usual.
+    st.session_state[place] = [key for key in st.session_state[place] if key in named] or list(keys)
     shown = st.multiselect(
         f"Configurations, {MOST} at most",
         list(named),
