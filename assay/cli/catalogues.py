@@ -14,6 +14,7 @@ from assay.cli.aliasing import aliasing, declare
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.pricing import price_table
+from assay.cli.rooflines import roofline
 from domain.errors import NotFound, UnknownHardware
 from domain.hardware import nearest
 
@@ -172,3 +173,6 @@ def _flops(figure: Any) -> str:
 def alias_hardware(**said: Any) -> int:
     """Declare that ALIAS means CANONICAL, from now on and backwards."""
     return declare("hardware", **said)
+
+
+hardware.add_command(roofline)

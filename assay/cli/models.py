@@ -13,6 +13,7 @@ from assay import numbers
 from assay.cli.aliasing import aliasing, declare
 from assay.cli.options import AS_OF, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.rooflines import operators
 from domain.vocabulary import CATEGORIES
 
 __all__ = ["model"]
@@ -381,3 +382,6 @@ def _facts(title: str, facts: Sequence[tuple[str, str]]) -> Any:
     found = grid(title, [("", "fixed"), ""], facts)
     found.show_header = False
     return found
+
+
+model.add_command(operators)
