@@ -11,12 +11,25 @@ from dashboard.charts.coverage_chart import coverage
 from dashboard.charts.decisions_chart import decided
 from dashboard.charts.frame import MAX_MARKS
 from dashboard.charts.interval_chart import intervals
-from dashboard.charts.metrics import COST, ENERGY, LATENCY, MEMORY, METRICS, SPEEDUP, THROUGHPUT, Metric, Row, name_of
+from dashboard.charts.metrics import (
+    COMPARED,
+    COST,
+    ENERGY,
+    LATENCY,
+    MEMORY,
+    METRICS,
+    SPEEDUP,
+    THROUGHPUT,
+    Metric,
+    Row,
+    name_of,
+)
 from dashboard.charts.modes_chart import modes
 from dashboard.charts.scaling_chart import PANELS, Drawn, scaling, scalings
 from dashboard.charts.tradeoff_chart import Limit, can_be_drawn, tradeoff
 
 __all__ = [
+    "COMPARED",
     "COST",
     "ENERGY",
     "LATENCY",

@@ -7,7 +7,19 @@ from typing import Any, NamedTuple
 
 from assay import numbers
 
-__all__ = ["COST", "ENERGY", "LATENCY", "MEMORY", "METRICS", "SPEEDUP", "THROUGHPUT", "Metric", "Row", "name_of"]
+__all__ = [
+    "COMPARED",
+    "COST",
+    "ENERGY",
+    "LATENCY",
+    "MEMORY",
+    "METRICS",
+    "SPEEDUP",
+    "THROUGHPUT",
+    "Metric",
+    "Row",
+    "name_of",
+]
 
 Row = Mapping[str, Any]
 
@@ -46,9 +58,9 @@ SPEEDUP = Metric(
     "speedup_over_cpu", "speedup_over_cpu_low", "speedup_over_cpu_high",
     "Speed against plain CPU", lambda _: numbers.Scale("×", 1.0), "larger is better",
 )  # fmt: skip
-METRICS = {
-    "latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY, "speedup": SPEEDUP,
-}  # fmt: skip
+METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY}
+COMPARED = {**METRICS, "speedup": SPEEDUP}
+"""What rows are compared by: the same, and the ratio of two of them."""
 
 
 def name_of(row: Row) -> str:

@@ -29,7 +29,7 @@ def show(asked: Comparison, position: int) -> None:
 
 def _hardware(asked: Comparison, at: int) -> None:
     everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch)
-    metric = charts.METRICS[asked.metric]
+    metric = charts.COMPARED[asked.metric]
     rows = comparison.chosen(everything, asked, metric)
     strip(asked, at, [asked.model], [str(row["hardware"]) for row in rows])
     if unpredicted:
@@ -49,7 +49,7 @@ def _hardware(asked: Comparison, at: int) -> None:
 
 
 def _models(asked: Comparison, at: int) -> None:
-    metric = charts.METRICS["throughput" if asked.metric == "speedup" else asked.metric]
+    metric = charts.COMPARED["throughput" if asked.metric == "speedup" else asked.metric]
     found = among_models.find(asked, metric, at)
     strip(asked, at, [str(row["model"]) for row in found.rows], [asked.hw])
     if not found.rows:
@@ -68,7 +68,7 @@ def _models(asked: Comparison, at: int) -> None:
 
 
 def _chart(asked: Comparison, at: int, rows: list[dict[str, Any]], rest: str) -> None:
-    metric = charts.METRICS["throughput" if asked.what == "models" and asked.metric == "speedup" else asked.metric]
+    metric = charts.COMPARED["throughput" if asked.what == "models" and asked.metric == "speedup" else asked.metric]
     sentence = comparison.sentence(rows, metric)
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
@@ -102,7 +102,7 @@ def _page(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _downloads(
     asked: Comparison, at: int, rows: list[dict[str, Any]], shown: list[dict[str, Any]], sentence: str
 ) -> None:
-    metric = charts.METRICS["throughput" if asked.what == "models" and asked.metric == "speedup" else asked.metric]
+    metric = charts.COMPARED["throughput" if asked.what == "models" and asked.metric == "speedup" else asked.metric]
     among = asked.what == "models"
     subject = asked.hw if among else asked.model
     name = stem(PAGE, subject, at)
