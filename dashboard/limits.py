@@ -20,7 +20,7 @@ _CHIPS = {
     "min_per_s": "≥ {:g} items/s", "min_tokens": "≥ {:g} tokens/s", "max_gb": "memory ≤ {:g} GB",
     "max_w": "power ≤ {:g} W", "max_usd": "price ≤ ${:g}/h", "confidence": "sure to {:g}", "hw": "hardware: {}",
     "vendor": "vendor: {}", "count": "devices: {}", "platform": "platform: {}", "precision": "precision: {}",
-    "compiled": "{} only", "batch": "batch: {}", "seq": "sequence {}", "image": "image {} px", "audio": "{:g} s of audio",
+    "compiled": "{} only", "batch": "batch: {}", "seq": "sequence {}", "image": "image {} px", "images": "{} images", "device": "at hand: {}", "audio": "{:g} s of audio",
     "frames": "{} frames", "input": "{} tokens in", "output": "{} tokens out", "concurrency": "{} requests at a time",
     "region": "region: {}", "provider": "provider: {}", "spot": "spot prices too", "per_hw": "all configurations",
     "mode": "{}", "as_of": "as of position {}",

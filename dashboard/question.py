@@ -46,7 +46,8 @@ COMPILED = ("any", "compiled", "eager")
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What the page asks and how it shows the answer; limits are in the units of their names.
 
-    `objective` is a name, or `latency:0.7,cost:0.3`. `hw` is `all`, `own`, slugs or instance types. `per_hw` shows the best
+    `objective` is a name, or `latency:0.7,cost:0.3`. `hw` is `all`, `own`, slugs or instance types; `device` in its place are
+    devices at hand, `cuda:0=nvidia-l4@6000` with a program's name and the free MB where they are known. `per_hw` shows the best
     configuration of each hardware alone. `view` is the picture, and no part of the question.
     """
 
@@ -64,6 +65,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     max_usd: float | None = None
     confidence: float = 0.8
     hw: tuple[str, ...] = ("all",)
+    device: tuple[str, ...] = ()
     vendor: tuple[str, ...] = ()
     count: int | None = None
     platform: tuple[str, ...] = ()
@@ -72,6 +74,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     batch: tuple[int, ...] = ()
     seq: int | None = None
     image: int | None = None
+    images: int | None = None
     audio: float | None = None
     frames: int | None = None
     input: int | None = None
@@ -107,6 +110,24 @@ def _confidence(values: Sequence[str]) -> float:
     return found
 
 
+def _at_hand(values: Sequence[str]) -> tuple[str, ...]:
+    """Read devices as the command line has them, between commas."""
+    found = slugs(values)
+    for one in found:
+        free = _device(one).get("free_memory_mb", 1.0)
+        if not _device(one)["hardware"] or not free > 0:
+            raise ValueError("must be devices such as cuda:0=nvidia-l4, or cuda:0=nvidia-l4@6000 with the free MB")
+    return found
+
+
+def _device(words: str) -> dict[str, Any]:
+    """Return one device as the API takes it."""
+    name, named, rest = words.partition("=")
+    hardware, at, free = (rest if named else words).partition("@")
+    found: dict[str, Any] = {"hardware": hardware.strip()}
+    return found | ({"name": name.strip()} if named else {}) | ({"free_memory_mb": positive([free])} if at else {})
+
+
 class _Member(NamedTuple):
     """How a member is read, what the API calls it, and its flag in a terminal where that is not the API's name."""
 
@@ -130,6 +151,7 @@ _MEMBERS = {
     "max_usd": _Member(positive, "max_usd_per_hour"),
     "confidence": _Member(_confidence, "confidence"),
     "hw": _Member(slugs, "hardware"),
+    "device": _Member(_at_hand, "devices", "--device"),
     "vendor": _Member(slugs, "vendors", "--vendor"),
     "count": _Member(whole, "count"),
     "platform": _Member(slugs, "platform"),
@@ -138,6 +160,7 @@ _MEMBERS = {
     "batch": _Member(wholes, "batch_sizes"),
     "seq": _Member(whole, "sequence_length"),
     "image": _Member(whole, "image_size"),
+    "images": _Member(whole, "images"),
     "audio": _Member(positive, "audio_seconds"),
     "frames": _Member(whole, "frames"),
     "input": _Member(whole, "input_tokens"),
@@ -175,6 +198,10 @@ def request(question: Question) -> dict[str, Any]:
         asked[member.field] = list(value) if isinstance(value, tuple) else value
     if question.hw in (("all",), ("own",)):
         asked["hardware"] = question.hw[0]
+    if question.device:
+        asked["devices"] = [_device(one) for one in question.device]
+        # What is at hand stands in the place of what is known.
+        asked.pop("hardware")
     if question.max_gb is not None:
         asked["max_memory_mb"] = _megabytes(question.max_gb)
     if ":" in question.objective:
@@ -194,6 +221,9 @@ def command(question: Question) -> str:
             continue
         if name == "max_gb":
             value = _megabytes(value)
+        if name == "device":
+            words += [word for one in value for word in (flag, one)]
+            continue
         if isinstance(value, tuple):
             value = ",".join(str(item) for item in value)
         words += [flag, number(value) if isinstance(value, float) else str(value)]

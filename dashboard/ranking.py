@@ -19,6 +19,7 @@ from dashboard.palette import badge
 
 __all__ = [
     "answer_sentence",
+    "at_hand_words",
     "banded",
     "completed",
     "csv_file",
@@ -113,6 +114,18 @@ def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str
     if best.get("n") is not None:
         told += f", {numbers.samples(best['n'], best.get('runs'))}"
     return f"{name_of(best)}: {', '.join(parts)} ({told})"
+
+
+def at_hand_words(found: Mapping[str, Any] | None) -> str | None:
+    """Say which device at hand to use, then the order to fall back in, and what is left out; None where none was named."""
+    if not found:
+        return None
+    names = [str(rung["name"]) for rung in found["order"]]
+    told = f"Use {found['use']} now" if found.get("use") else "None of the devices at hand is recommended"
+    rest = [name for name in names if name != found.get("use")]
+    parts = [told, *([f"then {', then '.join(rest)}"] if rest else [])]
+    parts += [f"{one['name']} is left out: {one['why']}" for one in found["left_out"]]
+    return "; ".join(parts) + "."
 
 
 def tie_sentence(rows: Sequence[Row]) -> str | None:

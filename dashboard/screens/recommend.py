@@ -67,12 +67,20 @@ def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
             fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
             provenance(PAGE, _footer(answer), fixed, terminal=command(fixed))
         rows = ranking.banded(answer["ranked"])
+        _at_hand(answer)
         _abstention(answer, rows)
         if rows:
             _ranked(question, answer, rows)
         _would_do(question, answer)
         _next(answer)
         _excluded(answer)
+
+
+def _at_hand(answer: Mapping[str, Any]) -> None:
+    """Say which of the devices at hand to use now, and the order in which to fall back on the others."""
+    words = ranking.at_hand_words(answer.get("at_hand"))
+    if words:
+        st.info(escape(words), icon=":material/memory:")
 
 
 def _abstention(answer: Mapping[str, Any], rows: Sequence[Row]) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import streamlit as st
 
 from assay import numbers
-from dashboard import card, charts, limits
+from dashboard import card, charts, evidence, limits
 from dashboard.frame import escape
 
 __all__ = ["sentence_of", "show_card"]
 
 Row = Mapping[str, Any]
+MOST_LINKS = 20
 
 
 def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float | None) -> None:
@@ -55,7 +56,14 @@ def _checks(row: Row) -> None:
     events = row.get("evidence") or []
     if events:
         st.caption(f"Rests on {numbers.count(len(events))} event{'' if len(events) == 1 else 's'} of the log:")
-        st.code("\n".join(str(event) for event in events[:50]), language=None, height=140 if len(events) > 5 else None)
+        # As links, so that a row of numbers is one click away.
+        links = [f"[{event}]({evidence.row_path(str(event))})" for event in events[:MOST_LINKS]]
+        more = (
+            f"  \nand {numbers.count(len(events) - MOST_LINKS)} more, in the files below"
+            if len(events) > MOST_LINKS
+            else ""
+        )
+        st.markdown(":small[" + "  \n".join(links) + "]" + more)
     st.caption("This measures it:")
     st.code(str(row["command"]), language="bash", wrap_lines=True)
 

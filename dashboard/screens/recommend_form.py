@@ -32,6 +32,7 @@ SERVED = {
 SIZES = {
     "seq": ("Sequence length, tokens", ("embedding", "text_generation", "text_to_text", "multimodal")),
     "image": ("Image size, pixels", ("vision", "multimodal", "video", "diffusion")),
+    "images": ("Images of a prompt", ("multimodal",)),
     "audio": ("Audio, seconds", ("audio",)),
     "frames": ("Frames of a clip", ("video",)),
 }
@@ -39,7 +40,7 @@ LIMITS = {
     "max_ms": "Latency at most, ms", "max_usd": "Price at most, $/h", "max_gb": "Memory at most, GB",
     "min_per_s": "Items a second, at least", "max_w": "Rated power at most, W",
 }  # fmt: skip
-WHOLE = ("seq", "image", "frames", "input", "output", "concurrency", "count")
+WHOLE = ("seq", "image", "images", "frames", "input", "output", "concurrency", "count")
 
 
 def show_form(question: Question, position: int) -> None:
@@ -100,6 +101,7 @@ def _values(question: Question) -> dict[str, Any]:
         "model": question.model or None,
         **{name: list(getattr(question, name)) for name in LISTS},
         "batch": ", ".join(str(size) for size in question.batch),
+        "device": ", ".join(question.device),
     }
 
 
@@ -126,6 +128,10 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
         help="all = every device that is known; own = those that a runner of yours described; or type aws:g5.xlarge",
     )  # fmt: skip
     _choice(right, "Vendor", "vendor", sorted({str(one["vendor"]) for one in devices if one.get("vendor")}), question)
+    st.text_input(
+        "Devices at hand, instead of hardware", key=widget(PAGE, "device"), placeholder="cuda:0=nvidia-l4@6000, cpu=intel-xeon-2c",
+        help="A program's name for each, its hardware, and the MB that are free where you know: the answer says which to use now.",
+    )  # fmt: skip
     # A pair a row: on a phone the fields stand in the order in which they are read here.
     left, right = st.columns(2)
     _choice(left, "Platform", "platform", PLATFORMS, question)
@@ -162,7 +168,8 @@ def _asked(question: Question, shown: set[str]) -> Question:
     """Read the form; what it leaves empty is no limit, and what it does not show stays as the address has it."""
     state = {name: st.session_state.get(widget(PAGE, name)) for name in shown}
     state["hw"] = _hardware(state.get("hw") or [])
-    state["batch"] = str(state.get("batch") or "").replace(" ", "")
+    for name in ("batch", "device"):
+        state[name] = str(state.get(name) or "").replace(" ", "")
     given = {name: _words(value) for name, value in state.items() if value not in (None, "", [], 0)}
     asked, refused = read_question(given)
     st.session_state[REFUSED] = refused

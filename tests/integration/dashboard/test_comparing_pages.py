@@ -35,6 +35,12 @@ def overview() -> None:
     overview.show()
 
 
+def recommend() -> None:
+    from dashboard.screens import recommend
+
+    recommend.show()
+
+
 def measured(build: Any, p50: float, *, mode: str = "inference", day: str | None = None, **more: Any) -> dict[str, Any]:
     event: dict[str, Any] = build.measurement(p50=p50, **({"model": MODEL, "hardware": DEVICE} | more))
     event["data"]["model"]["family"] = "acme-family"
@@ -143,6 +149,19 @@ def test_nothing_to_compare_names_what_would_help(asked: str) -> None:
     assert "nobody-has-this" in said(nobody)
     unchosen = run(compare, what="models")
     assert "Choose a hardware above" in said(unchosen)
+
+
+def test_devices_at_hand_are_told_which_to_use_and_evidence_is_one_click_away(asked: str) -> None:
+    test = run(recommend, model=MODEL, device=f"wide={DEVICE},narrow=acme-narrow", batch="1")
+    with Client(asked) as client:
+        answer = client.recommend(
+            MODEL, devices=[{"name": "wide", "hardware": DEVICE}, {"name": "narrow", "hardware": "acme-narrow"}],
+            batch_sizes=[1], per_hardware=True,
+        )  # fmt: skip
+    assert answer["at_hand"]["use"] == "wide"
+    assert "Use wide now; then narrow" in said(test)
+    assert f"[{answer['ranked'][0]['evidence'][0]}](runs?row=" in said(test)
+    assert test.text_input(key="recommend device").value == f"wide={DEVICE}, narrow=acme-narrow"
 
 
 def test_the_overview_counts_and_says_what_failed_and_what_is_fresh(asked: str) -> None:

@@ -44,6 +44,8 @@ QUESTIONS = st.builds(
     count=SIZE,
     compiled=st.sampled_from(["any", "compiled", "eager"]),
     image=SIZE,
+    images=SIZE,
+    device=st.lists(SLUGS.map(lambda slug: f"{slug}:0={slug}@6000"), max_size=2, unique=True).map(tuple),
     audio=LIMIT,
     frames=SIZE,
     input=SIZE,
@@ -162,7 +164,7 @@ def test_each_recipe_of_the_cookbook_has_an_address(recipe: Recipe) -> None:
 def test_commands_that_this_page_cannot_ask_are_none_of_it() -> None:
     assert len(ASKED) >= 5
     assert from_command("assay fleet --load m=4/s") is None
-    assert from_command("assay recommend m --device cuda:0=nvidia-l4") is None
+    assert from_command("assay recommend m --record") is None
     assert from_command("assay recommend m --top many") is None
     assert from_command("assay recommend") is None
 
@@ -171,3 +173,20 @@ def test_memory_of_a_command_is_in_megabytes() -> None:
     question = from_command("assay recommend m --max-memory-mb 8200 --batch-sizes 1..4")
     assert question == Question(model="m", max_gb=8.2, batch=(1, 2, 4), per_hw=False)
     assert request(question)["max_memory_mb"] == 8200
+
+
+def test_devices_at_hand_stand_in_the_place_of_hardware() -> None:
+    question = read_question({"model": ["m"], "device": ["cuda:0=nvidia-l4@6000,cpu=intel-xeon-2c", "nvidia-t4"]}).asked
+    asked = request(question)
+    assert asked["devices"] == [
+        {"hardware": "nvidia-l4", "name": "cuda:0", "free_memory_mb": 6000.0},
+        {"hardware": "intel-xeon-2c", "name": "cpu"}, {"hardware": "nvidia-t4"},
+    ]  # fmt: skip
+    assert "hardware" not in asked
+    line = command(question)
+    assert line.count("--device") == 3
+    read = from_command(line)
+    assert read is not None
+    assert read.device == question.device
+    assert "must be devices such as" in read_question({"device": ["cuda:0=@5"]}).dropped[0]
+    assert "above zero" in read_question({"device": ["cuda:0=nvidia-l4@much"]}).dropped[0]

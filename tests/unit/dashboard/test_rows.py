@@ -111,6 +111,17 @@ def test_a_table_has_the_columns_that_an_answer_fills() -> None:
     assert not {"Batch", "Meets all with", "Price of"} & set(served.columns)
 
 
+def test_a_device_at_hand_is_named_with_what_to_fall_back_on() -> None:
+    found = {
+        "use": "cuda:0",
+        "order": [{"name": "cuda:0"}, {"name": "cpu"}],
+        "left_out": [{"name": "mps", "why": "too small"}],
+    }
+    assert ranking.at_hand_words(found) == "Use cuda:0 now; then cpu; mps is left out: too small."
+    assert ranking.at_hand_words(None) is None
+    assert "None of the devices" in str(ranking.at_hand_words({"use": None, "order": [], "left_out": []}))
+
+
 def test_a_csv_has_every_column_and_leaves_missing_empty() -> None:
     answer = {"model": "m", "position": 7, "predictor": "sha256:a", "ranked": [row(1, 1.2, evidence=["e1", "e2"])]}
     found = next(csv.DictReader(io.StringIO(ranking.csv_file(answer).decode())))
@@ -160,6 +171,8 @@ def test_speed_up_needs_plain_cpu_at_the_same_work() -> None:
     assert [found["speedup_over_cpu"] for found in comparison.against_cpu(rows)] == [1.0, 4.0, None, 3.0, None]
     predicted = [{**rows[0], "basis": "predicted"}, rows[1]]
     assert comparison.against_cpu(predicted)[1]["speedup_over_cpu"] is None
+    unsaid = [{**each, "batch_size": None} for each in rows[:2]]
+    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(unsaid)] == [None, None]
 
 
 def test_rows_of_one_name_are_told_apart_by_what_differs() -> None:
