@@ -1,6 +1,7 @@
 """Pictures of the pages for the documentation, taken in a real browser from a running dashboard.
 
-`python -m dashboard.gallery --url http://127.0.0.1:8501 --model google/vit-base-patch16-224 --out docs/images`
+`make gallery` takes those of docs/gallery.md, with a service of its own. From any other dashboard:
+`python -m dashboard.gallery --url http://127.0.0.1:8501 --model google/vit-base-patch16-224 --hardware intel-xeon-2c --out pictures`
 """
 
 from __future__ import annotations
@@ -17,7 +18,19 @@ from urllib.parse import quote
 
 from domain.errors import PartMissing
 
-__all__ = ["BROWSERS", "Shot", "browser", "find_browser", "main", "open_page", "settled", "shots", "smaller", "take"]
+__all__ = [
+    "BROWSERS",
+    "PAGES",
+    "Shot",
+    "browser",
+    "find_browser",
+    "main",
+    "open_page",
+    "settled",
+    "shots",
+    "smaller",
+    "take",
+]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb")
@@ -37,6 +50,10 @@ PAINTED = """() => document.fonts.ready.then(() => new Promise(
     done => requestAnimationFrame(() => requestAnimationFrame(done))))"""
 
 
+A_ROW = "01a20220-0df7-732c-bb33-6ca3f0fb7906"
+"""Of the first-party measurements: resnet-50 on OpenVINO in bf16, suspect for a reason that its samples show."""
+
+
 class Shot(NamedTuple):
     """One picture: the file's stem, the page's path, the theme and the width in pixels."""
 
@@ -46,25 +63,33 @@ class Shot(NamedTuple):
     width: int = 1280
 
 
-def shots(model: str, question: str = "", comparison: str = "basis=all") -> list[Shot]:
-    """Return the pictures of the documentation for one model, with further parameters for either page."""
-    recommend, compare = f"recommend?model={quote(model)}&{question}", f"compare?model={quote(model)}&{comparison}"
+PAGES = {
+    "overview": "",
+    "recommend": "recommend?model={model}",
+    "compare": "compare?model={model}&basis=all",
+    "compare-batch": "compare?what=batch&model={model}&hw={hardware}",
+    "compatibility": "compatibility",
+    "trends": "trends?model={model}",
+    "runs": "runs",
+    "run": "runs?run={run}",
+    "models": "models?id={model}&tab=operators",
+    "hardware": "hardware?id={hardware}",
+    "predictor": "predictor?split=family",
+    "query": "query?q={query}",
+    "operations": "operations",
+}
+"""By the stem of its files: the address of each picture."""
+QUERY = "SELECT platform, precision, count(*) AS measurements FROM measurements GROUP BY ALL ORDER BY ALL"
+
+
+def shots(model: str, hardware: str, run: str) -> list[Shot]:
+    """Return the pictures of the documentation for one model, one device and one run."""
+    named = {"model": quote(model), "hardware": quote(hardware), "run": quote(run), "query": quote(QUERY)}
     return [
-        Shot("overview", ""),
-        Shot("recommend", recommend),
-        Shot("recommend-dark", recommend, "dark"),
-        Shot("recommend-390", recommend, width=390),
-        Shot("compare", compare),
-        Shot("compare-dark", compare, "dark"),
-        Shot("compare-390", compare, width=390),
-        *(Shot(f"hardware{more}", "hardware?id=intel-xeon-2c", theme, width) for more, theme, width in LOOKS),
-        *(
-            Shot(f"models{more}", f"models?id={quote(model)}&tab=operators", theme, width)
-            for more, theme, width in LOOKS
-        ),
-        Shot("predictor", "predictor?split=family"),
-        Shot("predictor-dark", "predictor?split=family", "dark"),
-        Shot("predictor-390", "predictor?split=family", width=390),
+        Shot(f"{name}{more}", path.format(**named), theme, width)
+        for name, path in PAGES.items()
+        if run or name != "run"
+        for more, theme, width in LOOKS
     ]
 
 
@@ -139,13 +164,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8501", help="where the dashboard runs")
     parser.add_argument("--model", required=True, help="the model that the pictures are about")
-    parser.add_argument("--question", default="", help="further parameters of /recommend, such as hw=own")
-    parser.add_argument("--comparison", default="basis=all", help="further parameters of /compare")
+    parser.add_argument("--hardware", required=True, help="the device that they are about")
+    parser.add_argument("--run", default="", help="the run that is opened; none without it")
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
     with browser() as found:
-        for shot in shots(asked.model, asked.question, asked.comparison):
+        for shot in shots(asked.model, asked.hardware, asked.run):
             picture = take(found, asked.url, shot)
             path = asked.out / f"{shot.name}.png"
             path.write_bytes(picture)

@@ -103,7 +103,7 @@ def mix(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> list[dict[s
         words = f"{numbers.count(run['rows'])} rows: {running.verdicts(run)}" if run.get("rows") else "no rows"
         drawn.append({
             "run": run["run_id"], "label": f"{numbers.date(_begun(run), zone)} · {heading(run)}", "counts": shares,
-            "text": _figures(run), "told": f"{words} · {running.length(run)} · {standing(run, now)}",
+            "text": _figures(run), "brief": _brief(run), "told": f"{words} · {running.length(run)} · {standing(run, now)}",
         })  # fmt: skip
     return drawn
 
@@ -119,6 +119,14 @@ def _figures(run: Row) -> str:
     if run.get("rows_failed"):
         told.append(f"{numbers.count(run['rows_failed'])} failed")
     return " · ".join(told or ["no rows"])
+
+
+def _brief(run: Row) -> str:
+    if run.get("retracted_because") or not run.get("rows"):
+        return "retracted" if run.get("retracted_because") else "no rows"
+    if run["rows_unjudged"] == run["rows"]:
+        return "no verdict"
+    return f"{numbers.share(run['rows_valid'] / run['rows'])} {VERDICT_GLYPHS['valid']}"
 
 
 def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:

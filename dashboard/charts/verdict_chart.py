@@ -24,7 +24,7 @@ def verdict_mix(
 ) -> alt.LayerChart:
     """Draw a bar a run, of shares of its rows by verdict, with its name above and its figures beside.
 
-    A run is `{"run", "label", "counts": {verdict: rows}, "text", "told"}`; one without rows has no bar.
+    A run is `{"run", "label", "counts": {verdict: rows}, "text", "brief", "told"}`; one without rows has no bar.
     """
     ink, colours = INKS[theme], VERDICT_COLOURS[theme or "light"]
     names = {name: _WORDS.get(name) or f"{VERDICT_GLYPHS[name]} {name}" for name in colours}
@@ -50,11 +50,16 @@ def verdict_mix(
     )  # fmt: skip
     text = alt.Chart(alt.Data(values=lines)).encode(y=y, tooltip=tooltip)
     look: dict[str, Any] = {"baseline": "middle", "dy": -9, "fontSize": _FONT, "color": ink.text}
-    limit = alt.ExprRef(f"width < {NARROW} ? width - 110 : width - 230")
+    limit = alt.ExprRef(f"width < {NARROW} ? width - 92 : width - 230")
     names_of_runs = text.mark_text(align="left", limit=limit, **look).encode(x=alt.value(0), text="label:N")
-    figures = text.mark_text(align="right", fontWeight=600, **look).encode(x=alt.value("width"), text="text:N")
+    # Where there is no room for all figures, the share of valid rows stands alone.
+    figures = [
+        text.mark_text(align="right", fontWeight=600, opacity=alt.ExprRef(shown), **look)
+        .encode(x=alt.value("width"), text=f"{field}:N")
+        for field, shown in (("text", f"width < {NARROW} ? 0 : 1"), ("brief", f"width < {NARROW} ? 1 : 0"))
+    ]  # fmt: skip
     height = ROW_HEIGHT * max(len(lines), 1)
-    return finish(alt.layer(bars, names_of_runs, figures), height=height, theme=theme, picture=picture)
+    return finish(alt.layer(bars, names_of_runs, *figures), height=height, theme=theme, picture=picture)
 
 
 def _parts(run: Mapping[str, Any], order: int, names: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -87,7 +87,8 @@ def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
     assert first["counts"] == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
     assert first["text"] == "92 ✓ · 7 ⚠ · 1 ✕ · 2 failed"
     assert first["label"] == "22 Nov 2026 11:50 UTC · bench on acme-one"
-    assert second["text"] == "no rows"
+    assert first["brief"] == "92.0\u202f% ✓"
+    assert (second["text"], second["brief"]) == ("no rows", "no rows")
     assert runs.mix([run(retracted_because="x")], NOW, None)[0]["text"] == "retracted"
     table = runs.listed(made, NOW, None)
     assert list(table["Valid"]) == [92, 0]

@@ -152,6 +152,7 @@ def test_every_picture_can_be_saved(theme: Any) -> None:
         "label": "bench",
         "counts": {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0},
         "text": "",
+        "brief": "",
         "told": "",
     }
     none = {**mix, "counts": dict.fromkeys(mix["counts"], 0)}
@@ -173,6 +174,7 @@ def test_the_verdicts_of_a_run_fill_its_bar() -> None:
         "label": "",
         "counts": {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0},
         "text": "",
+        "brief": "",
         "told": "",
     }
     parts = verdict_mix([mix]).to_dict()["layer"][0]["data"]["values"]
