@@ -132,7 +132,8 @@ def _times_faster(row: Row, baseline: Row) -> float | None:
 def against_cpu(found: Sequence[Row]) -> list[dict[str, Any]]:
     """Add to each row how often it does the work of plain CPU: fp32, not compiled, the same batch and lengths.
 
-    The baseline is measured, by one of our runs or somebody's; without one the factor is missing.
+    The baseline is measured, by one of our runs or somebody's; without one, or where no batch was said, the factor is
+    missing.
     """
     baselines: dict[Any, Row] = {}
     for row in found:
@@ -141,7 +142,7 @@ def against_cpu(found: Sequence[Row]) -> list[dict[str, Any]]:
             baselines.setdefault(_work(row), row)
     told = []
     for row in found:
-        baseline = baselines.get(_work(row))
+        baseline = baselines.get(_work(row)) if row.get("batch_size") else None
         ratio = None if baseline is None else _times_faster(row, baseline)
         low, high = (None, None) if baseline is None else ratios.of(baseline, row, *LATENCY[:3])[1:]
         itself = row is baseline
