@@ -9,7 +9,7 @@ BIN := .venv/bin
 STAMP := .venv/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help setup demo test torture lint up bench clean
+.PHONY: help setup demo test torture lint up bench gallery clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ lint: $(STAMP)  ## ruff, mypy --strict, import contracts
 bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers and limits (about two hours)
 	@$(BIN)/python -m benchmarks.reference_timers; measured=$$?; $(BIN)/python -m benchmarks.memory; \
 	  $(BIN)/python -m benchmarks.stopping; $(BIN)/python -m benchmarks.labels; $(BIN)/python -m benchmarks && exit $$measured
+
+gallery: $(STAMP)  ## the pictures of docs/gallery.md, from the measurements in data/ (about three minutes)
+	@$(BIN)/python -m benchmarks.pictures
 
 clean:  ## forget .venv and the demo's data
 	rm -rf .venv .bench-venv .assay
