@@ -29,7 +29,7 @@ def verdict_mix(
     ink, colours = INKS[theme], VERDICT_COLOURS[theme or "light"]
     names = {name: _WORDS.get(name) or f"{VERDICT_GLYPHS[name]} {name}" for name in colours}
     lines = [
-        {"order": at, "label": run["label"], "text": run["text"], "told": run["told"]} for at, run in enumerate(runs)
+        {"order": at, **{name: run[name] for name in ("label", "text", "brief", "told")}} for at, run in enumerate(runs)
     ]
     parts = [part for at, run in enumerate(runs) for part in _parts(run, at, names)]
     refuse_too_many(2 * len(lines) + len(parts))

@@ -168,17 +168,12 @@ def test_every_picture_can_be_saved(theme: Any) -> None:
         assert pictures.svg(chart).startswith(b"<svg")
 
 
-def test_the_verdicts_of_a_run_fill_its_bar() -> None:
-    mix = {
-        "run": "run-1",
-        "label": "",
-        "counts": {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0},
-        "text": "",
-        "brief": "",
-        "told": "",
-    }
-    parts = verdict_mix([mix]).to_dict()["layer"][0]["data"]["values"]
-    assert [(one["verdict"], one["start"], one["end"]) for one in parts] == [
-        ("✓ valid", 0.0, 75.0),
-        ("✕ invalid", 75.0, 100.0),
-    ]
+def test_the_verdicts_of_a_run_fill_its_bar_and_its_figures_stand_beside() -> None:
+    counts = {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0}
+    mix = {"run": "run-1", "label": "bench", "counts": counts, "text": "3 ✓ · 1 ✕", "brief": "75 % ✓", "told": "4 rows"}
+    layers = verdict_mix([mix]).to_dict()["layer"]
+    assert [(one["verdict"], one["start"], one["end"]) for one in layers[0]["data"]["values"]] == [
+        ("✓ valid", 0.0, 75.0), ("✕ invalid", 75.0, 100.0),
+    ]  # fmt: skip
+    written = [layer["data"]["values"][0][layer["encoding"]["text"]["field"]] for layer in layers[1:]]
+    assert written == ["bench", "3 ✓ · 1 ✕", "75 % ✓"]
