@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import re
 import signal
@@ -16,7 +17,20 @@ from runner import execution, survey
 from runner.devices.nvidia_facts import DEVICE_LOST, lost_reasons
 from runner.parent import CHILD_DESCRIPTOR
 from runner.scrub import scrub
-from runner.tasks import Convert, Failed, Finished, Measure, Message, Prepare, Reached, Survey, Task, Verify
+from runner.tasks import (
+    Convert,
+    Examine,
+    Exhaust,
+    Failed,
+    Finished,
+    Measure,
+    Message,
+    Prepare,
+    Reached,
+    Survey,
+    Task,
+    Verify,
+)
 
 __all__ = ["Speaker", "classify", "main"]
 
@@ -102,6 +116,10 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return execution.measure_case(task, speaker)
         case Verify():
             return execution.verify_case(task, speaker)
+        case Examine():
+            return importlib.import_module("runner.selftest.checks").examine(task, speaker)
+        case Exhaust():
+            return importlib.import_module("runner.selftest.checks").exhaust(task, speaker)
 
 
 def _die_with_parent() -> None:

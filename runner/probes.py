@@ -15,7 +15,7 @@ import msgspec
 
 from runner.processor import processor
 
-__all__ = ["RELU_ONNX", "Probe", "ProbedDevice", "SmiDevice", "nvidia_smi", "parse_smi", "probe_platforms"]
+__all__ = ["Probe", "ProbedDevice", "SmiDevice", "nvidia_smi", "parse_smi", "probe_platforms"]
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _SIDE = 64
@@ -236,32 +236,19 @@ def _openvino_infer(openvino: Any, core: Any, address: str) -> str:
     return ", ".join(map(str, compiled.get_property("EXECUTION_DEVICES")))
 
 
-RELU_ONNX = bytes.fromhex(
-    "08073a330a0c0a01781201792204 52656c75 1201675a0f0a0178120a0a080801 12040a020804620f0a0179120a0a080801"
-    "12040a020804 4202100d"
-)
-"""A model of one operator, y = relu(x) over four floats, in ONNX's wire format (IR 7, operator set 13)."""
-
-
 def _qnn() -> Probe:
-    if importlib.util.find_spec("onnxruntime") is None:
-        return _absent("qnn", "onnxruntime-qnn is not installed")
-    ort = importlib.import_module("onnxruntime")
-    offered = ort.get_available_providers()
-    if "QNNExecutionProvider" not in offered:
-        return _absent("qnn", f"onnxruntime {ort.__version__} offers {', '.join(offered)}, not QNN")
-    numpy = importlib.import_module("numpy")
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    session = ort.InferenceSession(RELU_ONNX, options, providers=[("QNNExecutionProvider", {"backend_type": "htp"})])
-    (answer,) = session.run(None, {"x": numpy.array([-1, 0, 1, 2], dtype=numpy.float32)})
-    if not numpy.allclose(answer, [0, 0, 1, 2], atol=0.01):
-        return _absent("qnn", f"a relu on the NPU gave {answer.tolist()}")
+    qnn = importlib.import_module("runner.platforms.qnn").Qnn()
+    found = qnn.probe()
+    if not found.available:
+        return _absent("qnn", found.reason or "its probe said no")
+    emulated = qnn.emulated()
+    if emulated:
+        return _absent("qnn", f"simulated only: {emulated}")
     device = ProbedDevice(address="htp", name=f"{processor().name} NPU", kind="npu")
+    runtime = qnn.runtime()
     return Probe(
-        platform="qnn", available=True, devices=(device,), precisions=("fp32",),
-        runtime={"name": "onnxruntime-qnn", "version": ort.__version__},
-        evidence="a relu ran on the HTP backend with the CPU fallback off and was right",
+        platform="qnn", available=True, devices=(device,), precisions=qnn.precisions(),
+        runtime={"name": runtime.name, "version": runtime.version}, evidence=found.evidence,
     )  # fmt: skip
 
 

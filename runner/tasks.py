@@ -15,6 +15,8 @@ from runner.stopping import Method
 __all__ = [
     "Case",
     "Convert",
+    "Examine",
+    "Exhaust",
     "Failed",
     "Finished",
     "Measure",
@@ -99,7 +101,21 @@ class Verify(msgspec.Struct, frozen=True, kw_only=True, tag="verify"):
     folder: str | None = None
 
 
-Task = Survey | Prepare | Convert | Measure | Verify
+class Examine(msgspec.Struct, frozen=True, kw_only=True, tag="examine"):
+    """Check what a platform does against answers that are known."""
+
+    platform: str
+    device: str | None = None
+
+
+class Exhaust(msgspec.Struct, frozen=True, kw_only=True, tag="exhaust"):
+    """Take memory until there is no more."""
+
+    platform: str
+    device: str | None = None
+
+
+Task = Survey | Prepare | Convert | Measure | Verify | Examine | Exhaust
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):

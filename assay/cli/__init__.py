@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "noise": "detecting",
     "bench": "measuring",
     "verify": "measuring",
+    "selftest": "selftesting",
     "suggest": "suggesting",
     "spool": "spooling",
     "post": "sending",
@@ -65,7 +66,7 @@ VERBS: dict[str, str] = {
 HELP = {
     "Ask": ["recommend", "predict", "fleet", "fit", "compare", "matrix", "trends", "runs", "report", "regressions", "query"],
     "Measure": [
-        "detect", "noise", "suggest", "bench", "verify", "spool", "post", "import", "migrate", "validate", "retract",
+        "detect", "noise", "suggest", "bench", "verify", "selftest", "spool", "post", "import", "migrate", "validate", "retract",
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],

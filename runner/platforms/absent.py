@@ -3,14 +3,13 @@
 # ruff: noqa: ARG002 - the arguments are the contract's, and every call is refused
 from __future__ import annotations
 
-import importlib.util
 from typing import Any, ClassVar
 
 from domain.configuration import Runtime
 from domain.errors import PlatformUnavailable
 from runner.platforms.base import Observation, Platform, Probe, Settings
 
-__all__ = ["AbsentPlatform", "Qnn", "Wasm", "WebGpu", "WebNn"]
+__all__ = ["AbsentPlatform", "Wasm", "WebGpu", "WebNn"]
 
 
 class AbsentPlatform(Platform):
@@ -58,21 +57,6 @@ class AbsentPlatform(Platform):
     def observe(self, inputs: Any) -> Observation:
         """Refuse."""
         raise self._refuse()
-
-
-class Qnn(AbsentPlatform):
-    """Qualcomm's neural processor through onnxruntime-qnn."""
-
-    name = "qnn"
-    runtime_name = "onnxruntime-qnn"
-    remedy = "Measure on a Snapdragon machine once this platform is there, or name another platform."
-
-    @property
-    def reason(self) -> str:  # type: ignore[override]
-        """What is missing here."""
-        found = importlib.util.find_spec("onnxruntime") is not None
-        have = "onnxruntime is installed, and" if found else "onnxruntime-qnn is not installed, and"
-        return f"{have} this version of Assay does not drive the QNN execution provider."
 
 
 class _Browser(AbsentPlatform):

@@ -19,6 +19,7 @@ from domain.errors import PlatformUnavailable
 from runner.platforms.base import Converted, Observation, Platform, Probe, Recipe, Settings
 from runner.platforms.onnx_runtime_work import work_of
 from runner.platforms.shares import observation_of
+from runner.power.meter import Unread
 
 __all__ = ["OnnxRuntime", "OnnxRuntimeCuda"]
 
@@ -219,6 +220,10 @@ class OnnxRuntimeCuda(OnnxRuntime):
 
             self._path = halve(self._path)
         return super().compile()
+
+    def watcher(self, device: str | None) -> Unread:  # noqa: ARG002
+        """Return why the device is not watched: its index here and the driver's need not be the same."""
+        return Unread("onnxruntime does not tell which of the driver's devices it uses.", "Measure the platform cuda.")
 
     def synchronize(self) -> None:
         """Wait for the outputs on the device."""

@@ -22,7 +22,7 @@ _BUILT_IN = {
     "openvino": "runner.platforms.openvino:OpenVino",
     "onnxruntime": "runner.platforms.onnx_runtime:OnnxRuntime",
     "onnxruntime-cuda": "runner.platforms.onnx_runtime:OnnxRuntimeCuda",
-    "qnn": "runner.platforms.absent:Qnn",
+    "qnn": "runner.platforms.qnn:Qnn",
     "wasm": "runner.platforms.absent:Wasm",
     "webgpu": "runner.platforms.absent:WebGpu",
     "webnn": "runner.platforms.absent:WebNn",

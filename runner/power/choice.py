@@ -22,4 +22,4 @@ def host_meter() -> Meter | Unread:
             return found
         reasons.append(found)
     first = reasons[0]
-    return Unread(" ".join(each.reason for each in reasons), first.remedy)
+    return Unread("; ".join(each.reason.rstrip(".") for each in reasons) + ".", first.remedy)

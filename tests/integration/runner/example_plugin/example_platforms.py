@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from domain.configuration import Runtime
@@ -192,3 +193,12 @@ class Pretending(TorchPlatform):
 
     def load(self, model: Any, settings: Settings) -> None:
         super().load(model, Settings(precision=settings.precision, threads=settings.threads, device="cpu"))
+
+
+class Narrowing(Cpu):
+    """Says that it computes in fp32, and quietly does so in bf16."""
+
+    name = "narrowing"
+
+    def load(self, model: Any, settings: Settings) -> None:
+        super().load(model, msgspec.structs.replace(settings, precision="bf16"))

@@ -1,17 +1,15 @@
-"""Meters on folders as the kernel's documentation describes them, and on one whose counter really runs."""
+"""Meters on folders as the kernel's documentation describes them, and on one whose counter moves with the work."""
 
 from __future__ import annotations
 
 import os
 import plistlib
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter, sleep
+from time import sleep
 
 import pytest
 
+from domain.energy import figures
 from domain.verdicts import judge
 from runner.measuring import circumstances_of, measure
 from runner.power.battery import find_battery
@@ -23,7 +21,7 @@ from runner.power.rapl import Rapl, find_rapl, zones
 from runner.power.sampling import Sampling, rest
 from runner.stopping import Method
 
-WATTS = 20.0
+CALL_UJ = 200_000
 
 
 def zone(root: Path, folder: str, name: str, energy: int = 0, most: int = 262_143_328_850) -> Path:
@@ -87,38 +85,23 @@ def test_a_counter_for_root_alone_names_the_permission(tmp_path: Path) -> None:
     assert isinstance(found, Unread) and "chmod a+r" in str(found)
 
 
-@contextmanager
-def running(file: Path) -> Iterator[None]:
-    """Let the counter of a zone run at a known power, as hardware does."""
-    over, began = threading.Event(), perf_counter()
-
-    def count() -> None:
-        beside = file.with_suffix(".next")
-        while not over.wait(0.002):
-            beside.write_text(f"{int((perf_counter() - began) * WATTS * 1e6)}\n")
-            beside.replace(file)
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def test_a_series_gets_the_energy_that_its_meter_counted(tmp_path: Path) -> None:
-    folder = zone(tmp_path, "intel-rapl:0", "package-0")
-    with running(folder / "energy_uj"):
-        meter = find_rapl(tmp_path)
-        assert isinstance(meter, Rapl)
-        idle = rest(meter, 0.5)
-        series = measure(lambda: sleep(0.01), lambda: None, Method(iterations=60), meter=meter, idle=idle)
+    file = zone(tmp_path, "intel-rapl:0", "package-0") / "energy_uj"
+    meter = find_rapl(tmp_path)
+    assert isinstance(meter, Rapl)
+
+    def work() -> None:
+        sleep(0.01)
+        file.write_text(f"{int(file.read_text()) + CALL_UJ}\n")
+
+    idle = rest(meter, 0.2)
+    series = measure(work, lambda: None, Method(iterations=60), meter=meter, idle=idle)
     energy = series.conditions.energy
-    assert energy is not None and energy.power_w == pytest.approx(WATTS, rel=0.05)
-    assert energy.idle_w == pytest.approx(WATTS, rel=0.05)
+    assert energy is not None and energy.counted_j == pytest.approx(60 * CALL_UJ / 1e6)
+    assert energy.idle_w == 0 and energy.seconds is not None and energy.seconds >= 0.6
     assert energy.readings is not None and energy.readings >= 4
-    assert energy.seconds == pytest.approx(series.elapsed_ms / 1e3, abs=0.2)
+    told = figures(energy, calls=60, batch_size=2, tokens=None)
+    assert told["energy_j"] == pytest.approx(0.2) and told["energy_per_item_j"] == pytest.approx(0.1)
 
 
 def test_without_a_meter_the_reason_stands_in_the_conditions() -> None:
