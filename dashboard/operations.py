@@ -19,6 +19,7 @@ __all__ = [
     "per_second",
     "read_operations",
     "sentence",
+    "set_aside",
     "setting_rows",
     "token_rows",
     "took",
@@ -51,6 +52,13 @@ def sentence(health: Row) -> str:
         seconds = health.get("lag_seconds")
         since = f", the oldest for {numbers.significant(seconds)} s" if seconds else ""
         return f"The tables are {numbers.count(behind)} event{'' if behind == 1 else 's'} behind the log{since}."
+    dead = health.get("dead_letters")
+    if dead:
+        events = "event" if dead == 1 else "events"
+        return (
+            f"The tables follow the log up to position {numbers.count(health['position'])}; "
+            f"{numbers.count(dead)} {events} could not be projected."
+        )
     return f"The tables hold every event of the log, up to position {numbers.count(health['position'])}."
 
 
@@ -107,6 +115,14 @@ def letter_rows(letters: Sequence[Row], zone: tzinfo | None = None) -> list[dict
         }
         for one in letters
     ]  # fmt: skip
+
+
+def set_aside(known: int, rows: Sequence[Row]) -> str:
+    """Say how many events are not in the tables, and how many of them the rows tell of."""
+    listed = sum(row["Events"] for row in rows)
+    verb = "event is" if known == 1 else "events are"
+    rest = "" if listed == known else f" Here are {numbers.count(listed)} of them."
+    return f"{numbers.count(known)} {verb} in the log and not in the tables.{rest}"
 
 
 def archive_rows(segments: Sequence[Row], zone: tzinfo | None = None) -> list[dict[str, Any]]:

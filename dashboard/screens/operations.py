@@ -124,12 +124,7 @@ def _letters(health: Mapping[str, Any], asked: Operations) -> None:
         st.caption("None: every event of the log could be projected.")
     else:
         rows = operations.letter_rows(told.letters(health["position"]), zone())
-        counted = sum(row["Events"] for row in rows)
-        st.caption(
-            f"{numbers.count(health['dead_letters'])} events are in the log and not in the tables; the newest of each reason:"
-            if counted == health["dead_letters"]
-            else f"{numbers.count(counted)} of {numbers.count(health['dead_letters'])} events that are not in the tables:"
-        )
+        st.caption(operations.set_aside(health["dead_letters"], rows))
         _table(rows, "letters", "Events that could not be projected")
         known = list(dict.fromkeys([*(row["Event"] for row in rows), *([asked.event] if asked.event else [])]))
         chosen = st.selectbox(

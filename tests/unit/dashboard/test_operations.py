@@ -11,6 +11,7 @@ from dashboard.operations import (
     per_second,
     read_operations,
     sentence,
+    set_aside,
     setting_rows,
     token_rows,
     took,
@@ -29,6 +30,7 @@ def token(name: str, **more: Any) -> dict[str, Any]:
 
 def test_the_sentence_says_how_the_tables_stand() -> None:
     assert sentence(HEALTH) == "The tables hold every event of the log, up to position 88,830."
+    assert "88,830; 2 events could not be projected" in sentence(HEALTH | {"dead_letters": 2})
     assert "1 event behind" in sentence(HEALTH | {"lag_events": 1, "lag_seconds": 2.5})
     assert numbers.plain(sentence(HEALTH | {"lag_events": 3000, "lag_seconds": 2.5})).endswith("for 2.50 s.")
     assert "stand still: no room" in sentence(HEALTH | {"error": "no room"})
@@ -68,6 +70,8 @@ def test_tokens_that_work_stand_first_and_never_with_a_secret() -> None:
 def test_letters_segments_and_settings_are_rows_in_words() -> None:
     letter = {"type": "t", "reason": "r", "events": 3, "newest": "2026-11-22 10:00:00+00", "event": "e"}
     assert letter_rows([letter])[0]["Newest"] == "22 Nov 2026 10:00 UTC"
+    assert set_aside(3, [{"Events": 3}]) == "3 events are in the log and not in the tables."
+    assert set_aside(5, [{"Events": 1}]).endswith("Here are 1 of them.")
     segment = {
         "first_position": 1, "last_position": 1000, "events": 1000, "bytes": 2_000_000, "facts": "facts-1-1000.parquet",
         "samples": None, "created_at": "2026-11-22T10:00:00Z", "trimmed_at": None,

@@ -1,0 +1,124 @@
+"""Query in a real browser: a link fills the editor and never runs, results are the API's, and views come back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pyarrow.parquet as pq
+import pytest
+
+from assay.client import Client
+from dashboard.sql import EXAMPLES, packed
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
+SQL = "SELECT hardware_id, platform, throughput_per_s\nFROM measurements\nWHERE throughput_per_s > 0 ORDER BY throughput_per_s"
+UNRUN = "The query above has not been run."
+
+
+def ran(page: Any) -> str:
+    page.page.get_by_role("button", name="Run", exact=True).click()
+    page.page.get_by_role("button", name="Download", exact=True).wait_for()
+    return str(page.text())
+
+
+def download(page: Any, label: str, into: Path) -> Path:
+    page.get_by_role("button", name="Download", exact=True).click()
+    with page.expect_download() as expected:
+        page.get_by_role("button", name=label, exact=True).click()
+    path = into / expected.value.suggested_filename
+    expected.value.save_as(path)
+    page.keyboard.press("Escape")
+    return path
+
+
+def test_a_link_fills_the_editor_and_never_runs(page: Any, dashboards: Any, service_url: str, tmp_path: Path) -> None:
+    text = page.open(f"{dashboards(service_url)}/query?q={quote(SQL)}&x=platform")
+    assert page.page.get_by_label("SQL").input_value() == SQL
+    assert UNRUN in text
+    assert "rows of 3 columns" not in text
+    assert all(limit in text for limit in ("10 s", "512 MiB", "1,000 rows", "100,000 in a file"))
+    text = ran(page)
+    with Client(service_url) as client:
+        told = client.query(SQL)
+    assert f"{len(told['rows'])} rows of 3 columns" in text
+    assert f"position {told['position']}" in text
+    assert parse_qs(urlsplit(page.page.url).query) == {"q": [SQL], "x": ["platform"]}
+    path = download(page.page, "CSV", tmp_path)
+    assert path.name == f"assay_query_p{told['position']}.csv"
+    found = [
+        [row["hardware_id"], row["platform"], float(row["throughput_per_s"])]
+        for row in csv.DictReader(io.StringIO(path.read_text()))
+    ]
+    assert found == told["rows"]
+    table = pq.read_table(download(page.page, "Parquet", tmp_path))
+    assert [list(row.values()) for row in table.to_pylist()] == told["rows"]
+    assert download(page.page, "PNG picture", tmp_path).read_bytes()[:4] == b"\x89PNG"
+    page.page.reload()
+    assert UNRUN in page.text()
+    assert page.wrong == []
+
+
+def test_how_a_result_is_drawn_is_in_the_address(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/query?q={quote(SQL)}&kind=point&colour=gone&scale=log")
+    ran(page)
+    assert page.page.get_by_role("combobox", name="Chart").input_value() == "point"
+    assert page.page.get_by_role("combobox", name="Colour").input_value() == "platform"
+    page.page.get_by_role("combobox", name="Chart").click()
+    page.page.get_by_role("option", name="line").click()
+    page.page.wait_for_function("location.search.includes('kind=line')")
+    page.page.get_by_role("button", name="Copy link").click()
+    link = page.page.get_by_text(re.compile(r"http://.*query\?")).inner_text()
+    asked = parse_qs(urlsplit(link).query)
+    assert (asked["q"], asked["kind"], asked["scale"]) == ([SQL], ["line"], ["log"])
+    assert int(asked["as_of"][0]) > 0
+    page.open(link)
+    assert "3 columns" in ran(page)
+    assert page.page.get_by_role("combobox", name="Chart").input_value() == "line"
+    assert page.wrong == []
+
+
+def test_an_error_says_what_and_where(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/query?q={quote('SELECT 1 AS one' + chr(10) + 'FROM measurments')}")
+    page.page.get_by_role("button", name="Run", exact=True).click()
+    page.page.get_by_text("Line 2:").wait_for()
+    text = page.text()
+    assert "measurments does not exist" in text
+    assert "usage" in text
+    page.page.get_by_label("SQL").fill("DROP TABLE measurement")
+    page.page.get_by_label("SQL").press("Control+Enter")
+    page.page.get_by_text("only one SELECT is run").wait_for()
+    assert page.wrong == []
+
+
+def test_examples_and_views_fill_the_editor_without_running(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/query")
+    page.page.get_by_role("button", name=EXAMPLES[0].title).click()
+    page.page.get_by_text(UNRUN).wait_for()
+    assert page.page.get_by_label("SQL").input_value() == EXAMPLES[0].sql
+    page.page.get_by_role("button", name="Begin with measurements").click()
+    page.page.wait_for_function("document.querySelector('textarea').value.startsWith('SELECT *')")
+    assert UNRUN in page.text()
+    assert "acme-one" not in page.text()
+
+
+def test_every_example_runs(service_url: str) -> None:
+    with Client(service_url) as client:
+        for example in EXAMPLES:
+            assert client.query(example.sql)["columns"], example.title
+
+
+@pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
+def test_a_long_query_comes_packed_and_a_phone_shows_it(page: Any, dashboards: Any, service_url: str) -> None:
+    sql = "SELECT 1 AS one\n" + "-- a long remark\n" * 200 + "UNION ALL SELECT 2"
+    page.open(f"{dashboards(service_url)}/query?saved={packed(sql)}")
+    assert page.page.get_by_label("SQL").input_value() == sql
+    text = ran(page)
+    assert "2 rows of 1 column" in text
+    assert "Nothing to draw" in text
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.wrong == []
