@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
+from urllib.parse import urlencode
 
 from assay import numbers
 from dashboard.history import METRICS, change_words, scale_for
@@ -63,9 +64,10 @@ def _turned_row(one: Row, zone: tzinfo | None) -> dict[str, Any]:
 
 
 def _links(one: Row, metric: str, zone: tzinfo | None) -> dict[str, Any]:
-    shown = f"&metric={metric}" if metric in METRICS and metric != "latency_ms" else ""
+    asked = {"model": one["model"], "hw": one["hardware"], "platform": one["platform"]}
+    asked |= {"metric": metric} if metric in METRICS and metric != "latency_ms" else {}
     return {
-        "Over time": f"/trends?model={one['model']}&hw={one['hardware']}&platform={one['platform']}{shown}",
+        "Over time": f"/trends?{urlencode(asked, safe='/:')}",
         "Run": f"/runs?run={one['run_id']}" if one["run_id"] else None,
         "Measured": numbers.date(one["time"], zone) if one["time"] else None,
     }  # fmt: skip

@@ -133,13 +133,15 @@ def _x(by_order: bool, span: tuple[Any, Any], ink: Any) -> alt.X:
         "labelPadding": 6, "titleFontSize": 12, "titleFontWeight": "normal", "titleAnchor": "start",
     }  # fmt: skip
     if by_order:
-        axis = alt.Axis(title="Order of measurements", format=",d", tickMinStep=1, **look)
+        # Words in place of a title, which would take its height from the strip of versions.
+        axis = alt.Axis(title=None, labelExpr="'no. ' + datum.label", format=",d", tickMinStep=1, **look)
         return alt.X("place:Q", scale=alt.Scale(domain=list(span), nice=False), axis=axis)
     ends = [_date_time(end) for end in span]
+    words = "%-d %b %Y" if span[1] - span[0] > timedelta(days=6) else "%-d %b %H:%M"
     return alt.X(
         "at:T",
         scale=alt.Scale(domain=ends, nice=False),
-        axis=alt.Axis(title=None, format="%-d %b %Y", labelOverlap=True, tickCount=6, **look),
+        axis=alt.Axis(title=None, format=words, labelOverlap=True, tickCount=6, **look),
     )
 
 

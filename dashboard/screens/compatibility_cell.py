@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
@@ -83,8 +84,8 @@ def _seen(asked: Matrix, row: Mapping[str, Any], platform: str, at: int) -> None
 
 def _links(asked: Matrix, row: Mapping[str, Any], platform: str) -> list[str]:
     if asked.level == "family":
-        return [f"[Its models one by one](/{PAGE}?level=model&family={row['family']})"]
-    name = str(row["name"])
+        return [f"[Its models one by one](/{PAGE}?level=model&family={quote(str(row['family']))})"]
+    name = quote(str(row["name"]))
     return [
         f"[The model](/models?id={name})", f"[Compare hardware](/compare?model={name}&platform={platform})",
         f"[Over time](/trends?model={name}&platform={platform})",

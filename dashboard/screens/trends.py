@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pandas as pd
@@ -137,8 +138,15 @@ def _model(asked: Trend, at: int) -> None:
     said = history.sentence(found, asked.metric, zone())
     with st.container(key="answer"):
         st.subheader(escape(said), anchor=False)
-    _lanes(asked, found, answer["better"])
-    _tables(asked, found)
+    if any(len(lane.points) > 1 for lane in found):
+        _lanes(asked, found, answer["better"])
+        _changes(asked, found)
+    else:
+        st.markdown(
+            "A second measurement of one of them, after an update say, makes a history. "
+            f"[Compare](/compare?model={quote(asked.model)}) sets what there is side by side."
+        )
+    _points(asked, found)
     _downloads(asked, at, found, answer["better"], said)
 
 
@@ -216,7 +224,7 @@ def _log(asked: Trend) -> bool | None:
     return asked.scale == "log"
 
 
-def _tables(asked: Trend, found: Sequence[Lane]) -> None:
+def _changes(asked: Trend, found: Sequence[Lane]) -> None:
     st.subheader("What changed", anchor=False)
     changed = history.changes(found, asked.metric, zone())
     if changed:
@@ -230,15 +238,15 @@ def _tables(asked: Trend, found: Sequence[Lane]) -> None:
         )
     else:
         st.caption("Neither a value beyond 10 % and the noise, nor anything that was recorded of the environment.")
-    with st.expander("Every point", icon=":material/table_rows:"):
+
+
+def _points(asked: Trend, found: Sequence[Lane]) -> None:
+    lines = [line for lane in found for line in history.points_table(lane, asked.metric, zone())]
+    with st.expander("Every point", icon=":material/table_rows:", expanded=len(lines) == len(found)):
         st.dataframe(
-            pd.DataFrame(_points(asked, found)), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
+            pd.DataFrame(lines), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
             height=400, alt="Every point", column_config={"Run": _RUN},
         )  # fmt: skip
-
-
-def _points(asked: Trend, found: Sequence[Lane]) -> list[dict[str, Any]]:
-    return [line for lane in found for line in history.points_table(lane, asked.metric, zone())]
 
 
 def _nothing(asked: Trend, every: Sequence[Lane]) -> None:
