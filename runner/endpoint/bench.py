@@ -216,6 +216,7 @@ class _Run:
             "failed_requests": len(course.faults),
             "percentiles": percentiles(course.exchanges),
             "client": {
+                "stamps": "kernel" if course.stamped else "client",
                 "late_ms": round(course.late_ms, 3),
                 "dispatch_late_ms": course.dispatch_late_ms,
                 "cpu_share": round(course.cpu_share, 4),

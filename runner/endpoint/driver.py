@@ -11,6 +11,7 @@ from runner.endpoint.faults import EndpointFault
 from runner.endpoint.link import Link, connect, request_bytes
 from runner.endpoint.prompts import Prompts
 from runner.endpoint.protocols import EXTRAS, Call, OpenAi
+from runner.endpoint.stamps import HERE
 from runner.endpoint.target import Target
 
 __all__ = ["Driver", "fetch"]
@@ -80,6 +81,11 @@ class Driver:
             now = perf_counter_ns()
             for link in list(self._links):
                 link.expire(now, self._patience_s)
+
+    @property
+    def stamped(self) -> bool:
+        """Whether the kernel stamps what comes, so that it does not matter when this client looks."""
+        return HERE and not self.target.tls
 
     def ready(self) -> bytes:
         """Return the next request as it goes over the wire."""

@@ -1,13 +1,15 @@
 """A connection to an endpoint: HTTP/1.1, one request at a time, every byte stamped with the moment at which it was there.
 
-A client that parses while others wait would give them its own time. What is ready is therefore stamped with the moment
-at which the operating system said so (`StampedSelector`), and not when its turn comes.
+A client that parses while others wait would give them its own time. On Linux the kernel stamps what it receives
+(`runner.endpoint.stamps`), and neither a busy client nor a busy machine makes it later. Elsewhere, and behind TLS, what is
+ready has the moment at which the operating system said so (`StampedSelector`), and not that at which its turn comes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
+import socket
 import ssl
 from array import array
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ import httptools
 
 from runner.endpoint.exchange import Exchange, Sink, StreamReader
 from runner.endpoint.faults import EndpointFault, broken, not_json, not_streamed, refused, silent, unreachable
+from runner.endpoint.stamps import receive, stamped_twin
 from runner.endpoint.target import Target
 
 __all__ = ["Link", "StampedLoop", "StampedSelector", "connect", "request_bytes"]
@@ -114,6 +117,8 @@ class Link(asyncio.Protocol):
         self._location: str | None = None
         self._said = bytearray()
         self._framed = False
+        self._moment = 0
+        self._twin: socket.socket | None = None
 
     async def ask(self, request: bytes, exchange: Exchange, sink: Sink) -> None:
         """Send a request and wait until its answer is complete; raises EndpointFault. It ends when `expire` says so."""
@@ -144,6 +149,7 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection at once."""
         self.open = False
+        self._let_go()
         if self._transport is not None:
             self._transport.abort()
 
@@ -151,12 +157,42 @@ class Link(asyncio.Protocol):
         """Remember the way out."""
         self._transport = cast("asyncio.Transport", transport)
         self.open = True
+        if not self._target.tls:
+            self._twin = stamped_twin(transport.get_extra_info("socket"))
+        if self._twin is not None:
+            # The transport sends, and what comes is read here, with the kernel's stamps.
+            self._transport.pause_reading()
+            asyncio.get_running_loop().add_reader(self._twin, self._readable)
+
+    def _readable(self) -> None:
+        assert self._twin is not None
+        try:
+            data, moment = receive(self._twin)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, moment = b"", None
+        if not data:
+            self._let_go()
+            self.connection_lost(None)
+            self.close()
+            return
+        self._take(data, moment or self._stamps.woke)
+
+    def _let_go(self) -> None:
+        if self._twin is not None:
+            asyncio.get_running_loop().remove_reader(self._twin)
+            self._twin.close()
+            self._twin = None
 
     def data_received(self, data: bytes) -> None:
         """Read what came, as of the moment at which it was ready."""
+        self._take(data, self._stamps.woke)
+
+    def _take(self, data: bytes, moment: int) -> None:
         if self._finished is None or self._finished.done():
             return
-        self.last = self._stamps.woke
+        self.last = self._moment = moment
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -167,6 +203,7 @@ class Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Settle what still waits: an answer without a length is complete when the connection ends."""
         self.open = False
+        self._let_go()
         if self._finished is None or self._finished.done():
             return
         if self._status and not self._framed:
@@ -195,7 +232,7 @@ class Link(asyncio.Protocol):
         """Hand on what belongs to the answer."""
         if self._status < 300:
             assert self._sink is not None
-            self._sink.feed(body, self._stamps.woke)
+            self._sink.feed(body, self._moment)
         elif len(self._said) < _SAID_BYTES:
             self._said += body[:_SAID_BYTES]
 
@@ -203,7 +240,7 @@ class Link(asyncio.Protocol):
         """Settle the answer."""
         if self._status < 200:
             return
-        self._exchange.ended = self._stamps.woke
+        self._exchange.ended = self._moment
         try:
             self._settle()
         except EndpointFault as fault:

@@ -63,7 +63,8 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     """What happened: the exchanges that are measured, in the order in which they ended or were due, and the client.
 
     `faults` are those of requests that would have been measured. `late_ms` is how long the client needs, at the 99th
-    percentile of its time, before it looks at what came; `cpu_share` is the share of one core that it used.
+    percentile of its time, before it looks at what came; `cpu_share` is the share of one core that it used. `stamped` says
+    that the kernel told when things came.
     """
 
     exchanges: list[Exchange]
@@ -74,6 +75,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     late_ms: float
     dispatch_late_ms: float | None
     cpu_share: float
+    stamped: bool = False
 
 
 class _Client:
@@ -160,6 +162,7 @@ class _Closed:
             late_ms=late,
             dispatch_late_ms=None,
             cpu_share=cpu,
+            stamped=self._driver.stamped,
         )
 
     async def _work(self) -> None:
@@ -275,6 +278,7 @@ class _Open:
             late_ms=client.late_ms(),
             dispatch_late_ms=None if self._bounded or not lags else quantile(lags, 0.99),
             cpu_share=client.cpu_share(),
+            stamped=self._driver.stamped,
         )
 
     async def _warm(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from runner.endpoint.figures import Objective
 from runner.endpoint.link import StampedLoop
 from runner.endpoint.prompts import Prompts
 from runner.endpoint.protocols import language_call
+from runner.endpoint.stamps import HERE
 from runner.endpoint.target import target_of
 from runner.scenarios import Rule
 from tests.integration.endpoint.conftest import FIRST_MS, GAP_MS, Bench, Echo
@@ -45,6 +47,24 @@ def test_each_token_is_stamped_when_it_was_there(echo: Echo) -> None:
         delays = runner.run(ask())
     assert min(delays) > -1.0
     assert sorted(delays)[len(delays) // 2] < 2.0
+
+
+@pytest.mark.skipif(not HERE, reason="the kernel stamps what it receives on Linux alone")
+def test_a_client_that_looks_late_sees_when_it_was_there(echo: Echo) -> None:
+    async def ask() -> list[float]:
+        target = target_of(echo.url, "openai", "echo")
+        call = language_call(target, 20, streams=True)
+        async with Driver(target, call, Prompts(8, 0), 10.0, keep_text=True) as driver:
+            asking = asyncio.create_task(driver.once())
+            while not asking.done():
+                await asyncio.sleep(0)
+                time.sleep(0.004)
+            exchange = await asking
+        return [(seen - int(sent)) / 1e6 for seen, sent in zip(exchange.tokens, exchange.text or [], strict=True)]
+
+    with asyncio.Runner(loop_factory=StampedLoop) as runner:
+        delays = runner.run(ask())
+    assert sorted(delays)[len(delays) // 2] < 1.0
 
 
 def test_nothing_of_the_machine_is_claimed_to_be_seen(bench: Bench) -> None:

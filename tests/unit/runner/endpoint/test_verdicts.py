@@ -78,6 +78,8 @@ def test_failed_requests_are_counted_by_what_failed() -> None:
 
 def test_a_client_that_is_late_or_busy_says_so() -> None:
     assert "looked 2.0 ms late" in reasons(course([exchange()] * 10, late_ms=2.0))
+    assert "late" not in reasons(course([exchange()] * 10, late_ms=2.0, stamped=True))
+    assert "looked 6.0 ms late" in reasons(course([exchange()] * 10, late_ms=6.0, stamped=True))
     assert "sent 3.0 ms late" in reasons(course([exchange()] * 10, dispatch_late_ms=3.0), due="arrival")
     assert "used 95% of a core" in reasons(course([exchange()] * 10, cpu_share=0.95))
 
