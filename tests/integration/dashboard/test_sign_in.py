@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import psycopg
 import pytest
 import streamlit as st
 from streamlit import config
@@ -19,6 +22,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value, decode_signed_value
 
 from api.tokens import TokenStore
+from assay.client import Client
 from dashboard import launch
 from tests.integration.conftest import RunningService
 from tests.integration.dashboard.conftest import Page, dashboard_on, free_port, rows
@@ -42,10 +46,15 @@ operators = ["assay-operators"]
 viewers = ["assay-viewers"]
 """
 
+_BROKEN = """
+INSERT INTO event (id, type, source, digest, body) VALUES (gen_random_uuid(), 'assay.measurement.recorded.v1', 'urn:raw', '', %s)
+"""
+"""Past the gate, as a fault might write it."""
+
 
 @pytest.fixture(scope="module")
 def guarded(service_database: Any, tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[dict[str, str]]:
-    """A service with rows and a token for each role; its address and both secrets."""
+    """A service with rows, one event that cannot be projected and a token for each role; its address and both secrets."""
     database = service_database()
     store = TokenStore(database.url)
     secrets = {
@@ -54,8 +63,13 @@ def guarded(service_database: Any, tmp_path_factory: pytest.TempPathFactory, bui
     }
     running = RunningService(tmp_path_factory.mktemp("guarded"), database.url).start_with(secrets["operator"])
     with running.client() as admin:
-        admin.wait_for(admin.post_events(rows(build))["last_position"])
-    yield {"url": running.url, **secrets}
+        admin.post_events(rows(build))
+        with psycopg.connect(database.url) as connection:
+            broken = build.measurement(model="acme/broken")
+            broken["data"]["metrics"]["latency_ms"]["p50"] = "fast"
+            connection.execute(_BROKEN, [json.dumps(broken)])
+        admin.wait_for(6)
+    yield {"url": running.url, "broken": broken["id"], **secrets}
     running.stop()
 
 
@@ -104,6 +118,15 @@ def sign_in(visitor: Page, name: str, password: str = PASSWORD) -> None:
     visitor.wrong.clear()
 
 
+def download(page: Any, label: str, into: Path) -> Path:
+    page.get_by_role("button", name="Download", exact=True).click()
+    with page.expect_download() as expected:
+        page.get_by_role("button", name=label, exact=True).click()
+    path = into / expected.value.suggested_filename
+    expected.value.save_as(path)
+    return path
+
+
 def shown(visitor: Page, heading: str) -> str:
     visitor.page.get_by_role("heading", name=heading, exact=True).wait_for()
     return visitor.text()
@@ -137,17 +160,31 @@ def test_a_viewer_signs_in_comes_back_and_signs_out(visitor: Page, site: str) ->
     assert "Sign in to see" in visitor.open(f"{site}/compare?model=acme%2Ftiny")
 
 
-def test_an_operator_is_told_what_a_viewer_is_not(visitor: Page, site: str, guarded: dict[str, str]) -> None:
+def test_an_operator_is_told_what_a_viewer_is_not(
+    visitor: Page, site: str, guarded: dict[str, str], tmp_path: Path
+) -> None:
     assert "Sign in to see" in visitor.open(f"{site}/operations")
     sign_in(visitor, "oscar")
     text = shown(visitor, "Operations")
-    assert "The tables hold every event of the log" in text
+    assert "The tables follow the log up to position 6; 1 event could not be projected." in text
+    with Client(guarded["url"], token=guarded["operator"]) as admin:
+        day = admin.operations()
+        letter = admin.query("SELECT event_id, type FROM dead_letters")["rows"][0]
+    assert f"The log took {sum(step['events'] for step in day['throughput'])} events in the last 24 hours." in text
+    assert "1 event is in the log and not in the tables" in text
     assert {"Operations", "Query"} <= links(visitor)
-    visitor.page.get_by_role("heading", name="Tokens").wait_for()
-    cells = visitor.page.locator("[data-testid=stDataFrame] canvas").first
-    cells.wait_for()
+    for part in ("Tokens", "Archive", "Build and settings"):
+        visitor.page.get_by_role("heading", name=part, exact=True).wait_for()
+    assert f"{day['build']['version']}, schema {day['build']['schema']}" in text
     # Names and prefixes are on the page, secrets are not.
     assert not any(guarded[role] in visitor.page.content() for role in ("operator", "viewer"))
+    path = download(visitor.page, "Throughput: CSV, every column", tmp_path)
+    assert path.name == f"assay_operations_throughput_p{day['position']}.csv"
+    taken = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert [int(step["events"]) for step in taken] == [step["events"] for step in day["throughput"]]
+    told = visitor.open(f"{site}/operations?event={letter[0]}")
+    assert guarded["broken"] in visitor.page.get_by_test_id("stJson").inner_text()
+    assert "could not be shown" not in told
     assert visitor.wrong == []
 
 
