@@ -23,8 +23,8 @@ from ingest.projection import Tables
 __all__ = ["router"]
 
 DAYS = 7.0
-MOST = 20_000
-"""Configurations that one answer compares; each takes a tenth of a millisecond."""
+MOST = 10_000
+"""Configurations that one answer compares; each takes half a millisecond."""
 _TOLD = ("model", "hardware", "platform", "precision", "mode", "batch_size", "run_id", "time")
 _OUTCOMES = (*OUTCOME_COLUMNS, "time")
 

@@ -49,7 +49,9 @@ _TRIED_AGAIN = """
 SELECT DISTINCT configuration FROM (
     SELECT configuration, min(earliest) OVER alike AS earliest, max(latest) OVER alike AS latest
     FROM tries JOIN subject ON tries.subject = subject.id {among}
-    WINDOW alike AS (PARTITION BY model_id, hardware_id, hardware_count, mode, batch_size, sequence_length, platform, precision)
+    WINDOW alike AS (PARTITION BY model_id, hardware_id, hardware_count, mode, scenario, batch_size, sequence_length, image_size,
+        images, audio_seconds, frames, input_tokens, output_tokens, concurrency, arrival_rate_per_s, optimizer,
+        gradient_checkpointing, platform, precision, runtime_name, compiled, layout, threads, streams, power_limit_w)
 ) WHERE earliest <= ? AND latest > ? ORDER BY configuration
 """
 
@@ -280,8 +282,8 @@ class Tables:
     def tried_again(self, since: int, filters: Mapping[str, Filter] | None = None) -> list[str]:
         """Return the configurations that were tried above position `since`, they or ones much like them also before.
 
-        Much alike: of the same model, hardware, work, platform and precision. Failures and tests are tries as well. Filters
-        are on columns of `subject`.
+        Much alike: of the same model, hardware, work, platform, precision and runtime, of whatever version. Failures and tests
+        are tries as well. Filters are on columns of `subject`.
         """
         at = self._at(None)
         conditions, values = self._conditions(filters or {}, at)
