@@ -153,14 +153,10 @@ def _place(row: Row, latency_ms: float, limits: Limits | None, book: TraceBook) 
     sizes = {name: row[name] for name in _SIZES}
     trace = book.work(row["model_id"], row["mode"], {**sizes, "gradient_checkpointing": row["gradient_checkpointing"]})
     if trace is None or any(row[name] is None for name in trace.sizes if name in _SIZES):
-        return "its work was not traced at that size"
+        return "not traced at that size"
     stands_in = row["mode"] == "training" and trace.mode != "training"
     work = work_of(trace.totals, limits, batch_size=row["batch_size"], forward_for_training=stands_in)
-    return (
-        "its work was not traced at that size"
-        if work is None
-        else Placed(row, latency_ms, point_of(work, limits, latency_ms))
-    )
+    return "not traced at that size" if work is None else Placed(row, latency_ms, point_of(work, limits, latency_ms))
 
 
 def _best(placed: Iterable[Placed]) -> list[Placed]:

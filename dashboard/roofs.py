@@ -92,14 +92,18 @@ def point_name(point: Row) -> str:
 def standing(told: Row) -> str:
     """Say how many rows the marks stand for, and how many have no place for which reason."""
     marks, best, placed = len(told["points"]), told["best"], told["placed"]
-    configurations = f"{numbers.count(placed)} measured configuration{'' if placed == 1 else 's'}"
-    words = f"{numbers.count(marks)} mark{'' if marks == 1 else 's'} for the best of each model, platform, precision and mode, of {configurations}"
-    if best > marks:
-        words += f"; those that would lie on each other are one mark ({numbers.count(best)} in all)"
+    sentences = []
+    if marks:
+        configurations = f"{numbers.count(placed)} measured configuration{'' if placed == 1 else 's'}"
+        words = f"{numbers.count(marks)} mark{'' if marks == 1 else 's'} for the best of each model, platform, precision and mode"
+        alike = (
+            f"; those that would lie on each other are one mark ({numbers.count(best)} in all)" if best > marks else ""
+        )
+        sentences.append(f"{words}, of {configurations}{alike}.")
     if told["left_out"]:
         why = ", ".join(f"{numbers.count(rows)} {reason}" for reason, rows in told["left_out"].items())
-        words += f". No place under the roof: {why}"
-    return f"{words}."
+        sentences.append(f"No place under the roof: {why}.")
+    return " ".join(sentences)
 
 
 def over(told: Row) -> str:

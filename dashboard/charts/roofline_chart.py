@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from assay import numbers
 from dashboard.charts.axes import axis_of
@@ -25,6 +26,7 @@ WIDE = 690
 """Pixels of the plot in the page at 1,280: there a slope of one is a line at 45°."""
 RING: dict[Theme | None, str] = {"light": "#8A7B00", "dark": "#F0E000", None: "#8A7B00"}
 """The colour of a suspect verdict: what is over its roof is to be checked."""
+_FIELDS = ["x", "y", "over", "name", "told", "rests", "runtime", "marks", "platform", "basis", "fill"]
 TOOLTIP = [
     alt.Tooltip("name:N", title="Configuration"),
     alt.Tooltip("told:N", title="Value"),
@@ -58,7 +60,8 @@ def roofline(
     y_scale = alt.Scale(type="log", domain=list(up), nice=False)
     x = alt.X("x:Q", scale=x_scale, axis=x_axis)
     y = alt.Y("y:Q", scale=y_scale, axis=y_axis)
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
+    # A frame crosses once for both layers, and is not checked value by value as inline data are.
+    base = alt.Chart(pd.DataFrame(drawn, columns=_FIELDS)).encode(y=y)
     rows = [{**row, "platform": one["platform"]} for row, one in zip(measured, drawn, strict=True)]
     lines, names = _roofs(roofs, bandwidth, (across, up), drawn, ink, x, y)
     layers: list[alt.Chart] = [
@@ -160,5 +163,6 @@ def _free(low: float, high: float, feed: float, drawn: Sequence[Mapping[str, Any
 
 
 def _apart(x: float, y: float, point: Mapping[str, Any]) -> float:
-    """Return how far a point is from the middle of words that end at a place, in factors of ten."""
-    return math.hypot(math.log10(point["x"] / x) + LETTERS, math.log10(point["y"] / y))
+    """Return how far a point is from words that end at a place, in factors of ten."""
+    aside = abs(math.log10(point["x"] / x) + LETTERS) - LETTERS
+    return math.hypot(max(aside, 0.0), math.log10(point["y"] / y))

@@ -208,8 +208,9 @@ def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
     st.altair_chart(drawn, width="stretch", key=f"{PAGE} picture", alt=f"Roofline of {asked.id}: {sentence}")
     if feed is None:
         st.caption("Its bandwidth is not known: only the flat part of the roof can be drawn.")
-    basis_legend(told["points"])
-    st.caption(roofs.standing(told))
+    if told["points"]:
+        basis_legend(told["points"])
+    st.caption(roofs.standing(told) or "Nothing was measured on it.")
     _check(told)
     _points(asked, told, sentence, at)
 

@@ -113,7 +113,7 @@ def test_what_is_over_the_roof_is_listed_and_what_has_no_place_is_counted(client
     assert (above["over"], above["share"]) == ("peak", pytest.approx(4.0))
     assert told["points"][0]["over"] == "peak"
     assert (told["above_count"], told["above_by"]) == (1, {"peak": 1})
-    assert told["left_out"] == {"its work was not traced at that size": 2, "on several devices at once": 1}
+    assert told["left_out"] == {"not traced at that size": 2, "on several devices at once": 1}
 
 
 def test_a_hardware_without_figures_has_no_roof_and_says_so(client: Any, build: Any) -> None:

@@ -104,7 +104,7 @@ def test_only_what_is_over_its_roof_has_a_ring_and_every_mark_says_its_share() -
     spec = roofline([point(), point(share=1.3, over="peak", stands_for=5)], roofs.roofs(answer()), FEED).to_dict()
     marks, ring = layers(spec, "point")
     assert ring["transform"] == [{"filter": "datum.over"}]
-    drawn = next(iter(spec["datasets"].values())) if "datasets" in spec else marks["data"]["values"]
+    drawn = spec["datasets"][marks["data"]["name"]]
     assert [one["over"] for one in drawn] == [False, True]
     assert "40.0 % of its roof of 1.00 TFLOP/s" in plain(drawn[0]["told"])
     assert drawn[1]["marks"] == "the best of 5 that lie here"
@@ -114,7 +114,7 @@ def test_only_what_is_over_its_roof_has_a_ring_and_every_mark_says_its_share() -
 def test_what_is_simulated_says_so_on_every_mark() -> None:
     spec = roofline([point(origin="simulated", basis="imported")], [], None).to_dict()
     (marks, _) = layers(spec, "point")
-    assert marks["data"]["values"][0]["name"].endswith("SIMULATED")
+    assert spec["datasets"][marks["data"]["name"]][0]["name"].endswith("SIMULATED")
 
 
 def test_too_many_points_are_refused_and_a_picture_needs_no_browser() -> None:
