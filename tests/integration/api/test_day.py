@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from api.tokens import TokenStore
+from assay.cli import run
 from assay.client import Client
 from domain.errors import Forbidden
 from ingest.archive import Archive, archive_folder
@@ -36,7 +38,7 @@ def test_throughput_counts_what_the_log_took(kept: Any, build: Any) -> None:
     assert sum(step["events"] for step in steps) - sum(step["events"] for step in before["throughput"]) == 12
     assert sum(step["events"] for step in steps) == told["position"] == answer["last_position"]
     times = [datetime.fromisoformat(step["at"]) for step in steps]
-    assert {later - earlier for earlier, later in zip(times, times[1:], strict=False)} == {timedelta(seconds=600)}
+    assert {later - earlier for earlier, later in pairwise(times)} == {timedelta(seconds=600)}
     assert len(steps) * told["step_s"] == 24 * 3600
     now = datetime.fromisoformat(told["now"])
     assert times[-1] <= now < times[-1] + timedelta(seconds=600)
@@ -78,3 +80,17 @@ def test_archive_build_and_settings(kept: Any) -> None:
     assert (told["build"]["version"], told["build"]["schema"]) == ("0.1.0", schema)
     assert (told["settings"]["role"], told["settings"]["requests_per_s"]) == ("all", 500.0)
     assert "postgres" not in str(told["settings"]["host"])
+
+
+def test_a_day_is_told_in_a_terminal(kept: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with kept.client() as admin:
+        taken = sum(step["events"] for step in admin.operations()["throughput"])
+    assert run(["status", "--day", "--server", kept.url, "--token", kept.token]) == 0
+    told = capsys.readouterr()
+    lines = [
+        line.split() for line in told.out.splitlines() if line.rstrip().endswith(tuple("0123456789—")) and "UTC" in line
+    ]
+    assert sum(int(line[5].replace(",", "")) for line in lines) == taken
+    assert lines[0][6] == "—"
+    assert lines[-1][6] != "—"
+    assert all(len(line.rstrip()) <= 100 for line in told.out.splitlines())
