@@ -164,11 +164,14 @@ def verdict(word: str | None) -> str:
 
 
 def latency(row: Row) -> str:
-    """Write a row's median with its interval, or its mean, which says so."""
-    if row.get("latency_p50_ms") is None:
-        return numbers.latency(row.get("latency_mean_ms"), mean=True)
-    ends = (row.get("latency_p50_ci95_low_ms"), row.get("latency_p50_ci95_high_ms"))
-    return numbers.latency(row["latency_p50_ms"], *ends)
+    """Write a row's median with its interval; where it has none its mean or a percentile, which say so."""
+    if row.get("latency_p50_ms") is not None:
+        ends = (row.get("latency_p50_ci95_low_ms"), row.get("latency_p50_ci95_high_ms"))
+        return numbers.latency(row["latency_p50_ms"], *ends)
+    for name in ("mean", "p90", "p95", "p99"):
+        if row.get(f"latency_{name}_ms") is not None:
+            return f"{numbers.latency(row[f'latency_{name}_ms'])} ({name})"
+    return numbers.MISSING
 
 
 def measured(rows: Sequence[Row]) -> pd.DataFrame:
@@ -176,7 +179,7 @@ def measured(rows: Sequence[Row]) -> pd.DataFrame:
     memory = numbers.memory_scale([row.get("peak_memory_bytes") for row in rows])
     return pd.DataFrame({
         **_subject(rows),
-        "p50 (95 % CI)": [latency(row) for row in rows],
+        "Latency p50 (95 % CI)": [latency(row) for row in rows],
         "n": pd.Series([row.get("latency_n") for row in rows], dtype="Int64"),
         "Verdict": [verdict(row.get("verdict")) for row in rows],
         "Throughput": [numbers.throughput(row.get("throughput_per_s")) for row in rows],

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from assay import numbers
-from dashboard.runs import verdict
+from dashboard.runs import latency, verdict
 from domain.metrics import METRICS
 
 __all__ = ["asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
@@ -44,12 +44,10 @@ def sentence(data: Data) -> str:
         return f"{named(data)}: {str(data['outcome']).replace('_', ' ')} at {str(data['stage']).replace('_', ' ')}"
     told = data["metrics"].get("latency_ms") or {}
     word = verdict((data.get("validity") or {}).get("verdict"))
-    if told.get("p50") is not None:
-        low, high = (told.get("ci95") or {}).get("p50") or (None, None)
-        value = numbers.latency(told["p50"], low, high)
-    elif told.get("mean") is not None:
-        value = numbers.latency(told["mean"], mean=True)
-    else:
+    low, high = (told.get("ci95") or {}).get("p50") or (None, None)
+    columns = {f"latency_{name}_ms": told.get(name) for name in ("p50", "mean", "p90", "p95", "p99")}
+    value = latency({**columns, "latency_p50_ci95_low_ms": low, "latency_p50_ci95_high_ms": high})
+    if value == numbers.MISSING:
         value = numbers.throughput(data["metrics"].get("throughput_per_s"))
     return f"{named(data)}: {value}, {numbers.samples(told.get('n'))}, {word}"
 

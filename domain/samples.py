@@ -155,7 +155,8 @@ def _bins(ordered: Sequence[float], width: float) -> list[Bin]:
     step = (high - low) / number
     counts = [0] * number
     for value in ordered:
-        counts[min(int((value - low) / step), number - 1)] += 1
+        # What lies on an edge belongs above it, whatever binary fractions make of the edge.
+        counts[min(int((value - low) / step + 1e-9), number - 1)] += 1
     return [Bin(low=low + step * at, high=low + step * (at + 1), count=count) for at, count in enumerate(counts)]
 
 

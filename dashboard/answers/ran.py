@@ -12,7 +12,8 @@ LIVE = 10
 """Runs under way that are shown; more at once are counted."""
 COLUMNS = (
     "event_id,model_id,hardware_id,platform,precision,mode,batch_size,sequence_length,latency_p50_ms,latency_p50_ci95_low_ms,"
-    "latency_p50_ci95_high_ms,latency_mean_ms,latency_n,throughput_per_s,peak_memory_bytes,verdict,verdict_reasons,origin"
+    "latency_p50_ci95_high_ms,latency_mean_ms,latency_p90_ms,latency_p95_ms,latency_p99_ms,latency_n,throughput_per_s,"
+    "peak_memory_bytes,verdict,verdict_reasons,origin"
 )
 TRIED = "event_id,model_id,hardware_id,platform,precision,batch_size,outcome,stage,error,message,remedy"
 

@@ -64,7 +64,8 @@ def _head(run: Mapping[str, Any]) -> None:
     sentence = runs.sentence(run, now)
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
-    parts = [f"began {numbers.date(run.get('started_at') or run['recorded_at'], zone())}"]
+    begun = run.get("started_at")
+    parts = [f"{'began' if begun else 'recorded'} {numbers.date(begun or run['recorded_at'], zone())}"]
     if run.get("finished_at"):
         parts.append(f"took {running.duration(run)}")
     if run.get("rows"):

@@ -104,10 +104,12 @@ def test_rows_are_a_table_that_says_what_is_missing() -> None:
     }  # fmt: skip
     bare = {"model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "latency_mean_ms": 2.0}
     table = runs.measured([row, bare]).to_dict("records")
-    assert table[0]["p50 (95 % CI)"] == "1.20\u202fms (1.19–1.21)"
+    assert table[0]["Latency p50 (95 % CI)"] == "1.20\u202fms (1.19–1.21)"
     assert (table[0]["Verdict"], table[0]["Why"], table[0]["Peak memory MB"]) == ("⚠ suspect", "bimodal", "500")
-    assert table[1]["p50 (95 % CI)"] == "2.00\u202fms (mean)"
+    assert table[1]["Latency p50 (95 % CI)"] == "2.00\u202fms (mean)"
     assert (table[1]["Verdict"], table[1]["Throughput"], table[1]["Precision"]) == ("· no verdict", "—", "—")
+    assert runs.latency({"latency_p99_ms": 3.0, "latency_p90_ms": 2.0}) == "2.00\u202fms (p90)"
+    assert runs.latency({}) == "—"
     assert runs.named(row) == "tiny · cpu · fp32 · batch 8"
 
 

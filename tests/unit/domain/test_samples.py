@@ -62,6 +62,12 @@ def test_bins_hold_every_sample_and_what_lies_far_above_is_counted_apart() -> No
     assert 1 < len(far.histogram) <= MOST_BINS
 
 
+def test_a_sample_on_an_edge_belongs_to_the_bin_above_it() -> None:
+    bins = picture(recorded([10.0 + at % 5 / 10 for at in range(60)])).histogram
+    assert [round(one.low, 6) for one in bins] == [10.0, 10.1, 10.2, 10.3]
+    assert [one.count for one in bins] == [12, 12, 12, 24]
+
+
 def test_samples_that_are_all_the_same_are_one_bin() -> None:
     found = picture(recorded([2.5] * 30))
     assert [(one.low, one.high, one.count) for one in found.histogram] == [(2.5, 2.5, 30)]
