@@ -22,6 +22,7 @@ from domain.errors import AssayError
 __all__ = [
     "Download",
     "basis_legend",
+    "chart",
     "downloads",
     "dropped",
     "escape",
@@ -117,6 +118,13 @@ def basis_legend(rows: Sequence[Any], interval: float | None = None) -> None:
     if interval is not None:
         parts.append(f"lines show {numbers.share(interval).replace('.0', '')} intervals (95 % CI where measured)")
     st.caption(" · ".join(parts))
+
+
+def chart(drawn: Any, *, key: str, words: str) -> None:
+    """Show a chart as wide as its place; `words` are what it says to those who do not see it."""
+    # What our functions draw is checked by their tests: Altair's check of each part is half of a page's time.
+    spec = drawn.to_dict(validate=False)
+    st.vega_lite_chart(spec=spec, width="stretch", key=key, alt=words)
 
 
 def downloads(files: Sequence[Download], key: str) -> None:

@@ -17,6 +17,8 @@ from dashboard.palette import INKS, Theme
 __all__ = ["modes"]
 
 ROW_HEIGHT = 62
+NARROW = 520
+SHORT = {"inference": "inf.", "training": "train."}
 
 
 def modes(
@@ -32,7 +34,7 @@ def modes(
     drawn, links = _drawn(pairs, scale)
     ends, ink = ends_of(drawn), INKS[theme]
     # Room on both sides for the words beside the marks.
-    x_scale = alt.Scale(type="log", domain=[min(ends) / 2.2, max(ends) * 2.2], nice=False)
+    x_scale = alt.Scale(type="log", domain=[min(ends) / 2.6, max(ends) * 2.6], nice=False)
     axis = axis_of(f"p50 latency of an item, {scale.unit} (log), smaller is better", ink, ends)
     x = alt.X("value:Q", scale=x_scale, axis=axis)
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
@@ -49,7 +51,7 @@ def modes(
         linked.mark_text(align="right", baseline="middle", dy=-16, fontSize=13, fontWeight=600, color=ink.text).encode(
             x=alt.value("width"), text="ratio:N"
         ),
-        *(_words(base, x, side, ink.muted) for side in ("left", "right")),
+        *(_words(base, x, side, wide, ink.muted) for side in ("left", "right") for wide in (True, False)),
     ]  # fmt: skip
     return finish(alt.layer(*layers), height=ROW_HEIGHT * max(len(pairs), 1), theme=theme, picture=picture)
 
@@ -65,7 +67,14 @@ def _drawn(
         ]
         first, last = sorted(marks, key=lambda mark: mark["value"])
         for mark, side in ((first, "left"), (last, "right")):
-            drawn.append({**mark, "side": side, "words": f"{mark['mode']} {mark['brief']}"})
+            drawn.append(
+                {
+                    **mark,
+                    "side": side,
+                    "words": f"{mark['mode']} {mark['brief']}",
+                    "short": f"{SHORT[mark['mode']]} {mark['brief']}",
+                }
+            )
         links.append({
             "order": place, "low": first["value"], "high": last["value"], "label": name,
             "ratio": f"training {numbers.factor(ratio)}",
@@ -73,9 +82,13 @@ def _drawn(
     return drawn, links
 
 
-def _words(base: alt.Chart, x: alt.X, side: str, colour: str) -> alt.Chart:
+def _words(base: alt.Chart, x: alt.X, side: str, wide: bool, colour: str) -> alt.Chart:
+    """Write beside each mark which mode it is, shorter where the page is narrow."""
     away: Mapping[str, Any] = {"align": "right", "dx": -11} if side == "left" else {"align": "left", "dx": 11}
+    sizes = (12, 0) if wide else (0, 12)
+    # What has no size takes no room: what is only invisible would still widen the picture.
+    size = alt.ExprRef(f"width < {NARROW} ? {sizes[1]} : {sizes[0]}")
     chart = base.transform_filter(alt.datum.side == side)
-    return chart.mark_text(baseline="middle", dy=12, fontSize=12, color=colour, **away).encode(
-        x=x, text="words:N", tooltip=TOOLTIP
+    return chart.mark_text(baseline="middle", dy=12, fontSize=size, color=colour, **away).encode(
+        x=x, text="words:N" if wide else "short:N", tooltip=TOOLTIP
     )

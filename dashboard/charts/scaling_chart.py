@@ -161,14 +161,16 @@ def _letters(
         low, high = (math.log(end) if logarithmic else end for end in domain)
         return ((math.log(value) if logarithmic else value) - low) / (high - low)
 
-    placed: list[tuple[int, float, int]] = []
-    charts = []
+    placed: list[tuple[int, float]] = []
+    by_place: dict[int, list[dict[str, Any]]] = {}
     for one in sorted((one for one in drawn if one["last"]), key=lambda one: str(one["letter"])):
         at = height(one["value"])
-        beside = sum(batch == one["batch"] and abs(at - other) < _NEAR for batch, other, _ in placed)
-        placed.append((one["batch"], at, beside))
-        mark = alt.Chart(alt.Data(values=[one])).mark_text(
-            align="left", baseline="middle", dx=10 + 12 * beside, fontSize=13, fontWeight=600, color=colour
-        )
-        charts.append(mark.encode(x=x, y=y, text="letter:N", tooltip=TOOLTIP))
-    return charts
+        beside = sum(batch == one["batch"] and abs(at - other) < _NEAR for batch, other in placed)
+        placed.append((one["batch"], at))
+        by_place.setdefault(beside, []).append(one)
+    return [
+        alt.Chart(alt.Data(values=ones))
+        .mark_text(align="left", baseline="middle", dx=10 + 12 * beside, fontSize=13, fontWeight=600, color=colour)
+        .encode(x=x, y=y, text="letter:N", tooltip=TOOLTIP)
+        for beside, ones in by_place.items()
+    ]

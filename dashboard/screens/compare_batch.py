@@ -10,7 +10,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import batches, charts, limits
 from dashboard.address import Comparison
-from dashboard.frame import basis_legend, downloads, escape, guarded, theme
+from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
 
@@ -43,10 +43,9 @@ def _scaling(asked: Comparison, at: int, found: batches.Scaling, rows: list[dict
     panels = [name for name, metric in charts.PANELS.items() if any(row.get(metric.key) is not None for row in rows)]
     for start in range(0, len(panels), 2):
         for column, panel in zip(st.columns(2, gap="medium"), panels[start : start + 2], strict=False):
-            column.altair_chart(
-                charts.scaling(drawn, panel, theme=shade), width="stretch", key=f"{PAGE} {panel}",
-                alt=f"{panel.capitalize()} over batch: {sentence}",
-            )  # fmt: skip
+            with column:
+                drawing = charts.scaling(drawn, panel, theme=shade)
+                chart(drawing, key=f"{PAGE} {panel}", words=f"{panel.capitalize()} over batch: {sentence}")
     basis_legend(rows)
     st.caption(_words(found, panels))
     st.dataframe(

@@ -10,7 +10,7 @@ from assay import numbers
 from dashboard import charts, modes
 from dashboard.address import Comparison
 from dashboard.answers import comparing
-from dashboard.frame import basis_legend, downloads, escape, guarded, theme
+from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
 
@@ -40,9 +40,7 @@ def _pairs(asked: Comparison, at: int, found: list[modes.Pair], alone: dict[str,
         st.subheader(escape(sentence), anchor=False)
     shown, shade = found[:MOST_DRAWN], theme()
     drawn = [(pair.name, pair.inference, pair.training, pair.time.value or 0.0) for pair in shown]
-    st.altair_chart(
-        charts.modes(drawn, theme=shade), width="stretch", key=f"{PAGE} picture", alt=f"{asked.model}: {sentence}"
-    )
+    chart(charts.modes(drawn, theme=shade), key=f"{PAGE} picture", words=f"{asked.model}: {sentence}")
     basis_legend(rows)
     st.caption(_words(found, shown, alone))
     st.dataframe(

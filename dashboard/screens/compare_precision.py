@@ -8,7 +8,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers, charts, precisions
 from dashboard.address import Comparison
-from dashboard.frame import basis_legend, downloads, escape, guarded, theme
+from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
 from dashboard.view import turn
@@ -61,9 +61,9 @@ def _beside(asked: Comparison, at: int, found: precisions.Precisions) -> None:
             if not drawn:
                 st.caption("No fp32 on the same platform to stand beside.")
                 continue
-            st.altair_chart(
-                charts.intervals(drawn, metric, theme=shade, beside=1.0), width="stretch",
-                key=f"{PAGE} {metric.key}", alt=f"{metric.title}: {sentence}",
+            chart(
+                charts.intervals(drawn, metric, theme=shade, beside=1.0),
+                key=f"{PAGE} {metric.key}", words=f"{metric.title}: {sentence}",
             )  # fmt: skip
     basis_legend(rows)
     st.caption(_words(found))

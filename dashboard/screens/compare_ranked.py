@@ -9,7 +9,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import among_models, answers, charts, comparison, differences
 from dashboard.address import Comparison
-from dashboard.frame import basis_legend, downloads, escape, guarded, theme
+from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
 
@@ -77,7 +77,7 @@ def _chart(asked: Comparison, at: int, rows: list[dict[str, Any]], rest: str) ->
     beside = 1.0 if metric is charts.SPEEDUP else None
     drawn = charts.intervals(shown, metric, theme=theme(), log=log, beside=beside)
     subject = asked.hw if asked.what == "models" else asked.model
-    st.altair_chart(drawn, width="stretch", key=f"{PAGE} picture", alt=f"{subject}: {sentence}")
+    chart(drawn, key=f"{PAGE} picture", words=f"{subject}: {sentence}")
     basis_legend(shown)
     if log and any(row[metric.key] <= 0 for row in shown):
         st.caption("A value of zero has no place on a log axis: this one is linear.")

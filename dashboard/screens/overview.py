@@ -13,7 +13,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers, charts, glance
 from dashboard.answers import overview as asking
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
 from dashboard.glance import Glance, read_glance
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.view import adopt, current, go, widget
@@ -163,9 +163,9 @@ def _coverage(told: Mapping[str, Any], at: int) -> None:
     st.subheader("Coverage", anchor=False)
     platforms, shade, sentence = glance.platforms_of(told["cells"]), theme(), glance.coverage_sentence(told)
     st.markdown(f"**{escape(sentence)}**")
-    st.altair_chart(
-        charts.coverage(told["cells"], glance.families_of(told), platforms, theme=shade), width="stretch",
-        key=f"{PAGE} coverage", alt=f"Measurements by family and platform: {sentence}",
+    chart(
+        charts.coverage(told["cells"], glance.families_of(told), platforms, theme=shade),
+        key=f"{PAGE} coverage", words=f"Measurements by family and platform: {sentence}",
     )  # fmt: skip
     st.caption(
         "Measurements by family and platform, darker is more (log). An outline means that nothing was measured there."

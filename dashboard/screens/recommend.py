@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
 from dashboard import answers, charts, limits, ranking
-from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import basis_legend, chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.question import PICTURES, Question, command, from_command, read_question, request
 from dashboard.screens.recommend_card import sentence_of, show_card
@@ -109,7 +109,7 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
                 show_card(question.pct, row, metric, answer.get("interval"))
     _switches(question)
     draw = _drawer(question, answer, rows)
-    st.altair_chart(draw(False), width="stretch", key=f"{PAGE} picture", alt=f"{answer['model']}: {sentence}")
+    chart(draw(False), key=f"{PAGE} picture", words=f"{answer['model']}: {sentence}")
     basis_legend(rows, answer.get("interval"))
     _drawn_words(question, answer, rows)
     st.dataframe(
