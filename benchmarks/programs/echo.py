@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import json
 import os
+import ssl
 import sys
 from time import perf_counter_ns
 from typing import Any
@@ -185,8 +186,12 @@ class Answering(asyncio.Protocol):
         self.transport.write(f"HTTP/1.1 {status} Said\r\n{told}\r\n".encode() + body)
 
 
-async def serve(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Answering, "127.0.0.1", port)
+async def serve(port: int, certificate: str | None) -> None:
+    context = None
+    if certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(f"{certificate}/cert.pem", f"{certificate}/key.pem")
+    server = await asyncio.get_running_loop().create_server(Answering, "127.0.0.1", port, ssl=context)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
@@ -196,9 +201,10 @@ def main() -> int:
     parser.add_argument("--first-ms", type=float, default=50.0)
     parser.add_argument("--gap-ms", type=float, default=20.0)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--certificate", metavar="FOLDER", help="speak TLS with its cert.pem and key.pem")
     arguments = parser.parse_args()
     Answering.first_s, Answering.gap_s = arguments.first_ms / 1e3, arguments.gap_ms / 1e3
-    asyncio.run(serve(arguments.port))
+    asyncio.run(serve(arguments.port, arguments.certificate))
     return 0
 
 

@@ -25,9 +25,9 @@ Bench = Callable[..., "Ran"]
 class Echo:
     """The server; `url` is its address."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
         command = [sys.executable, "-m", "benchmarks.programs.echo", "--first-ms", str(FIRST_MS), "--gap-ms", str(GAP_MS)]  # fmt: skip
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([*command, *more], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
 

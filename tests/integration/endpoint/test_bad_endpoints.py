@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.integration.endpoint.conftest import Bench, Echo, bench_of
+from tests.integration.endpoint.conftest import GAP_MS, Bench, Echo, bench_of
 
 
 @pytest.mark.parametrize(
@@ -82,6 +85,31 @@ def test_a_server_that_goes_away_ends_the_load_and_the_next_says_so(echo_alone: 
 def test_a_name_that_does_not_resolve_is_an_outcome() -> None:
     failed = bench_of("http://nowhere.invalid:1").failure
     assert (failed["failure"]["error"], failed["stage"]) == ("EndpointUnreachable", "resolve")
+
+
+def test_a_server_without_tls_is_an_outcome(echo: Echo) -> None:
+    failed = bench_of(echo.url.replace("http://", "https://")).failure
+    assert (failed["failure"]["error"], failed["stage"]) == ("EndpointUnreachable", "resolve")
+    assert "scheme" in failed["remedy"]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_and_one_that_is_trusted_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    made = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    subprocess.run([*shlex.split(said), *made], check=True, capture_output=True)
+    server = Echo("--certificate", str(tmp_path))
+    try:
+        url = server.url.replace("http://127.0.0.1", "https://localhost")
+        failed = bench_of(url).failure
+        assert "certificate verify failed" in failed["failure"]["message"].lower().replace("_", " ")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        row = bench_of(url, concurrency=(2,)).row
+        assert row["observed"]["details"]["client"]["stamps"] == "client"
+        assert row["metrics"]["tpot_ms"] == pytest.approx(GAP_MS, rel=0.4)
+    finally:
+        server.stop()
 
 
 def test_a_server_that_speaks_no_http_is_an_outcome() -> None:
