@@ -36,7 +36,7 @@ __all__ = ["Speaker", "classify", "main"]
 
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|out_of_(host|device|_)*memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
-    r"|failed to allocate|_status_alloc_failed|mem_alloc_failure",
+    r"|failed to allocate|_status_alloc_failed|error_mem_alloc",
     re.I,
 )
 _UNSUPPORTED_NAMES = frozenset({"OpConversionFailure", "NotImplementedError", "NotImplementedFailure"})

@@ -47,8 +47,9 @@ class Ready:
     def __init__(self, case: Case, folder: str | None, speaker: Announcer, *, verifying: bool) -> None:
         speaker.reach("resolve")
         self.platform = available(case)
+        self.lock = _alone(self.platform, case.device)
         watcher = self.platform.watcher(case.device)
-        self.lock, self.watching = _alone(watcher)
+        self.watching = _watching(watcher)
         self.meter: Meter | Unread = (
             Unread("nothing is measured.") if verifying else _meter(self.platform, watcher, case)
         )
@@ -126,12 +127,17 @@ class Ready:
         return _read_arrays(folder / INPUTS)
 
 
-def _alone(watcher: Watcher | Unread | None) -> tuple[DeviceLock | None, Watching]:
-    """Return the lock of a device, which no other runner holds then, and a look at it as it is before."""
+def _alone(platform: Platform, device: str | None) -> DeviceLock | None:
+    """Return the lock of the device that the work is done on, which no other runner holds then; None without one."""
+    key = platform.device_key(device)
+    return None if key is None else take(key)
+
+
+def _watching(watcher: Watcher | Unread | None) -> Watching:
+    """Return a look at a device, which is as it is before anything is loaded now."""
     if watcher is None or isinstance(watcher, Unread):
-        return None, Watching(watcher)
-    lock = take(watcher.key)
-    return lock, Watching(watcher, before=watcher.state())
+        return Watching(watcher)
+    return Watching(watcher, before=watcher.state())
 
 
 def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> Meter | Unread:

@@ -218,6 +218,10 @@ class Platform(ABC):
         """
         return None
 
+    def device_key(self, device: str | None) -> str | None:  # noqa: ARG002
+        """Return the name of the device at that address on which one runner at a time may measure; None for any number."""
+        return None
+
     def mark(self) -> Any:
         """Return a mark in the device's queue of work, for `between_ms`; None where the device has no clock to ask."""
         return None

@@ -201,16 +201,23 @@ class Cuda(TorchPlatform):
         }
         return {name: value for name, value in found.items() if value}
 
+    def device_key(self, device: str | None) -> str | None:
+        """Return the device's UUID, which stays the same whatever is visible; its index where torch does not tell."""
+        import torch
+
+        found = torch.cuda.get_device_properties(device or "cuda")
+        uuid = getattr(found, "uuid", None)
+        kind = "MIG" if mig_profile(found.name) else "GPU"
+        return f"{kind}-{uuid}" if uuid is not None else f"{self.name}-{torch.cuda.current_device()}"
+
     def watcher(self, device: str | None) -> Watcher | Unread | None:
         """Return the device as NVML shows it."""
         import torch
 
-        properties = torch.cuda.get_device_properties(device or "cuda")
-        uuid = getattr(properties, "uuid", None)
-        if uuid is None:
+        found = torch.cuda.get_device_properties(device or "cuda")
+        if getattr(found, "uuid", None) is None:
             return Unread("this torch does not tell a device's UUID.", "Install torch 2.5 or newer.")
-        kind = "MIG" if mig_profile(properties.name) else "GPU"
-        return find_nvidia(f"{kind}-{uuid}", properties.name)
+        return find_nvidia(str(self.device_key(device)), found.name)
 
 
 class Rocm(Cuda):

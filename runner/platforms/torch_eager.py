@@ -120,6 +120,10 @@ class Mps(TorchPlatform):
         """Return the time between two events."""
         return float(start.elapsed_time(end))
 
+    def device_key(self, device: str | None) -> str | None:  # noqa: ARG002
+        """Return the one device."""
+        return "apple-gpu"
+
     def watcher(self, device: str | None) -> Watcher | Unread | None:  # noqa: ARG002
         """Return the one graphics processor of the machine."""
         return Apple()
@@ -174,6 +178,10 @@ class Xpu(TorchPlatform):
     def between_ms(self, start: Any, end: Any) -> float:
         """Return the time between two events."""
         return float(start.elapsed_time(end))
+
+    def device_key(self, device: str | None) -> str | None:
+        """Return the device's index."""
+        return (device or "xpu:0").replace(":", "-")
 
     def meter(self, device: str | None) -> Meter | Unread:  # noqa: ARG002
         """Return the meter of the one card, as its driver shows it."""

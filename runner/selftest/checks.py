@@ -136,14 +136,16 @@ def _guarded(name: str, check: Callable[[_Bench], Check], bench: _Bench) -> Chec
 
 
 def _alone(bench: _Bench) -> Check:
+    key = bench.platform.device_key(bench.task.device)
+    if key is not None:
+        take(key).close()
     watcher = bench.platform.watcher(bench.task.device)
     if watcher is None:
         return Check(
-            name="device", outcome="skipped", said="the platform runs on the processor and has no device of its own"
+            name="device", outcome="skipped", said="the platform has no device of its own whose state is shown"
         )
     if isinstance(watcher, Unread):
         return Check(name="device", outcome="skipped", said=str(watcher))
-    take(watcher.key).close()
     state = watcher.state()
     shown = {name: value for name, value in msgspec.to_builtins(state).items() if value is not None}
     if state.others:

@@ -11,6 +11,7 @@ import pytest
 from domain.models import find
 from domain.registry import MEASURED_ON, best_measured, coverage, gaps, missing, platforms_of, state_of, untried
 from domain.vocabulary import CATEGORIES, PLATFORMS
+from runner.platforms.registry import word
 
 FACTS = ("built", "ran", "verified", "measured")
 VERIFIED = (True, True, True, False)
@@ -98,7 +99,7 @@ def test_gaps_come_first_where_a_machine_is_at_hand_and_their_commands_take_smal
 
 def test_there_is_a_command_only_where_something_of_ours_measures() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(MEASURED_ON) == set(project["entry-points"]["assay.platforms"])
+    assert set(MEASURED_ON) == {word(name) for name in project["entry-points"]["assay.platforms"]}
     assert gaps([], set(), platforms=["tpu"]) == []
     added = row("acme/tiny", "tpu")
     assert {gap["platform"] for gap in gaps([added], {"one"}, platforms=["tpu"])} == {"tpu"}

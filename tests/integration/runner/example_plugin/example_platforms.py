@@ -202,3 +202,12 @@ class Narrowing(Cpu):
 
     def load(self, model: Any, settings: Settings) -> None:
         super().load(model, msgspec.structs.replace(settings, precision="bf16"))
+
+
+class Exclusive(Doubling):
+    """Has one device, on which one runner at a time may measure."""
+
+    name = "exclusive"
+
+    def device_key(self, device: str | None) -> str | None:
+        return "example-exclusive"

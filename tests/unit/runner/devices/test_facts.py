@@ -131,7 +131,7 @@ def test_a_device_that_is_gone_is_an_error_with_a_remedy_and_no_word_on_the_mode
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
         "Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
         "level_zero backend failed with error: 40 (UR_RESULT_ERROR_OUT_OF_HOST_MEMORY)",
-        "QNN_COMMON_ERROR_MEM_ALLOC_FAILURE: Memory allocation failed",
+        "[ONNXRuntimeError] : 11 : EP_FAIL : Failed to finalize QNN graph. Error: QNN_COMMON_ERROR_MEM_ALLOC: Memory allocation related error., Code: 1002",
     ],
 )
 def test_every_runtimes_words_for_no_memory_are_that_outcome(message: str) -> None:
