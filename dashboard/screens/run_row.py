@@ -14,12 +14,14 @@ from dashboard.answers import ran as asking
 from dashboard.charts import samples_chart, stages_chart
 from dashboard.frame import Download, downloads, escape, guarded, theme, zone
 from dashboard.offers import picture_files, stem, table_files
+from dashboard.palette import badge
 from domain.errors import Expired, NotFound
 from domain.events import MEASUREMENT_RECORDED
 
 __all__ = ["show"]
 
 PAGE = "runs"
+ORIGINS = {name: badge(name) for name in ("measured", "imported")}
 
 
 def show(event: Mapping[str, Any], found: Mapping[str, Any], at: int) -> None:
@@ -49,7 +51,7 @@ def _head(event: Mapping[str, Any], data: Mapping[str, Any], found: Mapping[str,
     gone = taken or found["run"].get("retracted_because")
     st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
     parts = [numbers.date(event.get("time") or event["recorded_at"], zone())]
-    parts.append({"measured": "● measured", "imported": "○ imported"}.get(data["provenance"]["origin"], f"{data['provenance']['origin']} SIMULATED"))  # fmt: skip
+    parts.append(ORIGINS.get(data["provenance"]["origin"], "SIMULATED"))
     runtime = data["execution"].get("runtime") or {}
     if runtime:
         parts.append(f"{runtime.get('name')} {runtime.get('version') or ''}".strip())
