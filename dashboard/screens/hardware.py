@@ -285,6 +285,8 @@ def _models(told: Mapping[str, Any], at: int) -> None:
         )  # fmt: skip
         st.caption("Different models: a category's fastest is the lightest work, not the best fit.")
         _links("models", [str(row["model"]) for row in told["best"]])
+        asked = {"what": "models", "hw": told["hardware"]}
+        st.page_link(menu.page("compare"), label="All models measured on it, side by side", query_params=asked)
     st.markdown("What was tried, by family")
     shown = told["items"]
     st.dataframe(
