@@ -43,7 +43,8 @@ def show() -> None:
         dropped(read.dropped)
         asked: Query = read.asked
         text = unpacked(asked.saved) if asked.saved else asked.q
-        if st.session_state.get(f"{PAGE} filled") != text and text:
+        # Streamlit forgets what widgets hold while another page is shown.
+        if text and (st.session_state.get(f"{PAGE} filled") != text or EDITOR not in st.session_state):
             st.session_state[EDITOR] = st.session_state[f"{PAGE} filled"] = text
         at = health["position"] if asked.as_of is None else asked.as_of
         strip = st.container()
@@ -74,9 +75,7 @@ def _editor(asked: Query, position: int) -> None:
             "SQL", key=EDITOR, height=220, max_chars=queries.LONGEST_SQL,
             placeholder="SELECT platform, count(*) AS n FROM measurements GROUP BY ALL",
         )  # fmt: skip
-        run = st.form_submit_button(
-            "Run", icon=":material/play_arrow:", help="Ctrl+Enter in the editor does the same"
-        )
+        run = st.form_submit_button("Run", icon=":material/play_arrow:", help="Ctrl+Enter in the editor does the same")
     text = str(st.session_state.get(EDITOR) or "")
     if run and text.strip():
         view = addressed(text, asked)
@@ -85,6 +84,8 @@ def _editor(asked: Query, position: int) -> None:
         if view != asked:
             go(PAGE, view)
             st.rerun()
+    elif run:
+        st.caption("Write a SELECT, or take an example.")
 
 
 def _fill(sql: str) -> None:

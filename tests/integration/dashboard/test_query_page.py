@@ -104,6 +104,12 @@ def test_examples_and_views_fill_the_editor_without_running(page: Any, dashboard
     page.page.wait_for_function("document.querySelector('textarea').value.startsWith('SELECT *')")
     assert UNRUN in page.text()
     assert "acme-one" not in page.text()
+    page.page.get_by_role("link", name="Recommend").click()
+    page.page.get_by_role("heading", name="Recommend").wait_for()
+    page.page.get_by_role("link", name="Query").click()
+    page.page.get_by_text(UNRUN).wait_for()
+    assert page.page.get_by_label("SQL").input_value().startswith("SELECT *\nFROM measurements")
+    assert page.wrong == []
 
 
 def test_every_example_runs(service_url: str) -> None:
