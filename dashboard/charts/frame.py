@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import altair as alt
 
 from dashboard.palette import INKS, Theme
@@ -19,7 +21,10 @@ def finish(chart: alt.LayerChart, *, height: int, theme: Theme | None, picture: 
         # The page's chart has a name, and its rows stand in the table below: marks that are read out one by one say less.
         silent = chart.configure_mark(aria=False)
         # Streamlit fits axis and legend into the height that is named.
-        return silent.properties(height=height + AROUND, width="container")
+        drawn = silent.properties(height=height + AROUND, width="container")
+        # Pictures are held against Vega-Lite's schema; on a page that took longer than all the rest of a chart.
+        object.__setattr__(drawn, "to_dict", partial(drawn.to_dict, validate=False))
+        return drawn
     ink = INKS[theme or "light"]
     return (
         chart.properties(height=height, width=860, background=ink.ground, padding=20)
