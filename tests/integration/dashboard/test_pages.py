@@ -18,7 +18,7 @@ MODEL = "acme/tiny"
 
 
 def download(page: Any, label: str, into: Path) -> Path:
-    page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
+    page.get_by_test_id("stPopover").get_by_role("button", name="Download").first.click()
     with page.expect_download() as expected:
         page.get_by_role("button", name=label).click()
     path = into / expected.value.suggested_filename
