@@ -1,0 +1,195 @@
+"""How fast the dashboard is in a real browser, with a million measurements of 300 models on 40 devices behind it.
+
+    python -m benchmarks.dashboard [--rows N] [--repeats N] [--folder DIR] [--peer]
+
+A page is there when its script has ended and its charts are drawn. Cold: a new process and a new browser context, and
+a model of which nobody asked before. Warm: another such model in the same process and context. The answers of the service
+are counted on their way in a pass of their own. --peer opens 100 runs of the same measurements in the MLflow UI beside it.
+The table is also written into docs/dashboard.md, all samples into benchmarks/results/dashboard.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from assay.client import Client
+from benchmarks.browsing import ADDRESSES, acts, address, dashboard, opened, pages
+from benchmarks.carried import Answer, relay
+from benchmarks.dashboard_data import DEVICES, MODELS, ROWS, full_service
+from benchmarks.lines import Limit, Line, plain, quantile
+from benchmarks.machine import machine, versions
+from benchmarks.serving import ROOT
+from benchmarks.viewers import view
+from dashboard.gallery import browser
+
+RESULTS = ROOT / "benchmarks" / "results" / "dashboard.json"
+PAGE = ROOT / "docs" / "dashboard.md"
+_PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
+VERSION = 1
+VIEWERS = 20
+COMPARED = 100
+SIZE = {"width": 1280, "height": 900}
+COLD, WARM, ACT, MANY = (Limit(bar=bar, most=True) for bar in (2.5, 1.0, 0.6, 1.5))
+NO_ERRORS = Limit(bar=0, most=True)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to measure, and where the data are."""
+
+    rows: int
+    repeats: int
+    viewers: int
+
+
+class Subjects:
+    """Models and a device with measurements; each model is given once, so that no answer to it is kept anywhere."""
+
+    def __init__(self, service: str) -> None:
+        with Client(service) as client:
+            models = [row for row in client.models() if row.get("measurements")]
+            devices = [row for row in client.hardware() if row.get("measurements")]
+        # What only the load is made up of has no trace to predict from.
+        self._models = iter([str(row["id"]) for row in models if "-made-up-" not in str(row["id"])])
+        self.hardware = str(max(devices, key=lambda row: row["measurements"])["id"])
+
+    def model(self) -> str:
+        """Return the next model."""
+        return next(self._models)
+
+    def address(self, page: str) -> str:
+        """Return a page's address on the next model."""
+        return address(page, self.model() if "{model}" in ADDRESSES.get(page, "") else "", self.hardware)
+
+
+def measured(asked: Asked, service: str, folder: Path) -> Iterator[Line]:
+    """Yield every line, as it is measured."""
+    subjects = Subjects(service)
+    with browser() as found:
+        cold: dict[str, list[float]] = {page: [] for page in pages()}
+        for _ in range(asked.repeats):
+            for page in pages():
+                with dashboard(service, folder) as running:
+                    context = found.new_context(viewport=SIZE)
+                    cold[page].append(opened(context.new_page(), f"{running.url}/{subjects.address(page)}"))
+                    context.close()
+        for page, taken in cold.items():
+            yield plain(f"{page}: first useful paint, cold", "s", taken, COLD)
+        with dashboard(service, folder) as running:
+            yield from _warm(asked, found, running.url, subjects)
+            yield from _crowd(asked, running.url, subjects)
+        with relay(service) as (address_of_relay, answers), dashboard(address_of_relay, folder) as running:
+            yield from _carried(found, running.url, subjects, answers)
+
+
+def _warm(asked: Asked, found: Any, url: str, subjects: Subjects) -> Iterator[Line]:
+    context = found.new_context(viewport=SIZE)
+    for page in pages():
+        one = context.new_page()
+        opened(one, f"{url}/{subjects.address(page)}")
+        taken = [opened(one, f"{url}/{subjects.address(page)}") for _ in range(2 * asked.repeats)]
+        yield plain(f"{page}: first useful paint, warm", "s", taken, WARM)
+        changed = acts(one, page, 8 * asked.repeats)
+        if changed:
+            yield plain(f"{page}: a filter changes, p95", "s", changed, ACT, value=quantile(changed, 0.95))
+        one.close()
+    one = context.new_page()
+    taken = [opened(one, f"{url}/{subjects.address('compare')}&basis=measured") for _ in range(2 * asked.repeats)]
+    yield plain(f"compare: {COMPARED} configurations", "s", taken, MANY)
+    context.close()
+
+
+def _crowd(asked: Asked, url: str, subjects: Subjects) -> Iterator[Line]:
+    addresses = [subjects.address(page) for page in pages()]
+    seen = view(url, addresses, asked.viewers)
+    what = f"{asked.viewers} viewers at once, every page"
+    yield plain(f"{what}: errors", "", [len(seen.errors)], NO_ERRORS, errors=seen.errors[:10])
+    yield plain(f"{what}: script p95", "s", seen.seconds, value=quantile(seen.seconds, 0.95))
+
+
+def _carried(found: Any, url: str, subjects: Subjects, answers: list[Answer]) -> Iterator[Line]:
+    context = found.new_context(viewport=SIZE)
+    for page in pages():
+        answers.clear()
+        opened(context.new_page(), f"{url}/{subjects.address(page)}")
+        told = [answer._asdict() for answer in answers]
+        yield plain(f"{page}: the service's answers", "kB", [sum(one.size for one in answers) / 1e3], answers=told)
+    context.close()
+
+
+def _keep(lines: list[Line], asked: Asked, load: float) -> None:
+    about = {**machine(), "packages": versions(("streamlit", "altair", "duckdb", "litestar", "playwright"))}
+    document = {
+        "version": VERSION, "benchmark": "dashboard", "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": about, "plan": msgspec.to_builtins(asked), "load_before": load,
+        "lines": [{**msgspec.to_builtins(line), "passed": line.passed} for line in lines],
+    }  # fmt: skip
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+
+
+def _write(lines: list[Line], asked: Asked, load: float) -> None:
+    """Put the table into its place in docs/dashboard.md, so that no figure is typed by hand."""
+    about = machine()
+    told = f"{asked.rows:,} measurements of {MODELS} models on {DEVICES} devices; {about['processor']}, {about['cores']} cores, "
+    told += f"load of the machine before: {load:g}; {datetime.now(UTC):%Y-%m-%d}.\n\n"
+    rows = "\n".join(f"| {_row(line)} |" for line in lines)
+    text = f"{told}| what | found | bar | met |\n| --- | --- | --- | --- |\n{rows}\n"
+    PAGE.write_text(_PLACE.sub(lambda place: f"{place[1]}{text}{place[2]}", PAGE.read_text()))
+
+
+def _row(line: Line) -> str:
+    met = "–" if line.passed is None else "yes" if line.passed else "no"
+    bar = f"≤ {line.limit.bar:g}" if line.limit else "–"
+    return f"{line.what} | {line.value:.3g} {line.unit} | {bar} | {met}"
+
+
+def main() -> int:
+    """Print a line each, keep them, and return 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.dashboard", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=ROWS, help="measurements")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="how often each page is opened cold; warm twice as often"
+    )
+    parser.add_argument("--viewers", type=int, default=VIEWERS, help="readers at the same time")
+    parser.add_argument(
+        "--folder", type=Path, help="where the data are kept for another time; without it they go afterwards"
+    )
+    parser.add_argument("--peer", action="store_true", help="the MLflow UI as well, in an environment of its own")
+    parser.add_argument("--keep", action="store_true", help="write the results and the table of docs/dashboard.md")
+    options = parser.parse_args()
+    asked = Asked(rows=options.rows, repeats=options.repeats, viewers=options.viewers)
+    load = round(psutil.getloadavg()[0], 2)
+    lines: list[Line] = []
+    with ExitStack() as stack:
+        folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-bench-")))
+        running = stack.enter_context(full_service(folder, asked.rows))
+        for line in measured(asked, running.url, folder / "dashboard"):
+            lines.append(line)
+            print(_row(line), flush=True)
+        if options.peer:
+            from benchmarks.tracking_ui import beside
+
+            for line in beside(running.url, folder):
+                lines.append(line)
+                print(_row(line), flush=True)
+    if options.keep:
+        _keep(lines, asked, load)
+        _write(lines, asked, load)
+    return 0 if all(line.passed is not False for line in lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
