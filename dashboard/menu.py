@@ -33,7 +33,10 @@ MENU: dict[str, tuple[Entry, ...]] = {
         Entry("hardware", "Hardware", "memory"),
         Entry("predictor", "Predictor", "target"),
     ),
-    "Tools": (Entry("query", "Query", "database_search"), Entry("operations", "Operations", "monitor_heart", operators=True)),
+    "Tools": (
+        Entry("query", "Query", "database_search"),
+        Entry("operations", "Operations", "monitor_heart", operators=True),
+    ),
 }
 """By their group in the menu; the first page is the one that opens without a path."""
 _FIRST = MENU["Decide"][0].name
