@@ -1,17 +1,24 @@
-"""Where the events of a run go: into a file, or through the spool to the service."""
+"""Where the events of a run go: into a file, or through the spool to the service, while the run goes on."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.cli.output import say
+
+if TYPE_CHECKING:
+    from assay.client import Client
+    from runner.spool import Spool
 
 __all__ = ["OnEvent", "both", "destination"]
 
 OnEvent = Callable[[dict[str, Any]], None]
+_EVERY_S = 2.0
+_SLOWEST_S = 5.0
 
 
 def both(*listeners: OnEvent) -> OnEvent:
@@ -43,9 +50,54 @@ def destination(out: Path | None, resume: bool, server: str | None, token: str |
     from runner.spool import Spool
 
     home = find_home()
-    with Spool(home.spool) as spool:
+    with Spool(home.spool) as spool, ExitStack() as open_until_the_end:
+        live = _Live(spool, _there(server, token, open_until_the_end))
         try:
-            yield lambda event: spool.put([event])
+            yield live.take
         finally:
+            live.end()
             with connected(server, token) as client:
-                empty_spool(spool, client)
+                empty_spool(spool, client, before=live.accepted)
+
+
+def _there(server: str | None, token: str | None, until_then: ExitStack) -> Client | None:
+    """Return a client of a service that is there already; one that is made for this run alone needs nothing before its end."""
+    from assay.client import Client
+    from assay.home import find_home, running
+
+    found = None if server else running(find_home())
+    url = server or (found.url if found else None)
+    if url is None:
+        return None
+    return until_then.enter_context(Client(url, token=token, timeout_s=_SLOWEST_S, patience_s=0))
+
+
+class _Live:
+    """Spools each event and, between two cases, sends what is spooled: who looks at the service sees the run go on.
+
+    The first time that the service does not take it, the rest waits for the end of the run: measuring goes before telling.
+    """
+
+    def __init__(self, spool: Spool, client: Client | None) -> None:
+        self._spool = spool
+        self._client = client
+        self._next_s = 0.0
+        self.accepted = 0
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Keep one event, and send it if the last ones were sent two seconds ago or more."""
+        self._spool.put([event])
+        client = self._client
+        if client is None or time.monotonic() < self._next_s:
+            return
+        report = self._spool.flush(lambda lines: client.post_events(lines, batch=len(lines)))
+        self.accepted += report.accepted
+        self._next_s = time.monotonic() + _EVERY_S
+        if report.error:
+            self._client = None
+
+    def end(self) -> None:
+        """Let the last sending begin at once, whatever happened on the way."""
+        from runner.spool_state import SpoolState
+
+        self._spool.state = SpoolState()

@@ -97,8 +97,8 @@ def _tell_refused(title: str, refused: Sequence[Refusal]) -> None:
         answers().print(grid(title, ["file", ("line", "right"), "field", "why"], rows))
 
 
-def empty_spool(spool: Spool, client: Client) -> None:
-    """Send what the spool holds and wait until the tables show it; say what was refused."""
+def empty_spool(spool: Spool, client: Client, *, before: int = 0) -> None:
+    """Send what the spool holds and wait until the tables show it; say how many, those sent `before` too, and what was refused."""
     report = spool.flush(lambda lines: client.post_events(lines, batch=len(lines)))
     if report.error and report.waiting:
         raise ServiceUnavailable(
@@ -106,7 +106,10 @@ def empty_spool(spool: Spool, client: Client) -> None:
             remedy="They are safe; the next run sends them too.",
         )
     client.wait_for(client.ready()["log_position"])
-    say(f"{numbers.count(report.accepted)} events posted" + (f", {report.refused} refused" if report.refused else ""))
+    say(
+        f"{numbers.count(before + report.accepted)} events posted"
+        + (f", {report.refused} refused" if report.refused else "")
+    )
 
 
 @click.command(epilog="Example: assay retract --run 0198c0de-… --reason 'the laptop was on battery'")

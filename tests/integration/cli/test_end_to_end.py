@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,16 @@ def test_what_ran_is_in_the_tables_with_its_samples(server: str, answers: dict[s
     assert samples["n"] == len(samples["values"]) == recorded["metrics"]["latency_ms"]["n"]
     assert recorded["observed"]["requested"]["platform"] == recorded["observed"]["platform"] == "cpu"
     assert [(row["platform"], row["measurements"]) for row in matrix] == [("cpu", 2)]
+
+
+def test_a_run_is_seen_while_it_goes_on(server: str, answers: dict[str, Any]) -> None:
+    run = {event["type"]: event for event in answers["measured"] if event["type"].startswith("assay.run.")}
+    with Client(server) as client:
+        kept = client.event(run["assay.run.started.v1"]["id"])
+    recorded, ended = (
+        datetime.fromisoformat(moment) for moment in (kept["recorded_at"], run["assay.run.finished.v1"]["time"])
+    )
+    assert recorded < ended
 
 
 def test_a_retracted_run_leaves_answers_and_stays_in_the_log(home: Path, server: str) -> None:
