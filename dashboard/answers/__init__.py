@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dashboard.answers.source import KEPT, PROBED_S, NewerService, checked, client, forget, kept
+from dashboard.answers.source import KEPT, NewerService, checked, client, forget, kept, probed
 
 __all__ = [
     "NewerService",
@@ -31,10 +31,9 @@ __all__ = [
 ]
 
 
-@kept(ttl=2, max_entries=4)
 def ready() -> dict[str, Any]:
     """Return the service's health with the position that its tables stand at."""
-    return checked(dict(client(PROBED_S).ready()), "position")
+    return probed()
 
 
 @kept(max_entries=KEPT)

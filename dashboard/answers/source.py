@@ -13,7 +13,18 @@ import streamlit as st
 from assay.client import Client
 from domain.errors import AssayError
 
-__all__ = ["KEPT", "PATIENCE_S", "PROBED_S", "SLOWEST_S", "NewerService", "checked", "client", "forget", "kept"]
+__all__ = [
+    "KEPT",
+    "PATIENCE_S",
+    "PROBED_S",
+    "SLOWEST_S",
+    "NewerService",
+    "checked",
+    "client",
+    "forget",
+    "kept",
+    "probed",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SLOWEST_S = 20.0
@@ -63,6 +74,29 @@ def client(timeout_s: float = SLOWEST_S) -> Client:
     parser.add_argument("--server", default=os.environ.get("ASSAY_SERVER"))
     server = parser.parse_known_args(sys.argv[1:])[0].server
     return Client(server=server, timeout_s=timeout_s, patience_s=PATIENCE_S)
+
+
+def probed() -> dict[str, Any]:
+    """Return the service's health, asked every two seconds at most; what is wrong with it is asked for as seldom.
+
+    Readers wait for one answer together: each by himself would wait for all before him.
+    """
+    found = _probe()
+    if isinstance(found, AssayError):
+        raise found.with_traceback(None)
+    return dict(found)
+
+
+def _shared(function: Function) -> Function:
+    return cast("Function", st.cache_resource(show_spinner=False, ttl=2, max_entries=1)(function))
+
+
+@_shared
+def _probe() -> dict[str, Any] | AssayError:
+    try:
+        return checked(dict(client(PROBED_S).ready()), "position")
+    except AssayError as problem:
+        return problem
 
 
 def forget() -> None:
