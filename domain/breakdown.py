@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -113,7 +114,7 @@ def _part(name: tuple[str, str], one: _Sum, whole: _Sum, *, known: bool) -> Part
         share=_share(one.total_s, whole.total_s) if known else None,
         flops_share=_share(one.flops, whole.flops),
         bytes_share=_share(one.bytes, whole.bytes),
-        bound=max(one.seconds, key=lambda bound: one.seconds[bound]) if known else None,
+        bound=max(one.seconds.items(), key=itemgetter(1))[0] if known else None,
         operators=len(one.names),
     )
 

@@ -26,7 +26,7 @@ def live(position: int, run_id: str | None = None) -> None:
     """
     found = _under_way(position, run_id)
     if found:
-        _bars(run_id, _mark(found))
+        st.fragment(_bars, run_every=EVERY_S)(run_id, _mark(found))
 
 
 def _under_way(position: int, run_id: str | None) -> list[dict[str, Any]]:
@@ -39,7 +39,6 @@ def _mark(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
     return [(run["run_id"], running.done(run)) for run in found]
 
 
-@st.fragment(run_every=EVERY_S)
 def _bars(run_id: str | None, shown: list[tuple[str, int]]) -> None:
     with guarded("What is under way"):
         found = _under_way(answers.ready()["position"], run_id)
