@@ -44,7 +44,10 @@ _FIRST = MENU["Decide"][0].name
 
 def pages(*, operator: bool) -> dict[str, list[Any]]:
     """Return every page as `st.navigation` takes them; what is for operators is hidden from others, and refuses them."""
-    return {group: [_page(entry, operator=operator) for entry in entries] for group, entries in MENU.items()}
+    found = {group: [_page(entry, operator=operator) for entry in entries] for group, entries in MENU.items()}
+    # The first page has no path of its own: what people type leads to it all the same.
+    named = st.Page(_to_first, title="Overview", url_path=_FIRST, visibility="hidden")
+    return {**found, "Decide": [*found["Decide"], named]}
 
 
 def by_path() -> dict[str, Any]:
@@ -63,6 +66,10 @@ def _page(entry: Entry, *, operator: bool = True) -> Any:
         _shown(entry.name), title=entry.title, url_path=entry.name, icon=f":material/{entry.icon}:",
         default=entry.name == _FIRST, visibility="hidden" if entry.operators and not operator else "visible",
     )  # fmt: skip
+
+
+def _to_first() -> None:
+    st.switch_page(by_path()[""], query_params=st.query_params.to_dict())
 
 
 def _shown(name: str) -> Callable[[], None]:

@@ -24,7 +24,7 @@ __all__ = ["bench", "verify"]
 _BESIDE_A_FILE = {
     "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
 }  # fmt: skip
-_OF_THE_PLAN = ("weights", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
+_OF_THE_PLAN = ("weights", "device", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
 
 
 def _chosen(verb: Any) -> Any:
@@ -64,6 +64,14 @@ def _chosen(verb: Any) -> Any:
             click.option("--optimizers", type=WORDS, default="adamw", show_default=True, help="Of training."),
             click.option("--gradient-checkpointing", is_flag=True, help="Train with less memory and more work."),
             click.option("--compiled", is_flag=True, help="Compile the module (torch.compile)."),
+            click.option("--device", metavar="NAME", help="One device of the platforms, as `assay detect` lists them."),
+            click.option(
+                "--option",
+                "options",
+                multiple=True,
+                metavar="NAME[=N]",
+                help="What a platform can be told beside: cuda-graphs, streams=4, device-map.",
+            ),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N models only."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of one measurement."),
             click.option(
@@ -226,6 +234,7 @@ def _plan(
     gradient_checkpointing: bool,
     compiled: bool,
     threads: int | None,
+    options: tuple[str, ...],
     memory_limit_mb: int | None,
     budget_s: float = 5.0,
     iterations: int | None = None,
@@ -250,6 +259,7 @@ def _plan(
         gradient_checkpointing=(gradient_checkpointing,),
         compiled=(compiled,),
         threads=(threads,) if threads else (),
+        options=(options,),
         scenario=scenario or "single_stream",
         **{name: tuple(value) for name, value in how.items() if value is not None},
     )

@@ -98,7 +98,7 @@ def test_the_fastest_is_said_with_its_work_its_unit_and_its_basis() -> None:
 def test_gaps_come_with_commands_that_the_runner_understands() -> None:
     gaps = told(
         missing=[{"platform": "cpu", "precision": "bf16"}, {"platform": "cpu", "precision": "w8a16"},
-                 {"platform": "qnn", "precision": "int8"}, {"platform": "cpu", "precision": "int8"}],
+                 {"platform": "webnn", "precision": "int8"}, {"platform": "cpu", "precision": "int8"}],
         never_tried=["cuda", "tpu"],
     )  # fmt: skip
     assert model.commands(gaps) == [
