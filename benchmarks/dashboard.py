@@ -179,6 +179,9 @@ def main() -> int:
         for line in measured(asked, running.url, folder / "dashboard"):
             lines.append(line)
             print(_row(line), flush=True)
+        if options.keep:
+            _keep(lines, asked, load)
+            _write(lines, asked, load)
         if options.peer:
             from benchmarks.tracking_ui import beside
 

@@ -24,7 +24,6 @@ def warm() -> None:
     # What keeps answers looks for the runtime when it is imported, and nothing tells when that has come.
     while not runtime.exists() and time.monotonic() < until:
         time.sleep(0.02)
-    import_module("pandas")
     names = [entry.name for entries in import_module("dashboard.menu").MENU.values() for entry in entries]
     for name in names:
         try:
@@ -43,6 +42,9 @@ def main() -> None:
         sys.path[0] = str(HOUSE.parent)
     from streamlit.web.cli import main as streamlit
 
+    # Before it answers: who waits for that waits for the largest part of a first page too.
+    for library in ("pandas", "altair"):
+        import_module(library)
     threading.Thread(target=warm, name="warm", daemon=True).start()
     sys.argv[0] = "streamlit"
     streamlit()
