@@ -72,7 +72,8 @@ def _logged(service: str, url: str, home: Path) -> tuple[str, list[str]]:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise RuntimeError(f"the runs could not be logged: {ended.stderr[-2000:]}")
-    told = json.loads(ended.stdout)
+    # MLflow says on the same stream where each run can be seen.
+    told = json.loads(ended.stdout.splitlines()[-1])
     return told["experiment"], told["runs"]
 
 
