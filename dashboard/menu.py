@@ -40,13 +40,15 @@ MENU: dict[str, tuple[Entry, ...]] = {
 }
 """By their group in the menu; the first page is the one that opens without a path."""
 _FIRST = MENU["Decide"][0].name
+_HOME = "home"
+"""Streamlit wants a name for the page that opens without a path, and never shows it."""
 
 
 def pages(*, operator: bool) -> dict[str, list[Any]]:
     """Return every page as `st.navigation` takes them; what is for operators is hidden from others, and refuses them."""
     found = {group: [_page(entry, operator=operator) for entry in entries] for group, entries in MENU.items()}
     # The first page has no path of its own: what people type leads to it all the same.
-    named = st.Page(_to_first, title="Overview", url_path=_FIRST, visibility="hidden")
+    named = st.Page(_shown(_FIRST), title=MENU["Decide"][0].title, url_path=_FIRST, visibility="hidden")
     return {**found, "Decide": [*found["Decide"], named]}
 
 
@@ -63,13 +65,9 @@ def page(name: str) -> Any:
 
 def _page(entry: Entry, *, operator: bool = True) -> Any:
     return st.Page(
-        _shown(entry.name), title=entry.title, url_path=entry.name, icon=f":material/{entry.icon}:",
+        _shown(entry.name), title=entry.title, url_path=_HOME if entry.name == _FIRST else entry.name, icon=f":material/{entry.icon}:",
         default=entry.name == _FIRST, visibility="hidden" if entry.operators and not operator else "visible",
     )  # fmt: skip
-
-
-def _to_first() -> None:
-    st.switch_page(by_path()[""], query_params=st.query_params.to_dict())
 
 
 def _shown(name: str) -> Callable[[], None]:
