@@ -44,7 +44,7 @@ Configurations = Annotated[
 ]
 Newest = Annotated[
     int | None,
-    QueryParameter(ge=1, le=10_000, description="At most so many points a line, the newest; `count` has all."),
+    QueryParameter(ge=0, le=10_000, description="At most so many points a line, the newest; `count` has all."),
 ]
 Moment = Annotated[datetime | None, QueryParameter(description="ISO 8601, UTC where it names no zone.")]
 
@@ -207,7 +207,11 @@ def _cut(line: Row, window: tuple[datetime | None, datetime | None], limit: int 
         for point in line["points"]
         if (since is None or _moment(point) >= since) and (until is None or _moment(point) < until)
     ]
-    return {**line, "count": len(points), "points": points[-limit:] if limit else points}
+    return {
+        **line,
+        "count": len(points),
+        "points": points if limit is None else points[len(points) - min(limit, len(points)) :],
+    }
 
 
 router = Router("/", route_handlers=[trends], dependencies=DEPENDENCIES, tags=["comparisons"])

@@ -40,8 +40,8 @@ class Rows(NamedTuple):
     unpredicted: str | None
 
 
-def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = None) -> Rows:
-    """Return every configuration of a model with evidence, then what is predicted on other hardware.
+def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = None, *, estimates: bool = True) -> Rows:
+    """Return every configuration of a model with evidence, then, if asked for, what is predicted on other hardware.
 
     What was measured is shown also where nothing can be predicted; then the reason comes with it.
 
@@ -49,6 +49,8 @@ def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = No
     hardware and platform: estimates of everything would bury what was measured.
     """
     known = answers.compare(model, mode, position)["rows"]
+    if not estimates:
+        return Rows(against_cpu([completed(row) for row in known]), None)
     batches = Counter(row["batch_size"] for row in known if row.get("batch_size") and row.get("mode") in (mode, None))
     size = batch or (batches.most_common(1)[0][0] if batches else 1)
     try:
@@ -61,8 +63,8 @@ def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = No
             raise
         predicted, unpredicted = [], str(problem)
     # Measured rows come with their method from the comparison; the recommendation would tell them a second time.
-    estimates = [{**row, "mode": mode} for row in predicted if row.get("basis") not in EVIDENCE]
-    return Rows(against_cpu([completed(row) for row in (*known, *_one_each(estimates))]), unpredicted)
+    others = [{**row, "mode": mode} for row in predicted if row.get("basis") not in EVIDENCE]
+    return Rows(against_cpu([completed(row) for row in (*known, *_one_each(others))]), unpredicted)
 
 
 def _one_each(estimates: Sequence[Row]) -> list[Row]:

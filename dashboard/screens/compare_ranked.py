@@ -28,9 +28,13 @@ def show(asked: Comparison, position: int) -> None:
 
 
 def _hardware(asked: Comparison, at: int) -> None:
-    everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch)
     metric = charts.COMPARED[asked.metric]
+    # Estimates cost the service most, and are shown only where they are asked for or nothing else is there.
+    everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch, estimates=asked.basis == "all")
     rows = comparison.chosen(everything, asked, metric)
+    if not rows and asked.basis == "auto":
+        everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch)
+        rows = comparison.chosen(everything, asked, metric)
     strip(asked, at, [asked.model], [str(row["hardware"]) for row in rows])
     if unpredicted:
         st.caption(f"Only what was measured is shown: {escape(unpredicted)}")

@@ -231,9 +231,6 @@ def _health(health: Mapping[str, Any], position: int) -> None:
         )
     if health.get("error"):
         lines.append(f"⚠ **Projector stopped** {health['error']}")
-    with guarded("The predictor"):
-        card = answers.predictor(position)
-        trained = card.get("digest") or card.get("predictor")
-        rows = card.get("rows")
-        lines.append(f"**Predictor** {numbers.digest(trained)}, trained on {numbers.count(rows)} rows")
+    trained = (health.get("predictor") or {}).get("digest")
+    lines.append(f"**Predictor** {'ships with Assay' if trained == 'shipped' else numbers.digest(trained)}")
     st.markdown("  \n".join(lines))

@@ -27,6 +27,8 @@ from domain.vocabulary import PLATFORMS, PRECISIONS
 __all__ = ["show"]
 
 PAGE = "trends"
+OFFERED = 300
+"""Configurations that can be picked; a list of thousands would stop the browser."""
 _LISTS = ("rows", "hw", "platform", "precision")
 _RUN = st.column_config.LinkColumn(display_text=r"run=(.{1,28})", help="On the page Runs")
 
@@ -122,7 +124,7 @@ def _how(asked: Trend, places: Sequence[DeltaGenerator]) -> None:
 
 
 def _model(asked: Trend, at: int) -> None:
-    every = history.lanes(asking.lines({"model": asked.model, "metric": asked.metric, "limit": 1}, at)["lines"])
+    every = history.lanes(asking.lines({"model": asked.model, "metric": asked.metric, "limit": 0}, at)["lines"])
     fits = [lane for lane in every if _passes(asked, lane)]
     if not fits:
         _nothing(asked, every)
@@ -169,7 +171,8 @@ def _question(asked: Trend, chosen: Sequence[Lane]) -> dict[str, Any]:
 
 
 def _picker(asked: Trend, fits: Sequence[Lane], keys: tuple[str, ...]) -> None:
-    named = {lane.key: f"{lane.name} (n {lane.total})" for lane in fits}
+    offered = [*fits[:OFFERED], *(lane for lane in fits[OFFERED:] if lane.key in keys)]
+    named = {lane.key: f"{lane.name} (n {lane.total})" for lane in offered}
     place = widget(PAGE, "rows")
     # Keys of other filters would be no options; none left means those that are usual.
     st.session_state[place] = [key for key in st.session_state[place] if key in named] or list(keys)
@@ -185,8 +188,9 @@ def _picker(asked: Trend, fits: Sequence[Lane], keys: tuple[str, ...]) -> None:
         go(PAGE, msgspec.structs.replace(asked, rows=tuple(shown)))
         st.rerun()
     if len(fits) > len(keys):
+        offers = f" The list has {OFFERED}; the filters above lead to the others." if len(fits) > OFFERED else ""
         st.caption(
-            f"{len(keys)} of {numbers.count(len(fits))} configurations, those with the most measurements unless chosen."
+            f"{len(keys)} of {numbers.count(len(fits))} configurations, those with the most measurements unless chosen.{offers}"
         )
 
 

@@ -92,6 +92,7 @@ def test_lines_are_chosen_cut_by_time_and_thinned_to_the_newest(client, build):
     position = posted(client, *events)
     every = client.trends(model, min_position=position)["lines"]
     assert [len(line["points"]) for line in every] == [3, 1]
+    assert [one["points"] for one in client.trends(model, limit=0)["lines"]] == [[] for _ in every]
     (one,) = client.trends(model, configuration=[every[0]["configuration"]], limit=2)["lines"]
     assert ([point["value"] for point in one["points"]], one["count"]) == ([2.0, 3.0], 3)
     (line, empty) = client.trends(model, since=day(2).isoformat(), until=day(3).isoformat())["lines"]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import plistlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
 
@@ -78,10 +81,26 @@ def test_why_there_is_no_counter_is_said_with_what_helps(tmp_path: Path) -> None
         assert isinstance(found, Unread) and "modprobe intel_rapl_msr" in str(found)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_counter_for_root_alone_names_the_permission(tmp_path: Path) -> None:
-    (zone(tmp_path, "intel-rapl:0", "package-0") / "energy_uj").chmod(0)
-    found = find_rapl(tmp_path)
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Root reads everything: be nobody for as long as the block lasts."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_a_counter_for_root_alone_names_the_permission() -> None:
+    # Beside pytest's own folders, which nobody may open.
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        root.chmod(0o755)
+        zone(root, "intel-rapl:0", "package-0").joinpath("energy_uj").chmod(0)
+        with nobody():
+            found = find_rapl(root)
     assert isinstance(found, Unread) and "chmod a+r" in str(found)
 
 
