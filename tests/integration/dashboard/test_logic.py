@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,9 +215,3 @@ def test_comparing_by_a_filter_writes_the_address(asked: str) -> None:
 def test_an_answer_as_of_a_position_before_the_rows_has_none_of_them(asked: str) -> None:
     test = run(compare, model=MODEL, metric="latency", as_of="1")
     assert not any("2.00 ms" in str(found.value) for found in test.subheader)
-
-
-def test_the_script_stands_where_the_launcher_says(asked: str) -> None:
-    test = AppTest.from_file(str(Path(__file__).parents[3] / "dashboard" / "app.py"), default_timeout=30).run()
-    assert not test.exception
-    assert test.title[0].value == "Overview"

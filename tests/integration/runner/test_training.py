@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
@@ -47,10 +48,14 @@ def test_the_parts_of_a_step_are_timed_and_fill_it() -> None:
     result = measured(case("assay/gpt2-small", **TRAINING, sequence_length=16))
     parts = result["parts"]
     assert set(parts) == {"forward_ms", "loss_ms", "backward_ms", "optimizer_ms"}
+    filled = []
     for index, whole in enumerate(result["series"]["samples_ms"]):
         inner = sum(parts[name][index][0] for name in parts)
-        assert 0.7 * whole < inner <= whole
+        assert inner <= whole
         assert all(parts[name][index][0] > 0 for name in parts)
+        filled.append(inner / whole)
+    # A neighbour may take the processor between two parts of one step, not of most.
+    assert median(filled) > 0.7
 
 
 def test_the_loss_begins_where_the_head_ends() -> None:
