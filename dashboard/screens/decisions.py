@@ -6,7 +6,7 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import answers, charts, decisions
-from dashboard.frame import escape, theme
+from dashboard.frame import chart, escape, theme
 
 __all__ = ["show_decisions"]
 
@@ -24,10 +24,11 @@ def show_decisions() -> None:
         "part. Success: what was chosen meets the limits by what was measured. Overspend: what successes cost above the "
         "cheapest that does. Checked: so many loads are measured before deciding."
     )
-    st.altair_chart(
-        charts.decided(found, theme=theme()), width="stretch", key=f"{PAGE} rules",
-        alt="Success over overspend of our choices, filled and named, and of rules of thumb, hollow and numbered",
-    )  # fmt: skip
+    chart(
+        charts.decided(found, theme=theme()),
+        key=f"{PAGE} rules",
+        words="Success over overspend of our choices, filled and named, and of rules of thumb, hollow and numbered",
+    )
     st.dataframe(
         decisions.rules_table(found), hide_index=True, key=f"{PAGE} table", row_height=36, height="content",
         alt="Rules that choose machines",

@@ -14,7 +14,7 @@ from dashboard import answers, device, menu, roofs
 from dashboard.answers import devices
 from dashboard.charts.roofline_chart import roofline
 from dashboard.device import Device
-from dashboard.frame import basis_legend, downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.frame import basis_legend, chart, downloads, dropped, escape, guarded, header, provenance, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.hardware_machines import show_machines
 from dashboard.view import adopt, current, go, say, turn, widget
@@ -205,7 +205,7 @@ def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
         return
     lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
     drawn = roofline(told["points"], lines, feed, theme=shade)
-    st.altair_chart(drawn, width="stretch", key=f"{PAGE} picture", alt=f"Roofline of {asked.id}: {sentence}")
+    chart(drawn, key=f"{PAGE} picture", words=f"Roofline of {asked.id}: {sentence}")
     if feed is None:
         st.caption("Its bandwidth is not known: only the flat part of the roof can be drawn.")
     if told["points"]:

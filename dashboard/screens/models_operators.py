@@ -12,7 +12,7 @@ from assay import numbers
 from dashboard import answers, model
 from dashboard.answers import registry
 from dashboard.charts.breakdown_chart import breakdown
-from dashboard.frame import downloads, escape, guarded, theme
+from dashboard.frame import chart, downloads, escape, guarded, theme
 from dashboard.model import Model
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.palette import badge
@@ -36,7 +36,7 @@ def show_operators(asked: Model, told: Mapping[str, Any], at: int) -> None:
         st.markdown(f"**{escape(sentence)}**")
     _whence(asked, found, at, question)
     drawn = breakdown(model.parts(found), _title(found), theme=theme())
-    st.altair_chart(drawn, width="stretch", key=f"{PART} picture", alt=f"Operators of {asked.id}: {sentence}")
+    chart(drawn, key=f"{PART} picture", words=f"Operators of {asked.id}: {sentence}")
     number = st.column_config.NumberColumn
     st.dataframe(
         model.operators_table(found), hide_index=True, key=f"{PART} table", row_height=36, height="content",

@@ -11,7 +11,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import charts, menu, model, ranking
 from dashboard.answers import registry
-from dashboard.frame import basis_legend, downloads, escape, theme
+from dashboard.frame import basis_legend, chart, downloads, escape, theme
 from dashboard.model import Model
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.view import adopt, go, widget
@@ -90,7 +90,7 @@ def show_ranking(asked: Model, at: int) -> None:
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
     drawn = charts.intervals(rows, metric, theme=theme(), ranked=True)
-    st.altair_chart(drawn, width="stretch", key=f"{PAGE} ranking", alt=f"{asked.id}: {sentence}")
+    chart(drawn, key=f"{PAGE} ranking", words=f"{asked.id}: {sentence}")
     basis_legend(rows, answer.get("interval"))
     st.caption("Ranked by the worse end of each interval: what is surely reached, not what may be.")
     ways = {

@@ -13,7 +13,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers, charts, scores
 from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme
 from dashboard.offers import picture_files, stem
 from dashboard.screens.decisions import show_decisions
 from dashboard.view import adopt, current, go, widget
@@ -136,9 +136,7 @@ def _parity(answer: Mapping[str, Any]) -> None:
         st.code(_command(answer), language="bash")
         return
     drawn = charts.parity(fields, scores.unit(answer), theme=theme())
-    st.altair_chart(
-        drawn, width="stretch", key=f"{PAGE} parity", alt=f"Predicted over measured, {scores.title(answer)}"
-    )
+    chart(drawn, key=f"{PAGE} parity", words=f"Predicted over measured, {scores.title(answer)}")
     st.caption("Colour counts the rows in a field; the line is where both are the same, the dotted ones 20 % from it.")
 
 
@@ -151,7 +149,7 @@ def _calibration(found: Mapping[str, Mapping[str, Any]]) -> None:
     st.subheader("Does it know when it is wrong?", anchor=False)
     lines = [{"name": name, "calibration": scores.calibration(one)} for name, one in found.items()]
     drawn = charts.calibration(lines, theme=theme())
-    st.altair_chart(drawn, width="stretch", key=f"{PAGE} calibration", alt="What intervals promised and held, by split")
+    chart(drawn, key=f"{PAGE} calibration", words="What intervals promised and held, by split")
     st.caption(
         "Ticks are what intervals promise, dots what they held: right of its tick, an interval is wider than it needs to be; "
         "left of it, narrower than it promises."
@@ -164,9 +162,7 @@ def _groups(asked: Scores, answer: Mapping[str, Any]) -> None:
     if not rows:
         st.caption(f"This evaluation was not told by {asked.group}; choose another one above.")
         return
-    st.altair_chart(
-        charts.errors(rows, theme=theme()), width="stretch", key=f"{PAGE} groups", alt=f"Errors by {asked.group}"
-    )
+    chart(charts.errors(rows, theme=theme()), key=f"{PAGE} groups", words=f"Errors by {asked.group}")
     there = len(answer.get(f"by_{asked.group}") or ())
     worst = f" The {len(rows)} worst of {numbers.count(there)}, those of fewer than {scores.FEWEST_ROWS} rows left out."
     st.caption(f"{DOTS}{worst if there > len(rows) else ''}")
@@ -209,9 +205,7 @@ def _live(asked: Scores, at: int) -> None:
             column.metric(label, numbers.share(one.get(key)), border=True)
             column.caption(f"{asked.target} · n {numbers.count(one['rows'])} · {_counted(one['models'], 'model')}")
     rows = scores.grouped(found, asked.group, MOST_GROUPS)
-    st.altair_chart(
-        charts.errors(rows, theme=theme()), width="stretch", key=f"{PAGE} live", alt=f"Live errors by {asked.group}"
-    )
+    chart(charts.errors(rows, theme=theme()), key=f"{PAGE} live", words=f"Live errors by {asked.group}")
     st.caption(DOTS)
     by_basis = [
         {"Basis": basis, "Rows": one["rows"], "Median error": numbers.share(one["median_ape"]),

@@ -17,7 +17,7 @@ from dashboard import answers, history
 from dashboard.address import SCALES
 from dashboard.answers import trends as asking
 from dashboard.charts.trend_chart import span_of, stacked, trend
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
 from dashboard.history import AXES, METRICS, MOST, Lane, Trend
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.trends_worse import show_worse
@@ -203,9 +203,7 @@ def _lanes(asked: Trend, found: Sequence[Lane], better: str) -> None:
             f"**{escape(lane.name)}** :gray[{_counted(lane)} · newest {scale.show(newest['value'], newest['low'], newest['high'])}]"
         )
         drawn = trend(lane, asked.metric, better, span, numbered=numbered, log=_log(asked), theme=theme(), zone=zone())
-        st.altair_chart(
-            drawn, width="stretch", key=f"{PAGE} {lane.key}", alt=f"{METRICS[asked.metric]} of {lane.name} over time"
-        )
+        chart(drawn, key=f"{PAGE} {lane.key}", words=f"{METRICS[asked.metric]} of {lane.name} over time")
     st.caption(
         "Bars are 95 % intervals. A line joins measurements of one configuration in one environment, and stops where either, or the "
         "value, changed. ▲ under the points: a driver, library or runtime that is not what it was. ⚠ suspect has a ring; ✕ invalid or "
@@ -249,7 +247,7 @@ def _points(asked: Trend, found: Sequence[Lane]) -> None:
     with st.expander("Every point", icon=":material/table_rows:", expanded=len(lines) == len(found)):
         st.dataframe(
             pd.DataFrame(lines), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
-            height=400, alt="Every point", column_config={"Run": _RUN},
+            height="content" if len(lines) <= 10 else 400, alt="Every point", column_config={"Run": _RUN},
         )  # fmt: skip
 
 
