@@ -1,8 +1,9 @@
 """Is the measurer right? Our medians against torch's own timer and OpenVINO's benchmark_app, in interleaved pairs.
 
-    python -m benchmarks.reference_timers [--pairs 10] [--budget 2] [--only BERT] [--platform cpu,openvino] [--threads N]
+    python -m benchmarks.reference_timers [--pairs 10] [--budget 2] [--only BERT] [--platform cpu,openvino,cuda] [--threads N]
 
-BERT-base, ViT-base, a decode step of GPT-2 and Whisper's encoder at full size with random weights. Ours and the
+On `cuda` the time by the device's own events stands beside `triton.testing.do_bench`, the time of a call to torch's timer;
+they have never been run on hardware. BERT-base, ViT-base, a decode step of GPT-2 and Whisper's encoder at full size with random weights. Ours and the
 reference take turns at going first, so that what else the machine does falls on both. Prints for each line the medians
 over the pairs, the ratio (ours over the reference) with the 95 % interval of its median (least and greatest below six
 pairs), and whether it is within 0.97 to 1.03; then the spread of both over the repeats, and what our parent process
@@ -36,10 +37,12 @@ from runner.noise import noise
 from runner.parent import run_task
 from runner.platforms.base import Converted, Platform, Recipe, Settings
 from runner.platforms.openvino import OpenVino
+from runner.platforms.torch_cuda import Cuda
 from runner.platforms.torch_eager import Cpu
 from runner.processor import threads_allowed
 from runner.stopping import Method
 from runner.tasks import Case, Measure
+from runner.workloads import Forward
 
 BAR = (0.97, 1.03)
 IDLE_BAR = 0.01
@@ -115,6 +118,8 @@ def _lines(arguments: argparse.Namespace) -> Iterator[Pairs]:
                 OpenVino().convert(subject.module, subject.inputs, Path(folder), Recipe())
                 for precision in HINTS:
                     yield _openvino_line(name, subject, Path(folder), precision, arguments)
+        if "cuda" in arguments.platform:
+            yield from _cuda_lines(name, subject, arguments)
 
 
 def _torch_line(name: str, subject: Subject, arguments: argparse.Namespace) -> Pairs:
@@ -144,6 +149,36 @@ def _openvino_line(name: str, subject: Subject, folder: Path, precision: str, ar
     measured = _alternate(_ours(platform, placed, arguments), theirs, arguments.pairs)
     platform.close()
     return Pairs(f"{name}, OpenVINO {precision}", "benchmark_app", *measured)
+
+
+def _cuda_lines(name: str, subject: Subject, arguments: argparse.Namespace) -> Iterator[Pairs]:
+    platform = Cuda()
+    probe = platform.probe()
+    if not probe.available:
+        raise SystemExit(f"cuda: {probe.reason} {probe.remedy or ''}")
+    # The CUDA builds of torch bring it, no other does.
+    from triton.testing import do_bench
+
+    platform.load(subject.module, Settings(precision="fp32", threads=arguments.threads))
+    platform.compile()
+    placed = platform.place(subject.inputs)
+    timer = Timer("run(placed)", globals={"run": platform.run, "placed": placed})
+
+    def by_events() -> float:
+        """Each call is in its own interval of the device's clock, with the calls before it finished: `device_time_ms`."""
+        work = Forward(platform, placed)
+        calls = len(measure(work, platform.synchronize, Method(budget_s=arguments.budget)).samples_ms)
+        return statistics.median(call[0] for call in work.parts(calls)["device_time_ms"])
+
+    def do_benchs() -> float:
+        half = arguments.budget * 1e3 / 2
+        return float(do_bench(lambda: platform.run(placed), warmup=half / 4, rep=half, return_mode="median"))
+
+    def timers() -> float:
+        return float(timer.blocked_autorange(min_run_time=arguments.budget / 2).median * 1e3)
+
+    yield Pairs(f"{name}, CUDA fp32, events", "do_bench", *_alternate(by_events, do_benchs, arguments.pairs))
+    yield Pairs(f"{name}, CUDA fp32", "Timer", *_alternate(_ours(platform, placed, arguments), timers, arguments.pairs))
 
 
 def _ours(platform: Platform, placed: object, arguments: argparse.Namespace) -> Callable[[], float]:
