@@ -1,22 +1,20 @@
 """How fast the dashboard is in a real browser, with a million measurements of 300 models on 40 devices behind it.
 
-    python -m benchmarks.dashboard [--rows N] [--repeats N] [--folder DIR] [--peer]
+    python -m benchmarks.dashboard [--rows N] [--repeats N] [--folder DIR] [--keep] [--peer [--runs N]]
 
 A page is there when its script has ended and its charts are drawn. Cold: a new process and a new browser context, and
 a model of which nobody asked before. Warm: another such model in the same process and context. The answers of the service
-are counted on their way in a pass of their own. --peer opens 100 runs of the same measurements in the MLflow UI beside it.
-The table is also written into docs/dashboard.md, all samples into benchmarks/results/dashboard.json.
+are counted on their way in a pass of their own. --peer takes nothing of that, but the MLflow UI beside ours, on the same
+measurements. With --keep the table is also written into docs/dashboard.md, and all samples into benchmarks/results.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +24,14 @@ import psutil
 from assay.client import Client
 from benchmarks.browsing import ADDRESSES, acts, address, dashboard, opened, pages
 from benchmarks.carried import Answer, relay
-from benchmarks.dashboard_data import DEVICES, MODELS, ROWS, full_service
+from benchmarks.dashboard_data import ROWS, full_service
+from benchmarks.dashboard_page import HEADS, keep, row
 from benchmarks.lines import Limit, Line, plain, quantile
-from benchmarks.machine import machine, versions
-from benchmarks.serving import ROOT
+from benchmarks.tracking_ui import COMPARED, RUNS, SIZE, beside
 from benchmarks.viewers import view
 from dashboard.gallery import browser
 
-RESULTS = ROOT / "benchmarks" / "results" / "dashboard.json"
-PAGE = ROOT / "docs" / "dashboard.md"
-_PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- /figures -->)", re.DOTALL)
-VERSION = 1
 VIEWERS = 20
-COMPARED = 100
-SIZE = {"width": 1280, "height": 900}
 COLD, WARM, ACT, MANY = (Limit(bar=bar, most=True) for bar in (2.5, 1.0, 0.6, 1.5))
 NO_ERRORS = Limit(bar=0, most=True)
 
@@ -127,33 +119,6 @@ def _carried(found: Any, url: str, subjects: Subjects, answers: list[Answer]) ->
     context.close()
 
 
-def _keep(lines: list[Line], asked: Asked, load: float) -> None:
-    about = {**machine(), "packages": versions(("streamlit", "altair", "duckdb", "litestar", "playwright"))}
-    document = {
-        "version": VERSION, "benchmark": "dashboard", "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": about, "plan": msgspec.to_builtins(asked), "load_before": load,
-        "lines": [{**msgspec.to_builtins(line), "passed": line.passed} for line in lines],
-    }  # fmt: skip
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-
-
-def _write(lines: list[Line], asked: Asked, load: float) -> None:
-    """Put the table into its place in docs/dashboard.md, so that no figure is typed by hand."""
-    about = machine()
-    told = f"{asked.rows:,} measurements of {MODELS} models on {DEVICES} devices; {about['processor']}, {about['cores']} cores, "
-    told += f"load of the machine before: {load:g}; {datetime.now(UTC):%Y-%m-%d}.\n\n"
-    rows = "\n".join(f"| {_row(line)} |" for line in lines)
-    text = f"{told}| what | found | bar | met |\n| --- | --- | --- | --- |\n{rows}\n"
-    PAGE.write_text(_PLACE.sub(lambda place: f"{place[1]}{text}{place[2]}", PAGE.read_text()))
-
-
-def _row(line: Line) -> str:
-    met = "–" if line.passed is None else "yes" if line.passed else "no"
-    bar = f"≤ {line.limit.bar:g}" if line.limit else "–"
-    return f"{line.what} | {line.value:.3g} {line.unit} | {bar} | {met}"
-
-
 def main() -> int:
     """Print a line each, keep them, and return 1 where a bar is missed."""
     parser = argparse.ArgumentParser(
@@ -167,30 +132,31 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, help="where the data are kept for another time; without it they go afterwards"
     )
-    parser.add_argument("--peer", action="store_true", help="the MLflow UI as well, in an environment of its own")
     parser.add_argument("--keep", action="store_true", help="write the results and the table of docs/dashboard.md")
+    parser.add_argument(
+        "--peer", action="store_true", help="only the MLflow UI beside ours, in an environment of its own"
+    )
+    parser.add_argument("--runs", type=int, default=RUNS, help="how many of the measurements MLflow holds as runs")
     options = parser.parse_args()
     asked = Asked(rows=options.rows, repeats=options.repeats, viewers=options.viewers)
     load = round(psutil.getloadavg()[0], 2)
+    table = "peer" if options.peer else "figures"
+    plan = {**msgspec.to_builtins(asked), **({"runs": options.runs} if options.peer else {})}
     lines: list[Line] = []
+    print(HEADS[table], flush=True)
     with ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-bench-")))
         running = stack.enter_context(full_service(folder, asked.rows))
-        for line in measured(asked, running.url, folder / "dashboard"):
+        found = (
+            beside(running.url, folder, options.runs, 2 * asked.repeats)
+            if options.peer
+            else measured(asked, running.url, folder / "dashboard")
+        )
+        for line in found:
             lines.append(line)
-            print(_row(line), flush=True)
-        if options.keep:
-            _keep(lines, asked, load)
-            _write(lines, asked, load)
-        if options.peer:
-            from benchmarks.tracking_ui import beside
-
-            for line in beside(running.url, folder):
-                lines.append(line)
-                print(_row(line), flush=True)
+            print(row(line), flush=True)
     if options.keep:
-        _keep(lines, asked, load)
-        _write(lines, asked, load)
+        keep(table, lines, plan, load)
     return 0 if all(line.passed is not False for line in lines) else 1
 
 
