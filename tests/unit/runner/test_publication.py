@@ -119,3 +119,11 @@ def test_the_plan_covers_every_category_on_both_platforms_and_in_training():
         assert ((category, "cpu", "training") in covered) is (category != "diffusion")
     assert {"fp32", "bf16", "int8", "amp-bf16"} <= {case.precision for case in cases}
     assert {case.weights for case in cases} == {"random"}
+
+
+def test_the_plan_of_a_cuda_machine_covers_every_category_and_the_precisions_of_its_devices():
+    cases = read_plan(ROOT / "data" / "cuda.yaml").plan().cases
+    assert {find(case.model).category for case in cases} == set(CATEGORIES)
+    assert {"fp32", "tf32", "fp16", "bf16", "fp8", "amp-bf16"} == {case.precision for case in cases}
+    assert {case.workload.mode for case in cases} == {"inference", "training"}
+    assert {(case.platform, case.weights) for case in cases} == {("cuda", "random")}
