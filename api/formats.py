@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 JSON_COLUMNS = frozenset({
-    "aliases", "answer", "card", "checks", "config", "execution", "hardware", "latency_ci95", "libraries",
-    "metric_verdicts", "operators", "options", "parallelism", "plan", "platforms", "question", "spec", "totals",
-    "tracer", "verdict_reasons", "workload",
+    "aliases", "answer", "card", "checks", "config", "energy_reading", "execution", "hardware", "latency_ci95", "libraries",
+    "metric_verdicts", "operators", "options", "parallelism", "plan", "platforms", "question", "scenario_result", "spec",
+    "totals", "tracer", "verdict_reasons", "workload",
 })  # fmt: skip
 """Columns that hold JSON as text; answers in JSON carry them as JSON."""
 

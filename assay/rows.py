@@ -127,6 +127,11 @@ class Measurement(Fact, frozen=True, kw_only=True):
     kv_cache_bytes: int | None = None
     energy_j: float | None = None
     power_w: float | None = None
+    energy_per_item_j: float | None = None
+    energy_per_token_j: float | None = None
+    energy_above_idle_j: float | None = None
+    idle_power_w: float | None = None
+    device_time_ms: float | None = None
     utilisation: float | None = None
     goodput_per_s: float | None = None
     roofline_share: float | None = None
@@ -138,6 +143,9 @@ class Measurement(Fact, frozen=True, kw_only=True):
     verdict: str | None = None
     verdict_reasons: list[str] | None = None
     metric_verdicts: Json | None = None
+    energy_verdict: str | None = None
+    energy_reading: Json | None = None
+    scenario_result: Json | None = None
 
 
 class Failure(Fact, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ from domain.series import drift, held_up_share, leading_warmup, modes
 from domain.statistics import median, series_interval
 from domain.vocabulary import VERDICTS
 
-__all__ = ["ENERGY", "Circumstances", "combine", "judge", "worst"]
+__all__ = ["ENERGY", "Circumstances", "combine", "energy_verdict", "judge", "worst"]
 
 TIMES = (
     "latency_ms", "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "forward_ms", "loss_ms",
@@ -80,6 +80,12 @@ def combine(*verdicts: Verdict) -> Verdict:
     """Return the worst verdict with all the reasons, each once, in order."""
     reasons = list(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
     return Verdict(verdict=worst(verdict.verdict for verdict in verdicts), reasons=reasons)  # type: ignore[arg-type]
+
+
+def energy_verdict(validity: Validity) -> str | None:
+    """Return the worst verdict that is said of energy and power, None where none is."""
+    said = [validity.metrics[name].verdict for name in ENERGY if name in validity.metrics]
+    return worst(said) if said else None
 
 
 def judge(samples_ms: Sequence[float], metrics: Iterable[str], circumstances: Circumstances) -> Validity:

@@ -27,6 +27,7 @@ _FEW = 2_000
 _FIRST_FIGURE = "mean"
 _BESIDE = frozenset((
     "p50_high", "mean_high", "other_ci95", "samples_n", "stopped_by", "other_load", "clock_before_hz", "clock_after_hz",
+    "energy_reading",
 ))  # fmt: skip
 """Columns among the figures that are no member of the metrics of their own."""
 _REMEMBERED = 250_000

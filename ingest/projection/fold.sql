@@ -32,7 +32,7 @@ SELECT position, event_id, type, time, recorded_at, source,
     l.mean, l.min, l.max, l.stddev, l.p50, l.p90, l.p95, l.p99, l.n,
     ci.p50[1] AS p50_low, ci.p50[2] AS p50_high, ci.mean[1] AS mean_low, ci.mean[2] AS mean_high, other_ci95,
     m.* EXCLUDE (latency_ms),
-    samples_n, c.stopped_by, c.other_load, c.clock_before_hz, c.clock_after_hz
+    samples_n, c.stopped_by, c.other_load, c.clock_before_hz, c.clock_after_hz, c.energy AS energy_reading
 FROM (
     SELECT *,
         CASE WHEN coalesce(ci.p90, ci.p95, ci.p99, ci.min, ci.max, ci.stddev) IS NOT NULL
@@ -56,7 +56,7 @@ FROM (
             coalesce(j[9]::VARCHAR, '') AS validity_sent, j[10]::VARCHAR AS metrics, j[11]::VARCHAR AS samples,
             from_json(j[11], '{"digest": "VARCHAR", "n": "BIGINT"}') AS s,
             from_json(j[12], '{"stopped_by": "VARCHAR", "other_load": "DOUBLE", "clock_before_hz": "DOUBLE",
-                "clock_after_hz": "DOUBLE"}') AS c,
+                "clock_after_hz": "DOUBLE", "energy": "JSON"}') AS c,
             from_json(j[10], '{
                 "latency_ms": {"mean": "DOUBLE", "min": "DOUBLE", "max": "DOUBLE", "stddev": "DOUBLE", "p50": "DOUBLE",
                     "p90": "DOUBLE", "p95": "DOUBLE", "p99": "DOUBLE", "n": "BIGINT",
@@ -67,7 +67,9 @@ FROM (
                 "first_run_ms": "DOUBLE", "preprocess_ms": "DOUBLE", "postprocess_ms": "DOUBLE", "forward_ms": "DOUBLE",
                 "loss_ms": "DOUBLE", "backward_ms": "DOUBLE", "optimizer_ms": "DOUBLE", "peak_memory_bytes": "BIGINT",
                 "mean_memory_bytes": "BIGINT", "device_memory_bytes": "BIGINT", "kv_cache_bytes": "BIGINT", "energy_j": "DOUBLE",
-                "power_w": "DOUBLE", "utilisation": "DOUBLE", "goodput_per_s": "DOUBLE", "roofline_share": "DOUBLE"}') AS m
+                "power_w": "DOUBLE", "energy_per_item_j": "DOUBLE", "energy_per_token_j": "DOUBLE",
+                "energy_above_idle_j": "DOUBLE", "idle_power_w": "DOUBLE", "device_time_ms": "DOUBLE", "utilisation": "DOUBLE",
+                "goodput_per_s": "DOUBLE", "roofline_share": "DOUBLE"}') AS m
         FROM (
             SELECT * EXCLUDE (body), json_extract(body, [
                 '$.data.model', '$.data.hardware', '$.data.workload', '$.data.execution', '$.data.observed', '$.data.run_id',

@@ -12,6 +12,7 @@ from domain.canonical import canonical
 from domain.configuration import Execution, Hardware, Identifier, Model, Workload, canonical_part
 from domain.errors import InvalidInput
 from domain.payloads import Environment, Metrics, Observed, Provenance, SamplesReference, Validity
+from domain.verdicts import energy_verdict
 from ingest.projection.names import Names
 
 __all__ = ["PARTS", "Part", "Poison", "check_metrics", "part_row"]
@@ -72,7 +73,7 @@ def _execution(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
         observed.device, wanted and wanted.device, observed.fallback_share,
         asked.runtime and asked.runtime.name, asked.runtime and asked.runtime.version, asked.compiled, asked.layout,
         asked.threads, asked.streams, _json(asked.parallelism), asked.power_limit_w, _json(asked.options),
-        canonical_part(msgspec.to_builtins(actual)),
+        _json((observed.details or {}).get("scenario")), canonical_part(msgspec.to_builtins(actual)),
     )  # fmt: skip
 
 
@@ -88,9 +89,9 @@ def _provenance(text: str) -> Row:
 def _judgement(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
     validity = _said(texts[0], Validity)
     if validity is None:
-        return None, None, None
+        return None, None, None, None
     raw = msgspec.json.decode(texts[0])
-    return validity.verdict, _json(raw.get("reasons")), _json(raw.get("metrics"))
+    return validity.verdict, _json(raw.get("reasons")), _json(raw.get("metrics")), energy_verdict(validity)
 
 
 class Part(NamedTuple):
@@ -128,14 +129,15 @@ PARTS: Mapping[str, Part] = {
         "execution_part", ("execution_sent", "observed_sent"), _execution, platform=_TEXT, precision=_TEXT,
         platform_asked=_TEXT, precision_asked=_TEXT, device=_TEXT, device_asked=_TEXT, fallback_share=_NUMBER,
         runtime_name=_TEXT, runtime_version=_TEXT, compiled=_FLAG, layout=_TEXT, threads=_INTEGER, streams=_INTEGER,
-        parallelism=_TEXT, power_limit_w=_NUMBER, options=_TEXT, execution=_TEXT,
+        parallelism=_TEXT, power_limit_w=_NUMBER, options=_TEXT, scenario_result=_TEXT, execution=_TEXT,
     ),
     "context": _part(
         "context", ("source", "run_sent", "environment_sent", "provenance_sent"), _context, run_id=_TEXT,
         environment_fingerprint=_TEXT, origin=_TEXT, provenance_source=_TEXT, reference=_TEXT, licence=_TEXT,
     ),
     "judgement": _part(
-        "judgement", ("validity_sent",), _judgement, verdict=_TEXT, verdict_reasons=_TEXT, metric_verdicts=_TEXT
+        "judgement", ("validity_sent",), _judgement, verdict=_TEXT, verdict_reasons=_TEXT, metric_verdicts=_TEXT,
+        energy_verdict=_TEXT,
     ),
 }  # fmt: skip
 

@@ -61,7 +61,7 @@ CREATE TABLE execution_part (
     platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
     device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
     runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
-    parallelism JSON, power_limit_w DOUBLE, options JSON,
+    parallelism JSON, power_limit_w DOUBLE, options JSON, scenario_result JSON,
     execution JSON NOT NULL
 );
 
@@ -77,7 +77,7 @@ CREATE TABLE subject (
     platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
     device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,
     runtime_name VARCHAR, runtime_version VARCHAR, compiled BOOLEAN, layout VARCHAR, threads BIGINT, streams BIGINT,
-    parallelism JSON, power_limit_w DOUBLE, options JSON,
+    parallelism JSON, power_limit_w DOUBLE, options JSON, scenario_result JSON,
     workload JSON NOT NULL, execution JSON NOT NULL
 );
 
@@ -90,7 +90,7 @@ CREATE TABLE context (
 
 CREATE TABLE judgement (
     id BIGINT NOT NULL, validity_sent VARCHAR NOT NULL,
-    verdict VARCHAR, verdict_reasons JSON, metric_verdicts JSON
+    verdict VARCHAR, verdict_reasons JSON, metric_verdicts JSON, energy_verdict VARCHAR
 );
 
 CREATE TABLE measurement (
@@ -104,9 +104,11 @@ CREATE TABLE measurement (
     load_ms DOUBLE, convert_ms DOUBLE, compile_ms DOUBLE, first_run_ms DOUBLE, preprocess_ms DOUBLE,
     postprocess_ms DOUBLE, forward_ms DOUBLE, loss_ms DOUBLE, backward_ms DOUBLE, optimizer_ms DOUBLE,
     peak_memory_bytes BIGINT, mean_memory_bytes BIGINT, device_memory_bytes BIGINT,
-    kv_cache_bytes BIGINT, energy_j DOUBLE, power_w DOUBLE, utilisation DOUBLE, goodput_per_s DOUBLE, roofline_share DOUBLE,
+    kv_cache_bytes BIGINT, energy_j DOUBLE, power_w DOUBLE, energy_per_item_j DOUBLE, energy_per_token_j DOUBLE,
+    energy_above_idle_j DOUBLE, idle_power_w DOUBLE, device_time_ms DOUBLE,
+    utilisation DOUBLE, goodput_per_s DOUBLE, roofline_share DOUBLE,
     samples_n BIGINT,
-    stopped_by VARCHAR, other_load DOUBLE, clock_before_hz DOUBLE, clock_after_hz DOUBLE
+    stopped_by VARCHAR, other_load DOUBLE, clock_before_hz DOUBLE, clock_after_hz DOUBLE, energy_reading JSON
 );
 COMMENT ON COLUMN measurement.other_ci95 IS 'all intervals as JSON, where there are others than those of p50 and mean';
 

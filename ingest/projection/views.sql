@@ -9,7 +9,7 @@ SELECT
     s.output_tokens, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
     s.platform, s.precision, s.platform_asked, s.precision_asked, s.device, s.device_asked, s.fallback_share,
     s.runtime_name, s.runtime_version, s.compiled, s.layout, s.threads, s.streams, s.parallelism, s.power_limit_w, s.options,
-    s.workload, s.execution, c.environment_fingerprint,
+    s.scenario_result, s.workload, s.execution, c.environment_fingerprint,
     m.latency_mean_ms, m.latency_min_ms, m.latency_max_ms, m.latency_stddev_ms, m.latency_p50_ms, m.latency_p90_ms,
     m.latency_p95_ms, m.latency_p99_ms, m.latency_n,
     m.latency_p50_ci95_low_ms, m.latency_p50_ci95_high_ms, m.latency_mean_ci95_low_ms, m.latency_mean_ci95_high_ms,
@@ -20,9 +20,14 @@ SELECT
     END::JSON AS latency_ci95,
     m.throughput_per_s, m.tokens_per_s, m.ttft_ms, m.tpot_ms, m.realtime_factor, m.load_ms, m.convert_ms, m.compile_ms,
     m.first_run_ms, m.preprocess_ms, m.postprocess_ms, m.forward_ms, m.loss_ms, m.backward_ms, m.optimizer_ms,
-    m.peak_memory_bytes, m.mean_memory_bytes, m.device_memory_bytes, m.kv_cache_bytes, m.energy_j, m.power_w, m.utilisation,
+    m.peak_memory_bytes, m.mean_memory_bytes, m.device_memory_bytes, m.kv_cache_bytes, m.energy_j, m.power_w,
+    m.energy_per_item_j, m.energy_per_token_j, m.energy_above_idle_j, m.idle_power_w, m.device_time_ms, m.utilisation,
     m.goodput_per_s, m.roofline_share, m.samples_n, m.stopped_by, m.other_load, m.clock_before_hz, m.clock_after_hz,
-    j.verdict, j.verdict_reasons, j.metric_verdicts,
+    m.energy_reading, j.verdict, j.verdict_reasons, j.metric_verdicts,
+    -- The verdict on the row is on times; it stands for energy only where nothing was judged by itself.
+    coalesce(j.energy_verdict, CASE WHEN coalesce(j.metric_verdicts::VARCHAR, '{}') = '{}' AND coalesce(
+        m.energy_j, m.power_w, m.energy_per_item_j, m.energy_per_token_j, m.energy_above_idle_j) IS NOT NULL
+        THEN j.verdict END) AS energy_verdict,
     c.origin, c.provenance_source, c.reference, c.licence
 FROM measurement AS m ANTI JOIN void USING (position)
 JOIN subject AS s ON m.subject = s.id JOIN context AS c ON m.context = c.id JOIN judgement AS j ON m.judgement = j.id;

@@ -49,6 +49,42 @@ def test_what_was_not_said_is_null(build, fold):
     assert {row[name] for name in (*METRICS, *CONDITIONS, "samples_n")} == {None}
 
 
+ENERGY = ("energy_j", "power_w", "energy_per_item_j")
+WELL = {"verdict": "valid"}
+GAP = {"verdict": "invalid", "reasons": ["the power meter was not read for 4.0 s"]}
+
+
+@pytest.mark.parametrize(
+    ("validity", "metrics", "verdict"),
+    [
+        ({"verdict": "suspect", "metrics": {"latency_ms": {"verdict": "suspect"}, **dict.fromkeys(ENERGY, WELL)}}, {"energy_j": 2.0}, "valid"),
+        ({"verdict": "valid", "metrics": {"latency_ms": {"verdict": "valid"}, **dict.fromkeys(ENERGY, GAP)}}, {}, "invalid"),
+        ({"verdict": "suspect", "metrics": {"latency_ms": {"verdict": "suspect"}}}, {"energy_j": 2.0}, None),
+        ({"verdict": "suspect"}, {"power_w": 40.0}, "suspect"),
+        ({"verdict": "suspect"}, {}, None),
+    ],
+)  # fmt: skip
+def test_energy_has_a_verdict_of_its_own(build, fold, validity, metrics, verdict):
+    event = build.measurement(validity=validity)
+    event["data"]["metrics"] |= metrics
+    (row,), letters = fold(event)
+    assert letters == []
+    assert row["energy_verdict"] == verdict
+    assert row["verdict"] == validity["verdict"]
+    assert row["energy_per_item_j"] is None
+
+
+def test_how_energy_was_read_and_what_a_scenario_came_to_are_in_the_view(build, fold):
+    reading = {"meter": "nvml", "scope": "board", "longest_gap_s": 0.25, "idle_w": 20.5}
+    result = {"scenario": "server", "result": "invalid", "reasons": ["too few"], "target_latency_ms": 15.0}
+    event = build.measurement(
+        conditions={"energy": reading}, observed={"device": "stated", "details": {"scenario": result}}
+    )
+    (row,), _ = fold(event)
+    assert (json.loads(row["energy_reading"]), json.loads(row["scenario_result"])) == (reading, result)
+    assert row["device"] == "stated"
+
+
 @pytest.mark.parametrize("samples", [{"digest": "5" * 64, "n": 3}, {"digest": "sha256:" + "x" * 64, "n": 3}, {"n": 3}])
 def test_a_reference_to_samples_that_the_gate_refuses_is_a_dead_letter(build, fold, samples):
     rows, (reason,) = fold(build.measurement(samples=samples))
