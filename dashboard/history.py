@@ -124,17 +124,18 @@ def lanes(lines: Sequence[Row]) -> list[Lane]:
 
 def _names(first: Mapping[str, Row]) -> dict[str, str]:
     """Return a name for each lane; lanes of one name say in what else they differ."""
-    plain = {alike: name_of(line) for alike, line in first.items()}
-    counted = Counter(plain.values())
-    found = {}
+    named: dict[str, dict[str, Row]] = {}
     for alike, line in first.items():
-        same = [first[other] for other, name in plain.items() if name == plain[alike]]
-        apart = [field for field in _DISTINCT if len({repr(one.get(field)) for one in same}) > 1]
-        parts = [_said(field, line.get(field)) for field in apart if line.get(field) is not None]
-        compiled = {bool(one.get("compiled")) for one in same}
-        if len(compiled) > 1:
-            parts.append("compiled" if line.get("compiled") else "eager")
-        found[alike] = " · ".join([plain[alike], *parts]) if counted[plain[alike]] > 1 else plain[alike]
+        named.setdefault(name_of(line), {})[alike] = line
+    found = {}
+    for plain, same in named.items():
+        apart = [field for field in _DISTINCT if len({repr(one.get(field)) for one in same.values()}) > 1]
+        either = len({bool(one.get("compiled")) for one in same.values()}) > 1
+        for alike, line in same.items():
+            parts = [_said(field, line.get(field)) for field in apart if line.get(field) is not None]
+            if either:
+                parts.append("compiled" if line.get("compiled") else "eager")
+            found[alike] = " · ".join([plain, *parts])
     # Where nothing that is told differs, the key does.
     again = Counter(found.values())
     return {

@@ -14,7 +14,7 @@ from dashboard import scores
 from predictor.learning.artifact import load_shipped
 
 if TYPE_CHECKING:
-    import altair as alt
+    from dashboard.charts.frame import Spec
 
 __all__ = ["main", "write"]
 
@@ -42,11 +42,11 @@ def write(out: Path, results: Path) -> list[Path]:
     return [page, *written]
 
 
-def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, alt.LayerChart]:
+def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, Spec]:
     """Return the pictures by name: intervals, errors by device and by family, and one of each result with points."""
     from dashboard import charts
 
-    drawn: dict[str, alt.LayerChart] = {}
+    drawn: dict[str, Spec] = {}
     lines = [
         {"name": result.title, "calibration": scores.calibration(result.answer)} for result in [*card, *benchmarks]
     ]

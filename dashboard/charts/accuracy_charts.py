@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
 from assay import numbers
-from dashboard.charts.axes import axis_of, may_be_log, scale_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.axes import axis, may_be_log, reach_of
+from dashboard.charts.frame import Spec, finished, refuse_too_many
 from dashboard.palette import DIVERGING, INKS, SEQUENTIAL, Ink, Theme
 from domain.parity import FIELDS_A_DECADE
 
@@ -26,9 +24,7 @@ SIDE = 400
 """Pixels of either side of a parity chart."""
 
 
-def parity(
-    found: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None = None, picture: bool = False
-) -> alt.LayerChart:
+def parity(found: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None = None, picture: bool = False) -> Spec:
     """Draw what was predicted over what was measured, both logarithmic, from the fields of `domain.parity`, in the unit that `what` names.
 
     The line is where both are the same, the dotted ones where they are 20 % apart.
@@ -38,23 +34,38 @@ def parity(
     ink = INKS[theme]
     ends = [end for field in drawn for end in (field["x"], field["x2"], field["y"], field["y2"])] or [0.1, 10.0]
     reach = [min(ends), max(ends)]
-    scale = alt.Scale(type="log", domain=reach, nice=False)
-    x_axis, y_axis = (axis_of(f"{word}, {what} (log)", ink, reach) for word in ("measured", "predicted"))
-    base = alt.Chart(alt.Data(values=drawn)).encode(
-        x=alt.X("x:Q", scale=scale, axis=x_axis), x2="x2:Q", y=alt.Y("y:Q", scale=scale, axis=y_axis), y2="y2:Q",
-        tooltip=[alt.Tooltip("told:N", title="Field"), alt.Tooltip("rows:Q", title="Rows")],
-    )  # fmt: skip
+    sides = {
+        side: {
+            "field": side, "type": "quantitative", "axis": axis(f"{word}, {what} (log)", ink, reach),
+            "scale": {"type": "log", "domain": reach, "nice": False},
+        }
+        for side, word in (("x", "measured"), ("y", "predicted"))
+    }  # fmt: skip
     most = max((field["rows"] for field in drawn), default=1)
-    counted = alt.Color(
-        "rows:Q", scale=alt.Scale(type="log", domain=[1, max(most, 2)], range=list(SEQUENTIAL[theme or "light"][2:])),
-        legend=alt.Legend(orient="bottom", direction="horizontal", title="rows in a field (log)", labelFontSize=12,
-                          titleFontSize=12, titleFontWeight="normal", tickCount=4, format="~s", gradientLength=160),
-    )  # fmt: skip
-    chart = alt.layer(
-        base.mark_rect(stroke=None).encode(color=counted),
-        *_diagonal(reach, 1.0, ink, [1, 0]), *_diagonal(reach, 1.2, ink, [2, 3]), *_diagonal(reach, 1 / 1.2, ink, [2, 3]),
-    )  # fmt: skip
-    return finish(chart, height=SIDE, theme=theme, picture=picture).properties(**({"width": SIDE} if picture else {}))
+    tooltip = [
+        {"field": "told", "type": "nominal", "title": "Field"},
+        {"field": "rows", "type": "quantitative", "title": "Rows"},
+    ]
+    fields = {
+        "data": {"values": drawn}, "mark": {"type": "rect", "stroke": None},
+        "encoding": {
+            **sides, "x2": {"field": "x2"}, "y2": {"field": "y2"}, "color": _counted(most, theme), "tooltip": tooltip,
+        },
+    }  # fmt: skip
+    lines = (_diagonal(reach, factor, ink, dash) for factor, dash in ((1.0, [1, 0]), (1.2, [2, 3]), (1 / 1.2, [2, 3])))
+    layers = [fields, *(layer for pair in lines for layer in pair)]
+    chart = finished(layer=layers, height=SIDE, theme=theme, picture=picture)
+    return chart.properties(width=SIDE) if picture else chart
+
+
+def _counted(most: int, theme: Theme | None) -> dict[str, Any]:
+    """Return the colour of a count, with its legend."""
+    legend = {
+        "orient": "bottom", "direction": "horizontal", "title": "rows in a field (log)", "labelFontSize": 12,
+        "titleFontSize": 12, "titleFontWeight": "normal", "tickCount": 4, "format": "~s", "gradientLength": 160,
+    }  # fmt: skip
+    scale = {"type": "log", "domain": [1, max(most, 2)], "range": list(SEQUENTIAL[theme or "light"][2:])}
+    return {"field": "rows", "type": "quantitative", "scale": scale, "legend": legend}
 
 
 def _field(field: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,19 +75,19 @@ def _field(field: Mapping[str, Any]) -> dict[str, Any]:
     return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "told": told}
 
 
-def _diagonal(reach: Sequence[float], factor: float, ink: Ink, dash: list[int]) -> tuple[alt.Chart, alt.Chart]:
+def _diagonal(reach: Sequence[float], factor: float, ink: Ink, dash: list[int]) -> list[dict[str, Any]]:
     """The line on which the prediction is a factor of the measurement, cut at the ends of the axes."""
     low, high = max(reach[0], reach[0] / factor), min(reach[1], reach[1] / factor)
     ends = [{"x": low, "y": low * factor}, {"x": high, "y": high * factor}]
-    base = alt.Chart(alt.Data(values=ends)).encode(x="x:Q", y="y:Q")
+    places = {side: {"field": side, "type": "quantitative"} for side in ("x", "y")}
     # The ground shows on both sides of a line, so that it is seen on fields as bright or as dark as itself.
-    halo = base.mark_line(color=ink.ground, strokeWidth=3.4, strokeDash=dash)
-    return halo, base.mark_line(color=ink.text, strokeWidth=1.3, strokeDash=dash)
+    return [
+        {"data": {"values": ends}, "mark": {"type": "line", "strokeDash": dash, **look}, "encoding": places}
+        for look in ({"color": ink.ground, "strokeWidth": 3.4}, {"color": ink.text, "strokeWidth": 1.3})
+    ]
 
 
-def calibration(
-    lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, picture: bool = False
-) -> alt.LayerChart:
+def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, picture: bool = False) -> Spec:
     """Draw one line a split: a tick where each interval promises to be, a dot where it was, and the way between them.
 
     A line is `{"name", "calibration": [{"nominal", "covered"}]}` with shares; `covered` None is an interval that was not
@@ -97,27 +108,33 @@ def calibration(
     ]
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     low = min([80.0, *(row["covered"] for row in drawn), *(row["nominal"] for row in drawn)])
-    axis = axis_of(f"held by the interval, %{KEY_OF_INTERVALS if picture else ''}", ink, None)
-    x_scale = alt.Scale(domain=[max(0.0, math.floor(low / 10) * 10 - 5), 100], nice=False)
+    across = {
+        "type": "quantitative", "axis": axis(f"held by the interval, %{KEY_OF_INTERVALS if picture else ''}", ink),
+        "scale": {"domain": [max(0.0, math.floor(low / 10) * 10 - 5), 100], "nice": False},
+    }  # fmt: skip
     levels = sorted({row["nominal"] for row in drawn})
-    within = alt.YOffset("nominal:O", scale=alt.Scale(domain=levels, paddingOuter=0.6))
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=_lanes(lines, ink, picture), yOffset=within, tooltip="told:N")
-    held = alt.X("covered:Q", scale=x_scale, axis=axis)
-    promised = alt.X("nominal:Q", scale=x_scale, axis=axis)
-    layers = [
-        base.mark_rule(color=ink.muted, strokeWidth=1.5).encode(x=promised, x2="covered:Q"),
-        base.mark_tick(orient="vertical", size=10, thickness=2, opacity=1, color=ink.text).encode(x=promised),
-        base.mark_point(size=64, filled=True, opacity=1, color=ramp[8]).encode(x=held),
-        alt.Chart(alt.Data(values=silent)).mark_text(align="right", fontSize=12, color=ink.muted).encode(
-            y=_lanes(lines, ink, picture), x=alt.value("width"), text="told:N"
-        ),
-    ]  # fmt: skip
-    return finish(alt.layer(*layers), height=LINE_HEIGHT * max(len(lines), 1), theme=theme, picture=picture)
+    lane, told = _lanes(lines, ink, picture), {"field": "told", "type": "nominal"}
+    within = {"field": "nominal", "type": "ordinal", "scale": {"domain": levels, "paddingOuter": 0.6}}
+    held, promised = {"field": "covered", **across}, {"field": "nominal", **across}
+    marks: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+        ({"type": "rule", "color": ink.muted, "strokeWidth": 1.5}, {"x": promised, "x2": {"field": "covered"}}),
+        ({"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, "opacity": 1, "color": ink.text}, {"x": promised}),
+        ({"type": "point", "size": 64, "filled": True, "opacity": 1, "color": ramp[8]}, {"x": held}),
+    )  # fmt: skip
+    spans = {
+        "data": {"values": drawn}, "encoding": {"y": lane, "yOffset": within, "tooltip": told},
+        "layer": [{"mark": mark, "encoding": places} for mark, places in marks],
+    }  # fmt: skip
+    words = {
+        "data": {"values": silent}, "mark": {"type": "text", "align": "right", "fontSize": 12, "color": ink.muted},
+        "encoding": {"y": lane, "x": {"value": "width"}, "text": told},
+    }  # fmt: skip
+    return finished(layer=[spans, words], height=LINE_HEIGHT * max(len(lines), 1), theme=theme, picture=picture)
 
 
 def errors(
     rows: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, log: bool | None = None, picture: bool = False
-) -> alt.LayerChart:
+) -> Spec:
     """Draw one line a group: a dot at the mean error, a tick at the median, the number of rows at the end.
 
     A row is `{"name", "mape", "median_ape", "rows"}` with shares, the median where it is known, in the order to be shown. Groups of fewer than 10 rows are
@@ -129,22 +146,32 @@ def errors(
     ends = [row[key] for row in drawn for key in ("mape", "median") if row[key] is not None]
     logarithmic = may_be_log(ends, log)
     title = f"error, % ({'log' if logarithmic else 'linear'}){KEY_OF_ERRORS if picture else ''}"
-    axis = axis_of(title, ink, ends if logarithmic else None)
-    scale = scale_of(ends, logarithmic)
-    opacity = alt.Opacity("ink:Q", scale=None)
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=_lanes(rows, ink, picture), tooltip="told:N")
-    mean, median = (alt.X(f"{key}:Q", scale=scale, axis=axis) for key in ("mape", "median"))
-    known = base.transform_filter("isValid(datum.median)")
-    layers = [
-        known.mark_rule(color=ink.muted, strokeWidth=1.5).encode(x=median, x2="mape:Q", opacity=opacity),
-        known.mark_tick(orient="vertical", size=16, thickness=2, color=ink.text).encode(x=median, opacity=opacity),
-        base.mark_point(size=80, filled=True, color=ramp[8]).encode(x=mean, opacity=opacity),
-        base.mark_text(align="left", fontSize=12, color=ink.muted, dx=6).encode(x=alt.value("width"), text="counted:N"),
-    ]
-    height = ROW_HEIGHT * max(len(drawn), 1)
-    return finish(alt.layer(*layers), height=height, theme=theme, picture=picture).properties(
-        padding={"left": 20, "top": 20, "bottom": 20, "right": 70} if picture else {"right": 64}
-    )
+    across = {
+        "type": "quantitative", "axis": axis(title, ink, ends if logarithmic else None),
+        "scale": reach_of(ends, logarithmic),
+    }  # fmt: skip
+    mean, median = ({"field": key, **across} for key in ("mape", "median"))
+    paler, known = {"field": "ink", "type": "quantitative", "scale": None}, [{"filter": "isValid(datum.median)"}]
+    layers: list[dict[str, Any]] = [
+        {
+            "transform": known, "mark": {"type": "rule", "color": ink.muted, "strokeWidth": 1.5},
+            "encoding": {"x": median, "x2": {"field": "mape"}, "opacity": paler},
+        },
+        {
+            "transform": known, "mark": {"type": "tick", "orient": "vertical", "size": 16, "thickness": 2, "color": ink.text},
+            "encoding": {"x": median, "opacity": paler},
+        },
+        {"mark": {"type": "point", "size": 80, "filled": True, "color": ramp[8]}, "encoding": {"x": mean, "opacity": paler}},
+        {
+            "mark": {"type": "text", "align": "left", "fontSize": 12, "color": ink.muted, "dx": 6},
+            "encoding": {"x": {"value": "width"}, "text": {"field": "counted", "type": "nominal"}},
+        },
+    ]  # fmt: skip
+    padding = {"left": 20, "top": 20, "bottom": 20, "right": 70} if picture else {"right": 64}
+    return finished(
+        data={"values": drawn}, layer=layers, height=ROW_HEIGHT * max(len(drawn), 1), theme=theme, picture=picture, padding=padding,
+        encoding={"y": _lanes(rows, ink, picture), "tooltip": {"field": "told", "type": "nominal"}},
+    )  # fmt: skip
 
 
 def _error(row: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -157,12 +184,13 @@ def _error(row: Mapping[str, Any], index: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _lanes(rows: Sequence[Mapping[str, Any]], ink: Ink, picture: bool) -> alt.Y:
+def _lanes(rows: Sequence[Mapping[str, Any]], ink: Ink, picture: bool) -> dict[str, Any]:
     """Return the lines of a chart with their names at the left."""
     names = [str(row["name"]) for row in rows]
-    expression = f"{names}[datum.value]" if names else "''"
-    axis = alt.Axis(
-        title=None, labelExpr=expression, labelColor=ink.text, labelFontSize=12, labelPadding=8, grid=False,
-        labelLimit=360 if picture else 220, domain=False, ticks=False, values=list(range(len(names))),
-    )  # fmt: skip
-    return alt.Y("order:O", axis=axis, scale=alt.Scale(domain=list(range(len(names)))))
+    places = list(range(len(names)))
+    look = {
+        "title": None, "labelExpr": f"{names}[datum.value]" if names else "''", "labelColor": ink.text, "labelFontSize": 12,
+        "labelPadding": 8, "grid": False, "labelLimit": 360 if picture else 220, "domain": False, "ticks": False,
+        "values": places,
+    }  # fmt: skip
+    return {"field": "order", "type": "ordinal", "axis": look, "scale": {"domain": places}}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 
 from dashboard.palette import Ink
 
-__all__ = ["axis_of", "may_be_log", "needs_log", "scale_of"]
+__all__ = ["axis", "axis_of", "may_be_log", "needs_log", "reach_of", "scale_of"]
 
 LOG_FROM_RANGE = 20.0
 
@@ -22,11 +23,16 @@ def needs_log(values: Sequence[float]) -> bool:
 
 def scale_of(ends: Sequence[float], logarithmic: bool) -> alt.Scale:
     """Return a horizontal scale that reaches all the ends; a linear one begins at 0."""
+    return alt.Scale(**reach_of(ends, logarithmic))
+
+
+def reach_of(ends: Sequence[float], logarithmic: bool) -> dict[str, Any]:
+    """Return the same scale as it is sent."""
     if not ends:
-        return alt.Scale(domain=[0, 1])
+        return {"domain": [0, 1]}
     if logarithmic:
-        return alt.Scale(type="log", domain=[min(ends) / 1.2, max(ends) * 1.2], nice=False)
-    return alt.Scale(domain=[min(0.0, *ends), max(ends) * 1.05], nice=False)
+        return {"type": "log", "domain": [min(ends) / 1.2, max(ends) * 1.2], "nice": False}
+    return {"domain": [min(0.0, *ends), max(ends) * 1.05], "nice": False}
 
 
 def may_be_log(ends: Sequence[float], asked: bool | None) -> bool:
@@ -38,12 +44,17 @@ def may_be_log(ends: Sequence[float], asked: bool | None) -> bool:
 
 def axis_of(title: str, ink: Ink, log_ends: Sequence[float] | None) -> alt.Axis:
     """Return an axis in a theme's ink; `log_ends` are the ends that a logarithmic one has to reach."""
+    return alt.Axis(**axis(title, ink, log_ends))
+
+
+def axis(title: str, ink: Ink, log_ends: Sequence[float] | None = None, **look: Any) -> dict[str, Any]:
+    """Return the same axis as it is sent; `look` is what it has otherwise."""
     places = {"values": _log_ticks(min(log_ends), max(log_ends))} if log_ends else {"tickCount": 5}
-    return alt.Axis(
-        title=title, format=",~r", grid=True, gridColor=ink.grid, domain=False, ticks=False, labelPadding=6,
-        labelColor=ink.muted, titleColor=ink.muted, titleAnchor="start", labelFontSize=12, titleFontSize=12,
-        titleFontWeight="normal", labelFlush=True, **places,
-    )  # fmt: skip
+    return {
+        "title": title, "format": ",~r", "grid": True, "gridColor": ink.grid, "domain": False, "ticks": False,
+        "labelPadding": 6, "labelColor": ink.muted, "titleColor": ink.muted, "titleAnchor": "start", "labelFontSize": 12,
+        "titleFontSize": 12, "titleFontWeight": "normal", "labelFlush": True, **places, **look,
+    }  # fmt: skip
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
-
 from assay import numbers
-from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.axes import axis
+from dashboard.charts.frame import Spec, finished, refuse_too_many
 from dashboard.palette import DIVERGING, INKS, Theme
 
 __all__ = ["decided"]
@@ -19,7 +17,7 @@ LEAST = 0.5
 HEIGHT = 320
 
 
-def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, picture: bool = False) -> alt.LayerChart:
+def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, picture: bool = False) -> Spec:
     """Draw one dot a rule: success over overspend, ours filled and named, rules of thumb hollow and numbered.
 
     A rule is `{"rule", "ours", "mark", "success", "overspend"}` with shares; `mark` is what is written beside it.
@@ -40,21 +38,28 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     ends = [LEAST, *(one["x"] for one in drawn)]
     low = min([80.0, *(one["y"] for one in drawn)])
-    x = alt.X(
-        "x:Q", axis=axis_of("overspend, % (log), smaller is better", ink, ends),
-        scale=alt.Scale(type="log", domain=[LEAST / 1.3, max(ends) * 1.6], nice=False),
-    )  # fmt: skip
-    y = alt.Y(
-        "y:Q", axis=axis_of("success, %, larger is better", ink, None),
-        scale=alt.Scale(domain=[max(0.0, low - 5), 101], zero=False, nice=False),
-    )  # fmt: skip
-    base = alt.Chart(alt.Data(values=drawn)).encode(x=x, y=y, tooltip=alt.Tooltip("told:N", title="Rule"))
-    ours, others = (base.transform_filter(f"datum.ours == {flag}") for flag in ("true", "false"))
-    layers = [
-        others.mark_point(size=80, filled=False, strokeWidth=1.5, color=ink.muted, opacity=1),
-        ours.mark_point(size=90, filled=True, color=ramp[8], opacity=1),
-        alt.Chart(alt.Data(values=named))
-        .mark_text(align="left", dx=9, dy=-7, fontSize=12, color=ink.text)
-        .encode(x=x, y=y, text="mark:N"),
-    ]
-    return finish(alt.layer(*layers), height=HEIGHT, theme=theme, picture=picture)
+    x = {
+        "field": "x", "type": "quantitative", "axis": axis("overspend, % (log), smaller is better", ink, ends),
+        "scale": {"type": "log", "domain": [LEAST / 1.3, max(ends) * 1.6], "nice": False},
+    }  # fmt: skip
+    y = {
+        "field": "y", "type": "quantitative", "axis": axis("success, %, larger is better", ink),
+        "scale": {"domain": [max(0.0, low - 5), 101], "zero": False, "nice": False},
+    }  # fmt: skip
+    told = {"field": "told", "type": "nominal", "title": "Rule"}
+    looks = (
+        ("false", {"size": 80, "filled": False, "strokeWidth": 1.5, "color": ink.muted}),
+        ("true", {"size": 90, "filled": True, "color": ramp[8]}),
+    )
+    layers: list[dict[str, Any]] = [
+        {
+            "data": {"values": drawn}, "transform": [{"filter": f"datum.ours == {flag}"}],
+            "mark": {"type": "point", "opacity": 1, **look}, "encoding": {"tooltip": told},
+        }
+        for flag, look in looks
+    ]  # fmt: skip
+    layers.append({
+        "data": {"values": named}, "encoding": {"text": {"field": "mark", "type": "nominal"}},
+        "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, "fontSize": 12, "color": ink.text},
+    })  # fmt: skip
+    return finished(layer=layers, encoding={"x": x, "y": y}, height=HEIGHT, theme=theme, picture=picture)

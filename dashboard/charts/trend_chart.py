@@ -6,35 +6,44 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from assay import numbers
 from dashboard import history
-from dashboard.charts.axes import axis_of, may_be_log
-from dashboard.charts.frame import finish, refuse_too_many
-from dashboard.charts.marks import platform_scale
+from dashboard.charts.axes import axis, may_be_log
+from dashboard.charts.frame import Spec, finished, refuse_too_many
 from dashboard.history import Lane
-from dashboard.palette import BASIS_MARKS, INKS, VERDICT_GLYPHS, Theme, basis_mark, colour_key
+from dashboard.palette import (
+    BASIS_MARKS,
+    INKS,
+    PLATFORM_COLOURS,
+    PLATFORM_DOMAIN,
+    VERDICT_GLYPHS,
+    Ink,
+    Theme,
+    basis_mark,
+    colour_key,
+)
 
 __all__ = ["span_of", "stacked", "trend"]
 
 HEIGHT = 210
 STRIP = 46
 """Pixels under the points where versions stand, so that they never cross the data."""
+_LOW = HEIGHT - STRIP
 _RING = {"light": "#8A7B00", "dark": "#F0E000"}
 _MOST_WORDS = 8
 """Changes of versions that are written out; more are ticks with a tooltip alone."""
 _TOOLTIP = [
-    alt.Tooltip("name:N", title="Configuration"),
-    alt.Tooltip("told:N", title="Value"),
-    alt.Tooltip("rests:N", title="Rests on"),
-    alt.Tooltip("when:N", title="Measured"),
-    alt.Tooltip("runtime:N", title="Runtime"),
-    alt.Tooltip("changed:N", title="Changed before it"),
-    alt.Tooltip("step:N", title="Beside the one before"),
-    alt.Tooltip("click:N", title="Click"),
-]
+    {"field": field, "type": "nominal", "title": title}
+    for field, title in (
+        ("name", "Configuration"), ("told", "Value"), ("rests", "Rests on"), ("when", "Measured"), ("runtime", "Runtime"),
+        ("changed", "Changed before it"), ("step", "Beside the one before"), ("click", "Click"),
+    )
+]  # fmt: skip
+_KEPT, _OFF = {"filter": "isValid(datum.segment)"}, {"filter": "!isValid(datum.segment)"}
+Member = dict[str, Any]
+_SIDES = tuple((side, {"filter": f"datum.side == '{side}'"}) for side in ("left", "center", "right"))
 
 
 def span_of(lanes: Sequence[Lane], x: str) -> tuple[Any, Any]:
@@ -58,7 +67,7 @@ def trend(
     theme: Theme | None = None,
     picture: bool = False,
     zone: Any = None,
-) -> alt.LayerChart:
+) -> Spec:
     """Draw a lane over `span`; by the order of runs where `numbered` gives each event its place.
 
     A line joins what one configuration gave in one environment, and nothing else. Raise ValueError beyond `MAX_MARKS` marks.
@@ -69,122 +78,135 @@ def trend(
         place = one["place"] if numbered is not None else _moment(point)
         one["side"] = _side((place - span[0]) / (span[1] - span[0]))
     refuse_too_many(4 * len(drawn))
-    ends = [end for one in drawn for end in (one["value"], one["low"], one["high"]) if end is not None]
-    logarithmic = may_be_log(ends, log)
-    ink = INKS[theme]
-    around = (max(ends) - min(ends)) * 0.08 or abs(max(ends)) * 0.05 or 1.0
-    domain = [min(ends) / 1.05, max(ends) * 1.05] if logarithmic else [min(ends) - around, max(ends) + around]
-    low = HEIGHT - STRIP
-    vertical = alt.Scale(type="log" if logarithmic else "linear", domain=domain, nice=False, range=[low, 24])
     mean = any(point["is_mean"] for point in lane.points) and metric == "latency_ms"
-    title = f"{history.title_of(metric, better, scale, mean=mean)} ({'log' if logarithmic else 'linear'})"
-    y_axis = axis_of(title, ink, None)
-    # Lanes one above the other share their time only where their labels are as wide.
-    y_axis.minExtent = y_axis.maxExtent = 58
-    y = alt.Y("value:Q", scale=vertical, axis=y_axis)
-    x = _x(numbered is not None, span, ink)
-    colour = alt.Color("platform:N", scale=platform_scale(theme, picture=picture), legend=None)
-    stroke = alt.Stroke("platform:N", scale=platform_scale(theme, picture=picture), legend=None)
-    base = alt.Chart(alt.Data(values=drawn, format=_parsed(numbered))).encode(x=x)
-    kept = base.transform_filter("isValid(datum.segment)")
-    layers = [
-        kept.mark_line(strokeWidth=2, opacity=0.75).encode(y=y, color=colour, detail="segment:N"),
-        kept.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=5, opacity=0.28).encode(
-            y=alt.Y("low:Q", scale=vertical, axis=y_axis), y2="high:Q", color=colour, tooltip=_TOOLTIP
-        ),
-        kept.transform_filter("datum.verdict == 'suspect'").mark_point(size=190, strokeWidth=2, shape="circle", fillOpacity=0).encode(
-            y=y, stroke=alt.value(_RING[theme or "light"])
-        ),
-        kept.mark_point(size=70, strokeWidth=2, opacity=1).encode(
-            y=y, stroke=stroke, fill=alt.Fill("platform:N", scale=platform_scale(theme, picture=picture), legend=None),
-            shape=alt.Shape("shape:N", scale=None), fillOpacity=alt.FillOpacity("fill:Q", scale=None), tooltip=_TOOLTIP,
-            href="href:N",
-        ),
-        base.transform_filter("!isValid(datum.segment)").mark_point(shape="M-1,-1L1,1M-1,1L1,-1", size=50, strokeWidth=2, fillOpacity=0).encode(
-            y=y, stroke=alt.value(ink.muted), tooltip=_TOOLTIP, href="href:N"
-        ),
-        *_steps(kept, ink, low),
-        *_strip(kept, ink, low, sum(bool(one["parts"]) for one in drawn)),
-    ]  # fmt: skip
-    layered = alt.layer(*layers)
+    ink = INKS[theme]
+    members = {
+        "data": {"values": drawn} | ({"format": {"parse": {"at": "date"}}} if numbered is None else {}),
+        "encoding": {"x": _x(numbered is not None, span, ink)},
+        "layer": [
+            *_points(_y(drawn, log, history.title_of(metric, better, scale, mean=mean), ink), _worn(theme, picture), theme),
+            *_steps(ink), *_strip(ink, sum(bool(one["parts"]) for one in drawn)),
+        ],
+    }  # fmt: skip
     # A picture is one of several: what is around them is said once, by `stacked`.
     return (
-        layered.properties(height=HEIGHT, width=860)
+        Spec(**members, height=HEIGHT, width=860)
         if picture
-        else finish(layered, height=HEIGHT, theme=theme, picture=False)
+        else finished(**members, height=HEIGHT, theme=theme, picture=False)
     )
 
 
-def stacked(panels: Sequence[tuple[str, alt.LayerChart]], theme: Theme | None) -> alt.VConcatChart:
+def _y(drawn: Sequence[Member], log: bool | None, title: str, ink: Ink) -> Member:
+    """Return the vertical scale and axis, which begin where the values do."""
+    ends = [end for one in drawn for end in (one["value"], one["low"], one["high"]) if end is not None]
+    logarithmic = may_be_log(ends, log)
+    around = (max(ends) - min(ends)) * 0.08 or abs(max(ends)) * 0.05 or 1.0
+    domain = [min(ends) / 1.05, max(ends) * 1.05] if logarithmic else [min(ends) - around, max(ends) + around]
+    kind = "log" if logarithmic else "linear"
+    # Lanes one above the other share their time only where their labels are as wide.
+    look = axis(f"{title} ({'log' if logarithmic else 'linear'})", ink, minExtent=58, maxExtent=58)
+    return {
+        "type": "quantitative", "axis": look,
+        "scale": {"type": kind, "domain": domain, "nice": False, "range": [_LOW, 24]},
+    }  # fmt: skip
+
+
+def _worn(theme: Theme | None, picture: bool) -> Member:
+    """Return a platform's colour: by its place alone in a page, which the browser colours by its theme."""
+    scale: Member = {"domain": list(PLATFORM_DOMAIN)}
+    if picture:
+        scale["range"] = list(PLATFORM_COLOURS[theme or "light"])
+    return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
+
+
+def _points(y: Member, worn: Member, theme: Theme | None) -> list[Member]:
+    """Return lines, intervals and points: rings around what is suspect, crosses off the line."""
+    value, href = {"field": "value", **y}, {"field": "href", "type": "nominal"}
+    shape = {"field": "shape", "type": "nominal", "scale": None}
+    fill = {"field": "fill", "type": "quantitative", "scale": None}
+    return [
+        _layer({"type": "line", "strokeWidth": 2, "opacity": 0.75}, _KEPT, y=value, color=worn, detail={"field": "segment", "type": "nominal"}),
+        _layer(
+            {"type": "rule", "strokeWidth": 5, "opacity": 0.28}, _KEPT, {"filter": "isValid(datum.low)"},
+            y={"field": "low", **y}, y2={"field": "high"}, color=worn, tooltip=_TOOLTIP,
+        ),
+        _layer(
+            {"type": "point", "size": 190, "strokeWidth": 2, "shape": "circle", "fillOpacity": 0}, _KEPT,
+            {"filter": "datum.verdict == 'suspect'"}, y=value, stroke={"value": _RING[theme or "light"]},
+        ),
+        _layer(
+            {"type": "point", "size": 70, "strokeWidth": 2, "opacity": 1}, _KEPT, y=value, stroke=worn, fill=worn,
+            shape=shape, fillOpacity=fill, tooltip=_TOOLTIP, href=href,
+        ),
+        _layer(
+            {"type": "point", "shape": "M-1,-1L1,1M-1,1L1,-1", "size": 50, "strokeWidth": 2, "fillOpacity": 0}, _OFF,
+            y=value, stroke={"value": INKS[theme].muted}, tooltip=_TOOLTIP, href=href,
+        ),
+    ]  # fmt: skip
+
+
+def _layer(mark: Member, *transform: Member, **encoding: Any) -> Member:
+    return {"mark": mark, "transform": list(transform), "encoding": encoding}
+
+
+def stacked(panels: Sequence[tuple[str, Spec]], theme: Theme | None) -> Spec:
     """Return the pictures of several lanes one above the other, each under its name."""
-    ink = INKS[theme or "light"]
-    named = [panel.properties(title=alt.TitleParams(text=name, fontSize=13)) for name, panel in panels]
-    return (
-        alt.vconcat(*named)
-        .properties(background=ink.ground, padding=20)
-        .configure_view(stroke=None)
-        .configure_title(color=ink.text, subtitleColor=ink.muted, anchor="start", fontSize=16, offset=12)
-    )
+    named = [panel.properties(title={"text": name, "fontSize": 13}).to_dict() for name, panel in panels]
+    around = finished(height=HEIGHT, theme=theme, picture=True, vconcat=named).to_dict()
+    return Spec(**{name: value for name, value in around.items() if name not in ("height", "width")})
 
 
-def _x(by_order: bool, span: tuple[Any, Any], ink: Any) -> alt.X:
+def _x(by_order: bool, span: tuple[Any, Any], ink: Ink) -> Member:
     look = {
-        "domain": False, "ticks": False, "labelColor": ink.muted, "titleColor": ink.muted, "labelFontSize": 12, "grid": False,
-        "labelPadding": 6, "titleFontSize": 12, "titleFontWeight": "normal", "titleAnchor": "start",
+        "title": None, "domain": False, "ticks": False, "labelColor": ink.muted, "titleColor": ink.muted, "labelFontSize": 12,
+        "grid": False, "labelPadding": 6, "titleFontSize": 12, "titleFontWeight": "normal", "titleAnchor": "start",
     }  # fmt: skip
     if by_order:
         # Words in place of a title, which would take its height from the strip of versions.
-        axis = alt.Axis(title=None, labelExpr="'no. ' + datum.label", format=",d", tickMinStep=1, **look)
-        return alt.X("place:Q", scale=alt.Scale(domain=list(span), nice=False), axis=axis)
-    ends = [_date_time(end) for end in span]
+        look |= {"labelExpr": "'no. ' + datum.label", "format": ",d", "tickMinStep": 1}
+        return {"field": "place", "type": "quantitative", "scale": {"domain": list(span), "nice": False}, "axis": look}
     words = "%-d %b %Y" if span[1] - span[0] > timedelta(days=6) else "%-d %b %H:%M"
-    return alt.X(
-        "at:T",
-        scale=alt.Scale(domain=ends, nice=False),
-        axis=alt.Axis(title=None, format=words, labelOverlap=True, tickCount=6, **look),
-    )
+    look |= {"format": words, "labelOverlap": True, "tickCount": 6}
+    ends = [_date_time(end) for end in span]
+    return {"field": "at", "type": "temporal", "scale": {"domain": ends, "nice": False}, "axis": look}
 
 
-def _date_time(moment: Any) -> alt.DateTime:
+def _date_time(moment: Any) -> Member:
     found = pd.Timestamp(moment).tz_convert("UTC")
-    return alt.DateTime(
-        year=found.year, month=found.month, date=found.day, hours=found.hour, minutes=found.minute, utc=True
-    )  # fmt: skip
+    return {
+        "year": found.year, "month": found.month, "date": found.day, "hours": found.hour, "minutes": found.minute, "utc": True,
+    }  # fmt: skip
 
 
-def _parsed(numbered: Mapping[str, int] | None) -> Any:
-    return alt.DataFormat(parse={"at": "date"}) if numbered is None else alt.Undefined
-
-
-def _steps(kept: alt.Chart, ink: Any, low: int) -> list[alt.Chart]:
+def _steps(ink: Ink) -> list[Member]:
     """Return a rule at each change of the value, with the change in words above it."""
-    there = kept.transform_filter("datum.stepped")
+    there = (_KEPT, {"filter": "datum.stepped"})
+    rule = {"type": "rule", "strokeWidth": 1, "color": ink.muted, "strokeDash": [2, 2]}
+    words = {"type": "text", "fontSize": 12, "fontWeight": 600, "color": ink.text, "baseline": "middle"}
+    text = {"field": "brief", "type": "nominal"}
     return [
-        there.mark_rule(strokeWidth=1, color=ink.muted, strokeDash=[2, 2]).encode(y=alt.value(20), y2=alt.value(low)),
+        _layer(rule, *there, y={"value": 20}, y2={"value": _LOW}),
         *(
-            there.transform_filter(f"datum.side == '{side}'")
-            .mark_text(fontSize=12, fontWeight=600, color=ink.text, baseline="middle", align=side)
-            .encode(y=alt.value(10), text="brief:N", tooltip=_TOOLTIP)
-            for side in ("left", "center", "right")
+            _layer({**words, "align": side}, *there, on, y={"value": 10}, text=text, tooltip=_TOOLTIP)
+            for side, on in _SIDES
         ),
-    ]  # fmt: skip
+    ]
 
 
-def _strip(kept: alt.Chart, ink: Any, low: int, changed: int) -> list[alt.Chart]:
+def _strip(ink: Ink, changed: int) -> list[Member]:
     """Return a tick under the points for each change of the environment; the words take turns on two lines."""
-    there = kept.transform_filter("datum.parts != ''")
-    ticks = there.mark_text(text="▲", fontSize=10, color=ink.muted, baseline="middle").encode(
-        y=alt.value(low + 8), tooltip=_TOOLTIP
-    )
+    there = (_KEPT, {"filter": "datum.parts != ''"})
+    tick = {"type": "text", "text": "▲", "fontSize": 10, "color": ink.muted, "baseline": "middle"}
+    ticks = _layer(tick, *there, y={"value": _LOW + 8}, tooltip=_TOOLTIP)
     if changed > _MOST_WORDS:
         return [ticks]
-    words = [
-        there.transform_filter(f"datum.side == '{side}'")
-        .mark_text(fontSize=11, color=ink.muted, baseline="middle", align=side, limit=230)
-        .encode(y=alt.Y("line:Q", scale=None, axis=None), text="parts:N", tooltip=_TOOLTIP)
-        for side in ("left", "center", "right")
+    words = {"type": "text", "fontSize": 11, "color": ink.muted, "baseline": "middle", "limit": 230}
+    y = {"field": "line", "type": "quantitative", "scale": None, "axis": None}
+    text = {"field": "parts", "type": "nominal"}
+    return [
+        ticks,
+        *(_layer({**words, "align": side}, *there, on, y=y, text=text, tooltip=_TOOLTIP) for side, on in _SIDES),
     ]
-    return [ticks, *words]
 
 
 def _side(share: float) -> str:
@@ -221,7 +243,7 @@ def _mark(
         "when": numbers.date(point["time"] or point["recorded_at"], zone),
         "runtime": " ".join(str(part) for part in (point.get("runtime"), point["runtime_version"]) if part) or "not said",
         "changed": history.parts_words(point["changed"], 6) or "nothing that was recorded",
-        "parts": history.parts_words(point["changed"], 2), "line": HEIGHT - STRIP + 22 + 14 * (point.get("turn", 0) % 2),
+        "parts": history.parts_words(point["changed"], 2), "line": _LOW + 22 + 14 * (point.get("turn", 0) % 2),
         "step": history.change_words(step, metric) + (f": {step['why']}" if step.get("why") else "") if step else "within 10 %",
         "brief": history.change_words(step, metric, interval=False) if stepped else "",
         "href": f"/runs?row={point['event_id']}", "click": "opens its run",

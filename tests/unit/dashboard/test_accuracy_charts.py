@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import altair as alt
 import pytest
 
 from dashboard import charts, palette, pictures
@@ -14,7 +15,10 @@ LINES = [
 
 
 def marks(chart: Any, kind: str) -> list[dict[str, Any]]:
-    return [layer for layer in chart.to_dict()["layer"] if layer["mark"]["type"] == kind]
+    spec = chart.to_dict()
+    alt.LayerChart.validate(spec)
+    layers = [one for layer in spec["layer"] for one in layer.get("layer", [layer])]
+    return [layer for layer in layers if layer["mark"]["type"] == kind]
 
 
 def values(chart: Any) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import altair as alt
 import pytest
 
 from dashboard import history, pictures, worsened
@@ -112,6 +113,7 @@ def test_a_chart_joins_only_points_of_one_stretch():
     later = point(2, 1.4, step=WORSE, changed=[DRIVER], verdict="suspect")
     (lane,) = lanes([line(point(1), later, point(3, verdict="invalid"))])
     drawn = trend(lane, "latency_ms", "smaller", span_of([lane], "time"), theme="light").to_dict()
+    alt.LayerChart.validate(drawn)
     (joined,) = [layer for layer in drawn["layer"] if layer["mark"]["type"] == "line"]
     assert joined["encoding"]["detail"]["field"] == "segment"
     assert drawn["layer"][0]["encoding"]["y"]["axis"]["title"] == "Latency p50, ms, smaller is better (linear)"
@@ -140,6 +142,7 @@ def test_pictures_of_lanes_stand_one_above_the_other(x):
         (lane.name, trend(lane, "latency_ms", "smaller", span_of(found, x), numbered=numbered, picture=True))
         for lane in found
     ]
+    alt.VConcatChart.validate(stacked(panels, "dark").to_dict())
     drawn = pictures.svg(
         pictures.titled(stacked(panels, "dark"), "a/b over time", answer="it did", footer="position 1")
     ).decode()
