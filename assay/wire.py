@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, cast
@@ -54,6 +55,8 @@ class Wire:
         self._patience_s, self._timeout_s = patience_s, timeout_s
         # A proxy of the environment is for other hosts than the service's.
         self._http = httpx.Client(base_url=self.server, headers=headers, timeout=timeout_s, trust_env=False)
+        # Shared by threads it has no one moment to be closed at: its connections end with its last use.
+        weakref.finalize(self, self._http.close)
 
     def __enter__(self) -> Self:
         return self

@@ -27,6 +27,7 @@ __all__ = [
 
 UNKNOWN = "unknown"
 SPANS = ("1", "7", "30")
+IMPORTER = "urn:assay:importer:"
 Row = Mapping[str, Any]
 
 
@@ -98,14 +99,13 @@ def run_table(found: Sequence[Row], zone: tzinfo | None) -> pd.DataFrame:
     rows = [
         {
             "Run": f"runs?run={row['run_id']}",
-            "Started": numbers.date(row.get("started_at"), zone) if row.get("started_at") else "not said",
-            "Hardware": _hardware(row.get("hardware")),
             "Outcome": _outcome(row),
             "Measured": row.get("measured"),
             "Failed": row.get("failed"),
             "Tests": row.get("tests"),
-            "Source": row.get("source"),
-            "Came": numbers.date(row.get("recorded_at"), zone),
+            "Began": _began(row, zone),
+            "Hardware": _hardware(row.get("hardware")),
+            "Source": _source(row),
         }
         for row in found
     ]
@@ -113,6 +113,24 @@ def run_table(found: Sequence[Row], zone: tzinfo | None) -> pd.DataFrame:
     for title in ("Measured", "Failed", "Tests"):
         frame[title] = frame[title].astype("Int64")
     return frame.dropna(axis="columns", how="all")
+
+
+def _began(row: Row, zone: tzinfo | None) -> str:
+    """Say when a run began; one that does not say so, when it came."""
+    if row.get("started_at"):
+        return numbers.date(row["started_at"], zone)
+    return f"came {numbers.date(row.get('recorded_at'), zone)}"
+
+
+def _source(row: Row) -> str | None:
+    """Name whose run it is without what only tells machines apart: `import: mlperf`, `assay-runner 0.1`."""
+    source = row.get("source")
+    if not source:
+        return None
+    if str(source).startswith(IMPORTER):
+        return f"import: {str(source).removeprefix(IMPORTER)}"
+    name, *more = str(source).split("/")
+    return f"{name} {more[0]}" if more else name
 
 
 def _outcome(row: Row) -> str:

@@ -27,11 +27,7 @@ FROM dead_letters GROUP BY type, reason ORDER BY max(position) DESC LIMIT {LETTE
 _kept = st.cache_data(show_spinner=False, ttl=FRESH_S, max_entries=4, scope="session")
 
 
-def _close(one: Client) -> None:
-    one.close()
-
-
-@st.cache_resource(show_spinner=False, on_release=_close)  # type: ignore[untyped-decorator]
+@st.cache_resource(show_spinner=False)  # type: ignore[untyped-decorator]
 def _operator() -> Client:
     return Client(
         server=client().server, token=os.environ.get("ASSAY_OPERATOR_TOKEN") or None, timeout_s=SLOWEST_S,

@@ -43,12 +43,9 @@ class NewerService(AssayError):
     status = 502
 
 
-def _close(one: Client) -> None:
-    one.close()
-
-
 def _one(function: Function) -> Function:
-    return cast("Function", st.cache_resource(show_spinner=False, on_release=_close)(function))
+    # Nothing closes what is dropped: another reader may be in the midst of asking it. Its connections end with its last use.
+    return cast("Function", st.cache_resource(show_spinner=False)(function))
 
 
 class Keep(Protocol):

@@ -154,6 +154,7 @@ def _runs(found: list[dict[str, Any]]) -> None:
         height="content", alt="The last ten runs",
         column_config={
             "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})", pinned=True),
+            "Began": st.column_config.Column(help="When it began; `came` is when it came, of a run that does not say so."),
             **{head: st.column_config.NumberColumn(format="localized") for head in ("Measured", "Failed", "Tests")},
         },
     )  # fmt: skip

@@ -73,6 +73,15 @@ def test_every_page_runs_without_parameters(asked: str, page: Any) -> None:
     assert run(page).title
 
 
+def test_trying_again_leaves_those_alone_who_are_in_the_midst_of_asking(asked: str) -> None:
+    from dashboard.answers import source
+
+    others = source.client()
+    source.forget()
+    assert others.ready()["position"]
+    assert source.client() is not others
+
+
 def test_the_form_turns_widgets_into_parameters(asked: str) -> None:
     test = run(recommend, model=MODEL)
     assert heading(test).startswith("acme-one · openvino · bf16 · batch 1: p50 2.00 ms")

@@ -54,8 +54,18 @@ def test_a_run_is_live_for_a_day_and_then_was_left_behind() -> None:
     assert not glance.is_live(ran(outcome="completed"), noon)
     table = glance.run_table([ran(), ran(outcome="completed", measured=3), ran(retracted_because="wrong")], None)
     assert table["Outcome"].tolist() == ["not ended", "completed", "retracted"]
-    assert (table["Run"][0], table["Started"][0], table["Hardware"][0]) == ("runs?run=r1", "not said", "h")
+    assert (table["Run"][0], table["Hardware"][0], table["Source"][0]) == ("runs?run=r1", "h", "s")
     assert "Failed" not in table
+
+
+def test_a_run_that_does_not_say_when_it_began_says_when_it_came_and_whose_it_is_fits_its_column() -> None:
+    runs = [
+        ran(source="urn:assay:importer:mlperf"),
+        ran(source="assay-runner/0.1/6fb37d4dd7e8", started_at="2026-11-21T09:00:00Z"),
+    ]
+    table = glance.run_table(runs, None)
+    assert table["Began"].tolist() == ["came 22 Nov 2026 10:00 UTC", "21 Nov 2026 09:00 UTC"]
+    assert table["Source"].tolist() == ["import: mlperf", "assay-runner 0.1"]
 
 
 def test_failures_lead_to_their_newest() -> None:
