@@ -77,9 +77,10 @@ def coverage_sentence(told: Row) -> str:
     named = [cell for cell in cells if cell["family"] != UNKNOWN] or cells
     most = max(named, key=lambda cell: int(cell["measurements"]))
     shown = f"the {len(families)} families with most" if told["families_total"] > len(families) else "all families"
+    across = "1 platform" if len(platforms) == 1 else f"{len(platforms)} platforms"
     return (
         f"{numbers.count(len(cells))} of {numbers.count(len(families) * len(platforms))} cells have measurements "
-        f"({shown}, {len(platforms)} platforms); most: {most['family']} on {most['platform']}, {numbers.count(most['measurements'])}"
+        f"({shown}, {across}); most: {most['family']} on {most['platform']}, {numbers.count(most['measurements'])}"
     )
 
 

@@ -48,17 +48,19 @@ def _worse_row(one: Row, zone: tzinfo | None) -> dict[str, Any]:
     before, after = one["before"], one["after"]
     scale = scale_for(metric, [before["value"]])
     return {
-        "Change": change_words(one, metric), "Configuration": one["title"],
+        "Change": change_words(one, metric),
         "Before": scale.show(before["value"], before.get("low"), before.get("high")),
-        "Now": scale.show(after["value"], after.get("low"), after.get("high")), **_links(one, metric, zone),
+        "Now": scale.show(after["value"], after.get("low"), after.get("high")),
+        "Configuration": one["title"], **_links(one, metric, zone),
         "Figure": METRICS.get(metric, metric),
     }  # fmt: skip
 
 
 def _turned_row(one: Row, zone: tzinfo | None) -> dict[str, Any]:
     return {
-        "Change": "▼ no longer passes", "Configuration": one["title"], "Before": one["before"],
-        "Now": f"{one['after']}: {one['message']}" if one["message"] else one["after"], **_links(one, "latency_ms", zone),
+        "Change": "▼ no longer passes", "Before": one["before"],
+        "Now": f"{one['after']}: {one['message']}" if one["message"] else one["after"],
+        "Configuration": one["title"], **_links(one, "latency_ms", zone),
         "Figure": one["test"] or "measures",
     }  # fmt: skip
 

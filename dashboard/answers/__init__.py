@@ -25,6 +25,7 @@ __all__ = [
     "predictors",
     "ready",
     "recommend",
+    "record",
     "reporter",
     "runs",
     "summary",
@@ -41,6 +42,12 @@ def recommend(asked: dict[str, Any], position: int) -> dict[str, Any]:
     """Return the ranked answer to a question, as of its own position or of this one."""
     answer = client().recommend(**{"as_of": position, **asked})
     return checked(dict(answer), "ranked", "excluded", "position")
+
+
+def record(asked: dict[str, Any], position: int) -> dict[str, Any]:
+    """Ask the same and have the answer written to the log; Forbidden where the token may not append. Twice is once."""
+    answer = client().recommend(**{"as_of": position, **asked, "record": True})
+    return checked(dict(answer), "id")
 
 
 @kept(max_entries=KEPT)

@@ -41,8 +41,8 @@ def show() -> None:
             known = answers.summary(at)
             _counts(known, at)
         # What takes longest is asked last, and still stands where it is looked for.
-        worse, right = st.columns([2, 1], gap="large")
-        with right, guarded("The health"):
+        worse = st.container()
+        with guarded("The health"):
             _health(health, at)
         with guarded("The last runs"):
             _last_runs(at, live=asked.as_of is None)
@@ -234,4 +234,4 @@ def _health(health: Mapping[str, Any], position: int) -> None:
         lines.append(f"⚠ **Projector stopped** {health['error']}")
     trained = (health.get("predictor") or {}).get("digest")
     lines.append(f"**Predictor** {'ships with Assay' if trained == 'shipped' else numbers.digest(trained)}")
-    st.markdown("  \n".join(lines))
+    st.markdown(" · ".join(lines))

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
-from dashboard import answers, charts, limits, ranking
+from dashboard import answers, charts, limits, ranking, sign_in
 from dashboard.frame import basis_legend, chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.question import PICTURES, Question, command, from_command, read_question, request
@@ -117,7 +117,9 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
         height="content" if len(rows) <= 15 else 500, row_height=36, alt=f"Ranking for {answer['model']}",
         column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
     )  # fmt: skip
-    _files(question, answer, draw, sentence)
+    with st.container(horizontal=True, vertical_alignment="center", key="take away"):
+        _files(question, answer, draw, sentence)
+        _keep(question, answer)
 
 
 def _switches(question: Question) -> None:
@@ -185,6 +187,20 @@ def _files(question: Question, answer: Mapping[str, Any], draw: Callable[[bool],
         ],
         PAGE,
     )
+
+
+def _keep(question: Question, answer: Mapping[str, Any]) -> None:
+    """Offer to write the answer to the log, so that it is scored by what is measured later. Viewers only read."""
+    if sign_in.reader().role != "operator":
+        return
+    help_ = "Written to the log under its id; what it estimates is scored once it is measured."
+    if st.button("Keep this answer", icon=":material/bookmark_add:", key=f"{PAGE} keep", help=help_):
+        with guarded("Keeping it"):
+            identifier = answers.record(request(question), answer["position"])["id"]
+            st.success(
+                f"Kept as `{identifier}`. [Predictor](/predictor) says how right it was, as far as it is measured.",
+                icon=":material/bookmark_added:",
+            )
 
 
 def _would_do(question: Question, answer: Mapping[str, Any]) -> None:

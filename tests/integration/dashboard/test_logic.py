@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
@@ -136,6 +137,51 @@ def test_what_the_form_does_not_show_stays_as_the_address_has_it(asked: str) -> 
     assert {name: given(test, name) for name in ("view", "per_hw", "top", "pct")} == {
         "view": ["ranking"], "per_hw": ["no"], "top": ["3"], "pct": ["p90"],
     }  # fmt: skip
+
+
+@pytest.fixture
+def local() -> Iterator[None]:
+    """As on this machine alone, where whoever looks is an operator."""
+    before = st.get_option("server.address")
+    config.set_option("server.address", "127.0.0.1")
+    yield
+    config.set_option("server.address", before)
+
+
+def test_a_reader_who_is_no_operator_is_not_offered_to_write(asked: str) -> None:
+    assert "recommend keep" not in {button.key for button in run(recommend, model=MODEL).button}
+
+
+@pytest.mark.usefixtures("local")
+def test_an_answer_is_kept_when_asked_and_not_before(asked: str) -> None:
+    test = run(recommend, model=MODEL, platform="cpu")
+    with Client(asked) as client:
+        before = client.ready()["log_position"]
+        test.button(key="recommend keep").click().run()
+        assert not test.exception
+        (event,) = client.events(after=before)
+        identifier = event["data"]["recommendation"]
+        assert event["position"] == before + 1
+        assert client.recommendation(identifier)["ranked"][0]["hardware"] == "acme-one"
+        assert f"Kept as `{identifier}`" in plain(test.success[0].value)
+        test.button(key="recommend keep").click().run()
+        client.wait_for(client.ready()["log_position"])
+
+
+def test_images_of_a_prompt_are_asked_of_what_sees_and_go_into_the_address(asked: str, build: Any) -> None:
+    with Client(asked) as client:
+        seeing = build.measurement(5.0, model="acme/seeing", hardware="acme-one")
+        seeing["data"]["model"] |= {"category": "multimodal", "family": "llava"}
+        client.wait_for(client.post_events([seeing])["last_position"])
+    assert "recommend images" not in keys(run(recommend, model="microsoft/resnet-50"))
+    test = run(recommend, model="acme/seeing")
+    test.number_input(key="recommend images").set_value(3)
+    next(button for button in test.button if button.label == "Rank hardware").click()
+    test.run()
+    assert not test.exception
+    assert given(test, "images") == ["3"]
+    again = run(recommend, model="acme/seeing", images="3")
+    assert again.number_input(key="recommend images").value == 3
 
 
 def test_one_row_a_device_or_all_configurations(asked: str) -> None:
