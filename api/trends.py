@@ -12,10 +12,11 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.comparisons import require_model
+from api.histories import LINE, WHOLE, begun, kin, most, named
 from api.paging import DEPENDENCIES, At, Row, Text, told
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure, figure_of
-from domain.gathering import COLUMNS, alike_of, contents_of
+from domain.gathering import contents_of
 from domain.regression import judged, parts_changed
 from domain.sides import RUNS_KEPT
 from ingest.projection import Tables
@@ -30,17 +31,29 @@ METRICS = {
 }  # fmt: skip
 """Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
 _LATENCIES = ("latency_p50_ms", "latency_mean_ms")
-_LINE = (
-    "configuration", "platform", "precision", "mode", "scenario", "batch_size", "sequence_length", "image_size", "compiled",
-    "layout", "threads", "weights", "runtime_version", "hardware_count",
-)  # fmt: skip
 _POINT = ("time", "recorded_at", "position", "event_id", "run_id", "origin", "verdict", "runtime_version")
 _DOUBTED = ("simulated", "invalid")
-_READ = (*COLUMNS, "time", "recorded_at", "scenario", "layout", "weights")
+_READ = (
+    *LINE, *WHOLE, *_POINT, "environment_fingerprint", "verdict_reasons", "metric_verdicts", "latency_n", "latency_stddev_ms",
+    *(column for name in _LATENCIES for column in (name, *(FIGURES[name].interval or ()))),
+)  # fmt: skip
+"""What names a line, what a point says, and what `domain.figures` needs for the interval of any metric."""
 
 Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
 Configurations = Annotated[
     list[str] | None, QueryParameter(max_items=100, description="Only these configurations, by their keys.")
+]
+Several = Annotated[list[str] | None, QueryParameter(max_items=100, description="One or more, by repeating it.")]
+Top = Annotated[
+    int | None,
+    QueryParameter(
+        ge=1, le=10_000,
+        description="Only the lines of so many histories, those with the most points; `histories` says how many there are.",
+    ),
+]  # fmt: skip
+Alike = Annotated[
+    list[str] | None,
+    QueryParameter(max_items=100, description="Only histories whose `alike` begins so; repeatable."),
 ]
 Newest = Annotated[
     int | None,
@@ -55,39 +68,63 @@ async def trends(
     at: NamedDependency[At],
     model: Name,
     metric: Annotated[str, QueryParameter(max_length=100)] = "latency_ms",
-    hardware: Text = None,
-    platform: Text = None,
-    precision: Text = None,
+    hardware: Several = None,
+    platform: Several = None,
+    precision: Several = None,
     mode: Text = None,
     configuration: Configurations = None,
     since: Moment = None,
     until: Moment = None,
     limit: Newest = None,
+    top: Top = None,
+    alike: Alike = None,
 ) -> Response[bytes]:
     """Return each configuration's values of a metric in the order of time (of the log where no time was said).
 
     A point has its 95 % interval (`low`, `high`), `changed`: the parts of environment and runtime that are not those of the
     point before, and `step`: where the value is worse, better or unclear beside the newest one that nobody doubts, by the
     rules of `/v1/regressions`.
-    Lines of one `alike` differ in the version of their runtime alone: the point before may be one of another line.
+    Lines of one `alike` are one history: they differ in the version of their runtime alone, and the point before may be one
+    of another line.
     """
     if metric not in METRICS:
         raise UsageError(f"{metric!r} cannot be followed.", field="metric", remedy=f"One of {', '.join(METRICS)}.")
     window = (_aware(since), _aware(until))
+    columns = _LATENCIES if metric == "latency_ms" else (metric,)
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode}
-        columns = dict.fromkeys((*_READ, *((metric,) if metric in FIGURES else ())))
-        found = tables.view("measurements", filters, columns=list(columns)).to_pylist()
-        require_model(tables, model, found)
-        lines = _Lines(metric, _environments(tables, found))
-        for row in sorted(found, key=lambda row: (_moment(row), row["position"])):
-            lines.take(row)
-        beside = {"model": name, "metric": metric, "better": METRICS[metric]}
-        return [_cut(one, window, limit) for one in lines.chosen(configuration)], beside
+        filters = {
+            "model_id": [name], "hardware_id": hardware and [tables.resolve_hardware(one) for one in hardware],
+            "platform": platform, "precision": precision, "mode": [mode] if mode else None, "configuration": configuration,
+        }  # fmt: skip
+        beside: dict[str, Any] = {"model": name, "metric": metric, "better": METRICS[metric]}
+        if top is not None or alike is not None or limit == 0:
+            lines = named(tables, filters, columns, window)
+            require_model(tables, model, lines)
+            lines = [line for line in lines if alike is None or line["alike"].startswith(tuple(alike))]
+            chosen, beside["histories"] = most(lines, top or len(lines))
+            if limit == 0:
+                return chosen, beside
+            filters["configuration"] = [line["configuration"] for line in chosen]
+        keys = filters["configuration"]
+        read = filters | {"configuration": None if keys is None else kin(tables, name, keys)}
+        return [_cut(line, window, limit) for line in _read(tables, model, columns, read, keys)], beside
 
     return await told(request, at, answer, key="lines")
+
+
+def _read(
+    tables: Tables, model: str, columns: Sequence[str], filters: Mapping[str, Any], keys: Sequence[str] | None
+) -> list[Row]:
+    """Return the lines with all their points, or of what was read only the lines `keys`."""
+    read = dict.fromkeys((*_READ, *(name for name in columns if name in FIGURES)))
+    found = tables.view("measurements", filters, columns=list(read)).to_pylist()
+    require_model(tables, model, found)
+    lines = _Lines(columns, _environments(tables, found))
+    for row in sorted(found, key=lambda row: (_moment(row), row["position"])):
+        lines.take(row)
+    return lines.chosen(keys)
 
 
 def _aware(moment: datetime | None) -> datetime | None:
@@ -110,8 +147,8 @@ def _environments(tables: Tables, rows: Iterable[Row]) -> dict[str, Row]:
 class _Lines:
     """Takes rows in the order of time and gives one line a configuration."""
 
-    def __init__(self, metric: str, environments: Mapping[str, Row]) -> None:
-        self._columns = _LATENCIES if metric == "latency_ms" else (metric,)
+    def __init__(self, columns: Sequence[str], environments: Mapping[str, Row]) -> None:
+        self._columns = columns
         self._environments = environments
         self._lines: dict[str, Row] = {}
         self._before: dict[str, Row] = {}
@@ -123,7 +160,7 @@ class _Lines:
         figures = {name: figure for name in self._columns if (figure := figure_of(row, name)) is not None}
         if not figures:
             return
-        line = self._lines.setdefault(row["configuration"], {}) or self._begin(row)
+        line = self._lines.get(row["configuration"]) or self._lines.setdefault(row["configuration"], begun(row))
         statistic, shown = next(iter(figures.items()))
         changed, step = self._beside(line["alike"], row, figures)
         point = {name: row[name] for name in _POINT}
@@ -135,15 +172,6 @@ class _Lines:
     def chosen(self, configurations: Sequence[str] | None) -> list[Row]:
         """Return the lines, or those of some configurations, in the order of their first points."""
         return [line for key, line in self._lines.items() if configurations is None or key in configurations]
-
-    def _begin(self, row: Row) -> Row:
-        line = self._lines[row["configuration"]]
-        line.update({name: row[name] for name in _LINE})
-        line |= {
-            "hardware": row["hardware_id"], "hardware_id": row["hardware_id"], "runtime": row["runtime_name"],
-            "alike": alike_of(row), "points": [],
-        }  # fmt: skip
-        return line
 
     def _beside(self, alike: str, row: Row, figures: dict[str, Figure]) -> tuple[list[Row], Row | None]:
         """Return what changed since the row before of the same, and how the value stands beside its."""

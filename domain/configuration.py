@@ -9,6 +9,7 @@ platform or precision that was merely asked for.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Annotated, Any
 
@@ -119,10 +120,15 @@ def configuration_key(workload: str, execution: str, model_id: str, hardware_id:
 
     This is the form that the projection computes in SQL, part by part.
     """
-    hardware = canonical({"count": count, "id": hardware_id}).decode()
-    model = canonical({"id": model_id}).decode()
+    hardware, model = _named(hardware_id, count), _named(model_id)
     text = f'{{"execution":{execution},"hardware":{hardware},"model":{model},"workload":{workload}}}'
     return text, hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+# A few models and devices are in thousands of configurations, and canonical JSON is slow to write.
+@functools.lru_cache(maxsize=4096)
+def _named(name: str, count: int | None = None) -> str:
+    return canonical({"id": name} if count is None else {"count": count, "id": name}).decode()
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

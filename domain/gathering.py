@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -145,11 +146,31 @@ def _json(value: Any) -> Any:
 
 def alike_of(row: Row) -> str:
     """Return the name of a row's configuration without the runtime's version."""
-    execution = dict(_json(row["execution"]))
-    if execution.get("runtime"):
-        execution["runtime"] = {name: value for name, value in execution["runtime"].items() if name != "version"}
-    parts = canonical_part(_json(row["workload"])), canonical_part(execution)
+    parts = _said(row["workload"]), _unversioned(row["execution"])
     return configuration_key(*parts, str(row["model_id"]), str(row["hardware_id"]), int(row["hardware_count"] or 1))[1]
+
+
+def _said(workload: Any) -> str:
+    return _said_in(workload) if isinstance(workload, str) else canonical_part(workload)
+
+
+def _unversioned(execution: Any) -> str:
+    if isinstance(execution, str):
+        return _unversioned_in(execution)
+    runtime = execution.get("runtime")
+    told = {"runtime": {name: value for name, value in runtime.items() if name != "version"}} if runtime else {}
+    return canonical_part({**execution, **told})
+
+
+# The same few parts are in thousands of configurations, and canonical JSON is slow to write.
+@functools.lru_cache(maxsize=4096)
+def _said_in(text: str) -> str:
+    return canonical_part(_json(text))
+
+
+@functools.lru_cache(maxsize=4096)
+def _unversioned_in(text: str) -> str:
+    return _unversioned(_json(text))
 
 
 def row_of_event(event: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ POINTS = 500
 
 @kept(max_entries=32)
 def lines(asked: dict[str, Any], position: int) -> dict[str, Any]:
-    """Return the lines of a model by configuration; with `limit` the newest points of each."""
+    """Return lines of a model by configuration, with `limit` the newest points of each, with `top` those with the most points."""
     return checked(dict(client().trends(as_of=position, **asked)), "lines", "better")
 
 

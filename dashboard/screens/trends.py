@@ -27,8 +27,8 @@ from domain.vocabulary import PLATFORMS, PRECISIONS
 __all__ = ["show"]
 
 PAGE = "trends"
-OFFERED = 300
-"""Configurations that can be picked; a list of thousands would stop the browser."""
+OFFERED = 100
+"""Configurations that can be picked, those with the most points; a list of thousands would stop the browser."""
 _LISTS = ("rows", "hw", "platform", "precision")
 _RUN = st.column_config.LinkColumn(display_text=r"run=(.{1,28})", help="On the page Runs")
 
@@ -124,13 +124,12 @@ def _how(asked: Trend, places: Sequence[DeltaGenerator]) -> None:
 
 
 def _model(asked: Trend, at: int) -> None:
-    every = history.lanes(asking.lines({"model": asked.model, "metric": asked.metric, "limit": 0}, at)["lines"])
-    fits = [lane for lane in every if _passes(asked, lane)]
+    fits, there = _offered(asked, at)
     if not fits:
-        _nothing(asked, every)
+        _nothing(asked, at)
         return
     keys = tuple(key for key in asked.rows if any(lane.key == key for lane in fits)) or history.usual(fits)
-    _picker(asked, fits, keys)
+    _picker(asked, fits, there, keys)
     chosen = [lane for lane in fits if lane.key in keys]
     answer = asking.lines(_question(asked, chosen), at)
     found = [lane for lane in history.lanes(answer["lines"]) if lane.points]
@@ -152,9 +151,20 @@ def _model(asked: Trend, at: int) -> None:
     _downloads(asked, at, found, answer["better"], said)
 
 
-def _passes(asked: Trend, lane: Lane) -> bool:
-    wanted = ((asked.hw, lane.hardware), (asked.platform, lane.platform), (asked.precision, lane.precision))
-    return all(not among or value in among for among, value in wanted)
+def _offered(asked: Trend, at: int) -> tuple[list[Lane], int]:
+    """Return the configurations that can be picked, the chosen ones among them, and how many pass the filters."""
+    question = {"model": asked.model, "metric": asked.metric, "limit": 0} | _filters(asked)
+    told = asking.lines({**question, "top": OFFERED}, at)
+    lines = told["lines"]
+    beyond = [key for key in asked.rows if not any(str(line["alike"]).startswith(key) for line in lines)]
+    if beyond and told["histories"] > OFFERED:
+        lines = [*lines, *asking.lines({**question, "alike": beyond}, at)["lines"]]
+    return history.lanes(lines), told["histories"]
+
+
+def _filters(asked: Trend) -> dict[str, list[str]]:
+    told = {"hardware": asked.hw, "platform": asked.platform, "precision": asked.precision}
+    return {name: list(values) for name, values in told.items() if values}
 
 
 def _question(asked: Trend, chosen: Sequence[Lane]) -> dict[str, Any]:
@@ -170,9 +180,8 @@ def _question(asked: Trend, chosen: Sequence[Lane]) -> dict[str, Any]:
     return {name: value for name, value in question.items() if value is not None}
 
 
-def _picker(asked: Trend, fits: Sequence[Lane], keys: tuple[str, ...]) -> None:
-    offered = [*fits[:OFFERED], *(lane for lane in fits[OFFERED:] if lane.key in keys)]
-    named = {lane.key: f"{lane.name} (n {lane.total})" for lane in offered}
+def _picker(asked: Trend, fits: Sequence[Lane], there: int, keys: tuple[str, ...]) -> None:
+    named = {lane.key: f"{lane.name} (n {lane.total})" for lane in fits}
     place = widget(PAGE, "rows")
     # Keys of other filters would be no options; none left means those that are usual.
     st.session_state[place] = [key for key in st.session_state[place] if key in named] or list(keys)
@@ -187,10 +196,10 @@ def _picker(asked: Trend, fits: Sequence[Lane], keys: tuple[str, ...]) -> None:
     if tuple(shown) != keys:
         go(PAGE, msgspec.structs.replace(asked, rows=tuple(shown)))
         st.rerun()
-    if len(fits) > len(keys):
-        offers = f" The list has {OFFERED}; the filters above lead to the others." if len(fits) > OFFERED else ""
+    if there > len(keys):
+        offers = f" The list has {OFFERED}; the filters above lead to the others." if there > OFFERED else ""
         st.caption(
-            f"{len(keys)} of {numbers.count(len(fits))} configurations, those with the most measurements unless chosen.{offers}"
+            f"{len(keys)} of {numbers.count(there)} configurations, those with the most measurements unless chosen.{offers}"
         )
 
 
@@ -251,9 +260,10 @@ def _points(asked: Trend, found: Sequence[Lane]) -> None:
         )  # fmt: skip
 
 
-def _nothing(asked: Trend, every: Sequence[Lane]) -> None:
+def _nothing(asked: Trend, at: int) -> None:
+    every = asking.lines({"model": asked.model, "metric": asked.metric, "limit": 0, "top": 1}, at)["histories"]
     if every:
-        st.info(f"The filters leave none of {numbers.count(len(every))} configurations.")
+        st.info(f"The filters leave none of {numbers.count(every)} configurations.")
         if st.button("Reset filters", key=f"{PAGE} reset"):
             turn(PAGE, Trend(model=asked.model, metric=asked.metric, as_of=asked.as_of))
         return

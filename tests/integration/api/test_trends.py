@@ -101,6 +101,63 @@ def test_lines_are_chosen_cut_by_time_and_thinned_to_the_newest(client, build):
     assert line["points"][0]["step"]["state"] == "worse"
 
 
+def test_the_histories_with_the_most_points_are_named_with_all_their_lines(client, build):
+    model = named()
+    newer = build.measurement(model=model, time=day(2))
+    newer["data"]["execution"]["runtime"]["version"] = "2.99.0"
+    often = [build.measurement(model=model, platform="openvino", time=day(n)) for n in (3, 4, 5)]
+    events = [
+        build.measurement(model=model, time=day(1)),
+        newer,
+        *often,
+        build.measurement(model=model, batch_size=9, time=day(6)),
+    ]
+    position = posted(client, *events)
+    every = client.trends(model, min_position=position)["lines"]
+    found = client.trends(model, top=2, limit=0)
+    assert found["histories"] == 3
+    # As if all had been read: same lines in the same order, without their points.
+    told = [{**line, "points": []} for line in every if line["batch_size"] != 9]
+    assert found["lines"] == told
+    assert [line["count"] for line in told] == [1, 1, 3]
+    (best,) = client.trends(model, top=1, limit=2)["lines"]
+    assert (best["platform"], best["count"], len(best["points"])) == ("openvino", 3, 2)
+    since = client.trends(model, limit=0, since=day(4).isoformat(), until=day(6).isoformat())
+    assert [line["count"] for line in since["lines"]] == [0, 0, 2, 0]
+
+
+def test_histories_are_found_by_the_beginning_of_their_name_and_by_several_values(client, build):
+    model = named()
+    platforms = ("cpu", "openvino", "cuda")
+    events = [build.measurement(model=model, platform=name, time=day(n)) for n, name in enumerate(platforms, 1)]
+    position = posted(client, *events)
+    first, *_ = client.trends(model, min_position=position)["lines"]
+    (one,) = client.trends(model, alike=[first["alike"][:12]])["lines"]
+    assert one == first
+    several = client.trends(model, platform=["openvino", "cuda"], limit=0)
+    assert [line["platform"] for line in several["lines"]] == ["openvino", "cuda"]
+    assert client.trends(model, metric="energy_j", limit=0)["lines"] == []
+
+
+def test_a_chosen_line_goes_on_from_one_that_is_not(client, build):
+    model = named()
+    newer = build.measurement(p50=3.0, model=model, time=day(2))
+    newer["data"]["execution"]["runtime"]["version"] = "2.99.0"
+    position = posted(client, build.measurement(p50=1.0, model=model, time=day(1)), newer)
+    _, new = client.trends(model, min_position=position)["lines"]
+    assert new["points"][0]["step"]["state"] == "worse"
+    assert client.trends(model, configuration=[new["configuration"]])["lines"] == [new]
+
+
+def test_names_are_those_of_an_earlier_position(client, build):
+    model = named()
+    before = posted(client, build.measurement(model=model, time=day(1)))
+    after = posted(client, *(build.measurement(model=model, batch_size=9, time=day(n)) for n in (2, 3)))
+    then, now = (client.trends(model, limit=0, as_of=at, min_position=after) for at in (before, after))
+    assert [line["count"] for line in then["lines"]] == [1]
+    assert [line["count"] for line in now["lines"]] == [1, 2]
+
+
 def test_a_moment_that_is_none_is_refused_by_name(service):
     refused = httpx.get(f"{service.url}/v1/trends", params={"model": "bert-base-uncased", "since": "yesterday"})
     assert (refused.status_code, refused.json()["field"]) == (422, "since")
