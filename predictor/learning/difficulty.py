@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-import lightgbm
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.learning.boosting import lightgbm
 from predictor.learning.table import Array, Matrix
 
 __all__ = ["Difficulty", "cross_fitted"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import lightgbm
 import msgspec
 import numpy as np
 
+from predictor.learning.boosting import lightgbm
 from predictor.learning.features import FEATURES
 from predictor.learning.table import Array, Matrix
 

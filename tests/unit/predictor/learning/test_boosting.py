@@ -1,0 +1,21 @@
+import json
+import subprocess
+import sys
+
+ASKED = """
+import json, sys
+from predictor.learning.boosting import lightgbm
+import numpy as np
+
+loaded = sorted({"sklearn", "pandas", "pyarrow"} & set(sys.modules))
+inputs = np.arange(200.0).reshape(-1, 1)
+made = lightgbm.train({"objective": "l1", "verbosity": -1}, lightgbm.Dataset(inputs, inputs[:, 0]), 5)
+low, high = made.predict(np.array([[1.0], [199.0]]))
+import pandas
+print(json.dumps([loaded, bool(low < high), pandas.DataFrame({"a": [1]}).shape]))
+"""
+
+
+def test_it_trains_without_loading_other_libraries_which_can_be_loaded_afterwards():
+    done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [[], True, [1, 1]]
