@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 import streamlit as st
 
 from assay.client import Client
-from domain.errors import AssayError
+from domain.errors import AssayError, UsageError
 
 __all__ = [
     "KEPT",
@@ -29,9 +29,9 @@ __all__ = [
 Function = TypeVar("Function", bound=Callable[..., Any])
 SLOWEST_S = 20.0
 PROBED_S = 5.0
-"""A service that has not said by then where it stands is too slow for a page."""
+"""A service that has not said by then where it stands is too slow for a page; ASSAY_PATIENCE_S in its place."""
 PATIENCE_S = 2.0
-"""A page says that the service is away rather than keep its reader waiting for it."""
+"""A page says that the service is away rather than keep its reader waiting for it; no longer than for a slow one."""
 KEPT = 256
 """Answers of one kind that are kept; a recommendation is some 50 kB."""
 
@@ -70,7 +70,23 @@ def client(timeout_s: float = SLOWEST_S) -> Client:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--server", default=os.environ.get("ASSAY_SERVER"))
     server = parser.parse_known_args(sys.argv[1:])[0].server
-    return Client(server=server, timeout_s=timeout_s, patience_s=PATIENCE_S)
+    return Client(server=server, timeout_s=timeout_s, patience_s=min(PATIENCE_S, _probed_s()))
+
+
+def _probed_s() -> float:
+    """Return how long a page waits to be told where the service stands."""
+    said = os.environ.get("ASSAY_PATIENCE_S") or str(PROBED_S)
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= SLOWEST_S:
+        raise UsageError(
+            f"{said!r} is not a number of seconds between 0 and {SLOWEST_S:g}.",
+            field="ASSAY_PATIENCE_S",
+            remedy="Set it to how long a page may wait for the service, as 5, or leave it out.",
+        )
+    return seconds
 
 
 def probed() -> dict[str, Any]:
@@ -91,7 +107,7 @@ def _shared(function: Function) -> Function:
 @_shared
 def _probe() -> dict[str, Any] | AssayError:
     try:
-        return checked(dict(client(PROBED_S).ready()), "position")
+        return checked(dict(client(_probed_s()).ready()), "position")
     except AssayError as problem:
         return problem
 

@@ -94,12 +94,12 @@ def newer_url() -> Iterator[str]:
 
 
 @contextmanager
-def dashboard_on(server: str) -> Iterator[str]:
+def dashboard_on(server: str, **settings: str) -> Iterator[str]:
     """Run the dashboard as users do, from a directory that is not ours."""
     port = free_port()
     child = subprocess.Popen(
         launch.command(port, server), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": ""},
+        env={**os.environ, "PYTHONPATH": "", **settings},
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     try:
@@ -128,8 +128,8 @@ def dashboards(service_url: str) -> Iterator[Callable[[str], str]]:
         context.__exit__(None, None, None)
 
 
-# Playwright keeps an event loop running in this thread for as long as it is open: it must not outlive the module.
-@pytest.fixture(scope="module")
+# Playwright keeps an event loop running in this thread for as long as it is open: it must not outlive these tests.
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     try:
         gallery.find_browser()
@@ -166,7 +166,7 @@ class Page:
         return self.page.inner_text('[data-testid="stMain"]').replace("\u202f", " ")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def contexts(chromium: Any) -> Iterator[Callable[[int, str], Any]]:
     """Gives a browser's context by width and theme; one each, so that Streamlit's scripts are loaded once."""
     opened: dict[tuple[int, str], Any] = {}

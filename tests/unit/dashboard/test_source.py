@@ -1,0 +1,22 @@
+import pytest
+import streamlit as st
+
+from dashboard.answers import source
+from domain.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["app.py"])
+    monkeypatch.setenv("ASSAY_SERVER", "http://127.0.0.1:9")
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+@pytest.mark.parametrize("said", ["soon", "0", "-1", "nan", "21"])
+def test_a_patience_that_is_none_is_named_with_what_to_set(monkeypatch, said):
+    monkeypatch.setenv("ASSAY_PATIENCE_S", said)
+    with pytest.raises(UsageError, match="between 0 and 20") as raised:
+        source.probed()
+    assert raised.value.field == "ASSAY_PATIENCE_S"
