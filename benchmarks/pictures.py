@@ -1,17 +1,19 @@
 """The pictures of docs/gallery.md, from a service that was started for them and holds the measurements of data/: `make gallery`.
 
-The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
+`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends shows what is made up (`benchmarks.story`). The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 
 from assay.client import Client
+from benchmarks import story
 from benchmarks.answer_speed import filled
 from benchmarks.browsing import dashboard
 from benchmarks.serving import ROOT, service
@@ -20,11 +22,14 @@ from ingest.migrate import upgrade
 from ingest.postgres import open_database
 
 MODEL, HARDWARE = "google/vit-base-patch16-224", "intel-xeon-2c"
+TOLD = "trends"
+"""The page that has no story to tell of two days."""
 IMAGES = ROOT / "docs" / "images"
 
 
-def main() -> int:
-    """Write every picture, and print its size."""
+def main(pages: Sequence[str] = ()) -> int:
+    """Write every picture, or those of these pages, and print its size."""
+    pages = pages or list(gallery.PAGES)
     with tempfile.TemporaryDirectory(prefix="assay-gallery-") as name:
         folder = Path(name)
         database = open_database(folder / "postgres")
@@ -37,11 +42,18 @@ def main() -> int:
                 with Client(running.url) as client:
                     run = str(client.runs(limit=1)[0]["run_id"])
                 with dashboard(running.url, folder / "dashboard") as shown:
-                    asked = ["--url", shown.url, "--model", MODEL, "--hardware", HARDWARE, "--run", run]
-                    return gallery.main([*asked, "--out", str(IMAGES)])
+                    asked = ["--url", shown.url, "--hardware", HARDWARE, "--run", run, "--out", str(IMAGES)]
+                    found = [page for page in pages if page != TOLD]
+                    if found:
+                        gallery.main([*asked, "--model", MODEL, "--pages", *found])
+                    if TOLD in pages:
+                        with Client(running.url) as client:
+                            client.wait_for(client.post_events(story.nights())["last_position"])
+                        gallery.main([*asked, "--model", story.MODEL, "--pages", TOLD])
         finally:
             database.close()
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

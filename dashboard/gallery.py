@@ -10,7 +10,7 @@ import argparse
 import io
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ __all__ = [
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb")
 LARGEST_BYTES = 150_000
-TALLEST = {1280: 1500, 390: 1700}
+TALLEST = {1280: 1500, 390: 2600}
 
 
 LOOKS = (("", "light", 1280), ("-dark", "dark", 1280), ("-390", "light", 390))
@@ -44,6 +44,7 @@ SETTLED = """() => document.querySelector('[data-test-script-state="notRunning"]
     && !document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]')
     && [...document.querySelectorAll('[data-testid="stVegaLiteChart"]')]
         .every(chart => chart.querySelector('canvas, svg'))"""
+MAIN = '[data-testid="stMain"]'
 HEIGHT = """() => Math.max(...[...document.querySelectorAll('[data-testid="stMain"] > *')]
     .map(part => part.scrollHeight))"""
 PAINTED = """() => document.fonts.ready.then(() => new Promise(
@@ -55,12 +56,13 @@ A_ROW = "01a20220-0df7-732c-bb33-6ca3f0fb7906"
 
 
 class Shot(NamedTuple):
-    """One picture: the file's stem, the page's path, the theme and the width in pixels."""
+    """One picture: the file's stem, the page's path, the theme, the width in pixels, and the button to press before."""
 
     name: str
     path: str
     theme: str = "light"
     width: int = 1280
+    press: str = ""
 
 
 PAGES = {
@@ -75,20 +77,22 @@ PAGES = {
     "models": "models?id={model}&tab=operators",
     "hardware": "hardware?id={hardware}",
     "predictor": "predictor?split=family",
-    "query": "query?q={query}",
+    "query": "query?q={query}&kind=bar&x=platform&y=measurements&colour=precision",
     "operations": "operations",
 }
 """By the stem of its files: the address of each picture."""
+PRESSED = {"query": "Run"}
+"""A link never runs a query by itself."""
 QUERY = "SELECT platform, precision, count(*) AS measurements FROM measurements GROUP BY ALL ORDER BY ALL"
 
 
-def shots(model: str, hardware: str, run: str) -> list[Shot]:
-    """Return the pictures of the documentation for one model, one device and one run."""
+def shots(model: str, hardware: str, run: str, pages: Collection[str] = PAGES) -> list[Shot]:
+    """Return the pictures of the documentation for one model, one device and one run; all, or those of some pages."""
     named = {"model": quote(model), "hardware": quote(hardware), "run": quote(run), "query": quote(QUERY)}
     return [
-        Shot(f"{name}{more}", path.format(**named), theme, width)
+        Shot(f"{name}{more}", path.format(**named), theme, width, PRESSED.get(name, ""))
         for name, path in PAGES.items()
-        if run or name != "run"
+        if name in pages and (run or name != "run")
         for more, theme, width in LOOKS
     ]
 
@@ -130,11 +134,23 @@ def settled(page: Any) -> None:
     page.wait_for_function(SETTLED)
 
 
+def press(page: Any, name: str) -> None:
+    """Press a button and wait until what it changes is there."""
+    before = page.inner_text(MAIN)
+    page.get_by_role("button", name=name, exact=True).click()
+    page.wait_for_function("([main, before]) => document.querySelector(main).innerText !== before", arg=[MAIN, before])
+    # What a button says under the pointer is no part of the picture.
+    page.mouse.move(page.viewport_size["width"] - 2, 2)
+    settled(page)
+
+
 def take(found: Any, base: str, shot: Shot) -> bytes:
     """Return one picture as a PNG of at most 150 kB, as tall as the page but not taller than a reader scrolls."""
     page = found.new_page(viewport={"width": shot.width, "height": 900}, color_scheme=shot.theme)
     try:
         open_page(page, f"{base.rstrip('/')}/{shot.path}")
+        if shot.press:
+            press(page, shot.press)
         height = int(page.evaluate(HEIGHT))
         page.set_viewport_size({"width": shot.width, "height": min(height, TALLEST[shot.width])})
         settled(page)
@@ -166,11 +182,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", required=True, help="the model that the pictures are about")
     parser.add_argument("--hardware", required=True, help="the device that they are about")
     parser.add_argument("--run", default="", help="the run that is opened; none without it")
+    parser.add_argument("--pages", nargs="+", choices=PAGES, default=list(PAGES), help="only these")
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
     with browser() as found:
-        for shot in shots(asked.model, asked.hardware, asked.run):
+        for shot in shots(asked.model, asked.hardware, asked.run, asked.pages):
             picture = take(found, asked.url, shot)
             path = asked.out / f"{shot.name}.png"
             path.write_bytes(picture)

@@ -20,6 +20,8 @@ Row = Mapping[str, Any]
 BARS = 40
 COLOURS = 6
 """Values that tints of one hue still tell apart; the hues belong to the platforms."""
+HEADS_PX, LEGEND_PX = 24, 48
+"""Of a page's chart, whose height holds the head of its bars and its legend too."""
 BAR_PX = 24
 HEIGHT = 340
 
@@ -58,7 +60,8 @@ def result(
             x=alt.X("y:Q", axis=axis_of(what.y, ink, None), scale=_from_zero(ends)),
             y=alt.Y("label:N", sort=None, axis=axis),
         )
-        return finish(alt.layer(bars), height=max(80, BAR_PX * len(values)), theme=theme, picture=picture)
+        heads = 0 if picture else HEADS_PX + (LEGEND_PX if any(keys) else 0)
+        return finish(alt.layer(bars), height=max(80, BAR_PX * len(values)) + heads, theme=theme, picture=picture)
     log = may_be_log(ends, logarithmic)
     words = f"{what.y} (log)" if log else what.y
     y = alt.Y("y:Q", axis=axis_of(words, ink, ends if log else None), scale=scale_of(ends, log))

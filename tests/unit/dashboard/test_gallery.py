@@ -26,5 +26,12 @@ def test_the_document_shows_every_picture_that_is_taken() -> None:
     assert told == [shot.name for shot in shots("m", "h", "r")]
 
 
+def test_a_link_never_runs_a_query_so_the_button_is_pressed_and_some_pages_can_be_taken_alone() -> None:
+    taken = shots("m", "h", "r", ["query"])
+    assert len(taken) == len(LOOKS)
+    assert {shot.press for shot in taken} == {"Run"}
+    assert {shot.press for shot in shots("m", "h", "r") if not shot.name.startswith("query")} == {""}
+
+
 def test_without_a_run_none_is_opened() -> None:
     assert "run" not in {shot.name for shot in shots("m", "h", "")}
