@@ -15,6 +15,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers
 from dashboard.address import View
+from dashboard.charts.frame import shared
 from dashboard.palette import BASIS_MARKS, Theme
 from dashboard.view import address
 from domain.errors import AssayError
@@ -120,11 +121,16 @@ def basis_legend(rows: Sequence[Any], interval: float | None = None) -> None:
     st.caption(" · ".join(parts))
 
 
-def chart(drawn: Any, *, key: str, words: str) -> None:
-    """Show a chart as wide as its place; `words` are what it says to those who do not see it."""
+def chart(drawn: Any, *, key: str, words: str, selected: Callable[[], None] | None = None, among: str = "") -> None:
+    """Show a chart as wide as its place; `words` are what it says to those who do not see it.
+
+    `selected` is called when the reader changes what is selected in the chart by its selection `among`.
+    """
     # What our functions draw is checked by their tests: Altair's check of each part is half of a page's time.
-    spec = drawn.to_dict(validate=False)
-    st.vega_lite_chart(spec=spec, width="stretch", key=key, alt=words)
+    spec = shared(drawn.to_dict(validate=False))
+    st.vega_lite_chart(
+        spec=spec, width="stretch", key=key, alt=words, on_select=selected or "ignore", selection_mode=among or None
+    )
 
 
 def downloads(files: Sequence[Download], key: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.palette import INKS, SEQUENTIAL, Theme
 
 __all__ = ["breakdown"]
@@ -38,7 +38,7 @@ def breakdown(
     )
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
     tooltip = [alt.Tooltip(f"{key}:N", title=words) for key, words in _TOLD.items()]
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=y, tooltip=tooltip)
+    base = alt.Chart(Rows(values=drawn)).encode(y=y, tooltip=tooltip)
     size = alt.ExprRef(f"width < {NARROW} ? 12 : 13")
     text = {"baseline": "middle", "dy": -9, "fontSize": size, "color": ink.text}
     layers = [
@@ -48,10 +48,10 @@ def breakdown(
         ).encode(x=x),
         base.mark_text(
             align="left", limit=alt.ExprRef(f"width < {NARROW} ? width - 60 : width - 230"), **text
-        ).encode(x=alt.value(0), text="name:N"),
+        ).encode(x=alt.XValue(0), text=alt.Text("name:N")),
         *(
             base.mark_text(align="right", fontWeight=600, opacity=alt.ExprRef(shown), **text)
-            .encode(x=alt.value("width"), text=f"{field}:N")
+            .encode(x=alt.XValue("width"), text=alt.Text(f"{field}:N"))
             for field, shown in (("words", f"width < {NARROW} ? 0 : 1"), ("brief", f"width < {NARROW} ? 1 : 0"))
         ),
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from assay import numbers
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.palette import INKS, SEQUENTIAL, Theme
 
 __all__ = ["coverage"]
@@ -50,13 +50,13 @@ def coverage(
     x = alt.X("platform:N", sort=None, axis=heads, scale=alt.Scale(domain=list(platforms), paddingInner=0.06))
     y = alt.Y("family:N", sort=None, axis=names, scale=alt.Scale(domain=list(families), paddingInner=0.12))
     tooltip = [alt.Tooltip("name:N", title="Cell"), alt.Tooltip("told:N", title="Measured")]
-    base = alt.Chart(alt.Data(values=drawn)).encode(x=x, y=y, tooltip=tooltip)
+    base = alt.Chart(Rows(values=drawn)).encode(x=x, y=y, tooltip=tooltip)
     layers = [
         base.mark_rect(cornerRadius=3).encode(
             fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("edge:N", scale=None),
             fillOpacity=alt.FillOpacity("filled:Q", scale=None),
         ),
-        base.mark_text(fontSize=12).encode(text="words:N", color=alt.Color("ink:N", scale=None)),
+        base.mark_text(fontSize=12).encode(text=alt.Text("words:N"), color=alt.Color("ink:N", scale=None)),
     ]  # fmt: skip
     return finish(alt.layer(*layers), height=ROW_HEIGHT * len(families), theme=theme, picture=picture)
 

@@ -11,7 +11,7 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.palette import INKS, SEQUENTIAL, Theme
 
 __all__ = ["lag", "throughput"]
@@ -40,13 +40,13 @@ def throughput(
     highest = max((one["y"] for one in drawn), default=0.0)
     y = _y("events a second", highest, theme)
     bars = (
-        alt.Chart(alt.Data(values=drawn))
+        alt.Chart(Rows(values=drawn))
         .mark_rect(color=_colour(theme))
         .encode(
             x=_x("from", steps, step_s, zone, theme),
-            x2="to:Q",
+            x2=alt.X2("to:Q"),
             y=y,
-            y2="zero:Q",
+            y2=alt.Y2("zero:Q"),
             tooltip=alt.Tooltip("told:N", title="Log"),
         )
     )
@@ -67,10 +67,12 @@ def lag(
     ]  # fmt: skip
     refuse_too_many(len(drawn))
     y = _y("events behind", max((one["y"] for one in drawn), default=0), theme)
-    base = alt.Chart(alt.Data(values=drawn)).encode(
+    base = alt.Chart(Rows(values=drawn)).encode(
         x=_x("at", steps, step_s, zone, theme), y=y, tooltip=alt.Tooltip("told:N", title="Tables")
     )
-    line = base.mark_line(color=_colour(theme), strokeWidth=2, interpolate="step-after").encode(detail="piece:N")
+    line = base.mark_line(color=_colour(theme), strokeWidth=2, interpolate="step-after").encode(
+        detail=alt.Detail("piece:N")
+    )
     layers = [line, base.mark_point(color=_colour(theme), filled=True, size=14, opacity=1)]
     return finish(alt.layer(*layers), height=HEIGHT, theme=theme, picture=picture)
 

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import groupby
 from typing import Any
 
 import altair as alt
+from altair.utils import schemapi
 
 from dashboard.palette import INKS, Ink, Theme
 
-__all__ = ["MAX_MARKS", "Spec", "finish", "finished", "refuse_too_many"]
+__all__ = ["MAX_MARKS", "Rows", "Spec", "finish", "finished", "refuse_too_many", "shared"]
 
 MAX_MARKS = 2000
 AROUND = 74
 """Pixels that axis, title and legend need."""
+
+# Altair would check every part by itself when it is made; pictures are checked as a whole when they are drawn.
+schemapi.DEBUG_MODE = False
+
+
+class Rows(alt.Data):  # type: ignore[misc]  # Altair types its schema as Any.
+    """What is drawn, as `values` of plain JSON: Altair takes it as it stands.
+
+    Of other data it copies every row with every layer, and asks each value several times what it is: most of a page's time.
+    """
+
+    _class_is_valid_at_instantiation = False
+
+    def __deepcopy__(self, _: Any) -> Rows:
+        """Return these rows: nobody changes them."""
+        return self
+
+    def to_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Return the values as they are, and how to read them where that is said."""
+        told = self._kwds.get("format", alt.Undefined)
+        return {"values": self._kwds["values"], **({} if told is alt.Undefined else {"format": told.to_dict()})}
 
 
 class Spec:
@@ -58,10 +80,7 @@ def finish(chart: alt.LayerChart, *, height: int, theme: Theme | None, picture: 
         # The page's chart has a name, and its rows stand in the table below: marks that are read out one by one say less.
         silent = chart.configure_mark(aria=False)
         # Streamlit fits axis and legend into the height that is named.
-        drawn = silent.properties(height=height + AROUND, width="container")
-        # Pictures are held against Vega-Lite's schema; on a page that took longer than all the rest of a chart.
-        object.__setattr__(drawn, "to_dict", partial(drawn.to_dict, validate=False))
-        return drawn
+        return silent.properties(height=height + AROUND, width="container")
     ink = INKS[theme or "light"]
     return (
         chart.properties(height=height, width=860, background=ink.ground, padding=20)
@@ -69,6 +88,21 @@ def finish(chart: alt.LayerChart, *, height: int, theme: Theme | None, picture: 
         .configure_legend(labelColor=ink.text)
         .configure_title(color=ink.text, subtitleColor=ink.muted, anchor="start", fontSize=16, offset=18)
     )
+
+
+def shared(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a chart whose neighbouring layers have the rows that they share once: they are most of what the browser reads."""
+    if "layer" not in spec:
+        return spec
+    layers: list[dict[str, Any]] = []
+    for _, found in groupby(spec["layer"], key=lambda layer: id(layer.get("data", layer).get("values", layer))):
+        alike = list(found)
+        if len(alike) == 1:
+            layers += alike
+        else:
+            bare = [{name: part for name, part in layer.items() if name != "data"} for layer in alike]
+            layers.append({"data": alike[0]["data"], "layer": bare})
+    return {**spec, "layer": layers}
 
 
 def refuse_too_many(marks: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from dashboard.cells import CLASSES, class_of, name_of_cell, told
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.palette import INKS, Theme
 from domain.compatibility import place
 
@@ -79,7 +79,7 @@ def heat_map(
         labelExpr="length(split(datum.label, '/')) > 1 ? slice(split(datum.label, '/'), -1)[0] : datum.label",
     )  # fmt: skip
     y = alt.Y("row:N", sort=None, axis=labels, scale=alt.Scale(domain=names, paddingInner=0.1, paddingOuter=0.02))
-    base = alt.Chart(alt.Data(values=drawn)).encode(x=x, y=y, tooltip=_TOOLTIP)
+    base = alt.Chart(Rows(values=drawn)).encode(x=x, y=y, tooltip=_TOOLTIP)
     look = {
         "fill": alt.Fill("colour:N", scale=None), "fillOpacity": alt.FillOpacity("filled:Q", scale=None),
         "stroke": alt.Stroke("edge:N", scale=None), "strokeWidth": alt.StrokeWidth("width:Q", scale=None),
@@ -87,7 +87,9 @@ def heat_map(
     seen = base.transform_filter("!datum.dashed").mark_rect(cornerRadius=3, cursor="pointer").encode(**look)
     if not picture:
         # A click on any mark of the layers counts, on words as well.
-        seen = seen.add_params(alt.selection_point(name=CELL, fields=["id"], on="click", clear=False))
+        seen = seen.properties(name="cells").add_params(
+            alt.selection_point(name=CELL, fields=["id"], on="click", clear=False)
+        )
     claimed = (
         base.transform_filter("datum.dashed")
         .mark_rect(cornerRadius=3, cursor="pointer", strokeDash=[4, 3])
@@ -99,8 +101,8 @@ def heat_map(
         )
         for field, shown in (("text", f"{narrow} ? 0 : 1"), ("glyph", f"{narrow} ? 1 : 0"))
     ]
-    sums = alt.Chart(alt.Data(values=totals)).mark_text(fontSize=12, color=ink.muted, baseline="middle").encode(
-        x=x, y=y, text="text:N"
+    sums = alt.Chart(Rows(values=totals)).mark_text(fontSize=12, color=ink.muted, baseline="middle").encode(
+        x=x, y=y, text=alt.Text("text:N")
     )  # fmt: skip
     return finish(
         alt.layer(seen, claimed, *words, sums), height=ROW_HEIGHT * max(len(rows), 1), theme=theme, picture=picture

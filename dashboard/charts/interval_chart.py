@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from dashboard.charts.axes import axis_of, may_be_log, scale_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.charts.marks import TOOLTIP, ends_of, line_of, points, rules, ticks
 from dashboard.charts.metrics import LATENCY, Metric, Row
 from dashboard.palette import INKS, Ink, Theme
@@ -49,7 +49,7 @@ def intervals(
     axis = axis_of(title, ink, ends if logarithmic else None)
     x = alt.X("value:Q", scale=x_scale, axis=axis)
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
+    base = alt.Chart(Rows(values=drawn)).encode(y=y)
     marked = base.transform_filter("isValid(datum.value)")
     layers = [
         rules(marked, x_scale, axis, rows, theme, picture=picture, yOffset=9, strokeCap="butt"),
@@ -58,12 +58,12 @@ def intervals(
         base.mark_text(
             align="left", baseline="middle", dy=-10, fontSize=_FONT, color=ink.text,
             limit=alt.ExprRef(f"width < {NARROW} ? width - 64 : width - 190"),
-        ).encode(x=alt.value(0), text="label:N", tooltip=TOOLTIP),
+        ).encode(x=alt.XValue(0), text=alt.Text("label:N"), tooltip=TOOLTIP),
         _told(base, ink, "text", f"width < {NARROW} ? 0 : 1"),
         _told(base, ink, "brief", f"width < {NARROW} ? 1 : 0"),
     ]  # fmt: skip
     if beside is not None:
-        mark = alt.Chart(alt.Data(values=[{"value": beside}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
+        mark = alt.Chart(Rows(values=[{"value": beside}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
         layers.insert(0, mark.encode(x=x))
     height = ROW_HEIGHT * max(len(drawn), 1)
     return finish(alt.layer(*layers), height=height, theme=theme, picture=picture)
@@ -74,4 +74,4 @@ def _told(base: alt.Chart, ink: Ink, field: str, opacity: str) -> alt.Chart:
         align="right", baseline="middle", dy=-10, fontSize=_FONT, fontWeight=600, color=ink.text,
         opacity=alt.ExprRef(opacity),
     )  # fmt: skip
-    return mark.encode(x=alt.value("width"), text=f"{field}:N", tooltip=TOOLTIP)
+    return mark.encode(x=alt.XValue("width"), text=alt.Text(f"{field}:N"), tooltip=TOOLTIP)

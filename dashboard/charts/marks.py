@@ -72,7 +72,7 @@ def rules(
 ) -> alt.Chart:  # fmt: skip
     """Return the intervals as lines from low to high, dashed by basis."""
     return base.mark_rule(**look).encode(
-        x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", color=coloured(rows, theme, picture=picture),
+        x=alt.X("low:Q", scale=scale, axis=axis), x2=alt.X2("high:Q"), color=coloured(rows, theme, picture=picture),
         strokeDash=dashed(), strokeWidth=alt.StrokeWidth("line:Q", scale=None), tooltip=TOOLTIP,
     )  # fmt: skip
 

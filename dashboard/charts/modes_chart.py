@@ -9,7 +9,7 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.charts.marks import TOOLTIP, ends_of, line_of, points, rules
 from dashboard.charts.metrics import LATENCY, Row
 from dashboard.palette import INKS, Theme
@@ -38,18 +38,18 @@ def modes(
     axis = axis_of(f"p50 latency of an item, {scale.unit} (log), smaller is better", ink, ends)
     x = alt.X("value:Q", scale=x_scale, axis=axis)
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
-    base, linked = alt.Chart(alt.Data(values=drawn)).encode(y=y), alt.Chart(alt.Data(values=links)).encode(y=y)
+    base, linked = alt.Chart(Rows(values=drawn)).encode(y=y), alt.Chart(Rows(values=links)).encode(y=y)
     layers = [
         linked.mark_rule(color=ink.muted, strokeWidth=1, yOffset=12).encode(
-            x=alt.X("low:Q", scale=x_scale, axis=axis), x2="high:Q"
+            x=alt.X("low:Q", scale=x_scale, axis=axis), x2=alt.X2("high:Q")
         ),
         rules(base, x_scale, axis, rows, theme, picture=picture, yOffset=12, strokeCap="butt"),
         points(base, x, rows, theme, picture=picture, offset=12),
         linked.mark_text(align="left", baseline="middle", dy=-16, fontSize=13, color=ink.text).encode(
-            x=alt.value(0), text="label:N"
+            x=alt.XValue(0), text=alt.Text("label:N")
         ),
         linked.mark_text(align="right", baseline="middle", dy=-16, fontSize=13, fontWeight=600, color=ink.text).encode(
-            x=alt.value("width"), text="ratio:N"
+            x=alt.XValue("width"), text=alt.Text("ratio:N")
         ),
         *(_words(base, x, side, wide, ink.muted) for side in ("left", "right") for wide in (True, False)),
     ]  # fmt: skip
@@ -90,5 +90,5 @@ def _words(base: alt.Chart, x: alt.X, side: str, wide: bool, colour: str) -> alt
     size = alt.ExprRef(f"width < {NARROW} ? {sizes[1]} : {sizes[0]}")
     chart = base.transform_filter(alt.datum.side == side)
     return chart.mark_text(baseline="middle", dy=12, fontSize=size, color=colour, **away).encode(
-        x=x, text="words:N" if wide else "short:N", tooltip=TOOLTIP
+        x=x, text=alt.Text("words:N" if wide else "short:N"), tooltip=TOOLTIP
     )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from assay import numbers
 from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.charts.marks import points
 from dashboard.charts.metrics import Row
 from dashboard.palette import BASIS_MARKS, INKS, Ink, Theme, basis_mark, colour_key
@@ -66,7 +66,7 @@ def roofline(
     lines, names = _roofs(roofs, bandwidth, (across, up), drawn, ink, x, y)
     layers: list[alt.Chart] = [
         *lines,
-        points(base, x, rows, theme, picture=picture).encode(tooltip=TOOLTIP, size=alt.value(64)),
+        points(base, x, rows, theme, picture=picture).encode(tooltip=TOOLTIP, size=alt.SizeValue(64)),
         base.transform_filter("datum.over")
         .mark_point(shape="circle", size=190, filled=False, strokeWidth=1.25, stroke=RING[theme], opacity=1)
         .encode(x=x, tooltip=TOOLTIP),
@@ -129,10 +129,10 @@ def _roofs(
         begin = max(low, ridge(roof["flops_per_s"], feed))
         dash = [5, 4] if roof["reached"] else [1, 0]
         flats.append({"x": begin, "x2": high, "y": roof["flops_per_s"], **roof, "dash": dash})
-    flat = alt.Chart(alt.Data(values=flats))
+    flat = alt.Chart(Rows(values=flats))
     lines = [
         flat.mark_rule(color=ink.muted, strokeWidth=1.75).encode(
-            x=x, x2="x2:Q", y=y, strokeDash=alt.StrokeDash("dash:N", scale=None),
+            x=x, x2=alt.X2("x2:Q"), y=y, strokeDash=alt.StrokeDash("dash:N", scale=None),
             tooltip=alt.Tooltip("words:N", title="Roof"),
         )
     ]  # fmt: skip
@@ -140,10 +140,10 @@ def _roofs(
     names = _words(flat.encode(x=end, y=y), ink, dx=-4, baseline="bottom", dy=-4)
     if bandwidth is not None and flats:
         top = max(roof["y"] for roof in flats)
-        slope = alt.Chart(alt.Data(values=[{"x": low, "y": low * feed}, {"x": ridge(top, feed), "y": top}]))
+        slope = alt.Chart(Rows(values=[{"x": low, "y": low * feed}, {"x": ridge(top, feed), "y": top}]))
         lines.append(slope.mark_line(color=ink.muted, strokeWidth=1.75, clip=True).encode(x=x, y=y))
         place = _free(max(low * 10 ** (2 * LETTERS), bottom / feed), ridge(top, feed), feed, drawn)
-        named = alt.Chart(alt.Data(values=[{"x": place, "y": place * feed, "words": bandwidth[1]}])).encode(x=x, y=y)
+        named = alt.Chart(Rows(values=[{"x": place, "y": place * feed, "words": bandwidth[1]}])).encode(x=x, y=y)
         names += _words(named, ink, dx=-10, dy=-4, clip=True)
     return lines, names
 
@@ -152,7 +152,8 @@ def _words(base: alt.Chart, ink: Ink, **look: Any) -> list[alt.Chart]:
     """Return words that end at a place, on a rim of the ground's colour so that marks under them do not break them."""
     rim = base.mark_text(align="right", fontSize=12, color=ink.ground, stroke=ink.ground, strokeWidth=4, **look)
     return [
-        one.encode(text="words:N") for one in (rim, base.mark_text(align="right", fontSize=12, color=ink.text, **look))
+        one.encode(text=alt.Text("words:N"))
+        for one in (rim, base.mark_text(align="right", fontSize=12, color=ink.text, **look))
     ]
 
 

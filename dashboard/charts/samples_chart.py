@@ -9,14 +9,14 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of, needs_log
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.palette import INKS, PLATFORM_COLOURS, PLATFORM_DOMAIN, Ink, Theme, colour_key
 
 __all__ = ["platform_colour", "samples", "times"]
 
 HEIGHT = 260
 Drawn = Mapping[str, Any]
-_SHADE = {"y": alt.value(0), "y2": alt.value("height")}
+_SHADE = {"y": alt.YValue(0), "y2": alt.Y2Value("height")}
 
 
 class _Side(NamedTuple):
@@ -56,7 +56,7 @@ def samples(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture:
     )
     values = _dots(drawn, scale) if drawn["points"] is not None else _stretches(drawn, scale)
     refuse_too_many(2 * len(values) if drawn["points"] is None else len(values))
-    base = alt.Chart(alt.Data(values=[{**one, "platform": colour_key(platform)} for one in values]))
+    base = alt.Chart(Rows(values=[{**one, "platform": colour_key(platform)} for one in values]))
     tooltip = [alt.Tooltip("calls:N", title="Call"), alt.Tooltip("told:N", title="Time")]
     marks = base.mark_circle(size=16).encode(
         x=x.x("call"), y=y.y("time"), opacity=alt.Opacity("opacity:Q", scale=None),
@@ -66,7 +66,7 @@ def samples(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture:
     if drawn["points"] is None:
         rules = base.mark_rule(strokeWidth=1.5, opacity=0.35)
         colour = platform_colour(theme, picture=picture)
-        layers.append(rules.encode(x=x.x("call"), y=y.y("low"), y2="high:Q", color=colour, tooltip=tooltip))
+        layers.append(rules.encode(x=x.x("call"), y=y.y("low"), y2=alt.Y2("high:Q"), color=colour, tooltip=tooltip))
     return finish(alt.layer(*layers, marks), height=HEIGHT, theme=theme, picture=picture)
 
 
@@ -100,13 +100,13 @@ def _warm_up(drawn: Drawn, ink: Ink, x: _Side) -> list[alt.Chart]:
     # Words stand on the side that has room for them.
     left = drawn["warmup_n"] > drawn["n"]
     word = f"steady from call {numbers.count(drawn['steady_from'])}"
-    base = alt.Chart(alt.Data(values=[{"call": 0.0, "cut": drawn["steady_from"] - 0.5, "word": word}]))
+    base = alt.Chart(Rows(values=[{"call": 0.0, "cut": drawn["steady_from"] - 0.5, "word": word}]))
     look: dict[str, Any] = {"fontSize": 12, "color": ink.text, "baseline": "top"}
     said = base.mark_text(align="right", dx=-5, **look) if left else base.mark_text(align="left", dx=5, **look)
     return [
-        base.mark_rect(color=ink.text, opacity=0.07).encode(x=x.x("call"), x2="cut:Q", **_SHADE),
+        base.mark_rect(color=ink.text, opacity=0.07).encode(x=x.x("call"), x2=alt.X2("cut:Q"), **_SHADE),
         base.mark_rule(color=ink.muted, strokeDash=[4, 3]).encode(x=x.x("cut")),
-        said.encode(x=x.x("cut"), y=alt.value(3), text="word:N"),
+        said.encode(x=x.x("cut"), y=alt.YValue(3), text=alt.Text("word:N")),
     ]
 
 
@@ -128,11 +128,11 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
     # Room for the word at the median.
     y = _Side(alt.Scale(domain=[0, 1.15 * max(one["count"] for one in bins)], nice=False), axis_of("calls", ink, None))
     tooltip = [alt.Tooltip("told:N", title="Times"), alt.Tooltip("count:Q", title="Calls", format=",d")]
-    bars = alt.Chart(alt.Data(values=values)).mark_rect(opacity=0.6, stroke=ink.ground, strokeWidth=0.5)
+    bars = alt.Chart(Rows(values=values)).mark_rect(opacity=0.6, stroke=ink.ground, strokeWidth=0.5)
     colour = platform_colour(theme, picture=picture)
     if high > low:
         drawn_bars = bars.encode(
-            x=x.x("low"), x2="high:Q", y=y.y("count"), y2=alt.datum(0), color=colour, tooltip=tooltip
+            x=x.x("low"), x2=alt.X2("high:Q"), y=y.y("count"), y2=alt.Y2Datum(0), color=colour, tooltip=tooltip
         )
     else:
         # A bin of one value has no width of its own.
@@ -146,16 +146,16 @@ def _median(drawn: Drawn, scale: numbers.Scale, ink: Ink, x: _Side) -> list[alt.
     one = drawn["percentiles"]["p50"]
     told = f"p50 {scale.show(one['ms'], one['low'], one['high'])}"
     value = {"p50": scale.of(one["ms"]), "low": scale.of(one["low"]), "high": scale.of(one["high"]), "told": told}
-    base = alt.Chart(alt.Data(values=[value]))
+    base = alt.Chart(Rows(values=[value]))
     tooltip = alt.Tooltip("told:N", title="Median, 95 % CI")
     text = base.mark_text(align="left", dx=5, baseline="top", fontSize=12, color=ink.text, text="p50")
     layers = [
         base.mark_rule(color=ink.text, strokeWidth=1.5).encode(x=x.x("p50"), tooltip=tooltip),
-        text.encode(x=x.x("p50"), y=alt.value(3)),
+        text.encode(x=x.x("p50"), y=alt.YValue(3)),
     ]
     if one["low"] is not None:
         interval = base.mark_rect(color=ink.text, opacity=0.14)
-        layers.insert(0, interval.encode(x=x.x("low"), x2="high:Q", tooltip=tooltip, **_SHADE))
+        layers.insert(0, interval.encode(x=x.x("low"), x2=alt.X2("high:Q"), tooltip=tooltip, **_SHADE))
     return layers
 
 

@@ -10,7 +10,7 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of, may_be_log, scale_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.charts.marks import TOOLTIP, coloured, dashed, ends_of, line_of, points, ticks
 from dashboard.charts.metrics import LATENCY, MEMORY, THROUGHPUT, Metric, Row
 from dashboard.palette import INKS, Theme
@@ -60,20 +60,20 @@ def _panel(lines: Sequence[Drawn], panel: str, theme: Theme | None, *, picture: 
     y_scale = scale_of([*ends, *above], logarithmic)
     y = alt.Y("value:Q", scale=y_scale, axis=_upright(metric, scale, logarithmic, ends, theme))
     x = alt.X("batch:Q", scale=_doubling([row["batch_size"] for row in rows]), axis=_batches(rows, theme))
-    base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
+    base = alt.Chart(Rows(values=drawn)).encode(y=y)
     layers = [
-        alt.Chart(alt.Data(values=joins)).mark_rule(strokeWidth=2).encode(
-            x=x, x2="batch_to:Q", y=y, y2="to:Q", color=coloured(rows, theme, picture=picture), strokeDash=dashed()
+        alt.Chart(Rows(values=joins)).mark_rule(strokeWidth=2).encode(
+            x=x, x2=alt.X2("batch_to:Q"), y=y, y2=alt.Y2("to:Q"), color=coloured(rows, theme, picture=picture), strokeDash=dashed()
         ),
         base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
-            x=x, y=alt.Y("low:Q", scale=y_scale), y2="high:Q", color=coloured(rows, theme, picture=picture)
+            x=x, y=alt.Y("low:Q", scale=y_scale), y2=alt.Y2("high:Q"), color=coloured(rows, theme, picture=picture)
         ),
         points(base, x, rows, theme, picture=picture),
         ticks(base, x, rows, theme, picture=picture),
         *_letters(drawn, y_scale.domain, logarithmic, x, y, ink.text),
     ]  # fmt: skip
     if panel == "efficiency":
-        full = alt.Chart(alt.Data(values=[{"value": 100}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
+        full = alt.Chart(Rows(values=[{"value": 100}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
         layers.insert(0, full.encode(y=y))
     if panel == "throughput":
         layers.append(_stops(lines, x, ink.muted))
@@ -102,8 +102,8 @@ def _stops(lines: Sequence[Drawn], x: alt.X, colour: str) -> alt.Chart:
         {"batch": batch, "words": f"{' '.join(letters)} stop{'s' * (len(letters) == 1)}"}
         for batch, letters in at.items()
     ]
-    mark = alt.Chart(alt.Data(values=told)).mark_text(baseline="top", fontSize=12, color=colour)
-    return mark.encode(x=x, y=alt.value(2), text="words:N")
+    mark = alt.Chart(Rows(values=told)).mark_text(baseline="top", fontSize=12, color=colour)
+    return mark.encode(x=x, y=alt.YValue(2), text=alt.Text("words:N"))
 
 
 def _point(line: Drawn, row: Row, metric: Metric, scale: numbers.Scale) -> dict[str, Any]:
@@ -169,8 +169,8 @@ def _letters(
         placed.append((one["batch"], at))
         by_place.setdefault(beside, []).append(one)
     return [
-        alt.Chart(alt.Data(values=ones))
+        alt.Chart(Rows(values=ones))
         .mark_text(align="left", baseline="middle", dx=10 + 12 * beside, fontSize=13, fontWeight=600, color=colour)
-        .encode(x=x, y=y, text="letter:N", tooltip=TOOLTIP)
+        .encode(x=x, y=y, text=alt.Text("letter:N"), tooltip=TOOLTIP)
         for beside, ones in by_place.items()
     ]

@@ -10,7 +10,7 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of, may_be_log, scale_of
-from dashboard.charts.frame import MAX_MARKS, finish
+from dashboard.charts.frame import MAX_MARKS, Rows, finish
 from dashboard.palette import INKS, PLATFORM_COLOURS, PLATFORM_DOMAIN, SEQUENTIAL, Theme, colour_key
 from dashboard.sql import Drawing
 
@@ -47,7 +47,7 @@ def result(
         for row, label, key in zip(drawn, _labels(drawn, what), keys, strict=True)
     ]  # fmt: skip
     tooltip = alt.Tooltip("told:N", title="Row")
-    base = alt.Chart(alt.Data(values=values)).encode(color=colour, tooltip=tooltip)
+    base = alt.Chart(Rows(values=values)).encode(color=colour, tooltip=tooltip)
     ink = INKS[theme]
     ends = [float(value["y"]) for value in values]
     if what.kind == "bar":
@@ -103,7 +103,7 @@ def _colour(rows: Sequence[Row], name: str | None, theme: Theme | None, picture:
     said = [_said(row.get(name)) for row in rows] if name else []
     domain = list(dict.fromkeys(said))
     if not 0 < len(domain) <= COLOURS:
-        return alt.value(ramp[6]), [None] * len(rows)
+        return alt.ColorValue(ramp[6]), [None] * len(rows)
     tints = [ramp[round(2 + 7 * place / max(1, len(domain) - 1))] for place in range(len(domain))]
     return alt.Color("key:N", scale=alt.Scale(domain=domain, range=tints), legend=legend), [*said]
 

@@ -9,7 +9,7 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import finish
+from dashboard.charts.frame import Rows, finish
 from dashboard.charts.samples_chart import platform_colour
 from dashboard.palette import INKS, Theme, colour_key
 
@@ -36,16 +36,16 @@ def stages(
         "scale": alt.Scale(domain=[0, 1.02 * last / scale.divisor], nice=False),
         "axis": axis_of(f"time since the row began, {scale.unit} (linear)", ink, None),
     }
-    base = alt.Chart(alt.Data(values=values)).encode(y=y)
+    base = alt.Chart(Rows(values=values)).encode(y=y)
     tooltip = [alt.Tooltip("stage:N", title="Stage"), alt.Tooltip("took:N", title="Took")]
     bars = base.transform_filter("isValid(datum.end)").mark_bar(height=12)
     colour = platform_colour(theme, picture=picture)
-    layers = [bars.encode(x=alt.X("start:Q", **x), x2="end:Q", color=colour, tooltip=tooltip)]
+    layers = [bars.encode(x=alt.X("start:Q", **x), x2=alt.X2("end:Q"), color=colour, tooltip=tooltip)]
     for before, align, dx in (("true", "right", -6), ("false", "left", 6)):
         words = base.transform_filter(f"datum.before === {before}").mark_text(
             align=align, dx=dx, fontSize=12, color=ink.text
         )
-        layers.append(words.encode(x=alt.X("at:Q", **x), text="took:N", tooltip=tooltip))
+        layers.append(words.encode(x=alt.X("at:Q", **x), text=alt.Text("took:N"), tooltip=tooltip))
     return finish(alt.layer(*layers), height=ROW_HEIGHT * len(values), theme=theme, picture=picture)
 
 

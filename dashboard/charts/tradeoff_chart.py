@@ -10,7 +10,7 @@ import altair as alt
 
 from assay import numbers
 from dashboard.charts.axes import axis_of, scale_of
-from dashboard.charts.frame import finish, refuse_too_many
+from dashboard.charts.frame import Rows, finish, refuse_too_many
 from dashboard.charts.marks import ends_of, line_of, points, rules, ticks
 from dashboard.charts.metrics import LATENCY, THROUGHPUT, Metric, Row, name_of
 from dashboard.palette import INKS, Ink, Theme
@@ -72,10 +72,10 @@ def tradeoff(
     y = alt.Y("up:Q", scale=alt.Scale(type="log", domain=_room(ups), nice=False), axis=y_axis)
     front = [line for line in lines if line["front"]]
     seen = all(line["basis"] in ("measured", "imported") for line in front)
-    base = alt.Chart(alt.Data(values=lines)).encode(y=y)
+    base = alt.Chart(Rows(values=lines)).encode(y=y)
     layers: list[alt.Chart] = [
         *_limit_layers(limit, x_unit, y_unit, ink, x, y),
-        alt.Chart(alt.Data(values=front))
+        alt.Chart(Rows(values=front))
         .mark_line(interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3])
         .encode(x=x, y=y, order=alt.Order("value:Q")),
         rules(base, scale_of(ends, True), x_axis, known, theme, picture=picture),
@@ -94,7 +94,7 @@ def can_be_drawn(row: Row, up: Metric) -> bool:
 def _named(base: alt.Chart, x: alt.X, ink: Ink, side: str) -> alt.Chart:
     align, dx, dy = SIDES[side]
     near = base.transform_filter(alt.datum.side == side)
-    return near.mark_text(align=align, dx=dx, dy=dy, fontSize=12, color=ink.text).encode(x=x, text="short:N")
+    return near.mark_text(align=align, dx=dx, dy=dy, fontSize=12, color=ink.text).encode(x=x, text=alt.Text("short:N"))
 
 
 def _name(
@@ -155,15 +155,15 @@ def _limit_layers(
         return []
     layers: list[alt.Chart] = []
     if limit.latency_ms is not None:
-        at = alt.Chart(alt.Data(values=[{"value": x_unit.of(limit.latency_ms)}])).encode(x=x)
+        at = alt.Chart(Rows(values=[{"value": x_unit.of(limit.latency_ms)}])).encode(x=x)
         layers += [
-            at.mark_rect(opacity=0.06, color=ink.text, clip=True).encode(x2=alt.value("width")),
+            at.mark_rect(opacity=0.06, color=ink.text, clip=True).encode(x2=alt.X2Value("width")),
             at.mark_rule(color=ink.text, strokeWidth=1, clip=True),
         ]
     if limit.min_throughput_per_s is not None:
-        at = alt.Chart(alt.Data(values=[{"up": y_unit.of(limit.min_throughput_per_s)}])).encode(y=y)
+        at = alt.Chart(Rows(values=[{"up": y_unit.of(limit.min_throughput_per_s)}])).encode(y=y)
         layers += [
-            at.mark_rect(opacity=0.06, color=ink.text, clip=True).encode(y2=alt.value("height")),
+            at.mark_rect(opacity=0.06, color=ink.text, clip=True).encode(y2=alt.Y2Value("height")),
             at.mark_rule(color=ink.text, strokeWidth=1, clip=True),
         ]
     return layers

@@ -13,7 +13,7 @@ from dashboard import answers, cells
 from dashboard.answers import compatibility as asking
 from dashboard.cells import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
 from dashboard.charts.heat_map import CELL, heat_map
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compatibility_cell import show_cell
 from dashboard.view import adopt, current, go, turn, widget
@@ -113,10 +113,7 @@ def _matrix(asked: Matrix, at: int) -> None:
         st.subheader(escape(said), anchor=False)
     drawn = heat_map(rows, answer["platforms"], selected=asked.sel, theme=theme())
     with st.container(width=min(FULL, NAMES + COLUMN * (len(answer["platforms"]) + 1))):
-        st.altair_chart(
-            drawn, width="stretch", key=f"{PAGE} map", alt=f"Compatibility: {said}", on_select=_clicked,
-            selection_mode=[CELL],
-        )  # fmt: skip
+        chart(drawn, key=f"{PAGE} map", words=f"Compatibility: {said}", selected=_clicked, among=CELL)
     _legend(rows)
     _turn_pages(asked, answer)
     _chosen_cell(asked, rows, at)

@@ -12,7 +12,7 @@ from assay import numbers
 from dashboard import answers, operations, sign_in
 from dashboard.answers import operations as told
 from dashboard.charts import day_chart
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.operations import Operations, read_operations
 from dashboard.view import current, go
@@ -78,15 +78,15 @@ def _day(day: Mapping[str, Any]) -> None:
     st.subheader("The last 24 hours", anchor=False)
     answer = operations.took(steps)
     st.markdown(f"**Throughput.** {answer}")
-    st.altair_chart(
-        day_chart.throughput(steps, step_s, zone=zone(), theme=theme()), width="stretch", key=f"{PAGE} throughput",
-        alt=f"Events a second in steps of ten minutes. {answer}",
+    chart(
+        day_chart.throughput(steps, step_s, zone=zone(), theme=theme()), key=f"{PAGE} throughput",
+        words=f"Events a second in steps of ten minutes. {answer}",
     )  # fmt: skip
     said = operations.behind(minutes, day["build"]["began"], zone())
     st.markdown(f"**Lag, smaller is better.** {escape(said)}")
-    st.altair_chart(
-        day_chart.lag(minutes, steps, step_s, zone=zone(), theme=theme()), width="stretch", key=f"{PAGE} lag",
-        alt=f"Events that the tables were behind, minute by minute. {said}",
+    chart(
+        day_chart.lag(minutes, steps, step_s, zone=zone(), theme=theme()), key=f"{PAGE} lag",
+        words=f"Events that the tables were behind, minute by minute. {said}",
     )  # fmt: skip
     st.caption("Lag is kept in memory, for a day: what was before the service began is not known, and not drawn.")
     _day_files(day, answer, said)

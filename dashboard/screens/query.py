@@ -16,7 +16,7 @@ from dashboard import sql as queries
 from dashboard.address import SCALES
 from dashboard.answers import query as asked_for
 from dashboard.charts import sql_chart
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, trouble
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, trouble
 from dashboard.offers import picture_files, stem
 from dashboard.sql import EXAMPLES, KINDS, Drawing, Query, addressed, drawing, is_number, line_of, read_query, unpacked
 from dashboard.view import adopt, current, go, widget
@@ -191,10 +191,8 @@ def _chart(
     log = {"auto": None, "log": True, "linear": False}[asked.scale]
     title = f"{what.y} by {what.x}"
     shade = theme()
-    st.altair_chart(
-        sql_chart.result(rows, what, horizontal=across, logarithmic=log, theme=shade), width="stretch",
-        key=f"{PAGE} picture", alt=f"{title}: {said}",
-    )  # fmt: skip
+    shown = sql_chart.result(rows, what, horizontal=across, logarithmic=log, theme=shade)
+    chart(shown, key=f"{PAGE} picture", words=f"{title}: {said}")
     _left_out(rows, drawn, what)
 
     def draw() -> Any:

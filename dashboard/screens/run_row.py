@@ -12,7 +12,7 @@ from assay import numbers
 from dashboard import menu, samples
 from dashboard.answers import ran as asking
 from dashboard.charts import samples_chart, stages_chart
-from dashboard.frame import Download, downloads, escape, guarded, theme, zone
+from dashboard.frame import Download, chart, downloads, escape, guarded, theme, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.palette import badge
 from domain.errors import Expired, NotFound
@@ -99,8 +99,8 @@ def _stages(data: Mapping[str, Any], drawn: Mapping[str, Any] | None) -> None:
         return
     st.subheader("Stages", anchor=False)
     told = ", ".join(f"{one['stage']} {one['took']}" for one in found if one["end"] is not None)
-    chart = stages_chart.stages(found, data["execution"]["platform"], theme=theme())
-    st.altair_chart(chart, width="stretch", key=f"{PAGE} stages", alt=f"Stages of the row: {told}")
+    drawn_stages = stages_chart.stages(found, data["execution"]["platform"], theme=theme())
+    chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {told}")
 
 
 def _series(event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int) -> None:
@@ -109,11 +109,11 @@ def _series(event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[st
     told, lasted = samples.percentiles(drawn), samples.steady(drawn, data)
     left, right = st.columns([3, 2])
     with left:
-        chart = samples_chart.samples(drawn, platform, theme=shade)
-        st.altair_chart(chart, width="stretch", key=f"{PAGE} samples", alt=f"Time of each call: {lasted}")
+        calls = samples_chart.samples(drawn, platform, theme=shade)
+        chart(calls, key=f"{PAGE} samples", words=f"Time of each call: {lasted}")
     with right:
-        chart = samples_chart.times(drawn, platform, theme=shade)
-        st.altair_chart(chart, width="stretch", key=f"{PAGE} times", alt=f"How steady times lie: {told}")
+        times = samples_chart.times(drawn, platform, theme=shade)
+        chart(times, key=f"{PAGE} times", words=f"How steady times lie: {told}")
     st.markdown(escape(told))
     st.caption(escape(f"{lasted} · digest {numbers.digest(drawn['digest'])}"))
     if drawn["bands"] is not None:

@@ -14,7 +14,7 @@ from assay import numbers, running
 from dashboard import answers, runs
 from dashboard.answers import ran as asking
 from dashboard.charts.verdict_chart import verdict_mix
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.runs import Runs, read_runs
 from dashboard.screens import run
@@ -87,10 +87,7 @@ def _found(asked: Runs, at: int, found: Mapping[str, Any]) -> None:
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
     mixed = runs.mix(items, now, zone())
-    st.altair_chart(
-        verdict_mix(mixed, theme=theme()), width="stretch", key=f"{PAGE} picture",
-        alt=f"Rows of each run by verdict. {sentence}",
-    )  # fmt: skip
+    chart(verdict_mix(mixed, theme=theme()), key=f"{PAGE} picture", words=f"Rows of each run by verdict. {sentence}")
     chosen = st.dataframe(
         runs.listed(items, now, zone()), hide_index=True, row_height=36, key=f"{PAGE} table {at} {asked.cursor}",
         placeholder=numbers.MISSING, height="content", on_select="rerun", selection_mode="single-row",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+import vl_convert
 
 from dashboard import pictures
+from dashboard.charts.frame import shared
 from dashboard.charts.heat_map import CELL, CELL_COLOURS, heat_map
 
 ROWS = [
@@ -67,3 +71,10 @@ def test_too_many_cells_are_refused():
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_picture_is_drawn(theme):
     assert b"supported" in pictures.svg(heat_map(ROWS, PLATFORMS, theme=theme, picture=True))
+
+
+def test_a_page_gets_rows_that_layers_share_once_and_draws_the_same():
+    spec = heat_map(ROWS, PLATFORMS, theme="light", picture=True).to_dict()
+    told = shared(spec)
+    assert [json.dumps(one).count('"acme/vit~cuda"') for one in (spec, told)] == [4, 1]
+    assert vl_convert.vegalite_to_png(told) == vl_convert.vegalite_to_png(spec)
