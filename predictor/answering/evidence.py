@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from predictor.answering.option import SIZE_NAMES, Option, Sizes
 
-__all__ = ["chosen_sizes", "options_from_rows"]
+__all__ = ["COLUMNS", "chosen_sizes", "options_from_rows"]
 
 Record = Mapping[str, Any]
+COLUMNS = (
+    "position", "event_id", "time", "configuration", "hardware_id", "hardware_count", "platform", "platform_asked",
+    "precision", "batch_size", "scenario", "concurrency", "arrival_rate_per_s", "device", "runtime_name", "runtime_version",
+    "compiled", "layout", "latency_mean_ms", "latency_p50_ms", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms",
+    "latency_n", "latency_p50_ci95_low_ms", "latency_p50_ci95_high_ms", "throughput_per_s", "tokens_per_s", "ttft_ms",
+    "tpot_ms", "peak_memory_bytes", "device_memory_bytes", "kv_cache_bytes", "energy_j", "verdict", "verdict_reasons",
+    "origin", "provenance_source", *SIZE_NAMES,
+)  # fmt: skip
+"""Columns of the view `measurements` that evidence is read from."""
+_SIZES = itemgetter(*SIZE_NAMES)
 
 
 def chosen_sizes(rows: Sequence[Record], asked: Sizes, usual: Sizes) -> Sizes:
@@ -21,11 +32,10 @@ def chosen_sizes(rows: Sequence[Record], asked: Sizes, usual: Sizes) -> Sizes:
     Of what was measured and agrees with what is asked: the model's usual sizes, else the most measured; where nothing
     was, the asked with the usual ones in the gaps. Rows of other sizes are other workloads and are never mixed in.
     """
-    found: Counter[Sizes] = Counter()
-    for row in rows:
-        sizes = Sizes(**{name: row.get(name) for name in SIZE_NAMES})
-        if agrees(sizes, asked):
-            found[sizes] += 1
+    # Thousands of rows have few different sizes.
+    counted = Counter(map(_SIZES, rows)).items()
+    every = {Sizes(**dict(zip(SIZE_NAMES, one, strict=True))): count for one, count in counted}
+    found = {sizes: count for sizes, count in every.items() if agrees(sizes, asked)}
     filled = {**usual.stated(), **asked.stated()}
     if not found:
         return Sizes(**filled)
@@ -44,10 +54,11 @@ def options_from_rows(rows: Iterable[Record], sizes: Sizes, percentile: str) -> 
     Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval.
     """
     groups: dict[str, list[Record]] = {}
+    wanted = tuple(getattr(sizes, name) for name in SIZE_NAMES)
     for row in rows:
         if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid" or _queued(row):
             continue
-        if Sizes(**{name: row.get(name) for name in SIZE_NAMES}) == sizes:
+        if _SIZES(row) == wanted:
             groups.setdefault(row["configuration"], []).append(row)
     return [_option(group, percentile) for group in groups.values()]
 

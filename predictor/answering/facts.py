@@ -18,7 +18,7 @@ from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from ingest.projection.names import Names
 from predictor.answering.drawn import energy_at
-from predictor.answering.evidence import chosen_sizes
+from predictor.answering.evidence import COLUMNS, chosen_sizes
 from predictor.answering.known import Known
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.prices import Price, offers_at, priced
@@ -26,13 +26,19 @@ from predictor.answering.question import Question
 from predictor.answering.reading import Reading
 from predictor.answering.serving import served_at
 from predictor.answering.verified import output_errors
+from predictor.learning import dataset
 from predictor.learning.artifact import Predictor
-from predictor.learning.dataset import row_from_table, training_rows
-from predictor.learning.operators import tabulate
+from predictor.learning.dataset import Row, row_from_table, taught
+from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.siblings import Siblings
 from predictor.learning.traces import Trace, TraceBook, trace_from_data
 
 __all__ = ["Devices", "device_named", "known_at", "trace_from_row"]
+
+_COLUMNS = tuple(dict.fromkeys((*COLUMNS, *dataset.COLUMNS)))
+_OF_FAILURES = (
+    "hardware_id", "platform", "precision", "outcome", "stage", "error", "evidence", "measurements", "verified",
+)  # fmt: skip
 
 
 class Devices:
@@ -110,10 +116,7 @@ def known_at(
     """
     kept = kept or Reading()
     model = kept.of(("name", question.model), lambda: _model(tables, question.model))
-    rows, book, siblings = kept.of(
-        ("model", model, question.mode),
-        lambda: _of_model(tables, model, question.mode, kept.of("devices", lambda: Devices(tables))),
-    )
+    rows, book = kept.of(("model", model, question.mode), lambda: _of_model(tables, model, question.mode))
     found = book.of_model(model, "prefill" if question.output_tokens else "forward")
     _check_names(question, rows)
     if not rows and not found and not _is_known(tables, model):
@@ -154,7 +157,9 @@ def known_at(
         own=devices.own,
         predictor=predictor,
         notes=notes,
-        siblings=siblings,
+        siblings=None
+        if trace is None
+        else kept.of(("siblings", model, question.mode), lambda: _siblings(rows, book, question.mode, devices.spec)),
         errors=kept.of(("errors", model), lambda: output_errors(tables, model)),
         named=named,
         served=served,
@@ -163,14 +168,22 @@ def known_at(
     )
 
 
-def _of_model(
-    tables: Tables, model: str, mode: str, devices: Devices
-) -> tuple[list[dict[str, Any]], TraceBook, Siblings | None]:
-    """The measurements of a model, its traces, and the measurements among which siblings are looked for."""
-    rows = tables.measurements(model=model, mode=mode).to_pylist()
-    book = TraceBook(trace_from_row(row) for row in tables.traces(model=model).to_pylist())
-    table = tabulate(training_rows(map(row_from_table, rows), mode=mode), book, devices.spec)
-    return rows, book, Siblings(table) if len(table) else None
+def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any]], TraceBook]:
+    """The measurements of a model, and its traces."""
+    rows = tables.measurements(model=model, mode=mode, columns=_COLUMNS).to_pylist()
+    return rows, TraceBook(trace_from_row(row) for row in tables.traces(model=model).to_pylist())
+
+
+def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spec_of: SpecOf) -> Siblings | None:
+    """The measurements among which siblings are looked for: of each configuration the first, which is the one that is found."""
+    firsts: dict[str, Row] = {}
+    for one in rows:
+        if one["configuration"] not in firsts:
+            row = row_from_table(one)
+            if row is not None and taught(row, mode=mode) is not None:
+                firsts[row.configuration] = row
+    table = tabulate(list(firsts.values()), book, spec_of)
+    return Siblings(table) if len(table) else None
 
 
 def _is_known(tables: Tables, model: str) -> bool:
@@ -267,7 +280,7 @@ def device_named(slugs: Names, devices: Devices, name: str, field: str = "hardwa
 
 
 def _failures(tables: Tables, model: str) -> dict[tuple[str, str, str], tuple[str, str]]:
-    rows = tables.compatibility(by_hardware=True, model=model).to_pylist()
+    rows = tables.compatibility(by_hardware=True, model=model, columns=_OF_FAILURES).to_pylist()
     return {
         (row["hardware_id"], row["platform"], row["precision"]): (
             f"{row['outcome']} at {row['stage']}" + (f": {row['error']}" if row["error"] else ""),

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "COLUMNS",
     "TARGETS",
     "Row",
     "SoftwareKey",
@@ -24,6 +25,7 @@ __all__ = [
     "minor_version",
     "row_from_event",
     "row_from_table",
+    "taught",
     "training_rows",
     "version_key",
 ]
@@ -176,6 +178,13 @@ _AS_THEY_ARE = (
     "audio_seconds", "frames", "input_tokens", "output_tokens", "concurrency", "optimizer", "layout", "threads",
     "hardware_kind", "family", "category", "fallback_share",
 )  # fmt: skip
+COLUMNS = (
+    "position", "event_id", "time", "run_id", "configuration", "model_id", "hardware_id", "hardware_count", "mode",
+    "gradient_checkpointing", "platform", "platform_asked", "precision", "runtime_name", "runtime_version", "compiled",
+    "parallelism", "options", "latency_mean_ms", "latency_p50_ms", "peak_memory_bytes", "device_memory_bytes", "verdict",
+    "origin", "provenance_source", *_AS_THEY_ARE,
+)  # fmt: skip
+"""Columns of the view `measurements` that `row_from_table` reads."""
 _OF_WORKLOAD = (
     "batch_size", "mode", "scenario", "image_size", "sequence_length", "images", "audio_seconds", "frames",
     "input_tokens", "output_tokens", "concurrency", "optimizer", "gradient_checkpointing",
@@ -271,14 +280,19 @@ def training_rows(rows: Iterable[Row | None], target: str = "latency", mode: str
     kept: list[Row] = []
     seen: set[tuple[Any, ...]] = set()
     for row in rows:
-        if row is None or (mode is not None and row.mode != mode) or not _may_train(row):
+        value = None if row is None else taught(row, target, mode)
+        if row is None or value is None or (figure := (*row.same, value)) in seen:
             continue
-        value = measured_target(row, target)
-        if value is None or (*row.same, value) in seen:
-            continue
-        seen.add((*row.same, value))
+        seen.add(figure)
         kept.append(row)
     return kept
+
+
+def taught(row: Row, target: str = "latency", mode: str | None = "inference") -> float | None:
+    """Return the figure that a row may teach of a target in a mode (None: in both); None where it may teach none."""
+    if (mode is not None and row.mode != mode) or not _may_train(row):
+        return None
+    return measured_target(row, target)
 
 
 def _may_train(row: Row) -> bool:

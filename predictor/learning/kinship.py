@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -69,6 +70,7 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return Kin(**{name: getattr(self, name)[chosen] for name in self.__struct_fields__})
 
 
+@lru_cache(maxsize=1024)
 def version_steps(version: str) -> float:
     """Return a version as minor versions since zero, so that 1.13 and 2.0 are neighbours; 0 where unknown."""
     found = re.match(r"(\d+)\.(\d+)", version or "")

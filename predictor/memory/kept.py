@@ -86,15 +86,19 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def needs(self, trace: Trace, rows: Sequence[Row], room_bytes: Array, nominal: float = 0.8) -> Needs | None:
         """Return what configurations of one model need; None where its trace says nothing of weights and activations."""
-        floors = [floor_of(trace, row) for row in rows]
-        known = [floor for floor in floors if floor is not None]
-        if len(known) < len(rows) or not rows:
+        # Of one model that is all of a row that its floor and facts depend on, and thousands of rows share it.
+        works = [(row.precision, row.batch_size, row.mode) for row in rows]
+        like = dict(zip(works, rows, strict=True))
+        floors = {work: floor_of(trace, row) for work, row in like.items()}
+        known = {work: floor for work, floor in floors.items() if floor is not None}
+        if len(known) < len(floors) or not rows:
             return None
-        prior = np.array([floor.total_bytes for floor in known])
+        facts = {work: facts_of(trace, row, known[work]) for work, row in like.items()}
+        prior = np.array([known[work].total_bytes for work in works])
         names = np.array([trace.architecture] * len(rows), dtype=str)
         table = Table(
             target="memory", rows=list(rows), names=FACTS,
-            values=np.array([facts_of(trace, row, floor) for row, floor in zip(rows, known, strict=True)]),
+            values=np.array([facts[work] for work in works]),
             prior=prior, measured=np.full(len(rows), np.nan), subjects=[trace] * len(rows), limits=[None] * len(rows),
             architecture=names, family=names,
         )  # fmt: skip
