@@ -26,13 +26,14 @@ from runner.tasks import (
     Measure,
     Message,
     Prepare,
+    RankReport,
     Reached,
     Survey,
     Task,
     Verify,
 )
 
-__all__ = ["Speaker", "classify", "main"]
+__all__ = ["Speaker", "classify", "die_with_parent", "main"]
 
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|out_of_(host|device|_)*memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
@@ -56,7 +57,7 @@ class Speaker:
         self.stage = stage
         self.say(Reached(stage=stage))
 
-    def say(self, message: Message) -> None:
+    def say(self, message: Message | RankReport) -> None:
         """Write one message as a line."""
         line = memoryview(msgspec.json.encode(message) + b"\n")
         while line:
@@ -80,7 +81,7 @@ def classify(error: BaseException) -> tuple[str, str | None]:
 
 def main() -> int:
     """Do the task; 0 where it was done, 1 where it failed in an orderly way."""
-    _die_with_parent()
+    die_with_parent()
     descriptor = int(os.environ.pop(CHILD_DESCRIPTOR))
     os.set_inheritable(descriptor, False)
     speaker = Speaker(descriptor)
@@ -122,7 +123,7 @@ def _do(task: Task, speaker: Speaker) -> Any:
             return importlib.import_module("runner.selftest.checks").exhaust(task, speaker)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """On Linux, ask to be killed when the parent is: an orphan would disturb the next measurement."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -28,7 +28,7 @@ from runner.platforms.base import Platform
 from runner.platforms.registry import create, names, word
 from runner.ready import Ready
 from runner.stopping import Method
-from runner.tasks import Case, Convert, Measure, Verify
+from runner.tasks import Case, Convert, Measure, Message, Verify
 
 __all__ = ["PlatformContract"]
 
@@ -175,7 +175,12 @@ class PlatformContract:
 class _Silent:
     """Takes the announcements of stages."""
 
+    stage = "resolve"
+
     def reach(self, stage: str) -> None:
+        """Take one."""
+
+    def say(self, message: Message) -> None:
         """Take one."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,11 @@ import msgspec
 from domain.statistics import median
 from runner.arrivals import poisson
 from runner.measuring import Series, measure
-from runner.memory import peak_memory_bytes
 from runner.platforms.base import Recipe
 from runner.ready import CARD, INPUTS, REFERENCE, Ready, available, built_for, set_threads, timed, write_arrays
 from runner.scenarios import scenario_result
 from runner.survey import Announcer
-from runner.tasks import Case, Convert, Measure, Verify
+from runner.tasks import Case, Convert, Measure, RankReport, Verify
 from runner.workloads import purpose_of
 
 __all__ = ["conversion_of", "convert", "measure_case", "verify_case"]
@@ -75,13 +75,17 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     rate = case.workload.arrival_rate_per_s
     series = measure(
         work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle, watching=ready.watching,
-        arrivals=poisson(rate, case.seed) if rate else None,
+        arrivals=poisson(rate, case.seed) if rate else None, ranks=ready.ranks.pids if ready.ranks else (),
     )  # fmt: skip
     ready.meter.close()
-    peak, device_peak = peak_memory_bytes(), platform.device_memory_bytes()
+    taken = ready.taken()
     parts, facts = work.parts(len(series.samples_ms)), work.facts()
-    series = _with_device(series, platform.allocator_bytes(), parts.get("device_time_ms"))
-    observation = platform.observe(ready.inputs)
+    series = _with_device(series, _allocated(taken), parts.get("device_time_ms"))
+    if ready.ranks:
+        # What was seen of memory meanwhile is the first rank's; each rank holds as much of the cache as it.
+        series = msgspec.structs.replace(series, mean_memory_bytes=None)
+        facts = {name: value * len(taken) for name, value in facts.items()}
+    observation = ready.observed(taken)
     if result := scenario_result(case.workload, task.method, series.samples_ms, series.elapsed_ms / 1e3):
         details = {**(observation.details or {}), "scenario": result}
         observation = msgspec.structs.replace(observation, details=details)
@@ -97,9 +101,19 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
         "facts": facts,
         "observed": msgspec.to_builtins(observation),
         "times": {**ready.times, **processing_times(ready.checkpoint, case.workload)},
-        "peak_memory_bytes": peak,
-        "device_memory_bytes": device_peak,
+        "peak_memory_bytes": sum(each.peak_memory_bytes for each in taken),
+        "device_memory_bytes": _sum(each.device_memory_bytes for each in taken),
     }
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount]
+    return sum(known) if known else None
+
+
+def _allocated(taken: Sequence[RankReport]) -> dict[str, int]:
+    found = {name: _sum(getattr(each, name) for each in taken) for name in ("allocated_bytes", "reserved_bytes")}
+    return {name: amount for name, amount in found.items() if amount}
 
 
 def _with_device(series: Series, allocated: dict[str, int], device_ms: list[list[float]] | None) -> Series:
@@ -119,7 +133,7 @@ def verify_case(task: Verify, speaker: Announcer) -> dict[str, Any]:
     ready = Ready(task.case, task.folder, speaker, verifying=True)
     platform = ready.platform
     checks = check_work(ready, task.case, speaker)
-    observation = platform.observe(ready.inputs)
+    observation = ready.observed(ready.taken())
     options = platform.options()
     platform.close()
     return {

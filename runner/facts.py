@@ -110,6 +110,7 @@ def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
     """Return the execution that happened: platform and precision are those that did the work."""
     observed, options = result["observed"], dict(result.get("options") or {})
     spread = (observed.get("details") or {}).get("devices")
+    tensor = options.pop("tensor_parallel", None)
     return Execution(
         platform=observed["platform"],
         runtime=msgspec.convert(result["runtime"], Runtime),
@@ -117,7 +118,7 @@ def execution_of(case: Case, result: Mapping[str, Any]) -> Execution:
         compiled=case.compiled,
         threads=result["threads"],
         streams=options.pop("streams", None),
-        parallelism=Parallelism(pipeline=len(spread)) if spread else None,
+        parallelism=Parallelism(tensor=tensor, pipeline=len(spread) if spread else None) if tensor or spread else None,
         options=options or None,
     )
 
@@ -142,7 +143,10 @@ def measurement_data(
     hardware = _used(machine.hardware_for(observed.platform or case.platform, observed.device), observed)
     metrics = _metrics(case.workload, result, samples)
     if operators and case.workload.arrival_rate_per_s is None:
-        share = _roofline_share(operators, machine, hardware, observed, case.workload, median(samples))
+        # Ranks work at once, so that the limit is that of all their devices; spread layers work one after the other.
+        at_once = hardware.count or 1 if "ranks" in (observed.details or {}) else 1
+        took = median(samples) * at_once
+        share = _roofline_share(operators, machine, hardware, observed, case.workload, took)
         metrics = msgspec.structs.replace(metrics, roofline_share=share)
     named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
     validity = judge(samples, named, circumstances_of(series, observed))
@@ -172,7 +176,9 @@ def _used(hardware: Hardware, observed: Observed) -> Hardware:
     """Return the hardware with as many devices as did the work: a machine has more accelerators than one call uses."""
     if hardware.kind == "cpu":
         return hardware
-    return msgspec.structs.replace(hardware, count=len((observed.details or {}).get("devices", ())) or 1)
+    details = observed.details or {}
+    devices = details.get("devices") or {rank["device"] for rank in details.get("ranks", ())}
+    return msgspec.structs.replace(hardware, count=len(devices) or 1)
 
 
 def _kept(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter, perf_counter_ns
 from typing import Any
@@ -77,26 +77,27 @@ def measure(
     idle: Energy | None = None,
     watching: Watching | None = None,
     arrivals: Iterator[float] | None = None,
+    ranks: Sequence[int] = (),
 ) -> Series:
     """Measure a call. The caller has run it once already.
 
     With `arrivals` (s from the start) each call is due at one of them, and timed from then (`runner.queueing`).
     Its energy is what `meter` showed while the samples were taken; `idle` is what it showed at rest.
-    `watching` looks at an accelerator meanwhile.
+    `watching` looks at an accelerator meanwhile; `ranks` are processes that do a part of the work.
     """
     synchronize()
     loop_before, clock_before = spin(_LOOP_S), clock_hz()
     with _no_collection(), counted_stops() as stops:
-        start = reading()
+        start = reading(ranks)
         warmup, steady = _warm_up(call, synchronize, method)
-        middle = reading()
+        middle = reading(ranks)
         watching = watching or Watching(None)
         with Sampling(meter, idle=idle) as sampling, watching:
             if arrivals is None:
                 samples, stopped_by, elapsed_s, memory = _steady_part(call, synchronize, method)
             else:
                 samples, stopped_by, elapsed_s, memory = served(call, synchronize, arrivals, method)
-        end = reading()
+        end = reading(ranks)
     found = _Found(between(start, middle), between(middle, end), middle, end)
     conditions = msgspec.structs.replace(
         found.conditions(spin(_LOOP_S), loop_before),

@@ -24,7 +24,7 @@ from runner.devices.nvidia_facts import DEVICE_LOST
 from runner.scrub import scrub
 from runner.tasks import Failed, Finished, Message, Reached, Task
 
-__all__ = ["CHILD_DESCRIPTOR", "Ended", "run_task"]
+__all__ = ["CHILD_DESCRIPTOR", "Ended", "exit_failure", "run_task", "system_oom_kills"]
 
 CHILD_DESCRIPTOR = "ASSAY_CHILD_DESCRIPTOR"
 """Environment variable with the number of the pipe that the child writes its messages to."""
@@ -75,11 +75,13 @@ class _Watched:
         self._log = log
         self._timeout_s = timeout_s
         self._limit = memory_limit_bytes
+        # Ranks are children of the child; looking for children takes a millisecond or more of a processor each time.
+        self._ranks = any("tensor-parallel" in word for word in getattr(getattr(task, "case", None), "options", ()))
         self._on_stage = on_stage
         self._stages: list[str] = []
         self._last: Finished | Failed | None = None
         self._cause: str | None = None
-        self._kills = _system_oom_kills()
+        self._kills = system_oom_kills()
         self._read, write = os.pipe()
         try:
             self.process = self._start(write)
@@ -143,7 +145,9 @@ class _Watched:
         import psutil
 
         try:
-            return bool(psutil.Process(self.process.pid).memory_info().rss > self._limit)
+            child = psutil.Process(self.process.pid)
+            each = (child, *child.children()) if self._ranks else (child,)
+            return bool(sum(process.memory_info().rss for process in each) > self._limit)
         except psutil.NoSuchProcess:
             return False
 
@@ -192,7 +196,7 @@ class _Watched:
                 message=f"the child was ended in stage {stage}, and the system has not let go of it for {_END_S:g} s.",
                 remedy=DEVICE_LOST,
             )
-        return _exit_failure(self.process.returncode, stage, self._tail(), _system_oom_kills() > self._kills)
+        return exit_failure(self.process.returncode, stage, self._tail(), system_oom_kills() > self._kills)
 
     def _tail(self) -> str:
         end = self._log.seek(0, os.SEEK_END)
@@ -200,7 +204,7 @@ class _Watched:
         return self._log.read().decode(errors="replace").strip()
 
 
-def _exit_failure(code: int, stage: str, tail: str, oom_kill: bool) -> Failed:
+def exit_failure(code: int, stage: str, tail: str, oom_kill: bool, who: str = "the child") -> Failed:
     """Say what an exit status without a last message means."""
     said = f" Its last words: {scrub(tail)}" if tail else ""
     if code == -signal.SIGKILL and oom_kill:
@@ -208,7 +212,7 @@ def _exit_failure(code: int, stage: str, tail: str, oom_kill: bool) -> Failed:
             stage=stage,
             outcome="out_of_memory",
             error="KilledForMemory",
-            message=f"the operating system ended the child for memory in stage {stage}.",
+            message=f"the operating system ended {who} for memory in stage {stage}.",
             remedy="Take a smaller workload or precision, or a machine with more memory.",
         )
     if code < 0:
@@ -217,19 +221,19 @@ def _exit_failure(code: int, stage: str, tail: str, oom_kill: bool) -> Failed:
             stage=stage,
             outcome="error",
             error=name,
-            message=f"the child was ended by {name} in stage {stage}.{said}",
+            message=f"{who} was ended by {name} in stage {stage}.{said}",
             remedy="Run it again; if it dies again, the runtime cannot run this configuration here.",
         )
     return Failed(
         stage=stage,
         outcome="error",
         error="ChildExit",
-        message=f"the child exited with status {code} in stage {stage} and left no result.{said}",
+        message=f"{who} exited with status {code} in stage {stage} and left no result.{said}",
         remedy="Run it again; if it exits again, report it with this message.",
     )
 
 
-def _system_oom_kills() -> int:
+def system_oom_kills() -> int:
     """Return how many processes Linux has ended for memory since it started; 0 where it does not say."""
     path = Path("/proc/vmstat")
     if not path.exists():

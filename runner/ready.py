@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeVar
@@ -17,16 +17,28 @@ from runner.devices.lock import DeviceLock, take
 from runner.devices.watching import Watcher, Watching
 from runner.measuring import timed_ms
 from runner.platforms.asked import read_options
-from runner.platforms.base import Converted, Platform, Settings
+from runner.platforms.base import Converted, Observation, Platform, Settings
 from runner.platforms.registry import create
 from runner.power.meter import Meter, Unread
 from runner.power.sampling import rest
 from runner.processor import threads_allowed
+from runner.ranks import Ranks, report_of, require_splittable
 from runner.survey import Announcer
-from runner.tasks import Case
+from runner.tasks import Case, RankReport
 from runner.workloads import make_work, purpose_of
 
-__all__ = ["CARD", "INPUTS", "REFERENCE", "Ready", "available", "built_for", "set_threads", "timed", "write_arrays"]
+__all__ = [
+    "CARD",
+    "INPUTS",
+    "REFERENCE",
+    "Ready",
+    "alone",
+    "available",
+    "built_for",
+    "set_threads",
+    "timed",
+    "write_arrays",
+]
 
 Result = TypeVar("Result")
 INPUTS, REFERENCE, CARD = "inputs.npz", "reference.npz", "card.json"
@@ -46,8 +58,10 @@ class Ready:
 
     def __init__(self, case: Case, folder: str | None, speaker: Announcer, *, verifying: bool) -> None:
         speaker.reach("resolve")
+        self._verifying = verifying
         self.platform = available(case)
-        self.lock = _alone(self.platform, case.device)
+        self.ranks = self._ranks(case, speaker)
+        self.lock = alone(self.platform, case.device)
         watcher = self.platform.watcher(case.device)
         self.watching = _watching(watcher)
         self.meter: Meter | Unread = (
@@ -60,15 +74,15 @@ class Ready:
         self.sensitivities: dict[str, Sensitivity] = {}
         self.checkpoint: Path | None = None
         self.times: dict[str, float | None] = {"convert_ms": None, "compile_ms": None, "first_run_ms": None}
-        self._verifying = verifying
         self._settings = Settings(
             precision=case.precision,
-            threads=self.threads,
+            threads=self.ranks.threads if self.ranks else self.threads,
             device=case.device,
             compiled=case.compiled,
             purpose=self.purpose,
             dropout=not verifying,
             options=case.options,
+            rank=self.ranks.rank() if self.ranks else None,
         )
         raw = self._load_module(case, speaker) if folder is None else self._load_converted(Path(folder), speaker)
         speaker.reach("compile")
@@ -95,17 +109,48 @@ class Ready:
             before = after
         return spent
 
+    def _ranks(self, case: Case, speaker: Announcer) -> Ranks | None:
+        """Start the other ranks of a case that is split; they build the model while this process does."""
+        asked = read_options(case.options, platform=case.platform, known=self.platform.known_options)
+        if asked.tensor_parallel == 1:
+            return None
+        require_splittable(case, self.platform, asked.tensor_parallel)
+        threads = case.threads or threads_allowed()
+        case = msgspec.structs.replace(case, threads=threads)
+        return Ranks(case, asked.tensor_parallel, speaker, verifying=self._verifying)
+
     def _load_module(self, case: Case, speaker: Announcer) -> dict[str, Any]:
         set_threads(case)
         dtype = "float32" if self._verifying else self.platform.weights_dtype(case.precision)
         built, inputs, load_ms = built_for(case, dtype, speaker)
         if self._verifying:
             self._refer(built.module, inputs, case)
+        if self.ranks:
+            self.ranks.meet(self.platform)
         _, moved_ms = timed(lambda: self.platform.load(built.module, self._settings))
         self.times["load_ms"] = load_ms + moved_ms
+        if self.ranks:
+            self.ranks.lead(built.module)
         self.model = msgspec.to_builtins(built.model())
         self.checkpoint = built.source.location
         return inputs
+
+    def taken(self) -> list[RankReport]:
+        """Return what each rank took so far; of a case that is not split this process is the only one."""
+        if self.ranks:
+            return self.ranks.reports(self.platform)
+        return [report_of(self.platform, 0, self.threads)]
+
+    def observed(self, taken: Sequence[RankReport]) -> Observation:
+        """Return what did the work, with the ranks where there are several."""
+        found = self.platform.observe(self.inputs)
+        if not self.ranks:
+            return found
+        ranks = [
+            {name: value for name, value in msgspec.structs.asdict(each).items() if value is not None} for each in taken
+        ]
+        details = {**found.details, "ranks": ranks}
+        return msgspec.structs.replace(found, details=details)
 
     def _refer(self, module: Any, inputs: dict[str, Any], case: Case) -> None:
         from runner.reference import reference_of, sensitivities
@@ -127,7 +172,7 @@ class Ready:
         return _read_arrays(folder / INPUTS)
 
 
-def _alone(platform: Platform, device: str | None) -> DeviceLock | None:
+def alone(platform: Platform, device: str | None) -> DeviceLock | None:
     """Return the lock of the device that the work is done on, which no other runner holds then; None without one."""
     key = platform.device_key(device)
     return None if key is None else take(key)
@@ -144,6 +189,9 @@ def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> 
     """Return the meter of the device that does the work; never that of the processor beside an accelerator."""
     if watcher is None:
         return platform.meter(case.device)
+    asked = read_options(case.options, platform=case.platform, known=platform.known_options)
+    if asked.device_map or asked.tensor_parallel > 1:
+        return Unread("several devices did the work, and power is read from one.")
     return watcher if isinstance(watcher, Unread) else watcher.meter()
 
 

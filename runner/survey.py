@@ -12,7 +12,7 @@ from domain.configuration import Workload
 from domain.errors import AssayError, InvalidInput, UnsupportedWorkload
 from runner.platforms.registry import create
 from runner.scrub import scrub
-from runner.tasks import Prepare, Survey, Wanted
+from runner.tasks import Message, Prepare, Survey, Wanted
 
 __all__ = ["Announcer", "prepare", "survey"]
 
@@ -21,10 +21,15 @@ _IN_BROWSER = frozenset({"wasm", "webgpu", "webnn"})
 
 
 class Announcer(Protocol):
-    """Announces stages."""
+    """Announces stages; `stage` is the last of them."""
+
+    stage: str
 
     def reach(self, stage: str) -> None:
         """Say that a stage begins."""
+
+    def say(self, message: Message) -> None:
+        """Pass a message on to the parent."""
 
 
 def survey(task: Survey) -> dict[str, Any]:

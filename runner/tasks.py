@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from domain.configuration import Workload
+from runner.platforms.base import Rank
 from runner.stopping import Method
 
 __all__ = [
@@ -19,9 +20,11 @@ __all__ = [
     "Exhaust",
     "Failed",
     "Finished",
+    "FollowingTask",
     "Measure",
     "Message",
     "Prepare",
+    "RankReport",
     "Reached",
     "Survey",
     "Task",
@@ -99,6 +102,26 @@ class Verify(msgspec.Struct, frozen=True, kw_only=True, tag="verify"):
 
     case: Case
     folder: str | None = None
+
+
+class FollowingTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Be one rank of a case beside the first; `case.threads` are its own."""
+
+    case: Case
+    rank: Rank
+    verifying: bool
+
+
+class RankReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="report"):
+    """The device of a rank, its threads, and the highest memory that it took, in bytes."""
+
+    rank: int
+    device: str
+    threads: int
+    peak_memory_bytes: int
+    device_memory_bytes: int | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
 
 
 class Examine(msgspec.Struct, frozen=True, kw_only=True, tag="examine"):

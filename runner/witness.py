@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
@@ -23,7 +23,6 @@ from runner.processor import control_groups
 __all__ = ["Between", "Reading", "between", "clock_hz", "counted_stops", "processors", "reading"]
 
 _CPUS = Path("/sys/devices/system/cpu")
-_TASKS = Path("/proc/self/task")
 _SHORTEST_S = 0.3
 """The operating system counts in steps of 10 ms; over less than this a share of them would be noise."""
 
@@ -61,8 +60,8 @@ def processors() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def reading() -> Reading:
-    """Return the counters now."""
+def reading(ranks: Sequence[int] = ()) -> Reading:
+    """Return the counters now; what the processes of those ids do is this one's own work."""
     allowed = set(processors())
     each = [times for number, times in enumerate(psutil.cpu_times(percpu=True)) if number in allowed]
     not_busy = ("idle", "iowait", "steal", "guest", "guest_nice")
@@ -70,10 +69,10 @@ def reading() -> Reading:
     steal = [times.steal for times in each if hasattr(times, "steal")]
     return Reading(
         wall_s=perf_counter(),
-        own_s=process_time(),
+        own_s=process_time() + sum(_process_s(pid) for pid in ranks),
         busy_s=float(busy),
         steal_s=float(sum(steal)) if steal else None,
-        waiting_s=_waiting_s(),
+        waiting_s=_waiting_s(ranks),
         quota_s=_quota_s(),
         thermal_events=_thermal_events(),
         swap_bytes=_swap_bytes(),
@@ -137,9 +136,19 @@ def clock_hz() -> float | None:
     return max((int(text) * 1e3 for text in found if text and text.isdigit()), default=None)
 
 
-def _waiting_s() -> float | None:
-    """Return how long this process's threads were ready and waited for a processor (Linux: schedstat)."""
-    texts = [_text(task / "schedstat") for task in _TASKS.iterdir()] if _TASKS.is_dir() else []
+def _process_s(pid: int) -> float:
+    """Return the time of a process on processors; 0 of one that is gone, which whoever started it tells."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _waiting_s(ranks: Sequence[int]) -> float | None:
+    """Return how long the threads of this process and of those were ready and waited for a processor (Linux: schedstat)."""
+    folders = [folder for name in ("self", *ranks) if (folder := Path(f"/proc/{name}/task")).is_dir()]
+    texts = [_text(task / "schedstat") for folder in folders for task in folder.iterdir()]
     waits = [int(text.split()[1]) for text in texts if text]
     return sum(waits) / 1e9 if waits else None
 

@@ -70,7 +70,7 @@ def _chosen(verb: Any) -> Any:
                 "options",
                 multiple=True,
                 metavar="NAME[=N]",
-                help="What a platform can be told beside: cuda-graphs, streams=4, device-map.",
+                help="What a platform can be told beside: tensor-parallel=2, cuda-graphs, streams=4, device-map.",
             ),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N models only."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of one measurement."),

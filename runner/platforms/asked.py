@@ -1,4 +1,4 @@
-"""Options of an execution beyond its precision, as they are asked for: `cuda-graphs`, `streams=4`, `device-map`."""
+"""Options of an execution beyond its precision, as asked for: `cuda-graphs`, `streams=4`, `device-map`, `tensor-parallel=2`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ OPTIONS = {
     "cuda-graphs": "one call is captured once and replayed (inference, fixed shapes)",
     "streams": "the batch is split over so many streams that run at once: streams=4",
     "device-map": "layers are spread over all devices of the platform, as accelerate does it",
+    "tensor-parallel": "each layer is split over so many ranks, one device each, as transformers does it: tensor-parallel=2",
 }
-_NOT_BUILT = {
-    "tensor-parallel": "Serve the model with an engine that splits it, and measure that: assay bench --endpoint.",
-}
+_COUNTED = {"streams": (1, "streams=4"), "tensor-parallel": (2, "tensor-parallel=2")}
+"""The least number of each option that has one, and how it is written."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     graphs: bool = False
     streams: int = 1
     device_map: bool = False
+    tensor_parallel: int = 1
 
 
 def read_options(words: Sequence[str], *, platform: str, known: Collection[str]) -> Asked:
@@ -36,18 +37,25 @@ def read_options(words: Sequence[str], *, platform: str, known: Collection[str])
         name, _, value = word.partition("=")
         if name not in known:
             has = f"It has {', '.join(sorted(known))}." if known else "It has none."
-            raise UsageError(f"{platform} has no option {name!r}.", field="options", remedy=_NOT_BUILT.get(name) or has)
-        if name == "streams":
-            if not value.isdigit() or int(value) < 1:
-                raise UsageError(f"{word!r} names no number of streams.", field="options", remedy="Write streams=4.")
-            found["streams"] = int(value)
+            raise UsageError(f"{platform} has no option {name!r}.", field="options", remedy=has)
+        if name in _COUNTED:
+            found[name.replace("-", "_")] = _count(word, name, value)
         else:
             found["graphs" if name == "cuda-graphs" else "device_map"] = True
+    if "tensor_parallel" in found and len(found) > 1:
+        raise UsageError("tensor-parallel goes with no other option.", field="options", remedy="Ask for one of them.")
     if found.get("graphs") and (found.get("streams", 1) > 1 or found.get("device_map")):
         raise UsageError(
             "cuda-graphs captures one stream of one device.", field="options", remedy="Ask for one of them."
         )
     return Asked(**found)
+
+
+def _count(word: str, name: str, value: str) -> int:
+    least, example = _COUNTED[name]
+    if not value.isdigit() or int(value) < least:
+        raise UsageError(f"{word!r} needs a number, at least {least}.", field="options", remedy=f"Write {example}.")
+    return int(value)
 
 
 def batch_parts(inputs: dict[str, Any], parts: int) -> list[dict[str, Any]]:

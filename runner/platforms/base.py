@@ -19,7 +19,7 @@ from runner.devices.watching import Watcher
 from runner.power.choice import host_meter
 from runner.power.meter import Meter, Unread
 
-__all__ = ["Converted", "Generator", "Observation", "Platform", "Probe", "Recipe", "Settings", "Trainer"]
+__all__ = ["Converted", "Generator", "Observation", "Platform", "Probe", "Rank", "Recipe", "Settings", "Trainer"]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,11 +32,19 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str | None = None
 
 
+class Rank(msgspec.Struct, frozen=True, kw_only=True):
+    """One of `size` processes that split every layer between them; they meet at a store on this machine's port."""
+
+    index: int
+    size: int
+    port: int
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What may be set on a platform: the device (None: its first), threads, and whether to compile the module.
 
     `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
-    can be compared. `options` are those of `runner.platforms.asked`.
+    can be compared. `options` are those of `runner.platforms.asked`. `rank` is this process's part of a split model.
     """
 
     precision: str
@@ -46,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str = "inference"
     dropout: bool = True
     options: tuple[str, ...] = ()
+    rank: Rank | None = None
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +145,10 @@ class Platform(ABC):
 
     known_options: ClassVar[frozenset[str]] = frozenset()
     """Options that may be asked for here."""
+
+    def most_ranks(self) -> int:
+        """Return over how many devices a layer can be split here."""
+        return 1
 
     def refusals(self) -> dict[str, str]:
         """Return a sentence with what to do for each precision that something missing here keeps from working."""

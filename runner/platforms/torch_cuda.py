@@ -28,7 +28,7 @@ class Cuda(TorchPlatform):
 
     name = "cuda"
     device_type = "cuda"
-    known_options: ClassVar[frozenset[str]] = frozenset({"cuda-graphs", "streams", "device-map"})
+    known_options: ClassVar[frozenset[str]] = frozenset({"cuda-graphs", "streams", "device-map", "tensor-parallel"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,6 +60,12 @@ class Cuda(TorchPlatform):
 
         return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
 
+    def most_ranks(self) -> int:
+        """Return the devices."""
+        import torch
+
+        return torch.cuda.device_count()
+
     def precisions(self) -> tuple[str, ...]:
         """Return those of every torch device, tf32, and fp8 where the device multiplies in it."""
         fp8 = () if "fp8" in self.refusals() else ("fp8",)
@@ -86,7 +92,9 @@ class Cuda(TorchPlatform):
         """Move the module to the device that was named, or spread it over all of them where that was asked for."""
         import torch
 
-        if settings.device and ":" in settings.device:
+        if settings.rank is not None:
+            torch.cuda.set_device(settings.rank.index)
+        elif settings.device and ":" in settings.device:
             torch.cuda.set_device(settings.device)
         torch.cuda.reset_peak_memory_stats()
         super().load(model, settings)

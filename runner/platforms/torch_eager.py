@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from runner.platforms.torch_cuda import Cuda, Rocm
 from runner.platforms.torch_platform import TorchPlatform
 from runner.power.hwmon import find_hwmon
 from runner.power.meter import Meter, Unread
+from runner.processor import threads_allowed
 
 __all__ = ["Cpu", "Cuda", "Mps", "Rocm", "TorchPlatform", "Xpu", "moved_operators"]
 
@@ -28,12 +29,17 @@ class Cpu(TorchPlatform):
 
     name = "cpu"
     device_type = "cpu"
+    known_options: ClassVar[frozenset[str]] = frozenset({"tensor-parallel"})
 
     def _exists(self) -> str | None:
         return None
 
     def _device_names(self) -> tuple[str, ...]:
         return ("cpu",)
+
+    def most_ranks(self) -> int:
+        """Return the processors: ranks that shared one would wait for each other."""
+        return threads_allowed()
 
 
 _FALLBACK = re.compile(r"operator '([\w:.]+)' is not currently supported on the MPS backend", re.I)

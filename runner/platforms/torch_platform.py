@@ -21,6 +21,7 @@ from runner.platforms import torch_precision
 from runner.platforms.asked import Asked, read_options
 from runner.platforms.base import Observation, Platform, Probe, Settings
 from runner.platforms.shares import observation_of
+from runner.platforms.splitting import split
 from runner.training import TorchTraining
 
 __all__ = ["TorchPlatform"]
@@ -118,6 +119,9 @@ class TorchPlatform(Platform):
             require_generation(model)
         device = settings.device or self.device_type
         dtype = getattr(torch, torch_precision.DTYPES[settings.precision])
+        if settings.rank is not None:
+            split(model.to(dtype=dtype), settings.rank, self.device_type)
+            self._options |= {"tensor_parallel": settings.rank.size}
         self._module = model.to(device=device, dtype=dtype)
         self._module.train(settings.purpose == "training" and settings.dropout)
         if settings.precision in (*torch_precision.QUANTIZED, "fp8"):

@@ -9,7 +9,7 @@ from domain.configuration import Workload
 from runner.execution import measure_case, verify_case
 from runner.parent import run_task
 from runner.stopping import Method
-from runner.tasks import Case, Convert, Measure, Verify
+from runner.tasks import Case, Convert, Measure, Message, Verify
 
 METHOD = Method(iterations=5, budget_s=0.2)
 
@@ -20,13 +20,20 @@ class Stages:
     def __init__(self) -> None:
         self.reached: list[str] = []
 
+    @property
+    def stage(self) -> str:
+        return self.reached[-1]
+
     def reach(self, stage: str) -> None:
         self.reached.append(stage)
+
+    def say(self, message: Message) -> None:
+        raise AssertionError(message)
 
 
 def case(model: str, platform: str = "cpu", precision: str = "fp32", **options: Any) -> Case:
     """A case of one model with random weights on one thread; other options are sizes of the workload."""
-    how = {name: options.pop(name) for name in ("compiled",) if name in options}
+    how = {name: options.pop(name) for name in ("compiled", "options") if name in options}
     workload = Workload(**{"mode": "inference", "batch_size": 2, **options})
     return Case(
         model=model, platform=platform, precision=precision, workload=workload, weights="random", threads=1, **how

@@ -7,7 +7,7 @@ import pytest
 
 from domain.errors import UsageError
 from runner.platforms.asked import Asked, batch_parts, read_options
-from runner.platforms.torch_eager import Cpu, Cuda, Rocm
+from runner.platforms.torch_eager import Cpu, Cuda, Mps, Rocm
 
 CUDA = Cuda.known_options
 
@@ -17,14 +17,18 @@ def test_options_are_read() -> None:
     assert read_options(("cuda-graphs",), platform="cuda", known=CUDA) == Asked(graphs=True)
     assert read_options(("streams=4",), platform="cuda", known=CUDA) == Asked(streams=4)
     assert read_options(("device-map",), platform="rocm", known=Rocm.known_options) == Asked(device_map=True)
+    assert read_options(("tensor-parallel=2",), platform="cpu", known=Cpu.known_options) == Asked(tensor_parallel=2)
 
 
 @pytest.mark.parametrize(
     ("words", "known", "said"),
     [
-        (("cuda-graphs",), Cpu.known_options, "It has none"),
-        (("turbo",), CUDA, "It has cuda-graphs, device-map, streams"),
-        (("tensor-parallel=2",), CUDA, "--endpoint"),
+        (("cuda-graphs",), Mps.known_options, "It has none"),
+        (("cuda-graphs",), Cpu.known_options, "It has tensor-parallel"),
+        (("turbo",), CUDA, "It has cuda-graphs, device-map, streams, tensor-parallel"),
+        (("tensor-parallel",), CUDA, "tensor-parallel=2"),
+        (("tensor-parallel=1",), CUDA, "tensor-parallel=2"),
+        (("tensor-parallel=2", "device-map"), CUDA, "no other option"),
         (("streams",), CUDA, "streams=4"),
         (("streams=0",), CUDA, "streams=4"),
         (("cuda-graphs", "streams=2"), CUDA, "one stream of one device"),
