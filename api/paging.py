@@ -16,8 +16,10 @@ from litestar import Request, Response
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
 
+from api.answered import Given
 from api.asof import AsOf, resolved
 from api.formats import chosen_format, etag, fresh, respond
+from api.media import JSON
 from api.parts import Parts, predictor_in_force
 from domain.errors import UsageError
 from ingest.projection import Tables
@@ -34,6 +36,7 @@ __all__ = [
     "Text",
     "by_offset",
     "by_position",
+    "document",
     "told",
 ]
 
@@ -127,6 +130,25 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
                 rows, beside = answer(tables)
                 envelope = {**beside, "position": position, "schema": SCHEMA_VERSION}
                 given = respond(request, rows, tag, envelope, key=key)
+                parts.answered.keep(question, given)
+            return given.response()
+
+    return await asyncio.to_thread(read)
+
+
+async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Tables], Row]) -> Response[bytes]:
+    """Return what `answer` reads from the tables at a position as one JSON document, made once for each state of the tables."""
+    parts: Parts = request.app.state.parts
+    await parts.reach(at.min_position)
+    await parts.reach(at.as_of, "as_of")
+
+    def read() -> Response[bytes]:
+        with parts.tables(at.as_of) as tables:
+            state = (tables.position, tables.checkpoint, predictor_in_force(tables), parts.projection.path)
+            question = (request.scope["path"], request.scope["query_string"], *state)
+            given = parts.answered.find(question)
+            if given is None:
+                given = Given(msgspec.json.encode(answer(tables)), JSON, {})
                 parts.answered.keep(question, given)
             return given.response()
 

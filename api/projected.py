@@ -7,21 +7,20 @@ from collections import Counter
 from typing import Annotated, Any
 
 import msgspec
-from litestar import MediaType, Request, Response, Router, get, post
+from litestar import Request, Response, Router, get, post
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.media import JSON
 from api.operations import ADMIN, performed
-from api.paging import DEPENDENCIES, At
+from api.paging import DEPENDENCIES, At, Row, document
 from api.parts import Parts
 from domain.errors import TooBusy
-from ingest.projection import glance
+from ingest.projection import Tables, glance
 from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = ["router"]
 
-Json = dict[str, Any]
 DAYS = 400
 """More days than a freshness is asked over."""
 _COUNTED = {
@@ -30,63 +29,56 @@ _COUNTED = {
 }  # fmt: skip
 
 
-@get("/v1/summary", summary="How much is known", media_type=MediaType.JSON)
-async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Json:
+@get("/v1/summary", summary="How much is known")
+async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Response[bytes]:
     """Return counts of what the tables hold, the newest measurement's time, event types and the predictor's digest."""
     parts: Parts = request.app.state.parts
-    await parts.reach(at.min_position)
-    await parts.reach(at.as_of, "as_of")
 
-    def read() -> Json:
-        info = parts.answerer.predictor_info(at.as_of)
-        with parts.tables(at.as_of) as tables:
-            return {
-                "position": tables.position,
-                "schema": SCHEMA_VERSION,
-                **{noun: tables.count(view) for noun, view in _COUNTED.items()},
-                "newest": tables.newest(),
-                "event_types": tables.event_type_counts().to_pylist(),
-                "predictor": info["digest"],
-                "shipped": info["shipped"],
-            }
+    def answer(tables: Tables) -> Row:
+        info = parts.answerer.predictor_info(tables.position)
+        return {
+            "position": tables.position,
+            "schema": SCHEMA_VERSION,
+            **{noun: tables.count(view) for noun, view in _COUNTED.items()},
+            "newest": tables.newest(),
+            "event_types": tables.event_type_counts().to_pylist(),
+            "predictor": info["digest"],
+            "shipped": info["shipped"],
+        }
 
-    return await asyncio.to_thread(read)
+    return await document(request, at, answer)
 
 
-@get("/v1/overview", summary="All that is known at a glance", media_type=MediaType.JSON)
+@get("/v1/overview", summary="All that is known at a glance")
 async def overview(
     request: Request[Any, Any, Any],
     at: NamedDependency[At],
     families: Annotated[int, QueryParameter(ge=1, le=100)] = 15,
     failures: Annotated[int, QueryParameter(ge=1, le=100)] = 5,
-) -> Json:
+) -> Response[bytes]:
     """Return coverage by family and platform, freshness by day, and what fails most; counted here, never as rows.
 
     `cells` are of the `families` with most measurements, `families_total` says how many there are. `days` are the last
     days of configurations: on how many of them the newest measurement is of that day. `failing` are so many `failures`.
     """
-    parts: Parts = request.app.state.parts
-    await parts.reach(at.min_position)
-    await parts.reach(at.as_of, "as_of")
 
-    def read() -> Json:
-        with parts.tables(at.as_of) as tables:
-            found, days = glance.cells(tables), glance.fresh(tables)
-            measured: Counter[str] = Counter()
-            for cell in found:
-                measured[cell["family"]] += cell["measurements"]
-            kept = [family for family, _ in measured.most_common(families)]
-            return {
-                "position": tables.position,
-                "families": kept,
-                "families_total": len(measured),
-                "cells": [cell for cell in found if cell["family"] in kept],
-                "configurations": sum(day["configurations"] for day in days),
-                "days": days[:DAYS],
-                "failing": glance.failing(tables, failures),
-            }
+    def answer(tables: Tables) -> Row:
+        found, days = glance.cells(tables), glance.fresh(tables)
+        measured: Counter[str] = Counter()
+        for cell in found:
+            measured[cell["family"]] += cell["measurements"]
+        kept = [family for family, _ in measured.most_common(families)]
+        return {
+            "position": tables.position,
+            "families": kept,
+            "families_total": len(measured),
+            "cells": [cell for cell in found if cell["family"] in kept],
+            "configurations": sum(day["configurations"] for day in days),
+            "days": days[:DAYS],
+            "failing": glance.failing(tables, failures),
+        }
 
-    return await asyncio.to_thread(read)
+    return await document(request, at, answer)
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ class Tables:
     @property
     def position(self) -> int:
         """The position that answers tell of: the projection's own, or `as_of` where that is lower."""
-        position = self._checkpoint
+        position = self.checkpoint
         return position if self.as_of is None else min(position, self.as_of)
 
     @property
@@ -402,10 +402,11 @@ class Tables:
 
     def _at(self, as_of: int | None) -> int | None:
         wanted = self.as_of if as_of is None else as_of
-        return None if wanted is None or wanted >= self._checkpoint else wanted
+        return None if wanted is None or wanted >= self.checkpoint else wanted
 
     @functools.cached_property
-    def _checkpoint(self) -> int:
+    def checkpoint(self) -> int:
+        """The position that the tables have reached, whatever is asked of them."""
         # By itself, because an answer whose readings are kept asks for nothing else: a fifth of `_now`.
         ((position,),) = self.cursor.execute("SELECT position FROM main.projection").fetchall()
         return int(position)

@@ -50,3 +50,18 @@ def test_coverage_freshness_and_failures_are_counted_and_stay_what_they_were(kno
     more = known.post_events([measured(f"gpt-{uuid.uuid4().hex[:6]}", "2026-03-01")])["last_position"]
     assert known.overview(min_position=more)["families_total"] == 3
     assert known.overview(as_of=position) == told
+
+
+def test_counts_are_kept_for_a_state_of_the_tables_and_for_no_other(known: Client, build: Any) -> None:
+    def types(summary: dict[str, Any]) -> int:
+        return sum(int(one["events"]) for one in summary["event_types"])
+
+    position = known.post_events([build.measurement(model="kept-a")])["last_position"]
+    before = known.summary(min_position=position)
+    assert known.summary(min_position=position) == before
+    more = known.post_events([build.measurement(model="kept-b")])["last_position"]
+    after = known.summary(min_position=more)
+    assert after["measurements"] == before["measurements"] + 1
+    # The types are counted over all that the tables have seen, whatever position is asked for.
+    then = known.summary(as_of=position)
+    assert then["measurements"] == before["measurements"] and types(then) == types(after) == types(before) + 1
