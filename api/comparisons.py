@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
@@ -12,27 +13,40 @@ from litestar.params import QueryParameter
 from api.paging import DEPENDENCIES, PAGE_LIMIT, At, Row, Text, told
 from domain import hardware as hardware_catalogue
 from domain import models as model_catalogue
-from domain.errors import UnknownHardware, UnknownModel
+from domain.energy import per_item_j
+from domain.errors import UnknownHardware, UnknownModel, UsageError
+from domain.measured import STATED
+from domain.metrics import METRICS
 from ingest.projection import Tables
 
 __all__ = ["compared_row", "require_model", "router"]
 
 _PARTS = (
     "mode", "scenario", "batch_size", "sequence_length", "image_size", "runtime", "runtime_version", "compiled",
-    "layout", "threads", "weights", "environment",
+    "layout", "threads", "weights", "environment", "concurrency", "arrival_rate_per_s", "target_latency_ms",
+    "hardware_stated",
 )  # fmt: skip
 _COLUMNS = (
-    "batch_size", "compiled", "configuration", "energy_j", "environment_fingerprint", "event_id", "fallback_share",
+    "arrival_rate_per_s", "batch_size", "compiled", "concurrency", "configuration", "device", "energy_j",
+    "energy_per_item_j", "energy_per_token_j", "energy_verdict", "environment_fingerprint", "event_id", "fallback_share",
     "hardware_count", "hardware_id", "hardware_kind", "image_size", "latency_mean_ci95_high_ms",
     "latency_mean_ci95_low_ms", "latency_mean_ms", "latency_n", "latency_p50_ci95_high_ms", "latency_p50_ci95_low_ms",
     "latency_p50_ms", "layout", "mode", "model_id", "origin", "peak_memory_bytes", "platform", "platform_asked",
-    "position", "precision", "precision_asked", "run_id", "runtime_name", "runtime_version", "scenario",
-    "sequence_length", "threads", "throughput_per_s", "time", "verdict", "weights",
+    "position", "power_w", "precision", "precision_asked", "run_id", "runtime_name", "runtime_version", "scenario",
+    "scenario_result", "sequence_length", "threads", "throughput_per_s", "time", "verdict", "weights",
 )  # fmt: skip
 """What `compared_row` reads: reading the other sixty columns would be most of the time."""
+_LOAD = ("concurrency", "arrival_rate_per_s")
+"""How requests come. Rows of other loads stand side by side, and none is the best of another's."""
+RANKED_BY = (
+    "latency_ms", "throughput_per_s", "peak_memory_bytes", "energy_per_item_j", "energy_per_token_j", "power_w",
+)  # fmt: skip
 _STAGES = ("forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
 """What a step of training is made of."""
 Batch = Annotated[int | None, QueryParameter(ge=1, le=2**31 - 1)]
+Ranking = Annotated[
+    str, QueryParameter(max_length=100, description=f"What orders the rows and marks the best: {', '.join(RANKED_BY)}.")
+]
 Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
 
 
@@ -43,7 +57,8 @@ def compared_row(row: Mapping[str, Any]) -> Row:
     latency = median if median is not None else row["latency_mean_ms"]
     low, high = row[f"latency_{statistic}_ci95_low_ms"], row[f"latency_{statistic}_ci95_high_ms"]
     rate = row["throughput_per_s"]
-    if rate is None and latency and row["batch_size"]:
+    alone = row["concurrency"] is None and row["arrival_rate_per_s"] is None
+    if rate is None and latency and row["batch_size"] and alone:
         rate = row["batch_size"] * 1000.0 / latency
     return {
         "configuration": row["configuration"],
@@ -62,7 +77,7 @@ def compared_row(row: Mapping[str, Any]) -> Row:
         "latency_is_mean": statistic == "mean" and latency is not None,
         "throughput_per_s": rate,
         "peak_memory_bytes": row["peak_memory_bytes"],
-        "energy_j": row["energy_j"],
+        **_energy(row),
         "n": row["latency_n"],
         "verdict": row["verdict"],
         "fallback_share": row["fallback_share"],
@@ -70,6 +85,8 @@ def compared_row(row: Mapping[str, Any]) -> Row:
         "precision_asked": row["precision_asked"],
         "mode": row["mode"],
         "scenario": row["scenario"],
+        **_load(row),
+        "hardware_stated": row["device"] == STATED,
         "sequence_length": row["sequence_length"],
         "image_size": row["image_size"],
         "runtime": row["runtime_name"],
@@ -86,17 +103,41 @@ def compared_row(row: Mapping[str, Any]) -> Row:
     }
 
 
-def _marked(rows: list[Row], cell: Sequence[str]) -> list[Row]:
-    """Order by latency an item and mark the best of each cell; a row without latency is never best."""
+def _energy(row: Mapping[str, Any]) -> Row:
+    """Return energy and power with their own verdict; where it is invalid there are no figures."""
+    names = ("energy_j", "energy_per_token_j", "power_w")
+    known = {name: None if row["energy_verdict"] == "invalid" else row[name] for name in names}
+    return {**known, "energy_per_item_j": per_item_j(row), "energy_verdict": row["energy_verdict"]}
 
-    def an_item(row: Row) -> float:
-        return row["latency_ms"] / (row["batch_size"] or 1) if row["latency_ms"] else float("inf")
 
-    ordered = sorted(rows, key=lambda row: (an_item(row), row["position"]))
+def _load(row: Mapping[str, Any]) -> Row:
+    """Return how requests came, and what a scenario was held against and came to."""
+    result = msgspec.json.decode(row["scenario_result"]) if row["scenario_result"] else {}
+    return {
+        "concurrency": row["concurrency"],
+        "arrival_rate_per_s": row["arrival_rate_per_s"],
+        "target_latency_ms": result.get("target_latency_ms"),
+        "scenario_result": result.get("result"),
+    }
+
+
+def _marked(rows: list[Row], cell: Sequence[str], metric: str = "latency_ms") -> list[Row]:
+    """Order by a metric, latency by item, and mark the best of each cell under each load; without it none is best."""
+    larger = METRICS[metric].better == "higher"
+
+    def rank(row: Row) -> float:
+        value: float | None = row[metric]
+        if value is None or value <= 0:
+            return float("inf")
+        if metric == "latency_ms":
+            value /= row["batch_size"] or 1
+        return -value if larger else value
+
+    ordered = sorted(rows, key=lambda row: (rank(row), row["position"]))
     seen: set[tuple[Any, ...]] = set()
     for row in ordered:
-        name = tuple(row[part] for part in cell)
-        row["best"] = name not in seen and an_item(row) < float("inf")
+        name = tuple(row[part] for part in (*cell, *_LOAD))
+        row["best"] = name not in seen and rank(row) < float("inf")
         if row["best"]:
             seen.add(name)
     return ordered
@@ -138,12 +179,16 @@ async def on_hardware(
     platform: Text = None,
     precision: Text = None,
     batch_size: Batch = None,
+    metric: Ranking = RANKED_BY[0],
 ) -> Response[bytes]:
-    """Return the best measurement of each configuration of a model, fastest an item first.
+    """Return the best measurement of each configuration of a model, by `metric`: fastest an item first.
 
-    `best` marks the first of each hardware × platform × precision; `same` and `differs` say in which parts of their
+    Energy and power have a verdict of their own (`energy_verdict`); where it is invalid they are null. `hardware_stated`:
+    an endpoint was measured, and its hardware is what the operator said. `best` marks the first of each hardware × platform × precision under each load; `same` and `differs` say in which parts of their
     configurations the rows agree.
     """
+
+    _check_metric(metric)
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
@@ -152,7 +197,7 @@ async def on_hardware(
             batch_size=batch_size,
         )  # fmt: skip
         require_model(tables, model, rows)
-        return _marked(rows, ("hardware", "platform", "precision")), {"model": name, **_differences(rows)}
+        return _marked(rows, ("hardware", "platform", "precision"), metric), {"model": name, **_differences(rows)}
 
     return await told(request, at, answer, key="rows")
 
@@ -167,12 +212,15 @@ async def of_models(
     precision: Text = None,
     batch_size: Batch = None,
     limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
+    metric: Ranking = RANKED_BY[0],
 ) -> Response[bytes]:
-    """Return the best measurement of each configuration on a hardware, fastest an item first; `best` as above.
+    """Return the best measurement of each configuration on a hardware, by `metric` and with `best` as above.
 
     `platform` and `precision` may name several between commas. `limit` keeps that many rows, the best of each cell before
     the others, and `total` says how many there are; `same` and `differs` are of the rows that are kept.
     """
+
+    _check_metric(metric)
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_hardware(hardware)
@@ -181,7 +229,7 @@ async def of_models(
             batch_size=batch_size,
         )  # fmt: skip
         _require_hardware(tables, hardware, rows)
-        ordered = _marked(rows, ("model", "platform", "precision"))
+        ordered = _marked(rows, ("model", "platform", "precision"), metric)
         kept = ordered if limit is None else sorted(ordered, key=lambda row: not row["best"])[:limit]
         return kept, {"hardware": name, "total": len(rows), **_differences(kept)}
 
@@ -218,6 +266,11 @@ async def of_modes(
     return await told(request, at, answer, key="rows")
 
 
+def _check_metric(metric: str) -> None:
+    if metric not in RANKED_BY:
+        raise UsageError(f"{metric!r} orders no comparison.", field="metric", remedy=f"One of {', '.join(RANKED_BY)}.")
+
+
 def _several(text: str | None) -> list[str] | None:
     """Return words between commas; None, which does not filter, where there is none."""
     return list(dict.fromkeys(filter(None, (text or "").split(",")))) or None
@@ -231,7 +284,7 @@ def _best(tables: Tables, **filters: Any) -> list[Row]:
 def _pairs(rows: Sequence[Row]) -> list[Row]:
     alike = (
         "hardware", "hardware_count", "platform", "precision", "batch_size", "sequence_length", "image_size", "runtime",
-        "compiled",
+        "compiled", *_LOAD,
     )  # fmt: skip
     cells: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in rows:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.gathering import alike_of
+from domain.measured import STATED
 from ingest.projection import Tables
 
 __all__ = ["LINE", "WHOLE", "begun", "kin", "most", "named"]
@@ -15,8 +16,9 @@ Row = dict[str, Any]
 LINE = (
     "configuration", "platform", "precision", "mode", "scenario", "batch_size", "sequence_length", "image_size", "compiled",
     "layout", "threads", "weights", "runtime_version", "hardware_count",
+    "input_tokens", "output_tokens", "concurrency", "arrival_rate_per_s",
 )  # fmt: skip
-WHOLE = ("model_id", "hardware_id", "runtime_name", "workload", "execution")
+WHOLE = ("model_id", "hardware_id", "device", "runtime_name", "workload", "execution")
 """What is read of a configuration for its line, and for what it is alike in."""
 _NAMED = """
 SELECT {columns}, points FROM (
@@ -39,7 +41,7 @@ def begun(row: Mapping[str, Any]) -> Row:
     line = {name: row[name] for name in LINE}
     return line | {
         "hardware": row["hardware_id"], "hardware_id": row["hardware_id"], "runtime": row["runtime_name"],
-        "alike": alike_of(row), "points": [],
+        "hardware_stated": row["device"] == STATED, "alike": alike_of(row), "points": [],
     }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from domain.figures import FIGURES, Figure, figure_of
 from domain.gathering import contents_of
 from domain.regression import judged, parts_changed
 from domain.sides import RUNS_KEPT
+from domain.verdicts import ENERGY
 from ingest.projection import Tables
 
 __all__ = ["METRICS", "router"]
@@ -27,14 +28,15 @@ METRICS = {
     "latency_ms": "smaller", "latency_p50_ms": "smaller", "latency_p90_ms": "smaller", "latency_p95_ms": "smaller",
     "latency_p99_ms": "smaller", "latency_mean_ms": "smaller", "throughput_per_s": "larger", "tokens_per_s": "larger",
     "ttft_ms": "smaller", "tpot_ms": "smaller", "peak_memory_bytes": "smaller", "energy_j": "smaller",
-    "load_ms": "smaller", "first_run_ms": "smaller",
+    "energy_per_item_j": "smaller", "energy_per_token_j": "smaller", "power_w": "smaller", "load_ms": "smaller", "first_run_ms": "smaller",
 }  # fmt: skip
 """Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
 _LATENCIES = ("latency_p50_ms", "latency_mean_ms")
 _POINT = ("time", "recorded_at", "position", "event_id", "run_id", "origin", "verdict", "runtime_version")
 _DOUBTED = ("simulated", "invalid")
 _READ = (
-    *LINE, *WHOLE, *_POINT, "environment_fingerprint", "verdict_reasons", "metric_verdicts", "latency_n", "latency_stddev_ms",
+    *LINE, *WHOLE, *_POINT, "environment_fingerprint", "energy_verdict", "verdict_reasons", "metric_verdicts", "latency_n",
+    "latency_stddev_ms",
     *(column for name in _LATENCIES for column in (name, *(FIGURES[name].interval or ()))),
 )  # fmt: skip
 """What names a line, what a point says, and what `domain.figures` needs for the interval of any metric."""
@@ -84,6 +86,7 @@ async def trends(
     A point has its 95 % interval (`low`, `high`), `changed`: the parts of environment and runtime that are not those of the
     point before, and `step`: where the value is worse, better or unclear beside the newest one that nobody doubts, by the
     rules of `/v1/regressions`.
+    The `verdict` of a point is that of its row; of energy and power their own.
     Lines of one `alike` are one history: they differ in the version of their runtime alone, and the point before may be one
     of another line.
     """
@@ -123,7 +126,7 @@ def _read(
     require_model(tables, model, found)
     lines = _Lines(columns, _environments(tables, found))
     for row in sorted(found, key=lambda row: (_moment(row), row["position"])):
-        lines.take(row)
+        lines.take({**row, "verdict": row["energy_verdict"]} if columns[0] in ENERGY else row)
     return lines.chosen(keys)
 
 

@@ -20,6 +20,8 @@ __all__ = [
     "count",
     "date",
     "digest",
+    "energy",
+    "energy_scale",
     "factor",
     "interval",
     "latency",
@@ -75,6 +77,7 @@ class Scale(NamedTuple):
 
 MICROSECONDS, MILLISECONDS, SECONDS = Scale("µs", 1e-3), Scale("ms", 1.0), Scale("s", 1e3)
 PER_SECOND, THOUSANDS, MILLIONS = Scale("/s", 1.0), Scale("k/s", 1e3), Scale("M/s", 1e6)
+MILLIJOULES, JOULES, KILOJOULES = Scale("mJ", 1e-3), Scale("J", 1.0), Scale("kJ", 1e3)
 KILOBYTES, MEGABYTES, GIGABYTES = Scale("kB", 1e3), Scale("MB", 1e6), Scale("GB", 1e9)
 
 
@@ -102,6 +105,14 @@ def memory_scale(values_bytes: Iterable[float | None]) -> Scale:
     return KILOBYTES if middle < 1e6 else MEGABYTES if middle < 1e9 else GIGABYTES
 
 
+def energy_scale(values_j: Iterable[float | None]) -> Scale:
+    """Choose mJ, J or kJ for a whole column or axis, from its median."""
+    middle = _median(values_j)
+    if middle is None:
+        return JOULES
+    return MILLIJOULES if middle < 0.1 else JOULES if middle < 1e4 else KILOJOULES
+
+
 def latency(
     value_ms: float | None, low_ms: float | None = None, high_ms: float | None = None, *, mean: bool = False
 ) -> str:
@@ -118,6 +129,11 @@ def throughput(value_per_s: float | None, low: float | None = None, high: float 
 def memory(value_bytes: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a size in memory: `512 MB`, `1.20 GB`, with MB = 10⁶ bytes."""
     return memory_scale([value_bytes]).show(value_bytes, low, high)
+
+
+def energy(value_j: float | None, low_j: float | None = None, high_j: float | None = None) -> str:
+    """Write an energy: `0.420 J`, `35.0 mJ (34.0–36.1)`."""
+    return energy_scale([value_j]).show(value_j, low_j, high_j)
 
 
 def interval(

@@ -139,6 +139,7 @@ def _draws(events: Iterator[dict[str, Any]]) -> Iterator[tuple[Draw, str]]:
         row = case_row(event) | {
             **{name: metrics.get(name) for name in ("power_w", "energy_j")},
             **{f"latency_{name}_ms": latency.get(name) for name in ("mean", "p50", "p90")},
+            "energy_verdict": (event["data"].get("validity") or {}).get("verdict"),
             "scenario": workload.get("scenario"),
             "hardware_count": event["data"]["hardware"].get("count"),
         }

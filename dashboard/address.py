@@ -49,7 +49,7 @@ BASES_SHOWN = ("auto", "measured", "all")
 SCALES = ("auto", "log", "linear")
 GROUPS = ("hardware", "family")
 LIVE_TARGETS = ("latency", "memory", "ttft", "tpot", "energy")
-METRIC_NAMES = ("throughput", "latency", "memory", "speedup")
+METRIC_NAMES = ("throughput", "latency", "memory", "speedup", "energy", "energy_token")
 KINDS = ("hardware", "models", "modes", "precision", "batch")
 """What the compare page puts side by side: hardware for a model, models on a hardware, inference and training of a model,
 its precisions on one hardware, its batch sizes."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dashboard.address import Comparison
 from dashboard.answers import comparing
-from dashboard.charts import Metric
+from dashboard.charts import ENERGY, LATENCY, TOKEN_ENERGY, Metric
 from dashboard.comparison import MOST, distinguished
 from dashboard.ranking import completed
 
@@ -24,7 +24,7 @@ def find(asked: Comparison, metric: Metric, position: int) -> OnHardware:
     """Return what was measured or imported on a hardware, at most a hundred configurations, the best of each model first."""
     answer = comparing.models(
         asked.hw, asked.mode, ",".join(asked.platform) or None, ",".join(asked.precision) or None, asked.batch, MOST,
-        position,
+        metric.key if metric in (ENERGY, TOKEN_ENERGY) else LATENCY.key, position,
     )  # fmt: skip
     rows = [{**completed(row), "subject": row["model"]} for row in answer["rows"] if row.get(metric.key) is not None]
     rows.sort(key=lambda row: float(row[metric.key]), reverse=metric.better.startswith("larger"))

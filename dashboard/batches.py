@@ -39,7 +39,10 @@ GAIN = 0.10
 MOST_LINES = 6
 LARGEST_ASKED = 256
 SMALLEST_LAST = 64
-_METHOD = ("hardware", "hardware_count", "platform", "precision", "compiled", "runtime", "threads", "scenario")
+_METHOD = (
+    "hardware", "hardware_count", "platform", "precision", "compiled", "runtime", "threads", "scenario", "concurrency",
+    "arrival_rate_per_s",
+)  # fmt: skip
 _LIKE = ("hardware", "platform", "precision", "compiled")
 
 

@@ -8,16 +8,18 @@ from typing import Any
 
 from assay import numbers
 from dashboard.charts import METRICS, Metric
-from dashboard.palette import badge
+from dashboard.palette import VERDICT_GLYPHS, badge
 
 __all__ = [
     "basis_words",
     "dollars",
+    "energy_doubt",
     "error_words",
     "figures",
     "interval_words",
     "memory_bar",
     "memory_words",
+    "power_words",
     "price_doubt",
     "price_words",
     "shown",
@@ -76,7 +78,10 @@ def figures(row: Row, beside: Metric, percentile: str) -> list[str]:
     told = []
     for name, metric in METRICS.items():
         if metric is not beside and name != "memory" and row.get(metric.key) is not None:
-            told.append(_named(name, shown(row, metric), percentile))
+            doubt = energy_doubt(row) if name == "energy" else None
+            told.append(
+                _named(name, shown(row, metric), percentile) + (f" ({doubt})" if doubt not in (None, "valid") else "")
+            )
     for key, words in (("ttft_ms", "first token {}"), ("tpot_ms", "then {} a token")):
         if row.get(key) is not None:
             told.append(words.format(numbers.latency(row[key], row.get(f"{key}_low"), row.get(f"{key}_high"))))
@@ -106,6 +111,29 @@ def price_doubt(row: Row) -> str | None:
         return None
     age = price.get("age_days")
     return "undated price: check it" if age is None else f"stale price, {age} days old: check it"
+
+
+def energy_doubt(row: Row) -> str | None:
+    """Say what an energy rests on where that is not a valid measurement: its own verdict, or that it is predicted."""
+    if row.get(METRICS["energy"].key) is None and row.get("power_w") is None:
+        return None
+    if row.get("energy_basis") == "predicted":
+        return "predicted"
+    return str(row["energy_verdict"]) if row.get("energy_verdict") else None
+
+
+def power_words(row: Row) -> str | None:
+    """Say what the devices drew, with its verdict, and what they are rated for; None where neither is known."""
+    drawn, rated = row.get("power_w"), row.get("rated_power_w")
+    parts = []
+    if drawn is not None:
+        verdict = row.get("energy_verdict")
+        parts.append(
+            f"{numbers.si(drawn, 'W')} drawn ({VERDICT_GLYPHS.get(verdict, VERDICT_GLYPHS[None])} {verdict or 'no verdict'})"
+        )
+    if rated is not None:
+        parts.append(f"rated {numbers.si(rated, 'W')}")
+    return f"Power {', '.join(parts)}" if parts else None
 
 
 def basis_words(row: Row) -> str:

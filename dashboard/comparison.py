@@ -10,9 +10,10 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from assay import numbers
+from assay.loads import arrivals, hardware_words
 from dashboard import answers, evidence, ratios
 from dashboard.address import Comparison
-from dashboard.charts import LATENCY, MEMORY, SPEEDUP, Metric, Row, name_of
+from dashboard.charts import ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
 from dashboard.differences import EVIDENCE
 from dashboard.palette import badge
 from dashboard.ranking import completed
@@ -30,6 +31,7 @@ _HEADS = ("Hardware", "Model")
 MOST_ASKED = 1000
 MOST = 100
 """Rows that one comparison holds; the API ranks, so the rest are the slower ones."""
+_LESS = {MEMORY: "smaller", ENERGY: "less", TOKEN_ENERGY: "less"}
 BETTER = {"smaller is better": min, "larger is better": max}
 
 
@@ -166,11 +168,16 @@ def sentence(found: Sequence[Row], metric: Metric) -> str:
     others = [row for row in found[1:] if metric is not LATENCY or row.get("batch_size") == best.get("batch_size")]
     for other in others:
         if apart(best, other, metric):
-            ratio = other[metric.key] / best[metric.key] if metric.better.startswith("smaller") else None
-            ratio = best[metric.key] / other[metric.key] if ratio is None and other[metric.key] else ratio
-            better = ("smaller", "larger") if metric is MEMORY else ("faster", "slower")
-            return f"{words}, {numbers.change(ratio, *better)} than {name_of(other)}"
+            return f"{words}, {_by(best[metric.key], other[metric.key], metric)} than {name_of(other)}"
     return f"{words}; the others cannot be told apart from it" if others else words
+
+
+def _by(best: float, other: float, metric: Metric) -> str:
+    """Write how much better: of a time or a rate how much faster, of an amount which part of the other is saved."""
+    less = _LESS.get(metric)
+    if less is not None:
+        return f"{numbers.share(1 - best / other)} {less}"
+    return numbers.change(other / best if metric.better.startswith("smaller") else best / other if other else None)
 
 
 def apart(first: Row, other: Row, metric: Metric) -> bool:
@@ -197,16 +204,19 @@ def table(found: Sequence[Row], metric: Metric) -> Styler:
         figures.pop("vs plain CPU ×")
     named = {
         _HEADS[bool(found and found[0].get("subject"))]: [
-            str(row.get("subject") or row.get("hardware") or numbers.MISSING) for row in found
+            str(row.get("subject") or hardware_words(row, str(row.get("hardware") or numbers.MISSING))) for row in found
         ],
         "Platform": [str(row.get("platform") or numbers.MISSING) for row in found],
         "Precision": [str(row.get("precision") or numbers.MISSING) for row in found],
         "Batch": pd.Series([row.get("batch_size") for row in found], dtype="Int64"),
+        "Load": [arrivals(row) or numbers.MISSING for row in found],
     }
+    if not any(arrivals(row) for row in found):
+        named.pop("Load")
     rests = {
         "n": pd.Series([row.get("n") for row in found], dtype="Int64"),
         "Basis": [badge(row.get("basis"), row.get("origin")) for row in found],
-        "Verdict": [str(row.get("verdict") or numbers.MISSING) for row in found],
+        "Verdict": [str(_verdict(row, metric) or numbers.MISSING) for row in found],
         "Baseline": [str(row.get("baseline") or numbers.MISSING) for row in found],
         "Evidence": [evidence.path_of(row) for row in found],
     }
@@ -215,6 +225,11 @@ def table(found: Sequence[Row], metric: Metric) -> Styler:
     floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
     frame = pd.DataFrame({**named, **floats, **rests})
     return frame.style.format(dict.fromkeys(floats, numbers.significant), na_rep=numbers.MISSING)
+
+
+def _verdict(row: Row, metric: Metric) -> Any:
+    """The verdict on a metric: energy has its own."""
+    return row.get("energy_verdict" if metric in (ENERGY, TOKEN_ENERGY) else "verdict")
 
 
 def _passes(row: Row, asked: Comparison) -> bool:
@@ -227,4 +242,7 @@ def _passes(row: Row, asked: Comparison) -> bool:
 
 
 def _work(row: Row) -> tuple[Any, ...]:
-    return tuple(row.get(key) for key in ("mode", "batch_size", "sequence_length", "image_size"))
+    return tuple(
+        row.get(key)
+        for key in ("mode", "batch_size", "sequence_length", "image_size", "concurrency", "arrival_rate_per_s")
+    )

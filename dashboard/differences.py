@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from assay.loads import STATED_WORDS
 from assay.numbers import MISSING
 
 __all__ = ["FIELDS", "Difference", "Differences", "find"]
 
 FIELDS = {
-    "basis": "Basis", "mode": "Mode", "scenario": "Scenario", "weights": "Weights",
+    "basis": "Basis", "mode": "Mode", "scenario": "Scenario", "concurrency": "Requests at once",
+    "arrival_rate_per_s": "Requests a second", "target_latency_ms": "Target latency ms",
+    "hardware_stated": "Where it ran is", "weights": "Weights",
     "runtime": "Runtime", "compiled": "Compiled", "threads": "Threads", "layout": "Layout",
     "precision": "Precision", "sequence_length": "Sequence length", "image_size": "Image size",
     "batch_size": "Batch", "os": "Operating system", "driver": "Driver", "platform": "Platform",
@@ -19,7 +22,10 @@ FIELDS = {
 """Keys of a row in the order of their weight: how it was measured, then what was asked, then where it ran."""
 
 
-METHOD = frozenset({"scenario", "weights", "runtime", "compiled", "threads", "layout", "os", "driver"})
+METHOD = frozenset({
+    "scenario", "concurrency", "arrival_rate_per_s", "target_latency_ms", "hardware_stated", "weights", "runtime", "compiled", "threads", "layout", "os",
+    "driver",
+})  # fmt: skip
 """How a row was measured: an estimate has no such thing, so that only evidence is compared by it."""
 EVIDENCE = ("measured", "imported")
 
@@ -46,13 +52,19 @@ def find(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str] = FIELDS) 
     for key, title in fields.items():
         counts: dict[str, int] = {}
         for row in evidence if key in METHOD and evidence else rows:
-            word = _word(row.get(key))
+            word = _word(_value(row, key))
             counts[word] = counts.get(word, 0) + 1
         if len(counts) == 1 and MISSING not in counts:
             same[title] = next(iter(counts))
         elif len(counts) > 1:
             differs.append(Difference(title, sorted(counts.items(), key=_order)))
     return Differences(same, differs)
+
+
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    if key == "hardware_stated":
+        return STATED_WORDS if row.get(key) else None
+    return row.get(key)
 
 
 def _order(found: tuple[str, int]) -> tuple[int, float, str]:

@@ -37,7 +37,8 @@ Row = Mapping[str, Any]
 METRICS = {
     "latency_ms": "Latency", "latency_p90_ms": "Latency p90", "latency_p95_ms": "Latency p95", "latency_p99_ms": "Latency p99",
     "throughput_per_s": "Throughput", "tokens_per_s": "Tokens a second", "ttft_ms": "Time to first token",
-    "tpot_ms": "Time per token", "peak_memory_bytes": "Peak memory", "energy_j": "Energy of a call", "load_ms": "Load time",
+    "tpot_ms": "Time per token", "peak_memory_bytes": "Peak memory", "energy_j": "Energy of a call",
+    "energy_per_item_j": "Energy of an item", "energy_per_token_j": "Energy of a token", "power_w": "Power", "load_ms": "Load time",
     "first_run_ms": "First call",
 }  # fmt: skip
 """What can be followed, by the API's names."""
@@ -199,7 +200,9 @@ def scale_for(metric: str, values: Sequence[float | None]) -> numbers.Scale:
         return numbers.latency_scale(values)
     if metric.endswith("_bytes"):
         return numbers.memory_scale(values)
-    return numbers.throughput_scale(values) if metric.endswith("_per_s") else numbers.Scale("J", 1.0)
+    if metric.endswith("_j"):
+        return numbers.energy_scale(values)
+    return numbers.throughput_scale(values) if metric.endswith("_per_s") else numbers.Scale("W", 1.0)
 
 
 def title_of(metric: str, better: str, scale: numbers.Scale, *, mean: bool) -> str:

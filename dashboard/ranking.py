@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from assay import numbers
-from dashboard.card import figures, price_doubt, price_words, shown, title
+from dashboard.card import energy_doubt, figures, price_doubt, price_words, shown, title
 from dashboard.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
 from dashboard.limits import chance
 from dashboard.palette import badge
@@ -36,6 +36,7 @@ COLUMNS = (
     "latency_ms", "latency_ms_low", "latency_ms_high", "latency_is_mean", "interval_covered", "ttft_ms", "ttft_ms_low",
     "ttft_ms_high", "tpot_ms", "tpot_ms_low", "tpot_ms_high", "tokens_per_s", "throughput_per_s", "peak_memory_bytes",
     "memory_low_bytes", "memory_high_bytes", "memory_floor_bytes", "energy_j", "energy_j_low", "energy_j_high",
+    "energy_per_item_j", "energy_per_item_j_low", "energy_per_item_j_high", "energy_basis", "energy_verdict", "power_w",
     "rated_power_w", "usd_per_hour", "usd_per_million", "speedup_over_cpu", "n", "verdict", "basis", "origin",
     "configuration", "why", "why_above_next", "bottleneck", "command",
 )  # fmt: skip
@@ -151,6 +152,7 @@ def table(rows: Sequence[Row]) -> Styler:
         "$ a million": lambda row: row.get(COST.key),
         "$/h": lambda row: row.get("usd_per_hour"),
         "J an item": lambda row: row.get(ENERGY.key),
+        "W drawn": lambda row: row.get("power_w"),
         "vs plain CPU ×": lambda row: row.get("speedup_over_cpu"),
     }
     columns = {head: pd.Series([read(row) for row in rows], dtype="float64") for head, read in heads.items()}
@@ -174,6 +176,7 @@ def table(rows: Sequence[Row]) -> Styler:
         "Price of": [price_words(row) for row in rows],
         "Price to check": [price_doubt(row) for row in rows],
         "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
+        "Energy is": [energy_doubt(row) for row in rows],
         "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
         "Evidence": pd.Series([_length(row.get("evidence")) for row in rows], dtype="Int64"),
         "Why": [_word(row, "why") for row in rows],

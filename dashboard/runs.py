@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 import pandas as pd
 
-from assay import numbers, running
+from assay import loads, numbers, running
 from dashboard.address import Params, Read, Reader, one_of, position, text, understood
 from dashboard.palette import VERDICT_GLYPHS
 
@@ -155,7 +155,7 @@ def named(row: Row) -> str:
     """Name a row of a run: model, platform, precision, batch."""
     batch = row.get("batch_size")
     parts = [str(row["model_id"]).rpartition("/")[2], row["platform"], row.get("precision") or "precision unknown"]
-    return " · ".join([*parts, f"batch {batch}" if batch is not None else "batch unknown"])
+    return " · ".join([*parts, f"batch {batch}" if batch is not None else loads.arrivals(row) or "batch unknown"])
 
 
 def verdict(word: str | None) -> str:
@@ -185,7 +185,7 @@ def measured(rows: Sequence[Row]) -> pd.DataFrame:
         "Throughput": [numbers.throughput(row.get("throughput_per_s")) for row in rows],
         f"Peak memory {memory.unit}": [numbers.significant(memory.of(row.get("peak_memory_bytes"))) for row in rows],
         "Why": ["; ".join(row.get("verdict_reasons") or []) or numbers.MISSING for row in rows],
-        "Hardware": [row["hardware_id"] for row in rows],
+        "Hardware": [loads.hardware_words(row, row["hardware_id"]) for row in rows],
     })  # fmt: skip
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from assay import numbers
+from assay import loads, numbers
 from dashboard.runs import latency, verdict
+from domain.measured import STATED
 from domain.metrics import METRICS
 
 __all__ = ["asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
@@ -33,8 +34,8 @@ def named(data: Data) -> str:
     return " · ".join([
         str(data["model"]["id"]).rpartition("/")[2], str(execution["platform"]),
         str(execution.get("precision") or "precision unknown"),
-        f"batch {batch}" if batch is not None else "batch unknown",
-        str(data["hardware"]["id"]),
+        f"batch {batch}" if batch is not None else loads.arrivals(workload) or "batch unknown",
+        loads.hardware_words(data, str(data["hardware"]["id"])),
     ])  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def asked(data: Data) -> pd.DataFrame:
     wanted: Data = seen.get("requested") or {}
     rows = [
         {
-            "What": name, "Asked": str(wanted.get(name) or numbers.MISSING), "Actual": str(seen.get(name) or numbers.MISSING),
+            "What": name, "Asked": str(wanted.get(name) or numbers.MISSING), "Actual": _actual(seen.get(name)),
             "Same": _same(wanted.get(name), seen.get(name)),
         }
         for name in ("device", "platform", "precision")
@@ -177,7 +178,11 @@ def asked(data: Data) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _actual(seen: Any) -> str:
+    return loads.STATED_WORDS if seen == STATED else str(seen or numbers.MISSING)
+
+
 def _same(wanted: Any, seen: Any) -> str:
-    if wanted is None or seen is None:
+    if wanted is None or seen is None or seen == STATED:
         return numbers.MISSING
     return "✓ yes" if wanted == seen else "≠ no"

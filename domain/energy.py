@@ -12,13 +12,13 @@ Thresholds and where they come from: docs/method.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
-__all__ = ["Energy", "PowerReading", "doubts", "energy_of", "figures", "longest_gap_s"]
+__all__ = ["Energy", "PowerReading", "doubts", "energy_of", "figures", "longest_gap_s", "per_item_j"]
 
 LONGEST_GAP_S = 3.0
 CROSS_CHECK = 0.05
@@ -154,3 +154,17 @@ def figures(energy: Energy | None, *, calls: int, batch_size: int, tokens: int |
         if energy.idle_w < power:
             found["energy_above_idle_j"] = call * (1 - energy.idle_w / power)
     return found
+
+
+def per_item_j(row: Mapping[str, Any]) -> float | None:
+    """Return the energy of one item of a row of `measurements`: as it was said, or that of a call over its batch.
+
+    None where its verdict is invalid, or where nobody says how many items a call has. A call of what is served is a request.
+    """
+    if row.get("energy_verdict") == "invalid":
+        return None
+    said, call = row.get("energy_per_item_j"), row.get("energy_j")
+    if said is not None or call is None:
+        return said
+    items = row.get("batch_size") or (1 if row.get("concurrency") or row.get("arrival_rate_per_s") else None)
+    return call / items if items else None

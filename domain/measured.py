@@ -14,6 +14,7 @@ from domain.conditions import Noise
 from domain.configuration import Count, NonNegative, Positive, Word
 
 __all__ = [
+    "STATED",
     "Bytes",
     "Digest",
     "Environment",
@@ -43,6 +44,8 @@ Origin = Literal["measured", "imported", "simulated"]
 Stage = Literal["resolve", "load", "convert", "compile", "first_run", "run", "verify"]
 Outcome = Literal["passed", "failed", "error", "unsupported", "out_of_memory", "timeout", "skipped"]
 VerdictName = Literal["valid", "suspect", "invalid"]
+STATED = "stated"
+"""The `observed.device` of what was measured at an endpoint: its hardware is what the operator said, and nobody saw it."""
 Sentence = Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
 
 

@@ -36,9 +36,10 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
     wanted = (answer.get("question") or {}).get("percentile", "p50")
     level = round(float(answer.get("interval", 0.8)) * 100)
     served = any(row.get(_SERVED) is not None for row in rows)
+    energy = "energy" in ((answer.get("question") or {}).get("objective") or "")
     filled = [
         (column, [column.cell(row) for row in rows])
-        for column in _columns(f"{wanted} ({level} %)", shared is None, served)
+        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy)
     ]
     told = [(column, cells) for column, cells in filled if any(str(cell) != numbers.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
@@ -47,7 +48,7 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
     return grid(title, [(column.head, column.kind) for column, _ in told], lines)
 
 
-def _columns(latency: str, platform: bool, served: bool) -> list[_Column]:
+def _columns(latency: str, platform: bool, served: bool, energy: bool) -> list[_Column]:
     first = [_Column("#", "right", _rank), _Column("hardware", "text", _device)]
     if platform:
         first.append(_Column("platform", "fixed", lambda row: str(row["platform"])))
@@ -66,6 +67,8 @@ def _columns(latency: str, platform: bool, served: bool) -> list[_Column]:
             _Column("items", "right", lambda row: numbers.throughput(row.get("throughput_per_s"))),
             _Column("memory", "right", _memory),
         ]
+    # Asked for by name, so that it has its place in a narrow terminal.
+    middle += [_Column("energy", "right", _energy)] if energy else []
     last = [
         _Column("$/h", "right", lambda row: numbers.money(row.get("usd_per_hour"))),
         _Column("vs CPU", "right", _speedup),
@@ -97,6 +100,13 @@ def _memory(row: Row) -> str:
     if row.get("peak_memory_bytes") is None and row.get("memory_floor_bytes") is not None:
         return f"≥ {numbers.memory(row['memory_floor_bytes'])}"
     return numbers.memory(row.get("peak_memory_bytes"))
+
+
+def _energy(row: Row) -> str:
+    """Of an item; what is not a valid measurement says so."""
+    told = numbers.energy(row.get("energy_per_item_j"))
+    said = "predicted" if row.get("energy_basis") == "predicted" else row.get("energy_verdict")
+    return told if told == numbers.MISSING or said in (None, "valid") else f"{told} {said}"
 
 
 def _speedup(row: Row) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 
 import rich_click as click
 
-from assay import numbers, running
+from assay import energy, loads, numbers, running
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.errors import Expired, NotFound
+from domain.verdicts import ENERGY
 
 __all__ = ["runs"]
 
@@ -19,7 +20,8 @@ SHOWN = 20
 """Rows of a run that are shown; `--json` and the API have them all."""
 _COLUMNS = (
     "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
-    "latency_mean_ms,latency_n,verdict,samples_n"
+    "latency_mean_ms,latency_n,verdict,samples_n,hardware_id,device,concurrency,arrival_rate_per_s,scenario_result,"
+    "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts"
 )
 _LEVELS = "▁▂▃▄▅▆▇█"
 
@@ -103,6 +105,7 @@ def show(run_id: str, samples: bool, server: str | None, token: str | None, as_j
         return 0
     _tell_run(found)
     _tell_rows(found["run"], rows)
+    _tell_energy(rows)
     _tell_failures(failures)
     if samples:
         _tell_samples(rows, drawn)
@@ -148,6 +151,41 @@ def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Non
     answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], told))
     if run["rows"] > len(rows):
         say(f"the first {numbers.count(len(rows))} of {numbers.count(run['rows'])}; --json shows all")
+
+
+def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show what was drawn, with the verdict on it and how it was read; one line where nothing could be read."""
+    told = [
+        [
+            _name(row), numbers.energy(row["energy_per_item_j"]), numbers.energy(row["energy_per_token_j"]),
+            numbers.si(row["power_w"], "W"), numbers.si(reading.get("idle_w"), "W"), _doubted(row), energy.method(reading),
+        ]
+        for row in rows
+        if (reading := row["energy_reading"] or {}).get("meter") or row["energy_verdict"]
+    ]  # fmt: skip
+    unread = {row["energy_reading"]["unread"] for row in rows if (row["energy_reading"] or {}).get("unread")}
+    if told:
+        heads: list[str | tuple[str, str]] = [
+            "what",
+            ("an item", "right"),
+            ("a token", "right"),
+            ("power", "right"),
+            ("rest", "right"),
+            "verdict",
+            "read by",
+        ]
+        tokens = any(line[2] != numbers.MISSING for line in told)
+        kept = [at for at in range(len(heads)) if tokens or at != 2]
+        answers().print(grid("Energy", [heads[at] for at in kept], [[line[at] for at in kept] for line in told]))
+    for reason in sorted(unread):
+        answers().print(f"energy not read: {reason}", markup=False, soft_wrap=True)
+
+
+def _doubted(row: Mapping[str, Any]) -> str:
+    """The verdict on energy with its reasons."""
+    judged = row["metric_verdicts"] or {}
+    reasons = next((judged[name].get("reasons") for name in ENERGY if name in judged), None) or []
+    return ": ".join([row["energy_verdict"] or numbers.MISSING, *(["; ".join(reasons)] if reasons else [])])
 
 
 def _latency(row: Mapping[str, Any]) -> str:
@@ -206,7 +244,16 @@ def _tails(drawn: Mapping[str, Any]) -> str:
 
 def _name(row: Mapping[str, Any]) -> str:
     batch = "" if row.get("batch_size") is None else f" batch {row['batch_size']}"
-    return f"{row['model_id'].rpartition('/')[2]} {row['platform']} {row['precision'] or numbers.MISSING}{batch}"
+    load = f" {coming}" if (coming := loads.arrivals(row)) else ""
+    name = f"{row['model_id'].rpartition('/')[2]} {row['platform']} {row['precision'] or numbers.MISSING}{batch}{load}"
+    where = f" on {row['hardware_id']}, {loads.STATED_WORDS}" if loads.is_stated(row) else ""
+    return f"{name}{where}{_by_rules(row)}"
+
+
+def _by_rules(row: Mapping[str, Any]) -> str:
+    """Say what a scenario came to by its rules, where it has any."""
+    found = row.get("scenario_result")
+    return f"; {found['scenario']} {found['result']} by its rules" if found else ""
 
 
 def _minute(moment: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from assay import numbers
+from assay import loads, numbers
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.tables import comparison_table
@@ -24,6 +24,8 @@ _SHOW: dict[str, Callable[[float], str]] = {
     "_ms": numbers.latency,
     "_bytes": numbers.memory,
     "_per_s": numbers.throughput,
+    "_j": numbers.energy,
+    "_w": lambda value: numbers.si(value, "W"),
 }
 
 
@@ -94,7 +96,7 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
         doubted = sum(point["verdict"] != "valid" for point in points)
         rows.append(
             [
-                str(line["hardware"]),
+                loads.hardware_words(line, str(line["hardware"])),
                 str(line["platform"]),
                 str(line["precision"] or numbers.MISSING),
                 numbers.count(line["batch_size"]),
@@ -124,7 +126,7 @@ def _work(line: Mapping[str, Any]) -> str:
     """Say what else tells lines apart: `training 224 px compiled`."""
     parts = [str(line.get("mode") or "")]
     parts += [f"{line[name]} {unit}" for name, unit in _SIZES.items() if line.get(name)]
-    return " ".join([*parts, *(["compiled"] if line.get("compiled") else [])])
+    return " ".join([*parts, *filter(None, [loads.arrivals(line)]), *(["compiled"] if line.get("compiled") else [])])
 
 
 def _value(metric: str, value: float) -> str:

@@ -11,10 +11,18 @@ __all__ = ["models", "modes"]
 
 @kept(max_entries=KEPT)
 def models(
-    hardware: str, mode: str, platform: str | None, precision: str | None, batch: int | None, limit: int, position: int
+    hardware: str,
+    mode: str,
+    platform: str | None,
+    precision: str | None,
+    batch: int | None,
+    limit: int,
+    metric: str,
+    position: int,
 ) -> dict[str, Any]:
     """Return the best configurations on a hardware, at most `limit`, and how many there are as `total`."""
     filters = {"mode": mode, "platform": platform, "precision": precision, "batch_size": batch, "limit": limit}
+    filters["metric"] = metric
     return checked(dict(client().compare_models(hardware, as_of=position, **filters)), "rows", "total")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assay import numbers
+from assay import loads, numbers
 
 __all__ = [
     "COMPARED",
@@ -16,6 +16,7 @@ __all__ = [
     "METRICS",
     "SPEEDUP",
     "THROUGHPUT",
+    "TOKEN_ENERGY",
     "Metric",
     "Row",
     "name_of",
@@ -51,16 +52,20 @@ COST = Metric(
     "Cost of a million items", lambda _: numbers.Scale("$", 1.0), "smaller is better",
 )  # fmt: skip
 ENERGY = Metric(
-    "energy_j", "energy_j_low", "energy_j_high",
-    "Energy of an item", lambda _: numbers.Scale("J", 1.0), "smaller is better",
+    "energy_per_item_j", "energy_per_item_j_low", "energy_per_item_j_high",
+    "Energy of an item", numbers.energy_scale, "smaller is better",
+)  # fmt: skip
+TOKEN_ENERGY = Metric(
+    "energy_per_token_j", "energy_per_token_j_low", "energy_per_token_j_high",
+    "Energy of a token", numbers.energy_scale, "smaller is better",
 )  # fmt: skip
 SPEEDUP = Metric(
     "speedup_over_cpu", "speedup_over_cpu_low", "speedup_over_cpu_high",
     "Speed against plain CPU", lambda _: numbers.Scale("×", 1.0), "larger is better",
 )  # fmt: skip
 METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY}
-COMPARED = {**METRICS, "speedup": SPEEDUP}
-"""What rows are compared by: the same, and the ratio of two of them."""
+COMPARED = {**METRICS, "speedup": SPEEDUP, "energy_token": TOKEN_ENERGY}
+"""What rows are compared by: the same, the ratio of two of them, and what only generation has."""
 
 
 def name_of(row: Row) -> str:
@@ -73,16 +78,15 @@ def name_of(row: Row) -> str:
     if row.get("named"):
         return str(row["named"])
     parts = [
-        str(row.get("subject") or row.get("hardware") or "unknown hardware"),
+        str(row.get("subject") or loads.hardware_words(row, str(row.get("hardware") or "unknown hardware"))),
         str(row.get("platform") or "unknown platform"),
     ]
     parts.append(str(row["precision"]) if row.get("precision") else "precision unknown")
-    batch, requests = row.get("batch_size"), row.get("concurrency")
+    batch, coming = row.get("batch_size"), loads.arrivals(row)
     # What is served batches as it likes: the load tells one option from another.
-    if batch is None and requests is not None:
-        parts.append(f"{requests} at a time")
-    else:
+    if batch is not None or coming is None:
         parts.append(f"batch {batch}" if batch is not None else "batch unknown")
+    parts += [coming] if coming is not None else []
     if row.get("distinct"):
         parts.append(str(row["distinct"]))
     return " · ".join(parts)

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import streamlit as st
 
-from dashboard import answers
+from dashboard import answers, charts
 from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, read_comparison
 from dashboard.answers import comparing
 from dashboard.frame import dropped, guarded, header
 from dashboard.view import adopt, current, go, widget
+from domain.errors import AssayError
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 
 __all__ = ["show"]
@@ -39,6 +40,8 @@ SHOWN = {
 }
 """The parameters that have a widget, by what is compared; the others keep what the address says."""
 LISTS = ("platform", "precision")
+ENERGIES = {"energy": "energy an item", "energy_token": "energy a token"}
+"""Metrics that are offered where a row has them: few devices show what they draw."""
 METRICS_ON_HARDWARE = tuple(name for name in METRIC_NAMES if name != "speedup")
 
 
@@ -137,9 +140,25 @@ def _devices(asked: Comparison, position: int) -> list[str]:
     return list(dict.fromkeys(str(row["hardware"]) for row in rows))
 
 
-def _metric(asked: Comparison, _: int) -> None:
+def _metric(asked: Comparison, position: int) -> None:
     names = METRICS_ON_HARDWARE if asked.what == "models" else METRIC_NAMES
-    st.selectbox("Metric", names, key=widget(PAGE, "metric"), filter_mode=None)
+    offered = [name for name in names if name not in ENERGIES or name == asked.metric or _has(asked, position, name)]
+    st.selectbox("Metric", offered, key=widget(PAGE, "metric"), filter_mode=None, format_func=_metric_name)
+
+
+def _metric_name(name: str) -> str:
+    return ENERGIES.get(name, name)
+
+
+def _has(asked: Comparison, position: int, name: str) -> bool:
+    """Whether a row of the model has the metric; on a hardware that is not known before its rows are asked for."""
+    if asked.what == "models" or not asked.model:
+        return asked.what == "models"
+    try:
+        rows = answers.compare(asked.model, asked.mode, position)["rows"]
+    except AssayError:
+        return False  # The page says why.
+    return any(row.get(charts.COMPARED[name].key) is not None for row in rows)
 
 
 def _one_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparison, int], None]:

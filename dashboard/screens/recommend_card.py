@@ -32,6 +32,10 @@ def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float 
     doubt = card.price_doubt(row)
     if doubt:
         told[-1] += f" :orange-badge[{escape(doubt)}]"
+    power = card.power_words(row)
+    told += [escape(power)] if power else []
+    if metric is charts.ENERGY and (doubt := card.energy_doubt(row)) not in (None, "valid"):
+        told[0] += f" · energy is {escape(str(doubt))}"
     told += [f"✓ {escape(sentence)}" for sentence in limits.met(row)]
     _lines(told)
     bar = card.memory_bar(row)

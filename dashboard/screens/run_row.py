@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from assay import numbers
+from assay import energy, loads, numbers
 from dashboard import menu, samples
 from dashboard.answers import ran as asking
 from dashboard.charts import samples_chart, stages_chart
@@ -33,6 +33,9 @@ def show(event: Mapping[str, Any], found: Mapping[str, Any], at: int) -> None:
             _measurement(event, data, at)
         else:
             _outcome(data)
+        _told("Load", loads.told(data))
+        if event["type"] == MEASUREMENT_RECORDED:
+            _told("Energy", energy.told(data))
         with guarded("Asked and actual"):
             st.subheader("Asked → actual", anchor=False)
             st.table(samples.asked(data), hide_index=True)
@@ -76,6 +79,14 @@ def _measurement(event: Mapping[str, Any], data: Mapping[str, Any], at: int) -> 
         st.dataframe(
             table, hide_index=True, row_height=36, height="content", alt="Metrics of the row with their verdicts"
         )
+
+
+def _told(head: str, found: Sequence[tuple[str, str]]) -> None:
+    """Show what is said of one thing, as names and words; nothing where nothing is."""
+    if found:
+        with guarded(head):
+            st.subheader(head, anchor=False)
+            st.table([{"What": name, "Said": escape(words)} for name, words in found], hide_index=True)
 
 
 def _samples(event: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -447,8 +447,10 @@ FROM (
         AND (g.concurrency IS NOT NULL OR coalesce(s.scenario, 'single_stream') IN ('single_stream', 'offline'))
         -- What may train may judge.
         AND coalesce(s.fallback_share, 0) = 0
-        AND ((c.origin = 'measured' AND coalesce(j.verdict, 'valid') = 'valid')
-            OR (c.origin = 'imported' AND coalesce(j.verdict, 'valid') IN ('valid', 'suspect')))
+        AND CASE WHEN g.target.name = 'energy' AND coalesce(j.metric_verdicts::VARCHAR, '{}') <> '{}'
+            THEN coalesce(j.energy_verdict, 'suspect') ELSE coalesce(j.verdict, 'valid') END
+            IN ('valid', CASE WHEN c.origin = 'imported' THEN 'suspect' END)
+        AND c.origin IN ('measured', 'imported')
 )
 WHERE measured > 0;
 

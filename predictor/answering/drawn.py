@@ -21,7 +21,7 @@ SELECT position FROM main.measurement WHERE (power_w IS NOT NULL OR energy_j IS 
 ORDER BY position DESC LIMIT ?
 """
 _COLUMNS = (
-    "origin", "verdict", "power_w", "energy_j", "latency_mean_ms", "latency_p50_ms", "latency_p90_ms", "hardware_id",
+    "origin", "energy_verdict", "power_w", "energy_j", "latency_mean_ms", "latency_p50_ms", "latency_p90_ms", "hardware_id",
     "scenario", "hardware_count",
 )  # fmt: skip
 
@@ -66,5 +66,7 @@ def powered(option: Option, known: Known) -> Option:
         energy_j=energy,
         energy_low_j=low,
         energy_high_j=high,
+        energy_basis="predicted",
+        energy_verdict=None,
         why=f"{option.why}; energy by the power that {whose}",
     )

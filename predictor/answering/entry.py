@@ -73,6 +73,10 @@ def entry(
         "energy_j": figures(option.energy_j),
         "energy_j_low": figures(option.energy_low_j),
         "energy_j_high": figures(option.energy_high_j),
+        **_energy_of_item(option),
+        "energy_basis": option.energy_basis,
+        "energy_verdict": option.energy_verdict,
+        "power_w": figures(option.power_w),
         "rated_power_w": figures(option.rated_power_w),
         "chances": None if option.chances is None else _rounded(option.chances),
         "meets": meeting(option, constraints),
@@ -114,6 +118,12 @@ def _served(option: Option) -> dict[str, float | None]:
         "tokens_per_s_low": figures(option.tokens_low_per_s),
         "tokens_per_s_high": figures(option.tokens_high_per_s),
     }
+
+
+def _energy_of_item(option: Option) -> dict[str, float | None]:
+    each = figure_of(option, "energy")
+    ends = {"": each.value, "_low": each.low, "_high": each.high}
+    return {f"energy_per_item_j{end}": figures(value) for end, value in ends.items()}
 
 
 def _memory(option: Option) -> dict[str, Any]:

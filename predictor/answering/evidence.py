@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from domain.measured import STATED
+from domain.verdicts import ENERGY
 from predictor.answering.option import SIZE_NAMES, Option, Sizes
 
 __all__ = ["COLUMNS", "chosen_sizes", "options_from_rows"]
@@ -19,8 +21,8 @@ COLUMNS = (
     "precision", "batch_size", "scenario", "concurrency", "arrival_rate_per_s", "device", "runtime_name", "runtime_version",
     "compiled", "layout", "latency_mean_ms", "latency_p50_ms", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms",
     "latency_n", "latency_p50_ci95_low_ms", "latency_p50_ci95_high_ms", "throughput_per_s", "tokens_per_s", "ttft_ms",
-    "tpot_ms", "peak_memory_bytes", "device_memory_bytes", "kv_cache_bytes", "energy_j", "verdict", "verdict_reasons",
-    "origin", "provenance_source", *SIZE_NAMES,
+    "tpot_ms", "peak_memory_bytes", "device_memory_bytes", "kv_cache_bytes", "energy_j", "power_w", "energy_verdict",
+    "metric_verdicts", "verdict", "verdict_reasons", "origin", "provenance_source", *SIZE_NAMES,
 )  # fmt: skip
 """Columns of the view `measurements` that evidence is read from."""
 _SIZES = itemgetter(*SIZE_NAMES)
@@ -51,7 +53,8 @@ def agrees(sizes: Sizes, asked: Sizes) -> bool:
 def options_from_rows(rows: Iterable[Record], sizes: Sizes, percentile: str) -> list[Option]:
     """Return one option a configuration: measured before imported, valid before suspect, all its runs as evidence.
 
-    Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval.
+    Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval; energy
+    comes from the newest run whose energy may be used.
     """
     groups: dict[str, list[Record]] = {}
     wanted = tuple(getattr(sizes, name) for name in SIZE_NAMES)
@@ -80,6 +83,7 @@ def _option(group: list[Record], percentile: str) -> Option:
     if throughput is None and latency and _at_once(newest):
         throughput = _at_once(newest) / latency * 1e3
     basis = newest["origin"]
+    drawn = _drawn(measured or group) or {}
     return Option(
         hardware=newest["hardware_id"],
         platform=newest["platform"],
@@ -99,7 +103,10 @@ def _option(group: list[Record], percentile: str) -> Option:
         concurrency=newest.get("concurrency") if newest.get("scenario") == "serving" else None,
         kv_cache_bytes=newest.get("kv_cache_bytes"),
         peak_memory_bytes=newest.get("device_memory_bytes") or newest.get("peak_memory_bytes"),
-        energy_j=newest.get("energy_j"),
+        energy_j=drawn.get("energy_j"),
+        energy_basis=basis if drawn.get("energy_j") is not None else None,
+        energy_verdict=drawn.get("energy_verdict"),
+        power_w=drawn.get("power_w"),
         runtime=newest.get("runtime_name"),
         runtime_version=newest.get("runtime_version"),
         compiled=bool(newest.get("compiled")),
@@ -109,7 +116,7 @@ def _option(group: list[Record], percentile: str) -> Option:
         runs=len(runs),
         verdict=newest.get("verdict"),
         evidence=tuple(str(row["event_id"]) for row in reversed(runs)),
-        why=_why(newest, len(runs), is_mean),
+        why=_why(newest, len(runs), is_mean) + _energy_told(newest, drawn),
         key=newest["configuration"],
         position=int(newest["position"]),
         measured_at=newest.get("time"),
@@ -161,7 +168,7 @@ def _interval(runs: list[Record], percentile: str) -> tuple[float | None, float 
 
 def _why(row: Record, runs: int, is_mean: bool) -> str:
     times = "once" if runs == 1 else f"in {runs} runs"
-    where = "at an endpoint, its hardware as stated," if row.get("device") == "stated" else "here"
+    where = "at an endpoint, its hardware as stated," if row.get("device") == STATED else "here"
     told = f"measured {where} {times}" if row["origin"] == "measured" else f"imported, reported {times}"
     if row["origin"] == "imported" and row.get("provenance_source"):
         told += f" by {row['provenance_source']}"
@@ -172,8 +179,34 @@ def _why(row: Record, runs: int, is_mean: bool) -> str:
     if row.get("latency_n"):
         told += f", {row['latency_n']} samples"
     if row.get("verdict") == "suspect":
-        reasons = row.get("verdict_reasons") or []
-        if isinstance(reasons, str):
-            reasons = msgspec.json.decode(reasons)
-        told += "; suspect" + (f": {'; '.join(reasons)}" if reasons else "")
+        told += _doubted("suspect", _json(row.get("verdict_reasons")) or [])
     return told
+
+
+def _drawn(runs: Iterable[Record]) -> Record | None:
+    """The newest run whose energy or power may be used, valid before suspect, whatever its times are worth."""
+    known = [row for row in runs if row.get("energy_verdict") != "invalid" and _has_energy(row)]
+    valid = [row for row in known if row.get("energy_verdict") in ("valid", None)]
+    return max(valid or known, key=lambda row: int(row["position"]), default=None)
+
+
+def _has_energy(row: Record) -> bool:
+    return row.get("energy_j") is not None or row.get("power_w") is not None
+
+
+def _energy_told(newest: Record, drawn: Record) -> str:
+    """Say why the energy is doubted, or why there is none, where the reasons are not those of the times."""
+    row = drawn or newest
+    verdict = row.get("energy_verdict")
+    judged = _json(row.get("metric_verdicts")) or {}
+    said = next((judged[name].get("reasons") for name in ENERGY if name in judged), None) or []
+    own = [reason for reason in said if reason not in (_json(newest.get("verdict_reasons")) or [])]
+    return _doubted(f"energy {verdict}", own) if verdict in ("suspect", "invalid") else ""
+
+
+def _doubted(what: str, reasons: Sequence[str]) -> str:
+    return f"; {what}" + (f": {'; '.join(reasons)}" if reasons else "")
+
+
+def _json(value: Any) -> Any:
+    return msgspec.json.decode(value) if isinstance(value, str) else value

@@ -116,7 +116,8 @@ def _cautious(option: Option, name: str) -> float:
     if value is None or value <= 0:
         return math.inf
     slack = 1.0
-    if option.basis not in SEEN:
+    # The energy of a measured call may be an estimate: then it has an interval.
+    if option.basis not in SEEN or (name == "energy" and option.energy_basis not in SEEN):
         if worst:
             slack = worst / value if worst > value else value / worst
         elif name not in ("memory", "energy"):

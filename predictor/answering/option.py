@@ -52,7 +52,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Latencies in ms of one call at that batch, memory in bytes, throughput in items a second.
 
     `low` and `high` bound the latency at the answer's interval; `covered` says whether measurement supports that
-    interval. `key` is the configuration's name where the log knows it; `method` what predicted it: trees, few or roofline.
+    interval. Energy is of a call, with a basis and a verdict of its own: a meter fails without the times. `key` is the configuration's name where the log knows it; `method` what predicted it: trees, few or roofline.
     """
 
     hardware: str
@@ -87,6 +87,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     energy_j: float | None = None
     energy_low_j: float | None = None
     energy_high_j: float | None = None
+    energy_basis: str | None = None
+    energy_verdict: str | None = None
+    power_w: float | None = None
     rated_power_w: float | None = None
     usd_per_hour: float | None = None
     hour: Hour | None = None

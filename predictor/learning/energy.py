@@ -92,11 +92,12 @@ class EnergyModel(msgspec.Struct, frozen=True, kw_only=True):
 def draw_from_row(row: Mapping[str, Any]) -> Draw | None:
     """Return what a row of the view `measurements` says of power; None where it says nothing that may teach.
 
+    What counts is the verdict on energy and power, which is not that on the row's times.
     Power comes as such, or as the energy of a call over its time.
     """
-    if row.get("origin") == "simulated" or row.get("verdict") == "invalid":
+    if row.get("origin") == "simulated" or row.get("energy_verdict") == "invalid":
         return None
-    if row.get("origin") == "measured" and row.get("verdict") != "valid":
+    if row.get("origin") == "measured" and row.get("energy_verdict") != "valid":
         return None
     watts = row.get("power_w")
     time_ms = row.get("latency_mean_ms") or row.get("latency_p50_ms") or row.get("latency_p90_ms")

@@ -21,7 +21,7 @@ from domain.conditions import Conditions
 from domain.configuration import Execution, Hardware, Model, Parallelism, Workload
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED, SAMPLES_RECORDED, uuid7
 from domain.language import find as find_language
-from domain.measured import Failure, Metrics, Observed, Requested, SamplesReference
+from domain.measured import STATED, Failure, Metrics, Observed, Requested, SamplesReference
 from domain.models import find as find_model
 from domain.payloads import MeasurementFailed, MeasurementRecorded, RunFinished, RunStarted, SamplesRecorded
 from runner.arrivals import poisson
@@ -43,10 +43,8 @@ from runner.scenarios import result_of
 from runner.stopping import MAXIMUM_SAMPLES
 from runner.tasks import Case, Failed
 
-__all__ = ["STATED", "cases_done", "run_endpoint"]
+__all__ = ["cases_done", "run_endpoint"]
 
-STATED = "stated"
-"""What `observed.device` says of hardware that nobody saw."""
 _MOST_PARTS = 6_000
 _INTERRUPTED = Failed(
     stage="run",

@@ -86,11 +86,17 @@ def test_an_interval_says_of_which_kind_it_is() -> None:
 
 def test_figures_are_those_that_are_known_each_with_its_name() -> None:
     found = row(
-        throughput_per_s=800.0, usd_per_million=0.05, energy_j=0.2, ttft_ms=40.0, tpot_ms=9.0, tokens_per_s=930.0
+        throughput_per_s=800.0,
+        usd_per_million=0.05,
+        energy_per_item_j=0.2,
+        energy_verdict="suspect",
+        ttft_ms=40.0,
+        tpot_ms=9.0,
+        tokens_per_s=930.0,
     )
     told = [numbers.plain(one) for one in card.figures(found, THROUGHPUT, "p95")]
     assert told == [
-        "p95 1.2 ms (1.1–1.3)", "$0.0500 a million items", "0.200 J an item", "first token 40.0 ms", "then 9.00 ms a token",
+        "p95 1.2 ms (1.1–1.3)", "$0.0500 a million items", "0.200 J an item (suspect)", "first token 40.0 ms", "then 9.00 ms a token",
         "930 tokens/s",
     ]  # fmt: skip
     assert card.shown(found, COST) == "$0.0500"

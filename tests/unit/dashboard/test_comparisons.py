@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay import numbers
-from dashboard import batches, charts, evidence, modes, precisions, ratios
+from dashboard import batches, charts, comparison, differences, evidence, modes, precisions, ratios
 from dashboard.address import Comparison, parameters, read_comparison
 from dashboard.batches import Line
 
@@ -130,3 +130,21 @@ def test_models_are_named_where_they_are_compared() -> None:
     assert charts.name_of(row(subject="acme/tiny")) == "acme/tiny · cpu · fp32 · batch 1"
     drawn = charts.intervals([row(speedup_over_cpu=4.0)], charts.SPEEDUP, beside=1.0).to_dict()
     assert drawn["layer"][0]["data"]["values"] == [{"value": 1.0}]
+
+
+def test_energy_is_compared_under_its_own_verdict_and_rows_of_other_loads_are_named() -> None:
+    found = comparison.distinguished([
+        row(energy_per_item_j=0.05, verdict="suspect", energy_verdict="valid"),
+        row(energy_per_item_j=0.09, verdict="valid", energy_verdict="suspect", arrival_rate_per_s=4.0, hardware_stated=True),
+    ])  # fmt: skip
+    shown = comparison.table(found, charts.ENERGY).data
+    assert list(shown["Verdict"]) == ["valid", "suspect"]
+    assert list(shown["Hardware"]) == ["h", "h (stated)"]
+    assert list(shown["Load"]) == [numbers.MISSING, "4 requests/s"]
+    assert list(comparison.table(found, charts.LATENCY).data["Verdict"]) == ["suspect", "valid"]
+    assert numbers.plain(comparison.sentence(found, charts.ENERGY)).endswith(
+        "44.4 % less than h (stated) · cpu · fp32 · batch 1 · 4 requests/s"
+    )
+    differing = {one.field: dict(one.values) for one in differences.find(found).differs}
+    assert differing["Requests a second"] == {numbers.MISSING: 1, "4.0": 1}
+    assert differing["Where it ran is"] == {numbers.MISSING: 1, "stated by the operator, not seen": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.energy import Energy, PowerReading, doubts, energy_of, figures
+from domain.energy import Energy, PowerReading, doubts, energy_of, figures, per_item_j
 
 
 def of(
@@ -81,3 +81,19 @@ def test_work_that_draws_less_than_rest_is_suspect_and_has_no_energy_above_it() 
     found = of((5.0, 100.0, None), (7.0, 100.0, None), idle=rest)
     assert doubts(found)[0] == "suspect"
     assert "energy_above_idle_j" not in figures(found, calls=8, batch_size=1, tokens=None)
+
+
+@pytest.mark.parametrize(
+    ("row", "each"),
+    [
+        ({"energy_per_item_j": 0.5, "energy_j": 8.0, "batch_size": 4}, 0.5),
+        ({"energy_j": 8.0, "batch_size": 4}, 2.0),
+        ({"energy_j": 8.0, "concurrency": 16}, 8.0),
+        ({"energy_j": 8.0}, None),
+        ({"energy_j": 8.0, "batch_size": 4, "energy_verdict": "invalid"}, None),
+        ({"energy_j": 8.0, "batch_size": 4, "energy_verdict": "suspect"}, 2.0),
+        ({"batch_size": 4}, None),
+    ],
+)
+def test_energy_of_an_item_is_said_or_that_of_a_call_over_its_batch(row, each):
+    assert per_item_j(row) == each

@@ -19,8 +19,8 @@ def spec_of(name: str) -> HardwareSpec | None:
 
 def row(**over: Any) -> dict[str, Any]:
     return {
-        "origin": "imported", "verdict": "suspect", "hardware_id": "acme-big", "scenario": "offline", "hardware_count": 2,
-        "power_w": 640.0,
+        "origin": "imported", "verdict": "suspect", "energy_verdict": "suspect", "hardware_id": "acme-big",
+        "scenario": "offline", "hardware_count": 2, "power_w": 640.0,
     } | over  # fmt: skip
 
 
@@ -77,7 +77,18 @@ def test_energy_over_time_is_power() -> None:
 
 @pytest.mark.parametrize(
     "over",
-    [{"origin": "simulated"}, {"verdict": "invalid"}, {"origin": "measured"}, {"power_w": None}, {"power_w": 0.0}],
+    [
+        {"origin": "simulated"},
+        {"energy_verdict": "invalid"},
+        {"origin": "measured"},
+        {"power_w": None},
+        {"power_w": 0.0},
+    ],
 )
 def test_what_may_not_teach_says_nothing(over: dict[str, Any]) -> None:
     assert draw_from_row(row(**over)) is None
+
+
+def test_the_verdict_on_energy_decides_and_not_that_on_times() -> None:
+    assert draw_from_row(row(origin="measured", verdict="suspect", energy_verdict="valid")) is not None
+    assert draw_from_row(row(origin="measured", verdict="valid", energy_verdict="suspect")) is None

@@ -1,0 +1,83 @@
+"""Comparisons and trends of energy, of loads, and of hardware that nobody saw."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from domain.errors import UsageError
+
+ENERGY = ("energy_j", "energy_per_item_j", "power_w")
+
+
+@pytest.fixture
+def model():
+    return f"compared/{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def drawn(build, model):
+    """Makes a measurement with energy: so many joules an item, with that verdict, beside times that are suspect."""
+
+    def made(each, verdict, **over):
+        judged = {name: {"verdict": verdict, "reasons": ["why"]} for name in ENERGY}
+        validity = {"verdict": "suspect", "metrics": {"latency_ms": {"verdict": "suspect"}, **judged}}
+        event = build.measurement(model=model, validity=validity, **over)
+        event["data"]["metrics"] |= {"energy_per_item_j": each, "energy_j": 8 * each, "power_w": 40.0}
+        return event
+
+    return made
+
+
+def posted(client, *events) -> int:
+    answer = client.post_events(events)
+    assert answer["rejected"] == []
+    return answer["last_position"]
+
+
+def test_energy_orders_by_its_own_verdict_and_an_invalid_one_is_no_figure(client, model, drawn, build):
+    position = posted(
+        client, drawn(0.5, "suspect", hardware="one", p50=1.0), drawn(0.2, "valid", hardware="two", p50=9.0),
+        drawn(0.1, "invalid", hardware="three", p50=2.0), build.measurement(model=model, hardware="four", p50=3.0),
+    )  # fmt: skip
+    rows = client.compare_hardware(model, metric="energy_per_item_j", min_position=position)["rows"]
+    told = [(row["hardware"], row["energy_per_item_j"], row["energy_verdict"], row["best"]) for row in rows]
+    assert told[:2] == [("two", 0.2, "valid", True), ("one", 0.5, "suspect", True)]
+    assert sorted(told[2:]) == [("four", None, None, False), ("three", None, "invalid", False)]
+    assert rows[0]["verdict"] == "suspect"
+    assert [row["hardware"] for row in client.compare_hardware(model)["rows"]] == ["one", "three", "four", "two"]
+    with pytest.raises(UsageError, match="orders no comparison"):
+        client.compare_hardware(model, metric="load_ms")
+
+
+def test_loads_and_stated_hardware_are_named_and_none_is_the_best_of_another(client, model, build):
+    stated = {"device": "stated", "details": {"scenario": {"result": "invalid", "target_latency_ms": 15.0}}}
+    plain = build.measurement(model=model, p50=1.0)
+    rate, one = build.measurement(model=model, p50=2.0, observed=stated), build.measurement(model=model, p50=3.0)
+    rate["data"]["workload"] |= {"scenario": "server", "arrival_rate_per_s": 4.0}
+    one["data"]["workload"] |= {"scenario": "serving", "concurrency": 8}
+    position = posted(client, plain, rate, one)
+    answer = client.compare_hardware(model, min_position=position)
+    assert {"scenario", "concurrency", "arrival_rate_per_s", "target_latency_ms", "hardware_stated"} <= answer[
+        "differs"
+    ].keys()
+    assert [row["best"] for row in answer["rows"]] == [True, True, True]
+    served = next(row for row in answer["rows"] if row["arrival_rate_per_s"])
+    assert (served["hardware_stated"], served["target_latency_ms"], served["scenario_result"]) == (
+        True,
+        15.0,
+        "invalid",
+    )
+    lines = client.trends(model, min_position=position)["lines"]
+    assert {(line["concurrency"], line["arrival_rate_per_s"], line["hardware_stated"]) for line in lines} == {
+        (None, None, False), (8, None, False), (None, 4.0, True),
+    }  # fmt: skip
+
+
+def test_a_point_of_energy_has_the_verdict_on_energy(client, model, drawn):
+    position = posted(client, drawn(0.5, "valid"))
+    (line,) = client.trends(model, metric="energy_per_item_j", min_position=position)["lines"]
+    assert [(point["value"], point["verdict"]) for point in line["points"]] == [(0.5, "valid")]
+    (line,) = client.trends(model, min_position=position)["lines"]
+    assert [point["verdict"] for point in line["points"]] == ["suspect"]
