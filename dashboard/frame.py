@@ -101,7 +101,9 @@ def guarded(what: str) -> Iterator[None]:
 
 def trouble(what: str, problem: AssayError) -> None:
     """Show what the service refused or could not do, and what to do about it."""
-    lines = [f"**{what}: {escape(problem.detail)}**"]
+    # A sentence on a model or a device names it already.
+    head = problem.detail if problem.detail.startswith(what) else f"{what}: {problem.detail}"
+    lines = [f"**{escape(head)}**"]
     if problem.remedy:
         lines.append(escape(problem.remedy))
     lines.append(f":small[{escape(problem.type)}{f' · field {escape(problem.field)}' if problem.field else ''}]")

@@ -23,6 +23,7 @@ __all__ = [
     "setting_rows",
     "token_rows",
     "took",
+    "used_words",
 ]
 
 Row = Mapping[str, Any]
@@ -96,6 +97,15 @@ def token_rows(
         for token in sorted(tokens, key=lambda one: str(one["created_at"]), reverse=True)
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row["State"] != "✓ works")
+
+
+def used_words(day: Row, zone: tzinfo | None = None) -> str:
+    """Say who saw the uses of tokens, and since when: in a service of several processes not all of them."""
+    words = f"Last used: at the process that answers this page, which began {numbers.date(day['build']['began'], zone)}; — was not used "
+    words += "there since. "
+    if day["settings"]["role"] != "all":
+        words += "What the ingest workers let in is not seen here. "
+    return words + "Secrets are kept nowhere."
 
 
 def _state(token: Row, now: datetime) -> str:

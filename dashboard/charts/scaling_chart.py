@@ -76,7 +76,7 @@ def _panel(lines: Sequence[Drawn], panel: str, theme: Theme | None, *, picture: 
         full = alt.Chart(Rows(values=[{"value": 100}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
         layers.insert(0, full.encode(y=y))
     if panel == "throughput":
-        layers.append(_stops(lines, x, ink.muted))
+        layers += _stops(lines, min(row["batch_size"] for row in rows), x, ink.muted)
     return alt.layer(*layers)
 
 
@@ -92,8 +92,8 @@ def scalings(lines: Sequence[Drawn], panels: Sequence[str], *, theme: Theme | No
     )
 
 
-def _stops(lines: Sequence[Drawn], x: alt.X, colour: str) -> alt.Chart:
-    """Write above the panel which lines stop scaling at which batch."""
+def _stops(lines: Sequence[Drawn], least: int, x: alt.X, colour: str) -> list[alt.Chart]:
+    """Write above the panel which lines stop scaling at which batch; at the least one to the right of the axis."""
     at: dict[int, list[str]] = {}
     for line in lines:
         if line.stops_at is not None:
@@ -102,8 +102,16 @@ def _stops(lines: Sequence[Drawn], x: alt.X, colour: str) -> alt.Chart:
         {"batch": batch, "words": f"{' '.join(letters)} stop{'s' * (len(letters) == 1)}"}
         for batch, letters in at.items()
     ]
-    mark = alt.Chart(Rows(values=told)).mark_text(baseline="top", fontSize=12, color=colour)
-    return mark.encode(x=x, y=alt.YValue(2), text=alt.Text("words:N"))
+    return [
+        alt.Chart(Rows(values=values))
+        .mark_text(baseline="top", align=align, fontSize=12, color=colour)
+        .encode(x=x, y=alt.YValue(2), text=alt.Text("words:N"))
+        for align, values in (
+            ("left", [one for one in told if one["batch"] == least]),
+            ("center", [one for one in told if one["batch"] != least]),
+        )
+        if values
+    ]
 
 
 def _point(line: Drawn, row: Row, metric: Metric, scale: numbers.Scale) -> dict[str, Any]:

@@ -147,8 +147,7 @@ def _tokens(day: Mapping[str, Any]) -> None:
         st.code("assay token create admin --scope admin", language="bash")
         return
     _table(rows, "tokens", "Tokens without their secrets")
-    since = numbers.date(day["build"]["began"], zone())
-    st.caption(f"Last used: by this process, which began {since}; — was not used since. Secrets are kept nowhere.")
+    st.caption(operations.used_words(day, zone()))
 
 
 def _archive(day: Mapping[str, Any]) -> None:

@@ -255,7 +255,7 @@ def _examples(position: int) -> None:
     """Offer the cookbook: what this page can ask fills the form, the rest is for a terminal."""
     if not answers.summary(position)["measurements"]:
         st.info("Nothing has been measured yet. Type any model's id above, or measure one so that answers rest on it:")
-        st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash")
+        st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash", wrap_lines=True)
     st.subheader("Questions to start from", anchor=False)
     columns = st.columns(2)
     for place, recipe in enumerate(recipes()):

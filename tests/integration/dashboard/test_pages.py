@@ -137,6 +137,7 @@ def test_an_impossible_limit_is_answered_with_reasons(page: Any, dashboards: Any
 def test_an_unknown_model_is_a_sentence_with_a_remedy(page: Any, dashboards: Any, service_url: str) -> None:
     text = page.open(f"{dashboards(service_url)}/recommend?model=nobody/nothing")
     assert "unknown-model" in text or "trace-needed" in text
+    assert "nobody/nothing: nobody/nothing" not in text
     assert "Traceback" not in text
     assert page.wrong == []
 

@@ -15,6 +15,7 @@ from dashboard.operations import (
     setting_rows,
     token_rows,
     took,
+    used_words,
 )  # fmt: skip
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -65,6 +66,14 @@ def test_tokens_that_work_stand_first_and_never_with_a_secret() -> None:
     assert (good["Last used"], good["Appends as"], good["Begins with"]) == ("1 h ago", "urn:acme:7", "assay_ab12cd…")
     assert rows[1]["Last used"] is None
     assert rows[1]["Expires"] == "never"
+
+
+def test_uses_that_other_processes_saw_are_said_to_be_missing() -> None:
+    day = {"build": {"began": "2026-11-22T10:00:00Z"}, "settings": {"role": "all"}}
+    alone = used_words(day)
+    assert "which began 22 Nov 2026 10:00 UTC" in alone
+    assert "ingest workers" not in alone
+    assert "What the ingest workers let in is not seen here." in used_words({**day, "settings": {"role": "query"}})
 
 
 def test_letters_segments_and_settings_are_rows_in_words() -> None:
