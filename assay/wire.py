@@ -7,6 +7,7 @@ carry their own ids, so sending them again is harmless; what would be done twice
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -20,13 +21,14 @@ import msgspec
 
 from domain.errors import AssayError, ServiceUnavailable, TooBusy, UsageError, VersionConflict
 
-__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Json", "Wire", "batches", "checked", "decoded"]
+__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Json", "Wire", "batches", "checked", "decoded", "patience"]
 
 Json = dict[str, Any]
 BATCH_EVENTS = 1000
 BATCH_BYTES = 8_000_000
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 5.0
+PATIENCE_S = 30.0
 TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
@@ -42,17 +44,42 @@ _BY_STATUS: dict[int, type[AssayError]] = {429: TooBusy, **dict.fromkeys((500, 5
 """For problems of a newer service than this client."""
 
 
+def patience(otherwise: float) -> float:
+    """Return the seconds that ASSAY_PATIENCE_S gives a service that is away or slow, or `otherwise`. Raises UsageError."""
+    said = os.environ.get("ASSAY_PATIENCE_S") or str(otherwise)
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise UsageError(
+            f"{said!r} is not a number of seconds.",
+            field="ASSAY_PATIENCE_S",
+            remedy="Set it to how long to wait for a service that is away or slow, as 5, or leave it out.",
+        )
+    return seconds
+
+
 class Wire:
     """A connection to one service. Every method raises an AssayError that names the field and the remedy."""
 
     def __init__(
-        self, server: str | None = None, token: str | None = None, *, timeout_s: float = 60.0, patience_s: float = 30.0
+        self,
+        server: str | None = None,
+        token: str | None = None,
+        *,
+        timeout_s: float = 60.0,
+        patience_s: float | None = None,
     ) -> None:
-        """Talk to `server`: else ASSAY_SERVER, else the service on ASSAY_HOME; be patient for `patience_s` in all."""
+        """Talk to `server`: else ASSAY_SERVER, else the service on ASSAY_HOME.
+
+        Be patient for `patience_s` in all: else ASSAY_PATIENCE_S, else 30.
+        """
         self.server = (server or os.environ.get("ASSAY_SERVER") or _local()).rstrip("/")
         token = token or os.environ.get("ASSAY_TOKEN")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._patience_s, self._timeout_s = patience_s, timeout_s
+        self._patience_s = patience(PATIENCE_S) if patience_s is None else patience_s
+        self._timeout_s = timeout_s
         # A proxy of the environment is for other hosts than the service's.
         self._http = httpx.Client(base_url=self.server, headers=headers, timeout=timeout_s, trust_env=False)
         # Shared by threads it has no one moment to be closed at: its connections end with its last use.

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar, cast
 import streamlit as st
 
 from assay.client import Client
-from domain.errors import AssayError, UsageError
+from assay.wire import patience
+from domain.errors import AssayError
 
 __all__ = [
     "KEPT",
@@ -75,18 +76,7 @@ def client(timeout_s: float = SLOWEST_S) -> Client:
 
 def _probed_s() -> float:
     """Return how long a page waits to be told where the service stands."""
-    said = os.environ.get("ASSAY_PATIENCE_S") or str(PROBED_S)
-    try:
-        seconds = float(said)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= SLOWEST_S:
-        raise UsageError(
-            f"{said!r} is not a number of seconds between 0 and {SLOWEST_S:g}.",
-            field="ASSAY_PATIENCE_S",
-            remedy="Set it to how long a page may wait for the service, as 5, or leave it out.",
-        )
-    return seconds
+    return min(patience(PROBED_S), SLOWEST_S)
 
 
 def probed() -> dict[str, Any]:

@@ -7,15 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.client import Client
-from assay.home import find_home
-from assay.service import ephemeral
 
 PLAN = """
 assay: 1
@@ -65,12 +62,6 @@ def measured(plan: Path, home: Path) -> Path:
     run(home, "bench", "--plan", plan, "--out", folder)
     (file,) = folder.iterdir()
     return file
-
-
-@pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[str]:
-    with ephemeral(find_home(home)) as url:
-        yield url
 
 
 def test_the_file_is_named_by_the_hardware_that_measured_and_by_the_month(measured: Path) -> None:
@@ -125,14 +116,22 @@ def test_what_the_plan_would_not_hear_is_refused(home: Path, plan: Path, tmp_pat
     assert out.read_text() == "as it was\n"
 
 
-def test_posted_twice_it_is_there_once(home: Path, server: str, measured: Path) -> None:
+def test_posted_twice_it_is_there_once_and_what_is_cut_is_refused(
+    home: Path, service: Any, measured: Path, tmp_path: Path
+) -> None:
+    server = service.url
     count = len(lines(measured))
     first = answer(home, "post", measured, "--server", server)
     second = answer(home, "post", measured, "--server", server)
     assert (first["accepted"], first["duplicate"]) == (count, 0)
     assert (second["accepted"], second["duplicate"]) == (0, count)
     with Client(server) as client:
-        assert len(client.query("select event_id from measurement")["rows"]) == 2
+        kept = client.query("select event_id from measurement")["rows"]
+    recorded = {each["id"] for each in lines(measured) if each["type"] == "assay.measurement.recorded.v1"}
+    assert len([event_id for (event_id,) in kept if event_id in recorded]) == len(recorded) == 2
+    cut = tmp_path / "cut.ndjson"
+    cut.write_bytes(gzip.decompress(measured.read_bytes())[:-40])
+    assert "line" in run(home, "post", cut, "--server", server, code=2).stderr
 
 
 def test_a_dry_run_lists_each_case_and_why_one_cannot_run(home: Path, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ def _nothing_kept(monkeypatch):
     st.cache_resource.clear()
 
 
-@pytest.mark.parametrize("said", ["soon", "0", "-1", "nan", "21"])
+@pytest.mark.parametrize("said", ["soon", "-1", "nan", "inf"])
 def test_a_patience_that_is_none_is_named_with_what_to_set(monkeypatch, said):
     monkeypatch.setenv("ASSAY_PATIENCE_S", said)
-    with pytest.raises(UsageError, match="between 0 and 20") as raised:
+    with pytest.raises(UsageError, match="not a number of seconds") as raised:
         source.probed()
     assert raised.value.field == "ASSAY_PATIENCE_S"
