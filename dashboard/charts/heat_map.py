@@ -58,7 +58,7 @@ def heat_map(
     heads = {name: f"{name}|{_share(one)}" for name, one in columns.items()}
     drawn = [_mark(row, cell, heads, selected, shade) for row in rows for cell in row["cells"]]
     totals = [_total(row) for row in rows]
-    refuse_too_many(3 * len(drawn) + len(totals))
+    refuse_too_many(3 * len(drawn) + 2 * len(totals))
     ink = INKS[theme]
     narrow = f"width / {len(columns) + 1} < {NARROW}"
     axis = alt.Axis(
@@ -101,11 +101,14 @@ def heat_map(
         )
         for field, shown in (("text", f"{narrow} ? 0 : 1"), ("glyph", f"{narrow} ? 1 : 0"))
     ]
-    sums = alt.Chart(Rows(values=totals)).mark_text(fontSize=12, color=ink.muted, baseline="middle").encode(
-        x=x, y=y, text=alt.Text("text:N")
-    )  # fmt: skip
+    sums = [
+        alt.Chart(Rows(values=totals))
+        .mark_text(fontSize=12, color=ink.muted, baseline="middle", opacity=alt.ExprRef(shown))
+        .encode(x=x, y=y, text=alt.Text(f"{field}:N"))
+        for field, shown in (("text", f"{narrow} ? 0 : 1"), ("short", f"{narrow} ? 1 : 0"))
+    ]
     return finish(
-        alt.layer(seen, claimed, *words, sums), height=ROW_HEIGHT * max(len(rows), 1), theme=theme, picture=picture
+        alt.layer(seen, claimed, *words, *sums), height=ROW_HEIGHT * max(len(rows), 1), theme=theme, picture=picture
     )
 
 
@@ -114,7 +117,10 @@ def _share(one: Mapping[str, Any]) -> str:
 
 
 def _total(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"row": row["name"], "column": _ALL, "text": f"{row['working']}/{row['models']}" if row["models"] else ""}
+    told = f"{row['working']}/{row['models']}" if row["models"] else ""
+    # A narrow column has no room for the same number twice.
+    short = str(row["models"]) if told and row["working"] == row["models"] else told
+    return {"row": row["name"], "column": _ALL, "text": told, "short": short}
 
 
 def _mark(

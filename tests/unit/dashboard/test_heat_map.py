@@ -48,6 +48,13 @@ def test_platforms_stand_in_their_own_order_with_their_share():
     assert drawn["layer"][0]["encoding"]["y"]["scale"]["domain"] == ["bert", "acme/vit"]
 
 
+def test_a_narrow_column_says_once_how_many_models_where_all_ran():
+    drawn, _ = marks()
+    totals = drawn["layer"][-1]["data"]["values"]
+    assert [(one["text"], one["short"]) for one in totals] == [("2/3", "2/3"), ("1/1", "1")]
+    assert [layer["encoding"]["text"]["field"] for layer in drawn["layer"][-2:]] == ["text", "short"]
+
+
 def test_tooltips_say_what_it_rests_on_and_how_old_that_is():
     _, cells = marks()
     assert cells["bert~cuda"]["rests"] == "3 models · 4 runs · newest 200 d old, stale"
