@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from domain.devices import DeviceState
 from domain.energy import PowerReading
 from runner.devices.processes import own_names, shared
+from runner.devices.rocm_smi import RocmSmi, find_rocm_smi
 from runner.power.hwmon import find_hwmon
 from runner.power.meter import Meter, Unread
 
@@ -72,10 +73,10 @@ def state_of(
     )
 
 
-def find_amd(bdf: str) -> Amd | Unread:
-    """Return the device at that PCI address (`0000:c1:00.0`), or why amdsmi does not show it."""
+def find_amd(bdf: str) -> Amd | RocmSmi | Unread:
+    """Return the device at that PCI address (`0000:c1:00.0`), by rocm-smi where there is no amdsmi, or why nothing shows it."""
     if importlib.util.find_spec("amdsmi") is None:
-        return Unread("amdsmi is not installed.", "It comes with ROCm: pip install /opt/rocm/share/amd_smi")
+        return find_rocm_smi(bdf)
     try:
         # The library of ROCm is loaded on import, and ends badly where it is not there.
         smi = importlib.import_module("amdsmi")
@@ -124,7 +125,7 @@ class Amd:
         """Return its meter; where the library shows none, that of the kernel's driver."""
         reading = self.power()
         if reading.power_w is None and reading.energy_j is None:
-            return find_hwmon(("amdgpu",))
+            return find_hwmon(("amdgpu",), address=self.key)
         return AmdMeter(self)
 
     def power(self) -> PowerReading:

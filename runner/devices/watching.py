@@ -14,7 +14,10 @@ PERIOD_S = 0.5
 
 
 class Watcher(Protocol):
-    """Shows the state of one device. `key` names the device itself, whatever a process calls it."""
+    """Shows the state of one device. `key` names the device itself, whatever a process calls it.
+
+    One that is dear to ask says with `period_s` how seldom it should be.
+    """
 
     key: str
     part: str | None
@@ -59,7 +62,8 @@ class Watching:
 
     def _look(self) -> None:
         # A moment after the start: a device needs some milliseconds to reach its clock.
-        while not self._over.wait(PERIOD_S if self._states else PERIOD_S / 5):
+        period = getattr(self._watcher, "period_s", PERIOD_S)
+        while not self._over.wait(period if self._states else PERIOD_S / 5):
             self._states.append(self._now())
 
     def conditions(self) -> DeviceConditions | None:

@@ -45,9 +45,11 @@ class Hwmon:
         """Hold nothing open."""
 
 
-def find_hwmon(drivers: tuple[str, ...], root: Path = CARDS) -> Hwmon | Unread:
-    """Return the meter of the one card that such a driver drives, or why there is none."""
+def find_hwmon(drivers: tuple[str, ...], root: Path = CARDS, *, address: str | None = None) -> Hwmon | Unread:
+    """Return the meter of the one card that such a driver drives, or why there is none; of several, that at a PCI address."""
     folders = sorted(each for each in root.glob("card*/device/hwmon/hwmon*") if _text(each / "name") in drivers)
+    if len(folders) > 1 and address is not None:
+        folders = [each for each in folders if each.parents[1].resolve().name.lower() == address.lower()] or folders
     if not folders:
         return Unread(f"no card of the driver {' or '.join(drivers)} shows power under {root}.")
     if len(folders) > 1:

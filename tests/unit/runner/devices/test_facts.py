@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.devices import DeviceState
 from runner.child import classify
 from runner.devices.amd import energy_j, find_amd, power_w, state_of
 from runner.devices.apple import limits_of
@@ -21,6 +22,7 @@ from runner.devices.nvidia_facts import (
     slowed_by,
 )
 from runner.devices.processes import own_names, shared
+from runner.devices.rocm_smi import RocmSmi, card_at, state_of_card
 from runner.platforms.torch_cuda import amd_fp8_problem
 from runner.platforms.torch_eager import moved_operators
 from runner.power.meter import Unread
@@ -207,6 +209,48 @@ def test_power_is_the_present_one_before_the_average_and_energy_is_in_units_of_i
     assert power_w({}) is None
     assert energy_j({"energy_accumulator": 123_456_789, "counter_resolution": 15.3}) == pytest.approx(1888.888872)
     assert energy_j({"energy_accumulator": 0, "counter_resolution": 15.3}) is None
+
+
+ROCM_SMI = """{"card0": {"PCI Bus": "0000:05:00.0", "Temperature (Sensor edge) (C)": "30.0"},
+"card1": {"PCI Bus": "0000:C1:00.0", "Temperature (Sensor edge) (C)": "N/A", "Temperature (Sensor junction) (C)": "45.0",
+"Temperature (Sensor memory) (C)": "38.0", "mclk clock speed:": "(1300Mhz)", "mclk clock level:": "3",
+"sclk clock speed:": "(2100Mhz)", "sclk clock level:": "1", "Max Graphics Package Power (W)": "750.0",
+"Current Socket Graphics Package Power (W)": "159.0", "VRAM Total Memory (B)": "205822885888",
+"VRAM Total Used Memory (B)": "299687936"}, "system": {"Driver version": "6.12.12"}}"""
+"""rocm-smi of ROCm 6 on two cards, in the form of its rocm_smi.py: every figure a text."""
+
+
+def test_rocm_smi_tells_the_card_at_an_address() -> None:
+    card = card_at(ROCM_SMI, "0000:c1:00.0")
+    assert card is not None
+    found = state_of_card(card)
+    assert (found.clock_hz, found.memory_clock_hz, found.temperature_c) == (2.1e9, 1.3e9, 45.0)
+    assert (found.power_w, found.power_limit_w, found.used_bytes) == (159.0, 750.0, 299687936)
+    assert found.slowed_by is None and found.others is None
+
+
+def test_what_rocm_smi_does_not_tell_stays_open() -> None:
+    edge = card_at(ROCM_SMI, "0000:05:00.0") or {}
+    assert state_of_card(edge) == DeviceState(temperature_c=30.0)
+    words = {
+        "sclk clock speed:": "None",
+        "VRAM Total Used Memory (B)": "N/A",
+        "Average Graphics Package Power (W)": "0.0",
+    }
+    assert state_of_card(words) == DeviceState()
+    assert (
+        card_at(ROCM_SMI, "0000:c2:00.0") is card_at("ERROR: no driver", "0000:c1:00.0") is card_at("[]", "x") is None
+    )
+
+
+def test_a_program_that_answers_is_the_watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "rocm-smi"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{ROCM_SMI}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    found = find_amd("0000:c1:00.0")
+    assert isinstance(found, RocmSmi) and found.state().power_w == 159.0
+    assert "no device at 0000:c9:00.0" in str(find_amd("0000:c9:00.0"))
 
 
 def test_limits_of_a_hot_mac_are_read() -> None:

@@ -207,6 +207,17 @@ def test_of_two_cards_none_is_taken_for_the_other(tmp_path: Path) -> None:
     assert isinstance(find_hwmon(("xe",), tmp_path), Unread)
 
 
+def test_of_several_cards_the_one_at_an_address_is_read(tmp_path: Path) -> None:
+    for number, address in enumerate(("0000:05:00.0", "0000:c1:00.0")):
+        (tmp_path / "pci" / address).mkdir(parents=True)
+        (tmp_path / f"card{number}").mkdir()
+        (tmp_path / f"card{number}" / "device").symlink_to(tmp_path / "pci" / address)
+        card(tmp_path, number, "amdgpu", power1_input=f"{number + 1}000000")
+    found = find_hwmon(("amdgpu",), tmp_path, address="0000:C1:00.0")
+    assert not isinstance(found, Unread) and found.read().power_w == 2.0
+    assert isinstance(find_hwmon(("amdgpu",), tmp_path, address="0000:ff:00.0"), Unread)
+
+
 def test_a_list_of_powermetrics_gives_the_power_of_the_whole_chip() -> None:
     new = {"elapsed_ns": 250_000_000, "processor": {"combined_power": 12500.0, "cpu_power": 9000.0}}
     old = {"elapsed_ns": 250_000_000, "processor": {"cpu_power": 900, "gpu_power": 4100, "ane_power": 0}}
