@@ -8,7 +8,7 @@ from typing import Any
 from assay import numbers
 from domain.measured import STATED
 
-__all__ = ["STATED_WORDS", "arrivals", "hardware_words", "is_stated", "told"]
+__all__ = ["STATED_WORDS", "arrivals", "batch_words", "hardware_words", "is_stated", "told"]
 
 Row = Mapping[str, Any]
 STATED_WORDS = "stated by the operator, not seen"
@@ -35,6 +35,13 @@ def arrivals(row: Row) -> str | None:
     if rate is not None:
         return f"{rate:.15g} requests/s"
     return f"{streams} at a time" if streams is not None else None
+
+
+def batch_words(row: Row) -> str:
+    """Name the batch and the load: `batch 8`, `batch 1 · 4 requests/s`; what is served without a batch, by its load alone."""
+    batch, coming = row.get("batch_size"), arrivals(row)
+    known = [f"batch {batch}"] if batch is not None else [] if coming else ["batch unknown"]
+    return " · ".join([*known, *([coming] if coming else [])])
 
 
 def told(data: Row) -> list[tuple[str, str]]:
@@ -65,9 +72,10 @@ def _result(result: Row) -> str:
     reasons = "; ".join(result.get("reasons") or [])
     parts = [f"{result.get('result')}: {reasons}" if reasons else str(result.get("result"))]
     name, value, target = (result.get(key) for key in ("percentile", "percentile_ms", "target_latency_ms"))
-    if target is not None:
+    # A bound that was not kept says both figures in its reason.
+    if target is not None and name and not any(str(name) in one for one in result.get("reasons") or ()):
         parts.append(f"{name} {numbers.latency(value)} against {numbers.latency(target)}")
-    elif name:
+    elif name and target is None:
         parts.append(f"{name} {numbers.latency(value)}, with no target")
     if result.get("queries") is not None:
         parts.append(f"{numbers.count(result['queries'])} queries in {numbers.si(result.get('duration_s'), 's')}")

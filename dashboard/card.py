@@ -67,7 +67,8 @@ def interval_words(row: Row, metric: Metric, share: float | None) -> str:
     ends = shown(row, metric).partition(" (")[2].removesuffix(" (mean)").rstrip(")")
     if row.get(metric.low) is None or row.get(metric.high) is None or not ends:
         return "no interval is known"
-    if row.get("basis") == "measured":
+    estimated = metric is METRICS["energy"] and row.get("energy_basis") == "predicted"
+    if row.get("basis") == "measured" and not estimated:
         return f"{ends}, 95{numbers.SPACE}% CI"
     kind = f"{numbers.share(share).replace('.0', '')} interval" if share else "interval"
     return f"{ends}, {kind}{', not covered by measurement' if row.get('interval_covered') is False else ''}"

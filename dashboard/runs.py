@@ -153,9 +153,8 @@ def _begun(run: Row) -> Any:
 
 def named(row: Row) -> str:
     """Name a row of a run: model, platform, precision, batch."""
-    batch = row.get("batch_size")
     parts = [str(row["model_id"]).rpartition("/")[2], row["platform"], row.get("precision") or "precision unknown"]
-    return " · ".join([*parts, f"batch {batch}" if batch is not None else loads.arrivals(row) or "batch unknown"])
+    return " · ".join([*parts, loads.batch_words(row)])
 
 
 def verdict(word: str | None) -> str:

@@ -30,11 +30,10 @@ _UNITS = ("_per_s", "_ms", "_bytes", "_j", "_w")
 def named(data: Data) -> str:
     """Name what a fact is of: model, platform, precision, batch, hardware."""
     execution, workload = data["execution"], data["workload"]
-    batch = workload.get("batch_size")
     return " · ".join([
         str(data["model"]["id"]).rpartition("/")[2], str(execution["platform"]),
         str(execution.get("precision") or "precision unknown"),
-        f"batch {batch}" if batch is not None else loads.arrivals(workload) or "batch unknown",
+        loads.batch_words(workload),
         loads.hardware_words(data, str(data["hardware"]["id"])),
     ])  # fmt: skip
 

@@ -82,11 +82,8 @@ def name_of(row: Row) -> str:
         str(row.get("platform") or "unknown platform"),
     ]
     parts.append(str(row["precision"]) if row.get("precision") else "precision unknown")
-    batch, coming = row.get("batch_size"), loads.arrivals(row)
     # What is served batches as it likes: the load tells one option from another.
-    if batch is not None or coming is None:
-        parts.append(f"batch {batch}" if batch is not None else "batch unknown")
-    parts += [coming] if coming is not None else []
+    parts.append(loads.batch_words(row))
     if row.get("distinct"):
         parts.append(str(row["distinct"]))
     return " · ".join(parts)

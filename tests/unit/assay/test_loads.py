@@ -23,8 +23,7 @@ def test_a_scenario_at_an_endpoint_is_told_with_its_rule_its_load_and_whose_word
     assert found == {
         "Scenario": "server: they arrive by themselves",
         "Requests": "4 requests/s",
-        "By its rules": "invalid: p99 of 31 ms is above 15 ms; p99 31.0 ms against 15.0 ms; 512 queries in 128 s; "
-        "shorter than MLPerf asks",
+        "By its rules": "invalid: p99 of 31 ms is above 15 ms; 512 queries in 128 s; shorter than MLPerf asks",
         "Made by": "assay-runner 0.1, over openai; 512 requests, 2 failed",
         "Hardware": "stated by the operator, not seen",
     }
@@ -40,6 +39,13 @@ def test_a_rate_is_never_taken_for_a_number_of_streams():
     assert loads.arrivals({"arrival_rate_per_s": 4.0, "concurrency": None}) == "4 requests/s"
     assert loads.arrivals({"concurrency": 8}) == "8 at a time"
     assert loads.arrivals({"batch_size": 1}) is None
+    named = [{"batch_size": 1, "arrival_rate_per_s": 4.0}, {"batch_size": 8}, {"concurrency": 8}, {}]
+    assert [loads.batch_words(row) for row in named] == [
+        "batch 1 · 4 requests/s",
+        "batch 8",
+        "8 at a time",
+        "batch unknown",
+    ]
 
 
 def test_stated_hardware_says_so_wherever_it_is_named():

@@ -7,7 +7,7 @@ import pytest
 
 from assay import numbers
 from dashboard import card
-from dashboard.charts import COST, LATENCY, THROUGHPUT
+from dashboard.charts import COST, LATENCY, METRICS, THROUGHPUT
 
 PRICE = {
     "provider": "aws", "instance": "g6.xlarge", "region": "us-east-1", "spot": False, "machines": 1, "devices_each": 1,
@@ -108,3 +108,14 @@ def test_a_basis_is_said_once_and_simulated_always() -> None:
     assert card.basis_words(row(why="from its family")) == "▷ predicted: from its family"
     assert "SIMULATED" in card.basis_words(row(why="predicted", origin="simulated"))
     assert card.title(row(hardware_count=4)) == "4 × h"
+
+
+def test_energy_says_what_it_rests_on_and_power_its_own_verdict() -> None:
+    ends = {"energy_per_item_j": 0.2, "energy_per_item_j_low": 0.1, "energy_per_item_j_high": 0.4}
+    guessed = row(basis="measured", energy_basis="predicted", rated_power_w=72.0, **ends)
+    assert card.energy_doubt(guessed) == "predicted"
+    assert "80 % interval" in numbers.plain(card.interval_words(guessed, METRICS["energy"], 0.8))
+    drawn = row(verdict="valid", energy_verdict="suspect", power_w=69.7, rated_power_w=72.0)
+    assert numbers.plain(str(card.power_words(drawn))) == "Power 69.7 W drawn (⚠ suspect), rated 72.0 W"
+    assert card.energy_doubt(row()) is None
+    assert card.power_words(row()) is None
