@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from assay import numbers
 from dashboard import answers, menu, model
 from dashboard.answers import registry
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance
+from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, to_paste
 from dashboard.model import Model
 from dashboard.offers import stem, table_files
 from dashboard.screens.models_operators import show_operators
@@ -111,7 +111,7 @@ def _none(chosen: Model, at: int) -> None:
             turn(PAGE, msgspec.structs.replace(chosen, known="all"))
         return
     st.info("No model fits. A model of your own is measured by its folder or its id:")
-    st.code("assay bench ./my-checkpoint", language="bash")
+    to_paste("assay bench ./my-checkpoint")
 
 
 def _one(asked: Model, at: int, strip: DeltaGenerator) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import charts, menu, model, ranking
 from dashboard.answers import registry
-from dashboard.frame import basis_legend, chart, downloads, escape, theme
+from dashboard.frame import basis_legend, chart, downloads, escape, theme, to_paste
 from dashboard.model import Model
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.view import adopt, go, widget
@@ -53,7 +53,7 @@ def _fastest(told: Mapping[str, Any]) -> None:
     st.markdown("**Fastest, as measured**")
     if not told["best"]:
         st.caption("Nothing has a throughput. This measures it here:")
-        st.code(f"assay bench {told['model']['id']}", language="bash")
+        to_paste(f"assay bench {told['model']['id']}")
         return
     st.dataframe(
         model.best_table(told["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
@@ -81,7 +81,7 @@ def show_ranking(asked: Model, at: int) -> None:
     rows = [ranking.completed(row) for row in answer["ranked"]]
     if not rows:
         st.info(escape(str(answer.get("abstained") or "Nothing can be ranked. This measures it here:")))
-        st.code(f"assay bench {asked.id}", language="bash")
+        to_paste(f"assay bench {asked.id}")
         return
     metric = charts.METRICS[asked.metric]
     best = rows[0]
@@ -141,7 +141,7 @@ def show_tests(told: Mapping[str, Any], at: int) -> None:
     with st.container(key="answer"):
         st.markdown(f"**{escape(model.standing(rows))}**")
     if not rows:
-        st.code(f"assay verify {told['model']['id']}", language="bash")
+        to_paste(f"assay verify {told['model']['id']}")
         return
     st.dataframe(
         model.platforms_table(rows), hide_index=True, key=f"{PAGE} platforms", row_height=36,
@@ -171,7 +171,7 @@ def show_coverage(told: Mapping[str, Any], at: int) -> None:
         st.markdown(f"**{words}**")
     for what, command in lines:
         st.caption(f"Not tried: {escape(what)}")
-        st.code(command, language="bash", wrap_lines=True)
+        to_paste(command)
     if told["never_tried"]:
         st.caption(f"Never tried on {escape(', '.join(told['never_tried']))}.")
     if not row["family"]:
@@ -186,5 +186,5 @@ def show_coverage(told: Mapping[str, Any], at: int) -> None:
         here = "" if gap["at_hand"] else ", for which no machine of yours is known"
         never = f"{numbers.count(gap['never_tried'])} of {numbers.count(gap['families'])} families of {gap['category']}"
         st.caption(escape(f"{never} were never tried on {gap['platform']}{here}:"))
-        st.code(gap["command"], language="bash", wrap_lines=True)
+        to_paste(gap["command"])
     downloads(table_files(stem(PAGE, f"{row['family']}_coverage", at), found["items"], as_of=at), f"{PAGE} coverage")

@@ -11,7 +11,19 @@ from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
 from dashboard import answers, charts, limits, ranking, sign_in
-from dashboard.frame import basis_legend, chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import (
+    basis_legend,
+    chart,
+    downloads,
+    dropped,
+    escape,
+    guarded,
+    header,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.question import PICTURES, Question, command, from_command, read_question, request
 from dashboard.screens.recommend_card import sentence_of, show_card
@@ -225,7 +237,7 @@ def _next(answer: Mapping[str, Any]) -> None:
         chance = one.get("probability")
         likely = "" if chance is None else f"**{limits.chance(chance)}** · "
         st.markdown(likely + escape(str(one["why"]) if likely else sentence_of(str(one["why"]))))
-        st.code(str(one["command"]), language="bash", wrap_lines=True)
+        to_paste(str(one["command"]))
 
 
 def _excluded(answer: Mapping[str, Any]) -> None:
@@ -255,7 +267,7 @@ def _examples(position: int) -> None:
     """Offer the cookbook: what this page can ask fills the form, the rest is for a terminal."""
     if not answers.summary(position)["measurements"]:
         st.info("Nothing has been measured yet. Type any model's id above, or measure one so that answers rest on it:")
-        st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash", wrap_lines=True)
+        to_paste("assay bench bert-base-uncased --platform cpu,openvino")
     st.subheader("Questions to start from", anchor=False)
     columns = st.columns(2)
     for place, recipe in enumerate(recipes()):
@@ -267,7 +279,7 @@ def _examples(position: int) -> None:
                 _example(recipe, question)
             st.caption(escape(recipe.asked))
             if question is None:
-                st.code(recipe.command, language="bash", wrap_lines=True)
+                to_paste(recipe.command)
 
 
 def _example(recipe: Recipe, question: Question) -> None:

@@ -100,6 +100,14 @@ def test_a_copied_link_names_every_value_and_the_position(page: Any, dashboards:
     assert "acme-one · openvino · bf16 · batch 1: p50 2.00 ms" in text
 
 
+def test_a_command_is_copied_by_its_button(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/recommend")
+    page.page.get_by_role("button", name="Copy", exact=True).first.click()
+    page.page.get_by_role("button", name="Copied").wait_for()
+    assert page.page.evaluate("getSelection().toString()").startswith("assay ")
+    assert page.wrong == []
+
+
 def test_what_the_address_says_in_vain_is_named(page: Any, dashboards: Any, service_url: str) -> None:
     text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}&max_ms=-3&colour=red")
     assert "max_ms=-3 was left out" in text
