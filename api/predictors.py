@@ -26,6 +26,21 @@ Target = Annotated[Literal["latency", "memory", "ttft", "tpot", "energy"], Query
 Digest = Annotated[str, msgspec.Meta(min_length=6, max_length=71, pattern=r"^(shipped|(sha256:)?[0-9a-f]+)$")]
 """A digest or its beginning, or `shipped`."""
 
+Members = Annotated[
+    list[str] | None,
+    QueryParameter(max_items=50, description="Only these members of the card, and which predictor it is; repeatable."),
+]
+Details = Annotated[
+    list[str] | None,
+    QueryParameter(
+        max_items=50,
+        description="By family and field by field only of these evaluations; repeatable, an empty one names none.",
+    ),
+]
+_STANDING = ("name", "digest", "position", "trained_at_position", "shipped", "rows", "notes")
+_DETAILS = ("by_family", "fields")
+"""What an evaluation says at length."""
+
 
 class Training(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to train: with `force` what comes of it answers even where it is worse than what is in force."""
@@ -57,9 +72,25 @@ async def _at(parts: Parts, as_of: str | None, min_position: int | None) -> int 
     return position
 
 
+def _cut(told: Json, members: list[str] | None, details: list[str] | None) -> Json:
+    """Return a card with the members that are asked for, and the details of the evaluations that are."""
+    kept = told if members is None else {name: told[name] for name in told if name in (*_STANDING, *members)}
+    if details is None or not kept.get("scores"):
+        return kept
+    scores = {
+        name: one if name in details else {key: part for key, part in one.items() if key not in _DETAILS}
+        for name, one in kept["scores"].items()
+    }
+    return {**kept, "scores": scores}
+
+
 @get("/v1/predictor", summary="The predictor in force")
 async def predictor(
-    request: Request[Any, Any, Any], as_of: AsOf = None, min_position: MinPosition = None
+    request: Request[Any, Any, Any],
+    as_of: AsOf = None,
+    min_position: MinPosition = None,
+    members: Members = None,
+    details: Details = None,
 ) -> Response[bytes]:
     """Return digest, data, scores, interval widths, calibrations and limits of the predictor at a position."""
     parts: Parts = request.app.state.parts
@@ -68,7 +99,7 @@ async def predictor(
     tag = etag(told["position"], told["digest"])
     if fresh(request, tag):
         return Response(b"", status_code=304, headers={"ETag": tag})
-    return _document(told, {"ETag": tag})
+    return _document(_cut(told, members, details), {"ETag": tag})
 
 
 @get("/v1/predictor/list", summary="Every predictor, and which answers")

@@ -21,6 +21,7 @@ __all__ = [
     "KINDS",
     "LIVE_TARGETS",
     "METRIC_NAMES",
+    "PARTS",
     "SCALES",
     "Comparison",
     "Params",
@@ -47,6 +48,7 @@ __all__ = [
 BASES_SHOWN = ("auto", "measured", "all")
 """Evidence where there is any and estimates elsewhere; evidence alone; both."""
 SCALES = ("auto", "log", "linear")
+PARTS = ("scores", "live", "decisions", "card")
 GROUPS = ("hardware", "family")
 LIVE_TARGETS = ("latency", "memory", "ttft", "tpot", "energy")
 METRIC_NAMES = ("throughput", "latency", "memory", "speedup", "energy", "energy_token")
@@ -75,8 +77,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
-    """What the predictor page shows: an evaluation by name, errors by which groups, and which target's live accuracy."""
+    """What the predictor page shows: which part, an evaluation by name, errors by which groups, which target's live accuracy."""
 
+    tab: str = "scores"
     split: str = ""
     group: str = "hardware"
     target: str = "latency"
@@ -209,7 +212,7 @@ _COMPARISON: dict[str, Reader] = {
 
 
 _SCORES: dict[str, Reader] = {
-    "split": text, "group": one_of(GROUPS), "target": one_of(LIVE_TARGETS), "as_of": position,
+    "tab": one_of(PARTS), "split": text, "group": one_of(GROUPS), "target": one_of(LIVE_TARGETS), "as_of": position,
 }  # fmt: skip
 
 

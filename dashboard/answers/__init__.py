@@ -15,6 +15,7 @@ from dashboard.answers.source import KEPT, NewerService, checked, client, forget
 __all__ = [
     "NewerService",
     "accuracy",
+    "card",
     "compare",
     "decisions",
     "forget",
@@ -89,10 +90,17 @@ def summary(position: int) -> dict[str, Any]:
     return checked(dict(client().summary(as_of=position)), "models", "hardware", "measurements")
 
 
-@kept(max_entries=4)
-def predictor(position: int) -> dict[str, Any]:
-    """Return what answers are predicted with at a position."""
-    return dict(client().predictor(as_of=position))
+@kept(max_entries=16)
+def predictor(position: int, split: str) -> dict[str, Any]:
+    """Return what the page shows of the predictor at a position; of one evaluation also by family and field by field."""
+    members = ["scores", "widths", "limits", "coverage", "data"]
+    return checked(dict(client().predictor(as_of=position, members=members, details=[split])), "digest")
+
+
+def card(position: int) -> Callable[[], dict[str, Any]]:
+    """Return what asks for the whole card of the predictor at a position."""
+    one = client()
+    return lambda: dict(one.predictor(as_of=position))
 
 
 @kept(max_entries=4)

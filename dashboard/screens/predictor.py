@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,9 @@ __all__ = ["show"]
 
 PAGE = "predictor"
 MOST_GROUPS = 15
+TITLES = {"scores": "Accuracy", "live": "Live accuracy", "decisions": "Decisions", "card": "What it knows"}
+CHOICES = {"scores": ("split", "group"), "live": ("target", "group")}
+"""What can be chosen in a part."""
 DOTS = "Dots are mean errors, ticks medians; smaller is better."
 COUNT = st.column_config.NumberColumn(format="localized")
 LIVE_TILES = (
@@ -40,26 +43,34 @@ def show() -> None:
         at = answers.ready()["position"] if asked.as_of is None else asked.as_of
         strip = st.container()
         with guarded("The card"):
-            card = answers.predictor(at)
+            card = answers.predictor(at, asked.split)
+            found = scores.in_order(card.get("scores") or {})
+            asked = _bar(asked, list(found))
             with strip:
                 provenance(PAGE, _whence(card, at), msgspec.structs.replace(asked, as_of=at))
             for note in card.get("notes") or ():
                 st.warning(escape(str(note)), icon=":material/report:")
-            found = scores.in_order(card.get("scores") or {})
-            asked = _bar(asked, list(found))
-            _evaluations(asked, card, found, at)
-            _widths(card)
-        with guarded("Live accuracy"):
-            _live(asked, at)
-        with guarded("Decisions"):
-            show_decisions()
-        with guarded("The training history"):
-            _history(at)
-        with guarded("What it knows"):
-            _knowledge(card)
+            with guarded(TITLES[asked.tab]):
+                _part(asked, card, found, at)
         st.subheader("What to measure next", anchor=False)
         st.caption("Uncertainty picks the runs that would lower the error of open questions most:")
         st.code("assay suggest --budget 2h", language="bash")
+
+
+def _part(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int) -> None:
+    """Show the part that is open; what the others need is not asked for."""
+    if asked.tab == "scores":
+        if asked.split in found and "fields" not in found[asked.split]:
+            found = scores.in_order(answers.predictor(at, asked.split)["scores"])
+        _evaluations(asked, card, found, at)
+    elif asked.tab == "live":
+        _live(asked, at)
+    elif asked.tab == "decisions":
+        show_decisions()
+    else:
+        _widths(card)
+        _history(at)
+        _knowledge(card)
 
 
 def _whence(card: Mapping[str, Any], at: int) -> str:
@@ -74,13 +85,20 @@ def _bar(asked: Scores, names: list[str]) -> Scores:
         st.warning(f"From the address: no evaluation is called {escape(asked.split)}.", icon=":material/link_off:")
     usual = next((name for name in names if name != "random"), names[0] if names else "")
     asked = msgspec.structs.replace(asked, split=asked.split if asked.split in names else usual)
-    adopt(PAGE, asked, {"split": asked.split or None, "group": asked.group, "target": asked.target})
-    columns = st.columns([4, 2, 2], vertical_alignment="bottom")
-    columns[0].selectbox("Held out", names, key=widget(PAGE, "split"), filter_mode=None, disabled=not names)
-    columns[1].selectbox("Errors by", GROUPS, key=widget(PAGE, "group"), filter_mode=None)
-    columns[2].selectbox("Live accuracy of", LIVE_TARGETS, key=widget(PAGE, "target"), filter_mode=None)
-    state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("split", "group", "target")}
-    chosen = Scores(as_of=asked.as_of, **state)
+    names_of: dict[str, tuple[str, Sequence[str]]] = {
+        "split": ("Held out", names), "group": ("Errors by", GROUPS), "target": ("Live accuracy of", LIVE_TARGETS),
+    }  # fmt: skip
+    adopt(PAGE, asked, {"tab": asked.tab} | {name: getattr(asked, name) or None for name in names_of})
+    st.segmented_control(
+        "Part", list(TITLES), key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
+        label_visibility="collapsed",
+    )  # fmt: skip
+    shown = CHOICES.get(asked.tab, ())
+    for name, place in zip(shown, st.columns([4, 2, 2], vertical_alignment="bottom") if shown else (), strict=False):
+        label, options = names_of[name]
+        place.selectbox(label, options, key=widget(PAGE, name), filter_mode=None, disabled=not options)
+    state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("tab", *shown)}
+    chosen: Scores = msgspec.structs.replace(asked, **state)
     if chosen != asked:
         go(PAGE, chosen)
         st.rerun()
@@ -112,7 +130,7 @@ def _evaluations(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Map
         "Errors are relative to what was measured. Whole groups are held out; macro is the mean over families or devices, "
         "so that the large ones do not decide. A random-row split is interpolation only."
     )
-    _downloads(card, found, at, told)
+    _downloads(str(card.get("digest")), found, at, told)
 
 
 def _tiles(answer: Mapping[str, Any]) -> None:
@@ -254,9 +272,8 @@ def _source(one: Mapping[str, Any]) -> str:
     return f"{one.get('name')} ({one.get('licence') or 'licence not said'}){taken}"
 
 
-def _downloads(card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int, told: str) -> None:
-    shade = theme()
-    digest = str(card.get("digest"))
+def _downloads(digest: str, found: Mapping[str, Mapping[str, Any]], at: int, told: str) -> None:
+    shade, whole = theme(), answers.card(at)
     name = stem(PAGE, numbers.digest(digest), at)
     footer = f"position {numbers.count(at)} · predictor {numbers.digest(digest)}"
     lines = [{"name": title, "calibration": scores.calibration(one)} for title, one in found.items()]
@@ -266,9 +283,18 @@ def _downloads(card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], 
 
     downloads(
         [
-            ("CSV, every score", f"{name}.csv", "text/csv", lambda: scores.csv_file(found, at, digest)),
-            ("JSON, the whole card", f"{name}.json", "application/json", lambda: json.dumps(card, indent=2).encode()),
+            ("CSV, every score", f"{name}.csv", "text/csv", lambda: _csv(whole(), at)),
+            (
+                "JSON, the whole card",
+                f"{name}.json",
+                "application/json",
+                lambda: json.dumps(whole(), indent=2).encode(),
+            ),
             *picture_files(name, draw, "What intervals promised and held", answer=told, footer=footer),
         ],
         PAGE,
     )
+
+
+def _csv(card: Mapping[str, Any], at: int) -> bytes:
+    return scores.csv_file(scores.in_order(card.get("scores") or {}), at, str(card.get("digest")))

@@ -127,14 +127,14 @@ def test_a_split_without_intervals_has_a_dash_and_says_why(asked: str) -> None:
 
 
 def test_what_was_given_out_and_measured_is_scored(asked: str) -> None:
-    test = run()
+    test = run(tab="live")
     figures = {found.label: plain(found.value) for found in test.metric if found.label.startswith("Mean error")}
     assert figures == {"Mean error, models alike": "50.0 %"}
     assert any("latency · n 1 · 1 model" in plain(found.value) for found in test.caption)
 
 
 def test_a_target_that_nothing_was_measured_of_says_so(asked: str) -> None:
-    test = run(target="energy")
+    test = run(tab="live", target="energy")
     assert any(
         "1 prediction given out and recorded; no energy of that was measured since" in plain(found.value)
         for found in test.info
@@ -142,8 +142,19 @@ def test_a_target_that_nothing_was_measured_of_says_so(asked: str) -> None:
 
 
 def test_as_of_a_position_before_the_answer_nothing_was_recorded(asked: str) -> None:
-    test = run(as_of="1")
+    test = run(tab="live", as_of="1")
     assert any("No prediction was recorded yet" in plain(found.value) for found in test.info)
+
+
+@pytest.mark.parametrize(
+    ("tab", "there", "elsewhere"),
+    [("scores", "Split by split", "Training history"), ("decisions", "How good are its decisions?", "Split by split"),
+     ("card", "Training history", "Live accuracy")],
+)  # fmt: skip
+def test_one_part_is_shown_and_named_in_the_address(asked: str, tab: str, there: str, elsewhere: str) -> None:
+    heads = [found.value for found in run(tab=tab).subheader]
+    assert there in heads and "What to measure next" in heads
+    assert elsewhere not in heads
 
 
 @pytest.mark.browser
@@ -155,8 +166,6 @@ def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: 
     text = page.open(f"{dashboards(used_url)}/predictor?split={name}")
     assert f"predictor {numbers.digest(card['digest'])}" in text
     assert f"half of the errors are under {numbers.plain(numbers.share(one['median_ape']))}" in text
-    for limit in card["limits"]:
-        assert limit.rstrip(".") in text
     assert "ships with Assay" in text and "assay suggest" in text
     page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
     with page.page.expect_download() as expected:
@@ -165,6 +174,12 @@ def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: 
     rows = list(csv.DictReader(io.StringIO((tmp_path / "scores.csv").read_text())))
     family = next(row for row in rows if row["evaluation"] == name and row["by"] == "all")
     assert float(family["mape"]) == one["mape"]
+    assert {row["evaluation"] for row in rows if row["by"] == "family"} >= {name}
+    page.page.get_by_role("radio", name="What it knows").click()
+    page.page.wait_for_function("location.search.includes('tab=card')")
+    page.page.get_by_text("Training history", exact=True).wait_for()
+    told = page.page.inner_text('[data-testid="stMain"]')
+    assert all(limit.rstrip(".") in told for limit in card["limits"])
     assert page.wrong == []
 
 
