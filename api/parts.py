@@ -35,6 +35,7 @@ from ingest.artifacts import ArtifactStore
 from ingest.coalescer import Coalescer
 from ingest.log import Archived, EventLog
 from ingest.postgres import Database, open_database
+from predictor.answering.reading import Reading, Readings
 
 if TYPE_CHECKING:
     from api.minutes import Minutes
@@ -84,6 +85,7 @@ class Parts:
         self.coalescer = Coalescer(self.append)
         self.positions = Positions(self.log)
         self.answered = Answered()
+        self._readings = Readings()
         self.circuit = Circuit(database.url, revive=database.server.start if database.server is not None else None)
         self.room = Room()
         self.metrics = Metrics(settings.role)
@@ -193,6 +195,10 @@ class Parts:
     def tables(self, as_of: int | None) -> Any:
         """Return the context manager of Tables over one unmoving state."""
         return self.projection.tables(as_of)
+
+    def kept(self, tables: Tables) -> Reading:
+        """Return what was read of these tables in this state before, for whatever many answers begin with."""
+        return self._readings.at((tables.position, tables.checkpoint, self.projection.path))
 
 
 def predictor_in_force(tables: Tables) -> str:

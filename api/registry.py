@@ -12,6 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 
 from api.catalogued import Search, Sort, matching, model_rows, sorted_by
 from api.paging import DEPENDENCIES, At, Cursor, Flag, Page, Row, Text, by_offset, told
+from api.parts import Parts
 from domain import language, models, registry
 from domain.classification import classified
 from domain.errors import NotFound, UnknownModel
@@ -102,8 +103,11 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
     never, where it is fastest, its nearest siblings and smaller open alternatives, with its traces.
     """
 
+    parts: Parts = request.app.state.parts
+
     def answer(tables: Tables) -> tuple[list[Row], Row]:
-        rows = model_rows(tables)
+        kept = parts.kept(tables)
+        rows = kept.of("models", lambda: model_rows(tables))
         row = named(tables, rows, model_id.strip("/"))
         name = row["id"]
         traces = tables.traces(model=name).drop_columns(["operators"]).to_pylist()
@@ -114,9 +118,9 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
         about = {
             "model": {**row, **_identity(name, measured)},
             "sizes": _sizes(name, row, traces),
-            "config": _config(tables, name),
+            "config": _config(name, kept.of("configs", lambda: _sent(tables)).get(name)),
             "platforms": registry.platforms_of(ran),
-            "missing": registry.missing(ran, tables.compatibility(columns=_STATE).to_pylist()),
+            "missing": registry.missing(ran, kept.of("tried", lambda: _tried(tables))),
             "never_tried": registry.untried(ran),
             "best": registry.best_measured(measured),
             **beside(tables, name, rows),
@@ -192,9 +196,22 @@ def _sizes(name: str, row: Row, traces: list[Row]) -> Row:
     return sizes
 
 
-def _config(tables: Tables, name: str) -> Row | None:
+def _sent(tables: Tables) -> dict[str, str | None]:
+    """The config that was sent of each model, as JSON."""
+    found = tables.models(columns=["model_id", "config"])
+    return dict(zip(found["model_id"].to_pylist(), found["config"].to_pylist(), strict=True))
+
+
+def _tried(tables: Tables) -> list[Row]:
+    """A row for each platform and precision that any model was tried in: `missing` asks no more of them."""
+    rows = tables.compatibility(columns=_STATE).to_pylist()
+    return list(
+        {(row["platform"], row["precision"]): row for row in rows if registry.state_of(row) != "missing"}.values()
+    )
+
+
+def _config(name: str, sent: str | None) -> Row | None:
     """The config that was sent, where it says what it is of; else the catalogue's."""
-    sent = next(iter(tables.models(model=name, columns=["config"]).column("config").to_pylist()), None)
     config = msgspec.json.decode(sent) if sent else None
     if isinstance(config, dict) and classified(config).family is not None:
         return config

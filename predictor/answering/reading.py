@@ -64,11 +64,11 @@ class Readings:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._at: OrderedDict[int, Reading] = OrderedDict()
+        self._at: OrderedDict[Hashable, Reading] = OrderedDict()
         self._lock = threading.Lock()
 
-    def at(self, position: int) -> Reading:
-        """Return the readings at a position: tables at the same position say the same."""
+    def at(self, position: Hashable) -> Reading:
+        """Return the readings at a position, or another name of a state: tables in the same state say the same."""
         with self._lock:
             found = self._at.setdefault(position, Reading())
             self._at.move_to_end(position)
