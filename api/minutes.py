@@ -15,7 +15,7 @@ from api.following import Following
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
-    from ingest.projection.projector import Health
+    from ingest.projection.health import Health
 
 __all__ = ["KEPT", "Minute", "Minutes"]
 

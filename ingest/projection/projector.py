@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 
 import duckdb
-import msgspec
 
 from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable
 from domain.upcasting import UPCASTERS, Upcasters
@@ -21,13 +20,14 @@ from ingest.projection.advance import advance
 from ingest.projection.copying import copy_file
 from ingest.projection.definitions import definitions_digest
 from ingest.projection.fold import Folder
+from ingest.projection.health import Health
 from ingest.projection.lag import LagAsker
 from ingest.projection.pace import Pace
 from ingest.projection.source import LogSource
-from ingest.projection.store import SCHEMA_VERSION, Store, out_of_order
+from ingest.projection.store import Store, out_of_order
 from ingest.projection.tables import Tables
 
-__all__ = ["Health", "Projection"]
+__all__ = ["Projection"]
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 24 * 2**20
@@ -35,24 +35,6 @@ _AGAIN_S, _SELDOM_S = 0.5, 5.0
 _PIECES = (1000, 50, 1)
 _AROUND = 50_000
 """Events a batch where DuckDB fails by itself, fewer each time, and for how many positions."""
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the projection stands to the log. `error` is set while it cannot go on; `running` says whether it follows.
-
-    `building` says why the tables are being made anew, until they have caught up: what they answer before that is true
-    of their position, and much of the log is not in it yet.
-    """
-
-    position: int
-    log_position: int | None
-    lag_events: int | None
-    lag_seconds: float | None
-    dead_letters: int
-    error: str | None
-    running: bool
-    building: str | None = None
-    schema: int = SCHEMA_VERSION
 
 
 class Projection:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from api.minutes import KEPT, Minutes
-from ingest.projection.projector import Health
+from ingest.projection.health import Health
 
 START = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
 
