@@ -28,6 +28,7 @@ __all__ = [
     "downloads",
     "dropped",
     "escape",
+    "folded",
     "guarded",
     "header",
     "provenance",
@@ -163,6 +164,14 @@ _TO_PASTE = """
 def to_paste(words: str) -> None:
     """Show a command for a terminal, with a button that copies it."""
     st.html(_TO_PASTE.format(words=html.escape(words)), unsafe_allow_javascript=True)
+
+
+def folded(words: str, show: Callable[[], None], *, key: str, icon: str | None = None) -> None:
+    """Offer a part that is made when it is unfolded: a table that nobody opens is not sent, nor what draws it."""
+    part = st.expander(words, icon=icon, key=key, on_change="rerun")
+    if part.open:
+        with part:
+            show()
 
 
 def downloads(files: Sequence[Download], key: str) -> None:

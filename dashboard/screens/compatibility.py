@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from dashboard import answers, cells
 from dashboard.answers import compatibility as asking
 from dashboard.cells import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
 from dashboard.charts.heat_map import CELL, heat_map
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.frame import chart, downloads, dropped, escape, folded, guarded, header, provenance, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compatibility_cell import show_cell
 from dashboard.view import adopt, current, go, turn, widget
@@ -117,12 +118,15 @@ def _matrix(asked: Matrix, at: int) -> None:
     _legend(rows)
     _turn_pages(asked, answer)
     _chosen_cell(asked, rows, at)
-    with st.expander("The same as a table", icon=":material/table_rows:"):
-        st.dataframe(
-            cells.known_table(rows), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=numbers.MISSING, height=500,
-            column_config={"Name": st.column_config.Column(pinned=True)}, alt="The cells of the matrix",
-        )  # fmt: skip
+    folded("The same as a table", partial(_table, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
     _downloads(asked, at, answer, said)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+    st.dataframe(
+        cells.known_table(rows), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=numbers.MISSING, height=500,
+        column_config={"Name": st.column_config.Column(pinned=True)}, alt="The cells of the matrix",
+    )  # fmt: skip
 
 
 def _clicked() -> None:

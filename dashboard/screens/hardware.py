@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from dashboard import answers, device, menu, roofs
 from dashboard.answers import devices
 from dashboard.charts.roofline_chart import roofline
 from dashboard.device import Device
-from dashboard.frame import basis_legend, chart, downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.frame import basis_legend, chart, downloads, dropped, escape, folded, guarded, header, provenance, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.hardware_machines import show_machines
 from dashboard.view import adopt, current, go, say, turn, widget
@@ -184,12 +185,15 @@ def _tabs(asked: Device) -> Device:
 
 def _spec(row: Mapping[str, Any]) -> None:
     st.table(device.spec_table(row), hide_index=True, border="horizontal", alt=f"Specification of {row['id']}")
-    with st.expander("Where the figures come from"):
-        st.table(device.sources_table(row), hide_index=True, border="horizontal", alt="Sources of the specification")
-        st.caption(
-            "sourced: read in a publisher's document · derived: computed by the formula · unverified: generally known, no "
-            "document at hand · measured: read from a machine or reached there · unknown: nobody said"
-        )
+    folded("Where the figures come from", partial(_sources, row), key=f"{PAGE} sources")
+
+
+def _sources(row: Mapping[str, Any]) -> None:
+    st.table(device.sources_table(row), hide_index=True, border="horizontal", alt="Sources of the specification")
+    st.caption(
+        "sourced: read in a publisher's document · derived: computed by the formula · unverified: generally known, no "
+        "document at hand · measured: read from a machine or reached there · unknown: nobody said"
+    )
 
 
 def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
@@ -249,16 +253,7 @@ def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> N
     rows: list[dict[str, Any]] = told["points"]
     if not rows:
         return
-    with st.expander(f"All {numbers.count(len(rows))} points as a table"):
-        st.dataframe(
-            roofs.points_table(rows), hide_index=True, key=f"{PAGE} points", row_height=36, height=400,
-            placeholder=numbers.MISSING, alt="Points of the roofline",
-            column_config={
-                "Model": st.column_config.Column(pinned=True), "Of its roof, %": NUMBER(format="%.1f"),
-                "GFLOP/s": NUMBER(format="localized"), "FLOP per byte": NUMBER(format="%.2f"),
-                "Latency ms": NUMBER(format="%.3f"), "n": NUMBER(format="localized"),
-            },
-        )  # fmt: skip
+    folded(f"All {numbers.count(len(rows))} points as a table", partial(_table, rows), key=f"{PAGE} folded")
     lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
     footer = f"position {numbers.count(at)} · {numbers.count(len(rows))} marks for {numbers.count(told['placed'])} rows"
 
@@ -268,6 +263,18 @@ def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> N
     name = stem(PAGE, asked.id, at)
     pictures = picture_files(name, draw, f"Roofline of {asked.id}", answer=sentence, footer=footer)
     downloads([*table_files(name, rows, as_of=at), *pictures], PAGE)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+    st.dataframe(
+        roofs.points_table(rows), hide_index=True, key=f"{PAGE} points", row_height=36, height=400,
+        placeholder=numbers.MISSING, alt="Points of the roofline",
+        column_config={
+            "Model": st.column_config.Column(pinned=True), "Of its roof, %": NUMBER(format="%.1f"),
+            "GFLOP/s": NUMBER(format="localized"), "FLOP per byte": NUMBER(format="%.2f"),
+            "Latency ms": NUMBER(format="%.3f"), "n": NUMBER(format="localized"),
+        },
+    )  # fmt: skip
 
 
 def _models(told: Mapping[str, Any], at: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +14,19 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers, charts, glance
 from dashboard.answers import overview as asking
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
 from dashboard.glance import Glance, read_glance
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.view import adopt, current, go, widget
@@ -171,22 +184,22 @@ def _coverage(told: Mapping[str, Any], at: int) -> None:
     st.caption(
         "Measurements by family and platform, darker is more (log). An outline means that nothing was measured there."
     )
-    with st.expander("As a table"):
-        shown = [{**cell, "family": cell["family"]} for cell in told["cells"]]
-        heads = {
-            name: name.capitalize()
-            for name in ("family", "platform", "models", "hardware", "configurations", "measurements")
-        }
-        st.dataframe(
-            pd.DataFrame(shown)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
-            height=400, alt="Measurements by family and platform",
-        )  # fmt: skip
+    folded("As a table", partial(_cells, told["cells"]), key=f"{PAGE} folded")
     name = stem(PAGE, "coverage", at)
     picture = picture_files(
         name, lambda: charts.coverage(told["cells"], glance.families_of(told), platforms, theme=shade, picture=True),
         "Measurements by family and platform", answer=sentence, footer=f"position {numbers.count(at)}",
     )  # fmt: skip
     downloads([*table_files(name, told["cells"], as_of=at), *picture], "coverage")
+
+
+def _cells(found: Sequence[Mapping[str, Any]]) -> None:
+    names = ("family", "platform", "models", "hardware", "configurations", "measurements")
+    heads = {name: name.capitalize() for name in names}
+    st.dataframe(
+        pd.DataFrame(found)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
+        height=400, alt="Measurements by family and platform",
+    )  # fmt: skip
 
 
 def _failing(told: Mapping[str, Any]) -> None:
@@ -210,7 +223,7 @@ def _next(at: int) -> None:
             f"**{escape(str(gap['category']))} on {escape(str(gap['platform']))}**: {numbers.count(gap['never_tried'])} of "
             f"{numbers.count(gap['families'])} families were never tried"
         )
-        st.code(str(gap["command"]), language="bash", wrap_lines=True)
+        to_paste(str(gap["command"]))
 
 
 def _health(health: Mapping[str, Any], position: int) -> None:

@@ -60,8 +60,9 @@ def asked(matrix_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     st.cache_resource.clear()
 
 
-def run(**params: Any) -> AppTest:
+def run(*, unfolded: bool = True, **params: Any) -> AppTest:
     test = AppTest.from_function(compatibility, default_timeout=60)
+    test.session_state["compatibility folded"] = unfolded
     for name, value in params.items():
         test.query_params[name] = value
     found = test.run()
@@ -94,6 +95,11 @@ def test_the_table_has_the_cells_of_the_api(asked: str) -> None:
     assert plain(test.subheader[0].value) == (
         "3 models: 4 of 6 pairs of a model and a platform that were tried ran; fewest on cuda, 1 of 3."
     )
+
+
+def test_the_table_is_made_when_it_is_unfolded(asked: str) -> None:
+    assert not run(unfolded=False, family=FAMILY).dataframe
+    assert set(table(run(family=FAMILY), "Level")["Platform"]) >= {"cuda"}
 
 
 def test_a_choice_becomes_the_address_and_closes_the_cell(asked: str) -> None:

@@ -163,6 +163,7 @@ def test_an_answer_is_kept_when_asked_and_not_before(asked: str) -> None:
         (event,) = client.events(after=before)
         identifier = event["data"]["recommendation"]
         assert event["position"] == before + 1
+        client.wait_for(event["position"])
         assert client.recommendation(identifier)["ranked"][0]["hardware"] == "acme-one"
         assert f"Kept as `{identifier}`" in plain(test.success[0].value)
         test.button(key="recommend keep").click().run()
