@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from playwright.sync_api import Error as PlaywrightError
 
 from assay.client import Client
 from assay.service import free_port
@@ -33,6 +35,7 @@ __all__ = ["COMPARED", "RUNS", "beside"]
 COMPARED = 100
 RUNS = 100_000
 MODELS = 8
+ATTEMPTS = 5
 LOADED_S = 1800.0
 OPENED_MS = 60_000
 PAGE = 1000
@@ -75,9 +78,20 @@ def beside(service: str, folder: Path, runs: int, repeats: int) -> Iterator[Line
 
 def _turns(context_of: Callable[[], Any], mine: Way, other: Way, repeats: int) -> list[list[float]]:
     """Return the seconds of both, opened in turns after one of each that does not count."""
-    mine(context_of())
-    other(context_of())
+    for way in (mine, other):
+        _begun(way, context_of)
     return interleaved(repeats, lambda: mine(context_of()), lambda: other(context_of()))
+
+
+def _begun(way: Way, context_of: Callable[[], Any]) -> None:
+    """Open a page until it comes: right after the loading, servers may be too busy to answer in time."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            way(context_of())
+            return
+        except (RuntimeError, PlaywrightError) as busy:
+            print(f"not there yet: {str(busy).splitlines()[0][:160]}", file=sys.stderr)
+    way(context_of())
 
 
 @contextmanager
