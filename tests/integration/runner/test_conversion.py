@@ -18,7 +18,7 @@ from tests.integration.runner.workbench import case, converted, failed, verified
 @pytest.mark.parametrize(
     "name",
     [
-        "assay/qwen3-vl-small",
+        pytest.param("assay/qwen3-vl-small", marks=pytest.mark.torture),
         pytest.param("assay/qwen-vl-small", marks=pytest.mark.torture),
         pytest.param("assay/unet-small", marks=pytest.mark.torture),
     ],
