@@ -4,6 +4,8 @@ PYTHON ?= python3
 # the address of PyTorch's CPU index, from its installation page, gives the small one: make demo TORCH_INDEX=…
 TORCH_INDEX ?=
 TORCH := torch==2.13.0
+# Each has a service and a Postgres of its own, about 3 GB: more than two where there are more cores and memory.
+WORKERS ?= 2
 export ASSAY_HOME ?= $(CURDIR)/.assay
 BIN := .venv/bin
 STAMP := .venv/.complete
@@ -37,9 +39,9 @@ up: $(STAMP)  ## the API and the dashboard over what the demo kept
 	@$(BIN)/assay up
 
 test: $(STAMP) lint  ## lint, types, import contracts and every test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models (about 45 minutes)
+torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models and looks (about 45 minutes)
 	@$(BIN)/python -m pytest -m torture -x
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts
