@@ -168,7 +168,6 @@ def retracted(assay: Assay, server: str, events: list[dict[str, Any]], model: st
         (("recommend", MODEL, "--max-latency-ms", "0.0000001"), 1, ""),
         (("bench", "brt-base-uncased"), 2, "bert-base-uncased"),
         (("bench", MODEL, "--platform", "cpuu"), 2, "platform"),
-        (("bench", MODEL, "--platform", "cuda", "--out", os.devnull), 3, "cuda"),
         (("bench", MODEL, "--precision", "fp17"), 2, "precision"),
         (("bench", MODEL, "--batch-sizes", "0"), 2, "batch-sizes"),
         (("import", "tim", "."), 2, "timm"),
