@@ -1,12 +1,13 @@
 """What does our client cost, what does it add, and do others that ask the same endpoint see the same?
 
-    python -m benchmarks.endpoint [--streams 200] [--gap-ms 50] [--rounds 3] [--aiperf PATH]
+    python -m benchmarks.endpoint [--streams 200] [--gap-ms 50] [--rounds 3] [--aiperf PATH] [--vllm PATH]
 
 The endpoint is `benchmarks.programs.echo`: the text of each of its tokens is the reading of the monotonic clock at which
 it was sent, so that how late it was seen is known token by token. Beside our client, in turns, a reader that does nothing
 else than read what is ready and stamp it: what the machine itself adds to both is not ours. Prints the client's share of a
 core for 100 tokens a second, and the 99th percentile of the delay, ours over the reader's. With `--aiperf` (the program
-of an environment of its own: `pip install aiperf`) its medians of TTFT and of the time between tokens are put beside ours.
+of an environment of its own: `pip install aiperf`) its medians of TTFT and of the time between tokens are put beside ours;
+with `--vllm` (docs/endpoints.md says how to install its client alone) those of `vllm bench serve`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, perf_counter_ns, process_time
@@ -72,7 +73,11 @@ def main() -> int:
     share = statistics.median(100 * ours.cpu_share / ours.tokens_per_s for ours, _ in rounds)
     print(f"share of a core for 100 tokens/s: {share:.3%} (bar 5 %)")
     print(f"added at the 99th percentile, median of {len(added)}: {statistics.median(added):+.3f} ms (bar 1 ms)")
-    return _beside_aiperf(options.aiperf) if options.aiperf else 0
+    if options.aiperf:
+        _beside("aiperf", lambda url, scratch: _aiperf_medians(options.aiperf, url, scratch))
+    if options.vllm:
+        _beside("vllm", lambda url, scratch: _vllm_medians(options.vllm, url, scratch))
+    return 0
 
 
 def _spread(delays: list[float]) -> str:
@@ -136,22 +141,20 @@ def _reader(target: Target, streams: int) -> Seen:
     return Seen(delays, len(delays) / wall, used / wall)
 
 
-def _beside_aiperf(program: str) -> int:
+def _beside(name: str, asked: Callable[[str, Path], dict[str, float]]) -> None:
     """Put the medians of both beside each other, on endpoints of 50 and 200 ms to the first token and 20 ms a token."""
     for first_ms in (50.0, 200.0):
         truth = {"ttft": first_ms, "tpot": 20.0}
         ratios: dict[str, list[float]] = {name: [] for name in truth}
         for _ in range(3):
-            with _echo(first_ms=first_ms, gap_ms=20) as url:
-                ours, theirs = _medians(url), _aiperf_medians(program, url)
-            print(f"  ours {ours} | aiperf {theirs} | meant {truth}")
-            for name, values in ratios.items():
-                values.append(ours[name] / theirs[name])
-        for name, values in ratios.items():
-            print(
-                f"{name} at {truth[name]:g} ms: ours over aiperf's {statistics.median(values):.4f} (bar 0.98 to 1.02)"
-            )
-    return 0
+            with _echo(first_ms=first_ms, gap_ms=20) as url, tempfile.TemporaryDirectory() as scratch:
+                ours, theirs = _medians(url), asked(url, Path(scratch))
+            print(f"  ours {ours} | {name} {theirs} | meant {truth}")
+            for part, values in ratios.items():
+                values.append(ours[part] / theirs[part])
+        for part, values in ratios.items():
+            middle = statistics.median(values)
+            print(f"{part} at {truth[part]:g} ms: ours over {name}'s {middle:.4f} (bar 0.98 to 1.02)")
 
 
 def _medians(url: str) -> dict[str, float]:
@@ -164,18 +167,36 @@ def _medians(url: str) -> dict[str, float]:
     return {"ttft": metrics["ttft_ms"], "tpot": metrics["tpot_ms"]}
 
 
-def _aiperf_medians(program: str, url: str) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as scratch:
-        _tokenizer(Path(scratch))
-        command = [
-            program, "profile", "--model", "echo", "--url", url, "--endpoint-type", "chat", "--streaming",
-            "--concurrency", "4", "--request-count", "40", "--warmup-request-count", "4", "--tokenizer", "acme/tiny",
-            "--synthetic-input-tokens-mean", "32", "--extra-inputs", "max_tokens:16", "--artifact-dir", scratch, "--ui", "none",
-        ]  # fmt: skip
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": scratch}
-        subprocess.run(command, check=True, env=environment, capture_output=True, timeout=300)
-        found = json.loads((Path(scratch) / "profile_export_aiperf.json").read_text())
+def _aiperf_medians(program: str, url: str, scratch: Path) -> dict[str, float]:
+    _tokenizer(scratch)
+    command = [
+        program, "profile", "--model", "echo", "--url", url, "--endpoint-type", "chat", "--streaming",
+        "--concurrency", "4", "--request-count", "40", "--warmup-request-count", "4", "--tokenizer", "acme/tiny",
+        "--synthetic-input-tokens-mean", "32", "--extra-inputs", "max_tokens:16", "--artifact-dir", str(scratch), "--ui", "none",
+    ]  # fmt: skip
+    _run_offline(command, scratch)
+    found = json.loads((scratch / "profile_export_aiperf.json").read_text())
     return {"ttft": found["time_to_first_token"]["p50"], "tpot": found["inter_token_latency"]["p50"]}
+
+
+def _vllm_medians(program: str, url: str, scratch: Path) -> dict[str, float]:
+    _tokenizer(scratch)
+    command = [
+        program, "bench", "serve", "--backend", "openai-chat", "--base-url", url, "--endpoint", "/v1/chat/completions",
+        "--model", "echo", "--tokenizer", str(scratch / "made"), "--dataset-name", "random", "--random-input-len", "32",
+        "--random-output-len", "16", "--num-prompts", "40", "--num-warmups", "4", "--max-concurrency", "4",
+        "--disable-tqdm", "--save-result", "--result-dir", str(scratch), "--result-filename", "found.json",
+    ]  # fmt: skip
+    _run_offline(command, scratch)
+    found = json.loads((scratch / "found.json").read_text())
+    return {"ttft": found["median_ttft_ms"], "tpot": found["median_tpot_ms"]}
+
+
+def _run_offline(command: list[str], home: Path) -> None:
+    # The program's environment is its own; ours on its path would be mixed into it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home)}
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=300)
 
 
 def _tokenizer(home: Path) -> None:
@@ -202,6 +223,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gap-ms", type=float, default=50.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--aiperf", metavar="PATH")
+    parser.add_argument("--vllm", metavar="PATH")
     return parser.parse_args()
 
 

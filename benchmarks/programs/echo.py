@@ -80,7 +80,7 @@ class Answering(asyncio.Protocol):
             await asyncio.sleep(self.first_s)
             self._whole(200, {"outputs": [], "rows": asked["inputs"][0]["shape"]})
             return
-        model, tokens = asked.get("model"), asked.get("max_tokens") or 16
+        model, tokens = asked.get("model"), asked.get("max_tokens") or asked.get("max_completion_tokens") or 16
         refusal = self._refusal(model, asked)
         if refusal is not None:
             status, said, more = refusal
@@ -113,6 +113,7 @@ class Answering(asyncio.Protocol):
 
     def _usage(self, asked: dict[str, Any], tokens: int) -> dict[str, int]:
         prompt = asked.get("prompt") or asked["messages"][0]["content"]
+        prompt = prompt if isinstance(prompt, str) else " ".join(part.get("text", "") for part in prompt)
         # A chat has a few tokens of its own around the prompt.
         return {"prompt_tokens": len(prompt.split()) + (0 if "prompt" in asked else 7), "completion_tokens": tokens}
 
@@ -140,7 +141,7 @@ class Answering(asyncio.Protocol):
             text = f"{perf_counter_ns()} "
             said = {"delta": {"content": text}} if chat else {"text": text}
             self._event({"object": kind, "choices": [said | {"index": 0, "finish_reason": None}]})
-        last = {"delta": {}} if chat else {"text": ""}
+        last: dict[str, Any] = {"delta": {}} if chat else {"text": ""}
         self._event({"object": kind, "choices": [last | {"index": 0, "finish_reason": "length"}]})
         if model != "mute" and (asked.get("stream_options") or model != "echo"):
             said_tokens = 2 * tokens if model == "lying" else tokens
