@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -41,9 +42,26 @@ _TOOLTIP = [
         ("changed", "Changed before it"), ("step", "Beside the one before"), ("click", "Click"),
     )
 ]  # fmt: skip
-_KEPT, _OFF = {"filter": "isValid(datum.segment)"}, {"filter": "!isValid(datum.segment)"}
 Member = dict[str, Any]
-_SIDES = tuple((side, {"filter": f"datum.side == '{side}'"}) for side in ("left", "center", "right"))
+
+
+class On(NamedTuple):
+    """Which marks are in a layer: as the browser asks it, and as it is known here."""
+
+    asked: str
+    holds: Callable[[Member], bool]
+
+
+_KEPT = On("isValid(datum.segment)", lambda one: one["segment"] is not None)
+_OFF = On("!isValid(datum.segment)", lambda one: one["segment"] is None)
+_BOUND = On("isValid(datum.low)", lambda one: one["low"] is not None)
+_SUSPECT = On("datum.verdict == 'suspect'", lambda one: one["verdict"] == "suspect")
+_STEPPED = On("datum.stepped", lambda one: bool(one["stepped"]))
+_TURNED = On("datum.parts != ''", lambda one: one["parts"] != "")
+_SIDES: tuple[tuple[str, On], ...] = tuple(
+    (side, On(f"datum.side == '{side}'", partial(lambda side, one: one["side"] == side, side)))
+    for side in ("left", "center", "right")
+)
 
 
 def span_of(lanes: Sequence[Lane], x: str) -> tuple[Any, Any]:
@@ -84,8 +102,8 @@ def trend(
         "data": {"values": drawn} | ({"format": {"parse": {"at": "date"}}} if numbered is None else {}),
         "encoding": {"x": _x(numbered is not None, span, ink)},
         "layer": [
-            *_points(_y(drawn, log, history.title_of(metric, better, scale, mean=mean), ink), _worn(theme, picture), theme),
-            *_steps(ink), *_strip(ink, sum(bool(one["parts"]) for one in drawn)),
+            *_points(drawn, _y(drawn, log, history.title_of(metric, better, scale, mean=mean), ink), _worn(theme, picture), theme),
+            *_steps(drawn, ink), *_strip(drawn, ink),
         ],
     }  # fmt: skip
     # A picture is one of several: what is around them is said once, by `stacked`.
@@ -119,34 +137,39 @@ def _worn(theme: Theme | None, picture: bool) -> Member:
     return {"field": "platform", "type": "nominal", "scale": scale, "legend": None}
 
 
-def _points(y: Member, worn: Member, theme: Theme | None) -> list[Member]:
+def _points(drawn: Sequence[Member], y: Member, worn: Member, theme: Theme | None) -> list[Member]:
     """Return lines, intervals and points: rings around what is suspect, crosses off the line."""
+    layer = partial(_layer, drawn)
     value, href = {"field": "value", **y}, {"field": "href", "type": "nominal"}
     shape = {"field": "shape", "type": "nominal", "scale": None}
     fill = {"field": "fill", "type": "quantitative", "scale": None}
+    segment = {"field": "segment", "type": "nominal"}
     return [
-        _layer({"type": "line", "strokeWidth": 2, "opacity": 0.75}, _KEPT, y=value, color=worn, detail={"field": "segment", "type": "nominal"}),
-        _layer(
-            {"type": "rule", "strokeWidth": 5, "opacity": 0.28}, _KEPT, {"filter": "isValid(datum.low)"},
+        *layer({"type": "line", "strokeWidth": 2, "opacity": 0.75}, _KEPT, y=value, color=worn, detail=segment),
+        *layer(
+            {"type": "rule", "strokeWidth": 5, "opacity": 0.28}, _KEPT, _BOUND,
             y={"field": "low", **y}, y2={"field": "high"}, color=worn, tooltip=_TOOLTIP,
         ),
-        _layer(
-            {"type": "point", "size": 190, "strokeWidth": 2, "shape": "circle", "fillOpacity": 0}, _KEPT,
-            {"filter": "datum.verdict == 'suspect'"}, y=value, stroke={"value": _RING[theme or "light"]},
+        *layer(
+            {"type": "point", "size": 190, "strokeWidth": 2, "shape": "circle", "fillOpacity": 0}, _KEPT, _SUSPECT,
+            y=value, stroke={"value": _RING[theme or "light"]},
         ),
-        _layer(
+        *layer(
             {"type": "point", "size": 70, "strokeWidth": 2, "opacity": 1}, _KEPT, y=value, stroke=worn, fill=worn,
             shape=shape, fillOpacity=fill, tooltip=_TOOLTIP, href=href,
         ),
-        _layer(
+        *layer(
             {"type": "point", "shape": "M-1,-1L1,1M-1,1L1,-1", "size": 50, "strokeWidth": 2, "fillOpacity": 0}, _OFF,
             y=value, stroke={"value": INKS[theme].muted}, tooltip=_TOOLTIP, href=href,
         ),
     ]  # fmt: skip
 
 
-def _layer(mark: Member, *transform: Member, **encoding: Any) -> Member:
-    return {"mark": mark, "transform": list(transform), "encoding": encoding}
+def _layer(drawn: Sequence[Member], mark: Member, *on: On, **encoding: Any) -> list[Member]:
+    """Return a layer of the marks that are on it; none without any, which the browser would set up all the same."""
+    if not any(all(one.holds(row) for one in on) for row in drawn):
+        return []
+    return [{"mark": mark, "transform": [{"filter": one.asked} for one in on], "encoding": encoding}]
 
 
 def stacked(panels: Sequence[tuple[str, Spec]], theme: Theme | None) -> Spec:
@@ -178,35 +201,30 @@ def _date_time(moment: Any) -> Member:
     }  # fmt: skip
 
 
-def _steps(ink: Ink) -> list[Member]:
+def _steps(drawn: Sequence[Member], ink: Ink) -> list[Member]:
     """Return a rule at each change of the value, with the change in words above it."""
-    there = (_KEPT, {"filter": "datum.stepped"})
+    layer, there = partial(_layer, drawn), (_KEPT, _STEPPED)
     rule = {"type": "rule", "strokeWidth": 1, "color": ink.muted, "strokeDash": [2, 2]}
     words = {"type": "text", "fontSize": 12, "fontWeight": 600, "color": ink.text, "baseline": "middle"}
     text = {"field": "brief", "type": "nominal"}
-    return [
-        _layer(rule, *there, y={"value": 20}, y2={"value": _LOW}),
-        *(
-            _layer({**words, "align": side}, *there, on, y={"value": 10}, text=text, tooltip=_TOOLTIP)
-            for side, on in _SIDES
-        ),
+    told = [
+        layer({**words, "align": side}, *there, on, y={"value": 10}, text=text, tooltip=_TOOLTIP) for side, on in _SIDES
     ]
+    return [*layer(rule, *there, y={"value": 20}, y2={"value": _LOW}), *(one for each in told for one in each)]
 
 
-def _strip(ink: Ink, changed: int) -> list[Member]:
+def _strip(drawn: Sequence[Member], ink: Ink) -> list[Member]:
     """Return a tick under the points for each change of the environment; the words take turns on two lines."""
-    there = (_KEPT, {"filter": "datum.parts != ''"})
+    layer, there = partial(_layer, drawn), (_KEPT, _TURNED)
     tick = {"type": "text", "text": "▲", "fontSize": 10, "color": ink.muted, "baseline": "middle"}
-    ticks = _layer(tick, *there, y={"value": _LOW + 8}, tooltip=_TOOLTIP)
-    if changed > _MOST_WORDS:
-        return [ticks]
+    ticks = layer(tick, *there, y={"value": _LOW + 8}, tooltip=_TOOLTIP)
+    if sum(_TURNED.holds(one) for one in drawn) > _MOST_WORDS:
+        return ticks
     words = {"type": "text", "fontSize": 11, "color": ink.muted, "baseline": "middle", "limit": 230}
     y = {"field": "line", "type": "quantitative", "scale": None, "axis": None}
     text = {"field": "parts", "type": "nominal"}
-    return [
-        ticks,
-        *(_layer({**words, "align": side}, *there, on, y=y, text=text, tooltip=_TOOLTIP) for side, on in _SIDES),
-    ]
+    told = [layer({**words, "align": side}, *there, on, y=y, text=text, tooltip=_TOOLTIP) for side, on in _SIDES]
+    return [*ticks, *(one for each in told for one in each)]
 
 
 def _side(share: float) -> str:
