@@ -61,6 +61,9 @@ def finished(*, height: int, theme: Theme | None, picture: bool, **members: Any)
     """Return the chart of these members at its height in pixels: as wide as its page, or as a picture that stands alone."""
     if not picture:
         config = {"mark": {"aria": False}}
+        if "data" in members:
+            # Rows of a whole chart go as a table by Streamlit, which the browser takes in a second pass; those of layers do not.
+            members["layer"] = [{"data": members.pop("data"), "layer": members["layer"]}]
         return Spec(**{"config": config, "height": height + AROUND, "width": "container", **members})
     ink = INKS[theme or "light"]
     return Spec(

@@ -114,12 +114,13 @@ def test_a_chart_joins_only_points_of_one_stretch():
     (lane,) = lanes([line(point(1), later, point(3, verdict="invalid"))])
     drawn = trend(lane, "latency_ms", "smaller", span_of([lane], "time"), theme="light").to_dict()
     alt.LayerChart.validate(drawn)
+    (drawn,) = drawn["layer"]
     # A ring, a cross and a tick with words; no layer of what is not there.
     assert [layer["mark"]["type"] for layer in drawn["layer"]] == [
         "line", "rule", "point", "point", "point", "rule", "text", "text", "text",
     ]  # fmt: skip
     (plain,) = lanes([line(point(1), point(2))])
-    few = trend(plain, "latency_ms", "smaller", span_of([plain], "time")).to_dict()
+    few = trend(plain, "latency_ms", "smaller", span_of([plain], "time")).to_dict()["layer"][0]
     assert [layer["mark"]["type"] for layer in few["layer"]] == ["line", "rule", "point"]
     (joined,) = [layer for layer in drawn["layer"] if layer["mark"]["type"] == "line"]
     assert joined["encoding"]["detail"]["field"] == "segment"
