@@ -8,6 +8,7 @@ as they come; a page is there when its rows or its chart can be seen.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -101,7 +102,9 @@ def _mlflow(database: Path) -> Iterator[Running]:
         str(environment("peers")), "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{database}",
         "--artifacts-destination", str(home / "artifacts"), "--host", "127.0.0.1", "--port", str(port),
     ]  # fmt: skip
-    with server(command, port, "/health", home) as running:
+    # Its queues for jobs, seven processes of which nothing here has need, would take the processors from both.
+    environment_ = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with server(command, port, "/health", home, environment_) as running:
         yield running
 
 
