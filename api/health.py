@@ -120,8 +120,9 @@ async def _asked(parts: Parts) -> Json:
 
 def _of_tables(parts: Parts) -> Json:
     with parts.tables(None) as tables:
-        unknown = _unknown_types(tables)
-        predictor = _predictor(tables)
+        kept = parts.kept(tables)
+        unknown = kept.of("unknown types", lambda: _unknown_types(tables))
+        predictor = kept.of("newest training", lambda: _predictor(tables))
     drift = parts.watch.drift if parts.watch is not None else None
     return {
         "position": parts.projection.position,
