@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import answers, charts
 from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, read_comparison
 from dashboard.answers import comparing
-from dashboard.frame import dropped, guarded, header
+from dashboard.frame import dropped, guarded, header, to_paste
 from dashboard.view import adopt, current, go, widget
 from domain.errors import AssayError
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
@@ -69,7 +69,7 @@ def _nothing_chosen(subject: str, position: int) -> None:
         st.info(f"Choose a {'hardware' if subject == 'hw' else 'model'} above.")
         return
     st.info("Nothing has been measured yet. Measure one model on this machine, or choose one above:")
-    st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash")
+    to_paste("assay bench bert-base-uncased --platform cpu,openvino")
 
 
 def _values(asked: Comparison) -> dict[str, Any]:

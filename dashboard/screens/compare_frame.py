@@ -11,7 +11,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import differences, evidence
 from dashboard.address import Comparison
-from dashboard.frame import escape, provenance
+from dashboard.frame import escape, provenance, to_paste
 from dashboard.view import go
 
 __all__ = ["PAGE", "differs", "evidence_columns", "nothing", "strip"]
@@ -63,4 +63,4 @@ def nothing(asked: Comparison, sentence: str, command: str | None, known: int = 
         return
     st.info(sentence)
     if command:
-        st.code(command, language="bash")
+        to_paste(command)

@@ -14,7 +14,7 @@ from dashboard import answers, cells
 from dashboard.answers import compatibility as asking
 from dashboard.cells import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
 from dashboard.charts.heat_map import CELL, heat_map
-from dashboard.frame import chart, downloads, dropped, escape, folded, guarded, header, provenance, theme
+from dashboard.frame import chart, downloads, dropped, escape, folded, guarded, header, provenance, theme, to_paste
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compatibility_cell import show_cell
 from dashboard.view import adopt, current, go, turn, widget
@@ -178,7 +178,7 @@ def _chosen_cell(asked: Matrix, rows: Sequence[Mapping[str, Any]], at: int) -> N
 def _nothing(asked: Matrix, answer: Mapping[str, Any]) -> None:
     if asked == Matrix(level=asked.level, as_of=asked.as_of):
         st.info("Nothing was tried yet. This tests a model on every platform of this machine:")
-        st.code("assay verify bert-base-uncased", language="bash")
+        to_paste("assay verify bert-base-uncased")
         st.caption("Claims, above, shows what documents say until then.")
         return
     st.info(

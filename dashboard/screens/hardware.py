@@ -15,7 +15,19 @@ from dashboard import answers, device, menu, roofs
 from dashboard.answers import devices
 from dashboard.charts.roofline_chart import roofline
 from dashboard.device import Device
-from dashboard.frame import basis_legend, chart, downloads, dropped, escape, folded, guarded, header, provenance, theme
+from dashboard.frame import (
+    basis_legend,
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    provenance,
+    theme,
+    to_paste,
+)
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.hardware_machines import show_machines
 from dashboard.view import adopt, current, go, say, turn, widget
@@ -111,7 +123,7 @@ def _none(chosen: Device, at: int) -> None:
             turn(PAGE, Device(search=chosen.search, known="all", as_of=chosen.as_of))
         return
     st.info("No hardware fits. This tells the service what this machine is:")
-    st.code("assay bench bert-base-uncased", language="bash")
+    to_paste("assay bench bert-base-uncased")
 
 
 def _one(asked: Device, at: int, strip: DeltaGenerator) -> None:
@@ -205,7 +217,7 @@ def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
         st.markdown(f"**{escape(sentence)}**")
     if not told["roofs"]:
         st.info("Its peak is not known, so there is no roof to draw. A runner on the machine finds it:")
-        st.code("assay detect", language="bash")
+        to_paste("assay detect")
         return
     lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
     drawn = roofline(told["points"], lines, feed, theme=shade)
@@ -280,7 +292,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> None:
 def _models(told: Mapping[str, Any], at: int) -> None:
     if not told["items"]:
         st.info("Nothing was tried on it. On the machine itself this measures a small set:")
-        st.code("assay bench --models-set small", language="bash")
+        to_paste("assay bench --models-set small")
         return
     tried, families = numbers.count(told["families_tried"]), numbers.count(told["families"])
     st.markdown(f"**{tried} of {families} families of models were tried on it**")

@@ -9,7 +9,7 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import device
-from dashboard.frame import downloads, escape
+from dashboard.frame import downloads, escape, to_paste
 from dashboard.offers import stem, table_files
 
 __all__ = ["show_machines"]
@@ -29,7 +29,7 @@ def _prices(row: Mapping[str, Any], at: int) -> None:
     prices = row["prices"]
     if not prices:
         st.caption("No price is known. This adds one:")
-        st.code(f"assay price add {row['id']} --usd-per-hour 1.20", language="bash")
+        to_paste(f"assay price add {row['id']} --usd-per-hour 1.20")
         return
     stale = sum(1 for one in prices if one["stale"])
     told = f"{numbers.count(len(prices))} price{'' if len(prices) == 1 else 's'}, cheapest device first"

@@ -12,7 +12,7 @@ from assay import numbers
 from dashboard import answers, operations, sign_in
 from dashboard.answers import operations as told
 from dashboard.charts import day_chart
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, to_paste, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.operations import Operations, read_operations
 from dashboard.view import current, go
@@ -144,7 +144,7 @@ def _tokens(day: Mapping[str, Any]) -> None:
     rows = operations.token_rows(told.tokens(), day["token_uses"], datetime.fromisoformat(day["now"]), zone())
     if not rows:
         st.caption("None was ever made: the service is open to programs of this machine. This makes one:")
-        st.code("assay token create admin --scope admin", language="bash")
+        to_paste("assay token create admin --scope admin")
         return
     _table(rows, "tokens", "Tokens without their secrets")
     st.caption(operations.used_words(day, zone()))

@@ -77,7 +77,7 @@ def show() -> None:
 def _counts(known: Mapping[str, Any], at: int) -> None:
     if not known["measurements"]:
         st.info("Nothing has been measured yet. One command fills this page:")
-        st.code("assay bench bert-base-uncased --platform cpu,openvino", language="bash", wrap_lines=True)
+        to_paste("assay bench bert-base-uncased --platform cpu,openvino")
         st.caption("It builds the model, measures it on this machine and sends what it saw to this service.")
     newest = known.get("newest")
     shares = _fresh(at) if known["measurements"] else {30: None, 90: None}

@@ -13,7 +13,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers, charts, scores
 from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, to_paste
 from dashboard.offers import picture_files, stem
 from dashboard.screens.decisions import show_decisions
 from dashboard.view import adopt, current, go, widget
@@ -54,7 +54,7 @@ def show() -> None:
                 _part(asked, card, found, at)
         st.subheader("What to measure next", anchor=False)
         st.caption("Uncertainty picks the runs that would lower the error of open questions most:")
-        st.code("assay suggest --budget 2h", language="bash")
+        to_paste("assay suggest --budget 2h")
 
 
 def _part(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int) -> None:
@@ -108,7 +108,7 @@ def _bar(asked: Scores, names: list[str]) -> Scores:
 def _evaluations(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int) -> None:
     if not found:
         st.info("The card of this predictor holds no scores. This scores its method on what the log holds:")
-        st.code("assay evaluate --split family", language="bash")
+        to_paste("assay evaluate --split family")
         return
     answer = found[asked.split]
     told = scores.sentence(answer)
@@ -151,7 +151,7 @@ def _parity(answer: Mapping[str, Any]) -> None:
     fields = answer.get("fields") or ()
     if not fields:
         st.info("This evaluation kept no counts to draw from. A new one does:")
-        st.code(_command(answer), language="bash")
+        to_paste(_command(answer))
         return
     drawn = charts.parity(fields, scores.unit(answer), theme=theme())
     chart(drawn, key=f"{PAGE} parity", words=f"Predicted over measured, {scores.title(answer)}")
@@ -212,7 +212,7 @@ def _live(asked: Scores, at: int) -> None:
             if given
             else "No prediction was recorded yet. One that is recorded is scored when its configuration is measured:"
         )
-        st.code("assay predict MODEL --hardware … --platform … --precision … --record", language="bash")
+        to_paste("assay predict MODEL --hardware … --platform … --precision … --record")
         return
     drift = found.get("drift") or {}
     show_drift = st.warning if drift.get("flag") else st.caption

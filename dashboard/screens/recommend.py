@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from dashboard.frame import (
     downloads,
     dropped,
     escape,
+    folded,
     guarded,
     header,
     provenance,
@@ -246,8 +248,11 @@ def _excluded(answer: Mapping[str, Any]) -> None:
         return
     st.subheader(f"Why not the others: {numbers.count(len(excluded))} left out", anchor=False)
     st.table(limits.counted(excluded), hide_index=True)
-    with st.expander("Each of them"):
-        st.dataframe(limits.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
+    folded("Each of them", partial(_each, excluded), key=f"{PAGE} each excluded")
+
+
+def _each(excluded: Sequence[Mapping[str, Any]]) -> None:
+    st.dataframe(limits.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
 
 
 def _footer(answer: Mapping[str, Any]) -> str:

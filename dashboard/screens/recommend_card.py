@@ -9,7 +9,7 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import card, charts, evidence, limits
-from dashboard.frame import escape
+from dashboard.frame import escape, to_paste
 
 __all__ = ["sentence_of", "show_card"]
 
@@ -69,7 +69,7 @@ def _checks(row: Row) -> None:
         )
         st.markdown(":small[" + "  \n".join(links) + "]" + more)
     st.caption("This measures it:")
-    st.code(str(row["command"]), language="bash", wrap_lines=True)
+    to_paste(str(row["command"]))
 
 
 def sentence_of(words: str) -> str:

@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from assay import numbers, running
 from dashboard import runs
 from dashboard.answers import ran as asking
-from dashboard.frame import downloads, escape, guarded, provenance, zone
+from dashboard.frame import downloads, escape, guarded, provenance, to_paste, zone
 from dashboard.offers import stem, table_files
 from dashboard.runs import Runs
 from dashboard.screens import run_row
@@ -133,7 +133,7 @@ def _outcomes(asked: Runs, at: int, run: Mapping[str, Any], tab: str) -> None:
         st.info("Nothing failed in this run.")
     else:
         st.info("Nothing was tested in this run. This compares outputs with those of the processor in fp32:")
-        st.code("assay verify MODEL", language="bash")
+        to_paste("assay verify MODEL")
 
 
 def _table(asked: Runs, at: int, page: Mapping[str, Any], table: Any, tab: str) -> None:

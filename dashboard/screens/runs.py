@@ -14,7 +14,7 @@ from assay import numbers, running
 from dashboard import answers, runs
 from dashboard.answers import ran as asking
 from dashboard.charts.verdict_chart import verdict_mix
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, to_paste, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.runs import Runs, read_runs
 from dashboard.screens import run
@@ -152,4 +152,4 @@ def _nothing(asked: Runs, found: Mapping[str, Any]) -> None:
             turn(PAGE, Runs(as_of=asked.as_of))
         return
     st.info("Nothing was run yet. This measures one model on this machine and shows it here as it goes:")
-    st.code("assay bench bert-base-uncased", language="bash")
+    to_paste("assay bench bert-base-uncased")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,19 @@ from dashboard import answers, history
 from dashboard.address import SCALES
 from dashboard.answers import trends as asking
 from dashboard.charts.trend_chart import span_of, stacked, trend
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, zone
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
 from dashboard.history import AXES, METRICS, MOST, Lane, Trend
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.trends_worse import show_worse
@@ -52,7 +65,7 @@ def show() -> None:
                 _model(asked, at)
         elif not any(row.get("measurements") for row in models):
             st.info("Nothing has been measured yet. Measure one model here today, and again after the next update:")
-            st.code("assay bench bert-base-uncased --platform cpu", language="bash")
+            to_paste("assay bench bert-base-uncased --platform cpu")
         else:
             with guarded("What got worse"):
                 show_worse(asked, at)
@@ -253,11 +266,17 @@ def _changes(asked: Trend, found: Sequence[Lane]) -> None:
 
 def _points(asked: Trend, found: Sequence[Lane]) -> None:
     lines = [line for lane in found for line in history.points_table(lane, asked.metric, zone())]
-    with st.expander("Every point", icon=":material/table_rows:", expanded=len(lines) == len(found)):
-        st.dataframe(
-            pd.DataFrame(lines), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
-            height="content" if len(lines) <= 10 else 400, alt="Every point", column_config={"Run": _RUN},
-        )  # fmt: skip
+    folded(
+        "Every point", partial(_every, lines), key=f"{PAGE} every point", icon=":material/table_rows:",
+        expanded=len(lines) == len(found),
+    )  # fmt: skip
+
+
+def _every(lines: Sequence[Mapping[str, Any]]) -> None:
+    st.dataframe(
+        pd.DataFrame(lines), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
+        height="content" if len(lines) <= 10 else 400, alt="Every point", column_config={"Run": _RUN},
+    )  # fmt: skip
 
 
 def _nothing(asked: Trend, at: int) -> None:
@@ -268,7 +287,7 @@ def _nothing(asked: Trend, at: int) -> None:
             turn(PAGE, Trend(model=asked.model, metric=asked.metric, as_of=asked.as_of))
         return
     st.info(f"No measurement of this model has the metric {METRICS[asked.metric]}. This would measure it here:")
-    st.code(f"assay bench {asked.model}", language="bash")
+    to_paste(f"assay bench {asked.model}")
 
 
 def _downloads(asked: Trend, at: int, found: Sequence[Lane], better: str, said: str) -> None:

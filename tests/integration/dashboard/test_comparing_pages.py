@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def heading(test: AppTest) -> str:
 
 
 def said(test: AppTest) -> str:
-    return plain(" ".join(str(one.value) for one in (*test.markdown, *test.caption, *test.info, *test.code)))
+    commands = (unescape(one.proto.body) for one in test.get("html"))
+    return plain(" ".join([*(str(one.value) for one in (*test.markdown, *test.caption, *test.info)), *commands]))
 
 
 def test_models_are_compared_on_a_hardware(asked: str) -> None:

@@ -172,7 +172,7 @@ def test_filters_of_the_points_become_the_address(asked: str) -> None:
 def test_a_device_without_figures_has_no_roof_and_says_what_finds_one(asked: str) -> None:
     test = run(id=OTHER)
     assert "Its peak is not known" in plain(test.info[0].value)
-    assert test.code[-1].value == "assay detect"
+    assert "<code>assay detect</code>" in test.get("html")[-1].proto.body
 
 
 def test_what_was_tried_and_what_is_like_it(asked: str) -> None:
@@ -196,7 +196,7 @@ def test_a_price_says_its_date_and_that_it_is_old(asked: str) -> None:
     assert "1 stale: older than 90 days" in words(test)
     assert "the-cellar-box" in words(test)
     assert "env-1" in test.dataframe[1].value["Fingerprint"].tolist()
-    assert "assay price add acme-plain" in run(id=OTHER, tab="machines").code[-1].value
+    assert "assay price add acme-plain" in run(id=OTHER, tab="machines").get("html")[-1].proto.body
 
 
 def test_as_of_a_position_before_the_calls_nothing_lies_under_the_roof(asked: str) -> None:

@@ -73,6 +73,7 @@ def run(**params: Any) -> AppTest:
     test = AppTest.from_function(trends, default_timeout=60)
     for name, value in params.items():
         test.query_params[name] = value
+    test.session_state["trends every point"] = True
     found = test.run()
     assert not found.exception
     return found
