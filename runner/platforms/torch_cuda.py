@@ -64,7 +64,7 @@ class Cuda(TorchPlatform):
         """Return the devices."""
         import torch
 
-        return torch.cuda.device_count()
+        return int(torch.cuda.device_count())
 
     def precisions(self) -> tuple[str, ...]:
         """Return those of every torch device, tf32, and fp8 where the device multiplies in it."""
