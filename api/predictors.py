@@ -26,12 +26,13 @@ Target = Annotated[Literal["latency", "memory", "ttft", "tpot", "energy"], Query
 Digest = Annotated[str, msgspec.Meta(min_length=6, max_length=71, pattern=r"^(shipped|(sha256:)?[0-9a-f]+)$")]
 """A digest or its beginning, or `shipped`."""
 
+Word = Annotated[str, msgspec.Meta(max_length=60, pattern=r"^[A-Za-z0-9_. -]*$")]
 Members = Annotated[
-    list[str] | None,
+    list[Word] | None,
     QueryParameter(max_items=50, description="Only these members of the card, and which predictor it is; repeatable."),
 ]
 Details = Annotated[
-    list[str] | None,
+    list[Word] | None,
     QueryParameter(
         max_items=50,
         description="By family and field by field only of these evaluations; repeatable, an empty one names none.",
