@@ -1,6 +1,7 @@
 """The pictures of docs/gallery.md, from a service that was started for them and holds the measurements of data/: `make gallery`.
 
-`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends shows what is made up (`benchmarks.story`). The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
+`python -m benchmarks.pictures PAGE…` takes those of some pages alone. Only Trends shows what is made up (`benchmarks.story`).
+The same data and the same code give the same pictures, but for times of day; what a page looks like is looked at, not tested.
 """
 
 from __future__ import annotations
