@@ -67,7 +67,7 @@ class Projection:
         self._publishing = threading.Lock()
         self._folder: Folder | None = None
         self._source = self._new_source()
-        self._lag = LagAsker(self._new_source)
+        self._lag = LagAsker(self._new_source())
         self._letters = 0
         self._pace = Pace()
         self._piece: int | None = None
@@ -102,6 +102,7 @@ class Projection:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
+        self._lag.close()
         with self._writing:
             self._source.close()
             self._close_file()

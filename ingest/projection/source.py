@@ -128,6 +128,11 @@ class LogSource:
         last, events, seconds = self._one(_LAG.format(position=int(position)))
         return int(last), int(events), max(0.0, float(seconds))
 
+    @property
+    def connected(self) -> bool:
+        """Whether it was connected when it was last used."""
+        return self._connection is not None
+
     def close(self) -> None:
         """Disconnect; the next question connects again."""
         connection, self._connection = self._connection, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import psycopg
 import pytest
@@ -418,3 +419,29 @@ def test_a_postgres_that_is_away_is_named_in_health(tmp_path):
         health = projection.health()
         assert health.log_position is None
         assert "does not answer" in health.error
+
+
+def test_health_asks_through_one_connection_and_anew_where_that_was_cut(tmp_path, database, append, build):
+    def asking():
+        found = other.execute(
+            "SELECT pid FROM pg_stat_activity WHERE query LIKE '%min(recorded_at)%' AND pid <> pg_backend_pid()"
+            " AND datname = current_database()"
+        )
+        return [pid for (pid,) in found.fetchall()]
+
+    with psycopg.connect(database.url, autocommit=True) as other:
+        with Projection(tmp_path, database) as projection:
+            assert projection.health().lag_events == 0
+            append([build.measurement()])
+            (before,) = asking()
+            assert projection.health().lag_events == 1
+            assert asking() == [before]
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", [before])
+            health = projection.health()
+            assert (health.lag_events, health.error) == (1, None)
+            (after,) = asking()
+            assert after != before
+        until = time.monotonic() + 5
+        while asking() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert asking() == []
