@@ -10,7 +10,7 @@ from domain.gathering import alike_of
 from domain.measured import STATED
 from ingest.projection import Tables
 
-__all__ = ["LINE", "WHOLE", "begun", "kin", "most", "named"]
+__all__ = ["LINE", "WHOLE", "begun", "kin", "measured", "most", "named", "pointed"]
 
 Row = dict[str, Any]
 LINE = (
@@ -32,6 +32,10 @@ _KIN = """
 SELECT DISTINCT configuration, model_id, hardware_id, hardware_count, workload, execution FROM subject SEMI JOIN (
     SELECT model_id, hardware_id, hardware_count, platform, mode FROM subject WHERE model_id = ? AND configuration IN ({chosen})
 ) AS chosen USING (model_id, hardware_id, hardware_count, platform, mode)
+"""
+_MEASURED = """
+SELECT {counts} FROM (FROM measurement ANTI JOIN void USING (position))
+WHERE subject IN (SELECT id FROM subject WHERE model_id = ?)
 """
 Window = tuple[datetime | None, datetime | None]
 
@@ -79,11 +83,39 @@ def kin(tables: Tables, model: str, configurations: Sequence[str]) -> list[str]:
     return sorted(name for name, one in alike.items() if one in wanted)
 
 
-def most(lines: Iterable[Row], top: int) -> tuple[list[Row], int]:
-    """Return the lines of the `top` histories with the most points, in their order, and how many histories there are."""
+def measured(tables: Tables, model: str, metrics: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return which metrics, by name with the columns that may hold each, some row of a model has."""
+    counts = ", ".join(f'count(coalesce({", ".join(columns)})) AS "{name}"' for name, columns in metrics.items())
+    (found,) = tables.told("measurement void subject", _MEASURED.format(counts=counts), [model]).to_pylist()
+    return [name for name, rows in found.items() if rows]
+
+
+def most(lines: Iterable[Row], top: int, also: Sequence[str] = ()) -> tuple[list[Row], int]:
+    """Return the lines of the `top` histories with the most points, in their order, and how many histories there are.
+
+    `also` are beginnings of the names of others that are kept.
+    """
     lines = list(lines)
+    counts = _counts(lines)
+    kept = {alike for alike in counts if alike.startswith(tuple(also))}
+    kept |= set(sorted(counts, key=lambda alike: -counts[alike])[:top])
+    return [line for line in lines if line["alike"] in kept], len(counts)
+
+
+def pointed(lines: Iterable[Row], top: int, chosen: Sequence[str]) -> list[str]:
+    """Return the histories whose names begin as `chosen`, or where there are none the `top` with the most points.
+
+    One of a single point is not among those while another has several.
+    """
+    counts = _counts(lines)
+    found = [alike for alike in counts if alike.startswith(tuple(chosen))]
+    several = [alike for alike, count in counts.items() if count > 1] or list(counts)
+    return found or sorted(several, key=lambda alike: -counts[alike])[:top]
+
+
+def _counts(lines: Iterable[Row]) -> dict[str, int]:
+    """Return how many points each history has."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line["alike"]] = counts.get(line["alike"], 0) + line["count"]
-    kept = set(sorted(counts, key=lambda alike: -counts[alike])[:top])
-    return [line for line in lines if line["alike"] in kept], len(counts)
+    return counts

@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.comparisons import require_model
-from api.histories import LINE, WHOLE, begun, kin, most, named
+from api.histories import LINE, WHOLE, begun, kin, measured, most, named, pointed
 from api.paging import DEPENDENCIES, At, Row, Text, told
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure, figure_of
@@ -61,6 +61,20 @@ Newest = Annotated[
     int | None,
     QueryParameter(ge=0, le=10_000, description="At most so many points a line, the newest; `count` has all."),
 ]
+PointsTop = Annotated[
+    int | None,
+    QueryParameter(
+        ge=1, le=100,
+        description="Points only for so many histories, those with the most; other lines are named alone. `with_points` says which.",
+    ),
+]  # fmt: skip
+PointsOf = Annotated[
+    list[str] | None,
+    QueryParameter(
+        max_items=100,
+        description="With `points_top`: points for the histories whose `alike` begins so, where there is one; repeatable.",
+    ),
+]
 Moment = Annotated[datetime | None, QueryParameter(description="ISO 8601, UTC where it names no zone.")]
 
 
@@ -80,6 +94,8 @@ async def trends(
     limit: Newest = None,
     top: Top = None,
     alike: Alike = None,
+    points_top: PointsTop = None,
+    points_of: PointsOf = None,
 ) -> Response[bytes]:
     """Return each configuration's values of a metric in the order of time (of the log where no time was said).
 
@@ -89,11 +105,12 @@ async def trends(
     The `verdict` of a point is that of its row; of energy and power their own.
     Lines of one `alike` are one history: they differ in the version of their runtime alone, and the point before may be one
     of another line.
+    With `top`, `metrics` names what can be followed: the metrics that some row of the model has, whatever the filters.
     """
     if metric not in METRICS:
         raise UsageError(f"{metric!r} cannot be followed.", field="metric", remedy=f"One of {', '.join(METRICS)}.")
     window = (_aware(since), _aware(until))
-    columns = _LATENCIES if metric == "latency_ms" else (metric,)
+    columns = _columns(metric)
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
@@ -102,17 +119,28 @@ async def trends(
             "platform": platform, "precision": precision, "mode": [mode] if mode else None, "configuration": configuration,
         }  # fmt: skip
         beside: dict[str, Any] = {"model": name, "metric": metric, "better": METRICS[metric]}
-        if top is not None or alike is not None or limit == 0:
-            lines = named(tables, filters, columns, window)
-            require_model(tables, model, lines)
-            lines = [line for line in lines if alike is None or line["alike"].startswith(tuple(alike))]
-            chosen, beside["histories"] = most(lines, top or len(lines))
-            if limit == 0:
-                return chosen, beside
-            filters["configuration"] = [line["configuration"] for line in chosen]
-        keys = filters["configuration"]
-        read = filters | {"configuration": None if keys is None else kin(tables, name, keys)}
-        return [_cut(line, window, limit) for line in _read(tables, model, columns, read, keys)], beside
+
+        def read(keys: Sequence[str] | None) -> dict[str, Row]:
+            """Return by configuration the lines with their points: those of `keys`, or all."""
+            among = kin(tables, name, keys) if configuration and keys else keys
+            found = _read(tables, model, columns, filters | {"configuration": among}, keys)
+            return {line["configuration"]: _cut(line, window, limit) for line in found}
+
+        if top is None and alike is None and points_top is None and limit != 0:
+            return list(read(configuration).values()), beside
+        every = named(tables, filters, columns, window)
+        require_model(tables, model, every)
+        every = [line for line in every if alike is None or line["alike"].startswith(tuple(alike))]
+        lines, beside["histories"] = most(every, top or len(every), points_of or ())
+        if top is not None:
+            beside["metrics"] = measured(tables, name, {one: _columns(one) for one in METRICS})
+        if limit == 0:
+            return lines, beside
+        if points_top is None:
+            return list(read([line["configuration"] for line in lines]).values()), beside
+        beside["with_points"] = pointed(lines, points_top, points_of or ())
+        full = read([line["configuration"] for line in lines if line["alike"] in beside["with_points"]])
+        return [full.get(line["configuration"], line) for line in lines], beside
 
     return await told(request, at, answer, key="lines")
 
@@ -128,6 +156,10 @@ def _read(
     for row in sorted(found, key=lambda row: (_moment(row), row["position"])):
         lines.take({**row, "verdict": row["energy_verdict"]} if columns[0] in ENERGY else row)
     return lines.chosen(keys)
+
+
+def _columns(metric: str) -> tuple[str, ...]:
+    return _LATENCIES if metric == "latency_ms" else (metric,)
 
 
 def _aware(moment: datetime | None) -> datetime | None:

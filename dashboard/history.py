@@ -21,6 +21,7 @@ __all__ = [
     "Trend",
     "change_words",
     "changes",
+    "key_of",
     "lanes",
     "numbered",
     "parts_words",
@@ -30,7 +31,6 @@ __all__ = [
     "sentence",
     "steps",
     "title_of",
-    "usual",
 ]
 
 Row = Mapping[str, Any]
@@ -45,7 +45,6 @@ METRICS = {
 AXES = ("time", "order")
 MOST = 6
 """Configurations shown at once."""
-USUAL = 3
 _KEY = 12
 """Letters of a configuration's key in an address."""
 _DIRECTIONS = {"ms": ("longer", "shorter"), "s": ("higher", "lower")}
@@ -105,6 +104,11 @@ class Lane(NamedTuple):
     points: list[dict[str, Any]]
 
 
+def key_of(alike: str) -> str:
+    """Return what stands in an address for a history that the API calls `alike`."""
+    return alike.rpartition(":")[2][:_KEY]
+
+
 def lanes(lines: Sequence[Row]) -> list[Lane]:
     """Return the lines put together by what they are alike in, those with the most points first; points in order of time."""
     together: dict[str, list[Row]] = {}
@@ -113,7 +117,7 @@ def lanes(lines: Sequence[Row]) -> list[Lane]:
     names = _names({alike: members[0] for alike, members in together.items()})
     found = [
         Lane(
-            key=alike.rpartition(":")[2][:_KEY], name=names[alike], platform=str(members[0]["platform"]),
+            key=key_of(alike), name=names[alike], platform=str(members[0]["platform"]),
             hardware=str(members[0]["hardware"]), precision=str(members[0]["precision"]),
             total=sum(line["count"] for line in members),
             configurations=tuple(str(line["configuration"]) for line in members), points=_points(members),
@@ -176,12 +180,6 @@ def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
         point["segment"] = segment
         before = point
     return points
-
-
-def usual(found: Sequence[Lane]) -> tuple[str, ...]:
-    """Return the keys of the lanes that are shown where none is named: those with the most points."""
-    several = [lane for lane in found if lane.total > 1] or list(found)
-    return tuple(lane.key for lane in several[:USUAL])
 
 
 def numbered(found: Sequence[Lane]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from functools import partial
 from typing import Any
@@ -35,6 +36,7 @@ from dashboard.history import AXES, METRICS, MOST, Lane, Trend
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.trends_worse import show_worse
 from dashboard.view import adopt, current, go, turn, widget
+from domain.errors import AssayError
 from domain.vocabulary import PLATFORMS, PRECISIONS
 
 __all__ = ["show"]
@@ -42,6 +44,8 @@ __all__ = ["show"]
 PAGE = "trends"
 OFFERED = 100
 """Configurations that can be picked, those with the most points; a list of thousands would stop the browser."""
+USUAL = 3
+"""Configurations shown where none is picked, those with the most points."""
 _LISTS = ("rows", "hw", "platform", "precision")
 _RUN = st.column_config.LinkColumn(display_text=r"run=(.{1,28})", help="On the page Runs")
 
@@ -59,7 +63,7 @@ def show() -> None:
         )
         adopt(PAGE, asked, _values(asked))
         models = answers.models(at)
-        _bar(asked, [str(row["id"]) for row in models])
+        _bar(asked, [str(row["id"]) for row in models], _metrics(asked, at))
         if asked.model:
             with guarded(asked.model):
                 _model(asked, at)
@@ -87,14 +91,24 @@ def _command(asked: Trend) -> str | None:
     return f"assay trends {asked.model}" + ("" if asked.metric == "latency_ms" else f" --metric {asked.metric}")
 
 
-def _bar(asked: Trend, known: Sequence[str]) -> None:
+def _metrics(asked: Trend, at: int) -> list[str]:
+    """Return the metrics to offer: those that the model has, and the one that is asked for."""
+    told: Sequence[str] = ()
+    # What the service refuses is said below the filters, which are there to change it.
+    if asked.model:
+        with suppress(AssayError):
+            told = asking.lines(_question(asked), at)["metrics"]
+    return [name for name in METRICS if name == asked.metric or name in told]
+
+
+def _bar(asked: Trend, known: Sequence[str], metrics: Sequence[str]) -> None:
     first = st.columns([5, 3, 2, 2], vertical_alignment="bottom")
     first[0].selectbox(
         "Model", list(dict.fromkeys([*known, *([asked.model] if asked.model else [])])), index=None, key=widget(PAGE, "model"),
         accept_new_options=True, placeholder="Type a part of its name",
     )  # fmt: skip
     if asked.model:
-        _how(asked, first[1:])
+        _how(asked, metrics, first[1:])
     state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(asked)}
     chosen = msgspec.structs.replace(
         asked, model=state["model"] or "", metric=state["metric"], x=state["x"], scale=state["scale"],
@@ -106,10 +120,10 @@ def _bar(asked: Trend, known: Sequence[str]) -> None:
         turn(PAGE, msgspec.structs.replace(chosen, rows=()) if fewer else chosen)
 
 
-def _how(asked: Trend, places: Sequence[DeltaGenerator]) -> None:
+def _how(asked: Trend, metrics: Sequence[str], places: Sequence[DeltaGenerator]) -> None:
     """Show what says which of a model's measurements are followed, and how."""
     places[0].selectbox(
-        "Metric", list(METRICS), key=widget(PAGE, "metric"), filter_mode=None, format_func=METRICS.__getitem__
+        "Metric", metrics, key=widget(PAGE, "metric"), filter_mode=None, format_func=METRICS.__getitem__
     )
     places[1].selectbox(
         "Along", AXES, key=widget(PAGE, "x"), filter_mode=None, help="By time, or evenly by the order of measurements."
@@ -137,15 +151,18 @@ def _how(asked: Trend, places: Sequence[DeltaGenerator]) -> None:
 
 
 def _model(asked: Trend, at: int) -> None:
-    fits, there = _offered(asked, at)
-    if not fits:
-        _nothing(asked, at)
+    answer = asking.lines(_question(asked), at)
+    lines = answer["lines"]
+    if not lines:
+        _nothing(asked, at, answer["metrics"])
         return
-    keys = tuple(key for key in asked.rows if any(lane.key == key for lane in fits)) or history.usual(fits)
-    _picker(asked, fits, there, keys)
-    chosen = [lane for lane in fits if lane.key in keys]
-    answer = asking.lines(_question(asked, chosen), at)
-    found = [lane for lane in history.lanes(answer["lines"]) if lane.points]
+    fits, pointed = history.lanes(lines), set(answer["with_points"])
+    keys = tuple(key for key in asked.rows if any(lane.key == key for lane in fits))
+    keys = keys or tuple(lane.key for lane in fits if lane.key in {history.key_of(one) for one in pointed})
+    _picker(asked, fits, answer["histories"], keys)
+    # Named among themselves: fewer words tell a few apart than a hundred.
+    shown = history.lanes([line for line in lines if line["alike"] in pointed])
+    found = [lane for lane in shown if lane.points]
     if not found:
         st.info("Nothing of these was measured between the two days.")
         return
@@ -164,33 +181,20 @@ def _model(asked: Trend, at: int) -> None:
     _downloads(asked, at, found, answer["better"], said)
 
 
-def _offered(asked: Trend, at: int) -> tuple[list[Lane], int]:
-    """Return the configurations that can be picked, the chosen ones among them, and how many pass the filters."""
-    question = {"model": asked.model, "metric": asked.metric, "limit": 0} | _filters(asked)
-    told = asking.lines({**question, "top": OFFERED}, at)
-    lines = told["lines"]
-    beyond = [key for key in asked.rows if not any(str(line["alike"]).startswith(key) for line in lines)]
-    if beyond and told["histories"] > OFFERED:
-        lines = [*lines, *asking.lines({**question, "alike": beyond}, at)["lines"]]
-    return history.lanes(lines), told["histories"]
-
-
 def _filters(asked: Trend) -> dict[str, list[str]]:
     told = {"hardware": asked.hw, "platform": asked.platform, "precision": asked.precision}
     return {name: list(values) for name, values in told.items() if values}
 
 
-def _question(asked: Trend, chosen: Sequence[Lane]) -> dict[str, Any]:
+def _question(asked: Trend) -> dict[str, Any]:
+    """Return what names the configurations that can be picked and gives the points of those that are: one question, one wait."""
     until = (date.fromisoformat(asked.until) + timedelta(days=1)).isoformat() if asked.until else None
-    window = {
-        "since": f"{asked.since}T00:00:00" if asked.since else None,
-        "until": f"{until}T00:00:00" if until else None,
-    }
     question = {
-        "model": asked.model, "metric": asked.metric, "limit": asking.POINTS,
-        "configuration": [key for lane in chosen for key in lane.configurations][:100], **window,
+        "model": asked.model, "metric": asked.metric, "top": OFFERED, "limit": asking.POINTS, "points_top": USUAL,
+        "points_of": list(asked.rows), "since": f"{asked.since}T00:00:00" if asked.since else None,
+        "until": f"{until}T00:00:00" if until else None,
     }  # fmt: skip
-    return {name: value for name, value in question.items() if value is not None}
+    return {name: value for name, value in (question | _filters(asked)).items() if value not in (None, [])}
 
 
 def _picker(asked: Trend, fits: Sequence[Lane], there: int, keys: tuple[str, ...]) -> None:
@@ -279,14 +283,16 @@ def _every(lines: Sequence[Mapping[str, Any]]) -> None:
     )  # fmt: skip
 
 
-def _nothing(asked: Trend, at: int) -> None:
-    every = asking.lines({"model": asked.model, "metric": asked.metric, "limit": 0, "top": 1}, at)["histories"]
-    if every:
+def _nothing(asked: Trend, at: int, metrics: Sequence[str]) -> None:
+    if asked.metric in metrics:
+        every = asking.lines({"model": asked.model, "metric": asked.metric, "limit": 0, "top": 1}, at)["histories"]
         st.info(f"The filters leave none of {numbers.count(every)} configurations.")
         if st.button("Reset filters", key=f"{PAGE} reset"):
             turn(PAGE, Trend(model=asked.model, metric=asked.metric, as_of=asked.as_of))
         return
-    st.info(f"No measurement of this model has the metric {METRICS[asked.metric]}. This would measure it here:")
+    there = [METRICS[one] for one in METRICS if one in metrics]
+    also = f" It has: {', '.join(there)}." if there else ""
+    st.info(f"No measurement of this model has the metric {METRICS[asked.metric]}.{also} This would measure it here:")
     to_paste(f"assay bench {asked.model}")
 
 

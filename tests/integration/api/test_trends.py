@@ -126,6 +126,42 @@ def test_the_histories_with_the_most_points_are_named_with_all_their_lines(clien
     assert [line["count"] for line in since["lines"]] == [0, 0, 2, 0]
 
 
+def test_one_question_names_what_there_is_and_gives_the_points_of_a_few(client, build):
+    model = named()
+    often = [build.measurement(p50=n, model=model, batch_size=2, time=day(n)) for n in (1, 2, 3)]
+    twice = [build.measurement(model=model, batch_size=4, time=day(n)) for n in (4, 5)]
+    newer = build.measurement(p50=9.0, model=model, batch_size=2, time=day(6))
+    newer["data"]["execution"]["runtime"]["version"] = "2.99.0"
+    position = posted(client, *often, *twice, newer, build.measurement(model=model, batch_size=9, time=day(7)))
+    first, four, second, single = every = client.trends(model, min_position=position)["lines"]
+    bare = [{**line, "points": []} for line in every]
+    found = client.trends(model, top=9, points_top=1)
+    # Both lines of the one history, and what stands between them as if all had been read.
+    assert found["with_points"] == [first["alike"]] == [second["alike"]]
+    assert found["lines"] == [first, bare[1], second, bare[3]]
+    assert found["lines"][2]["points"][0]["changed"] == [
+        {"part": "runtime torch", "before": "2.13.0", "after": "2.99.0"}
+    ]
+    # One of a single point is not drawn by itself, but where it is asked for, beyond `top` too.
+    assert client.trends(model, points_top=3)["with_points"] == [first["alike"], four["alike"]]
+    chosen = client.trends(model, top=1, points_top=1, points_of=[single["alike"][:12], "none"])
+    assert (chosen["with_points"], chosen["lines"]) == ([single["alike"]], [bare[0], bare[2], single])
+    within = client.trends(model, top=9, points_top=1, since=day(4).isoformat(), until=day(6).isoformat())
+    assert (within["with_points"], [line["count"] for line in within["lines"]]) == ([four["alike"]], [0, 2, 0, 0])
+
+
+def test_the_metrics_that_some_row_has_are_named(client, build):
+    model = named()
+    gone = build.measurement(model=model, run_id=f"gone-{model}", metrics={"energy_j": 2.0})
+    position = posted(client, build.measurement(model=model), gone)
+    told = client.trends(model, top=1, limit=0, min_position=position)["metrics"]
+    assert told == ["latency_ms", "latency_p50_ms", "latency_mean_ms", "energy_j"]
+    after = posted(client, build.retraction(run_id=f"gone-{model}"))
+    now, then = (client.trends(model, top=1, limit=0, as_of=at, min_position=after) for at in (after, position))
+    assert "energy_j" not in now["metrics"]
+    assert "energy_j" in then["metrics"]
+
+
 def test_histories_are_found_by_the_beginning_of_their_name_and_by_several_values(client, build):
     model = named()
     platforms = ("cpu", "openvino", "cuda")

@@ -143,7 +143,11 @@ def test_filters_that_leave_nothing_and_a_metric_that_nobody_measured_say_so(ask
     assert "The filters leave none of 3 configurations." in written(test)
     test.button(key="trends reset").click().run()
     assert "platform" not in test.query_params
-    assert "has the metric Energy of a call" in written(run(model=MODEL, metric="energy_j"))
+    energy = run(model=MODEL, metric="energy_j")
+    assert "has the metric Energy of a call. It has: Latency. This" in written(energy)
+    # Only what some row has is offered, and what is asked for.
+    assert energy.selectbox(key="trends metric").options == ["Latency", "Energy of a call"]
+    assert test.selectbox(key="trends metric").options == ["Latency"]
 
 
 def test_a_steady_model_is_said_to_be_steady(asked: str) -> None:
