@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ingest.projection.names import Names, names_of
 from ingest.projection.past import POSTED, state_at, views_at
-from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page, column, narrow_first, plain
+from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page, column, narrow_first, narrowed, plain
 
 __all__ = ["Filter", "State"]
 
@@ -166,16 +166,16 @@ class State:
         contexts, more = self._conditions(by_context, at)
         rest, last = self._conditions(given, at)
         values += more + last
-        if at is None and name in FACTS:
+        if at is None and narrowed(name, page):
             statement = narrow_first(name, columns, page, subjects, contexts, rest)
         else:
-            narrowed = " AND ".join(subjects) or "true"
+            among = " AND ".join(subjects) or "true"
             clause = ""
             front: list[Any] = []
             if at is not None:
-                clause, front = state_at(at, self._renamed(at), name, narrowed)
+                clause, front = state_at(at, self._renamed(at), name, among)
             values[:0] = front
-            rest += [] if at is not None else subjects
+            rest = [*([] if at is not None else subjects), *contexts, *rest]
             statement = clause + plain(name, columns, page, rest)
         return statement, values
 
