@@ -10,7 +10,8 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from assay import numbers
-from dashboard import answers, evidence, ratios
+from dashboard import evidence, ratios
+from dashboard.answers import comparing
 from dashboard.charts import LATENCY, MEMORY, PANELS, THROUGHPUT, Row
 from dashboard.differences import EVIDENCE
 from dashboard.palette import badge
@@ -95,7 +96,18 @@ def find(
             and (not precisions or row.get("precision") in precisions)
         )
 
-    seen = [completed(row) for row in answers.compare(model, mode, position)["rows"] if wanted(row)]
+    seen = [
+        completed(row)
+        for row in comparing.of_model(
+            model,
+            mode,
+            position,
+            hardware=hardware or None,
+            platform=",".join(platforms) or None,
+            precision=",".join(precisions) or None,
+        )["rows"]
+        if wanted(row)
+    ]
     work = most_measured(seen)
     lines = _grouped([row for row in seen if work_of(row) == work])
     where = list(dict.fromkeys(str(points[0]["hardware"]) for points in _first(lines))) or [hardware] * bool(hardware)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,14 +12,15 @@ from assay import numbers
 from assay.loads import arrivals, hardware_words
 from dashboard import answers, evidence, ratios
 from dashboard.address import Comparison
-from dashboard.charts import ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
+from dashboard.answers import comparing
+from dashboard.charts import COMPARED, COST, ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
 from dashboard.differences import EVIDENCE
 from dashboard.palette import badge
 from dashboard.ranking import completed
+from domain import plain_cpu
 from domain.errors import AssayError
-from domain.vocabulary import MODES
 
-__all__ = ["Rows", "against_cpu", "chosen", "rows", "sentence", "table"]
+__all__ = ["Rows", "against_cpu", "chosen", "known", "rows", "sentence", "table"]
 
 TELLING = {
     "runtime": "runtime", "compiled": "", "layout": "", "threads": "threads", "scenario": "", "image_size": "size",
@@ -30,43 +30,57 @@ TELLING = {
 _HEADS = ("Hardware", "Model")
 MOST_ASKED = 1000
 MOST = 100
-"""Rows that one comparison holds; the API ranks, so the rest are the slower ones."""
+"""Rows that one comparison holds: the service ranks and cuts."""
 _LESS = {MEMORY: "smaller", ENERGY: "less", TOKEN_ENERGY: "less"}
 BETTER = {"smaller is better": min, "larger is better": max}
 
 
 class Rows(NamedTuple):
-    """Rows of a model, and why none is predicted where none is."""
+    """Rows of a model, how many there are whatever the filters, and why none is predicted where none is."""
 
     rows: list[dict[str, Any]]
+    total: int
     unpredicted: str | None
 
 
-def rows(model: str, position: int, mode: str = MODES[0], batch: int | None = None, *, estimates: bool = True) -> Rows:
-    """Return every configuration of a model with evidence, then, if asked for, what is predicted on other hardware.
+def known(asked: Comparison, position: int) -> dict[str, Any]:
+    """Return the best hundred configurations of a model that the filters leave and that have the metric; counts of the `whole`."""
+    metric = COMPARED[asked.metric]
+    # Prices are of estimates and answers: nothing that was measured has one.
+    order = {"limit": 0} if metric is COST else {"metric": metric.key, "per": "call", "limit": MOST}
+    return comparing.of_model(
+        asked.model, asked.mode, position, platform=",".join(asked.platform) or None,
+        precision=",".join(asked.precision) or None, batch_size=asked.batch, **order,
+    )  # fmt: skip
+
+
+def rows(asked: Comparison, position: int, *, estimates: bool = True) -> Rows:
+    """Return what is known of a model, then, if asked for, what is predicted on other hardware.
 
     What was measured is shown also where nothing can be predicted; then the reason comes with it.
 
     Predictions are for one batch, the one asked for or else the most frequent among the evidence, the fastest of each
     hardware and platform: estimates of everything would bury what was measured.
     """
-    known = answers.compare(model, mode, position)["rows"]
-    if not estimates:
-        return Rows(against_cpu([completed(row) for row in known]), None)
-    batches = Counter(row["batch_size"] for row in known if row.get("batch_size") and row.get("mode") in (mode, None))
-    size = batch or (batches.most_common(1)[0][0] if batches else 1)
+    found = known(asked, position)
+    whole = found["whole"]
+    others, unpredicted = _estimates(asked, whole, position) if estimates else ([], None)
+    told = against_cpu([completed(row) for row in (*found["rows"], *others)], found["baselines"])
+    return Rows(told, whole["rows"] + len(others), unpredicted)
+
+
+def _estimates(asked: Comparison, whole: Row, position: int) -> tuple[list[Row], str | None]:
+    """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all."""
+    size = asked.batch or next((one["batch_size"] for one in whole["batch_size"]), 1)
+    question = {"model": asked.model, "mode": asked.mode, "batch_sizes": [size], "top": MOST_ASKED}
     try:
-        predicted = answers.recommend(
-            {"model": model, "mode": mode, "batch_sizes": [size], "top": MOST_ASKED}, position
-        )["ranked"]
-        unpredicted = None
+        predicted = answers.recommend(question, position)["ranked"]
     except AssayError as problem:
-        if not known:
+        if not whole["rows"]:
             raise
-        predicted, unpredicted = [], str(problem)
+        return [], str(problem)
     # Measured rows come with their method from the comparison; the recommendation would tell them a second time.
-    others = [{**row, "mode": mode} for row in predicted if row.get("basis") not in EVIDENCE]
-    return Rows(against_cpu([completed(row) for row in (*known, *_one_each(others))]), unpredicted)
+    return _one_each([{**row, "mode": asked.mode} for row in predicted if row.get("basis") not in EVIDENCE]), None
 
 
 def _one_each(estimates: Sequence[Row]) -> list[Row]:
@@ -124,34 +138,20 @@ def _said(key: str, value: Any) -> str:
     return words if key in ("runtime", "layout", "mode", "scenario") else f"{TELLING.get(key, 'run')} {words}"
 
 
-def _times_faster(row: Row, baseline: Row) -> float | None:
-    """Return the ratio of the latencies, as the ranked answers do, or of the throughputs where one is unknown."""
-    if row.get("latency_ms") and baseline.get("latency_ms"):
-        return float(baseline["latency_ms"] / row["latency_ms"])
-    if row.get("throughput_per_s") and baseline.get("throughput_per_s"):
-        return float(row["throughput_per_s"] / baseline["throughput_per_s"])
-    return None
-
-
-def against_cpu(found: Sequence[Row]) -> list[dict[str, Any]]:
-    """Add to each row how often it does the work of plain CPU: fp32, not compiled, the same batch and lengths.
+def against_cpu(found: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any]]:
+    """Add to each row how often it does the work of its baseline, one of the rows of `plain` CPU.
 
     The baseline is measured, by one of our runs or somebody's; without one, or where no batch was said, the factor is
     missing.
     """
-    baselines: dict[Any, Row] = {}
-    for row in found:
-        plain = row.get("platform") == "cpu" and row.get("precision") == "fp32" and not row.get("compiled")
-        if plain and row.get("basis") in EVIDENCE and row.get("throughput_per_s"):
-            baselines.setdefault(_work(row), row)
+    baselines = plain_cpu.baselines([completed(row) for row in plain])
     told = []
     for row in found:
-        baseline = baselines.get(_work(row)) if row.get("batch_size") else None
-        ratio = None if baseline is None else _times_faster(row, baseline)
-        low, high = (None, None) if baseline is None else ratios.of(baseline, row, *LATENCY[:3])[1:]
-        itself = row is baseline
-        told.append({**row, SPEEDUP.key: row.get(SPEEDUP.key) or ratio, SPEEDUP.low: None if itself else low,
-                     SPEEDUP.high: None if itself else high,
+        baseline = baselines.get(plain_cpu.work_of(row))
+        itself = baseline is not None and row.get("configuration") == baseline.get("configuration")
+        low, high = (None, None) if baseline is None or itself else ratios.of(baseline, row, *LATENCY[:3])[1:]
+        told.append({**row, SPEEDUP.key: row.get(SPEEDUP.key) or plain_cpu.times_faster(row, baseline),
+                     SPEEDUP.low: low, SPEEDUP.high: high,
                      "baseline": None if baseline is None else name_of(baseline)})  # fmt: skip
     return told
 
@@ -238,11 +238,4 @@ def _passes(row: Row, asked: Comparison) -> bool:
         and (not asked.platform or row.get("platform") in asked.platform)
         and (not asked.precision or row.get("precision") in asked.precision)
         and (asked.batch is None or row.get("batch_size") == asked.batch)
-    )
-
-
-def _work(row: Row) -> tuple[Any, ...]:
-    return tuple(
-        row.get(key)
-        for key in ("mode", "batch_size", "sequence_length", "image_size", "concurrency", "arrival_rate_per_s")
     )

@@ -9,7 +9,8 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from assay import numbers
-from dashboard import answers, evidence, ratios
+from dashboard import evidence, ratios
+from dashboard.answers import comparing
 from dashboard.charts import LATENCY, MEMORY, Metric, Row, name_of
 from dashboard.differences import EVIDENCE
 from dashboard.palette import badge
@@ -41,10 +42,7 @@ class Precisions(NamedTuple):
 
 def find(model: str, hardware: str, mode: str, batch: int | None, position: int) -> Precisions:
     """Return what was measured, at the batch asked for or the most frequent one, and estimates of what was not."""
-    seen = [
-        row for row in answers.compare(model, mode, position)["rows"]
-        if row["hardware"] == hardware and row.get("mode") in (mode, None)
-    ]  # fmt: skip
+    seen = comparing.of_model(model, mode, position, hardware=hardware)["rows"]
     size = batch or most_frequent(seen, "batch_size") or 1
     at_size = [row for row in seen if row.get("batch_size") == size]
     work = most_measured(at_size or seen)

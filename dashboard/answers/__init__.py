@@ -16,7 +16,6 @@ __all__ = [
     "NewerService",
     "accuracy",
     "card",
-    "compare",
     "decisions",
     "forget",
     "hardware",
@@ -49,12 +48,6 @@ def record(asked: dict[str, Any], position: int) -> dict[str, Any]:
     """Ask the same and have the answer written to the log; Forbidden where the token may not append. Twice is once."""
     answer = client().recommend(**{"as_of": position, **asked, "record": True})
     return checked(dict(answer), "id")
-
-
-@kept(max_entries=KEPT)
-def compare(model: str, mode: str, position: int) -> dict[str, Any]:
-    """Return what was measured or imported for a model on every hardware."""
-    return checked(dict(client().compare_hardware(model, mode=mode, as_of=position)), "rows")
 
 
 @kept(max_entries=4)

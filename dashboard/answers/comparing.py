@@ -1,4 +1,4 @@
-"""What the compare page asks beside hardware for a model."""
+"""What the compare page asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 from dashboard.answers.source import KEPT, checked, client, kept
 
-__all__ = ["models", "modes"]
+__all__ = ["models", "modes", "of_model"]
+
+
+@kept(max_entries=KEPT)
+def of_model(model: str, mode: str, position: int, **filters: Any) -> dict[str, Any]:
+    """Return what was measured or imported for a model, as `filters` of the API leave and cut it, and counts of the `whole`."""
+    answer = dict(client().compare_hardware(model, mode=mode, as_of=position, **filters))
+    return checked(answer, "rows", "whole", "baselines")
 
 
 @kept(max_entries=KEPT)

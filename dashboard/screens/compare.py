@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import streamlit as st
 
-from dashboard import answers, charts
+from dashboard import answers, charts, comparison
 from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, read_comparison
 from dashboard.answers import comparing
 from dashboard.frame import dropped, guarded, header, to_paste
@@ -54,7 +54,7 @@ def show() -> None:
         position = answers.ready()["position"]
         dropped(read.dropped)
         adopt(PAGE, asked, _values(asked))
-        _bar(asked, position)
+        _bar(asked, position if asked.as_of is None else asked.as_of)
         subject = "hw" if asked.what == "models" else "model"
         if getattr(asked, subject):
             # Each kind is imported when it is first looked at.
@@ -136,7 +136,7 @@ def _devices(asked: Comparison, position: int) -> list[str]:
     if asked.what == "modes":
         rows = comparing.modes(asked.model, position)["pairs"]
     else:
-        rows = answers.compare(asked.model, asked.mode, position)["rows"]
+        rows = comparing.of_model(asked.model, asked.mode, position, limit=0)["whole"]["hardware"]
     return list(dict.fromkeys(str(row["hardware"]) for row in rows))
 
 
@@ -155,10 +155,10 @@ def _has(asked: Comparison, position: int, name: str) -> bool:
     if asked.what == "models" or not asked.model:
         return asked.what == "models"
     try:
-        rows = answers.compare(asked.model, asked.mode, position)["rows"]
+        found = comparison.known(asked, position)
     except AssayError:
         return False  # The page says why.
-    return any(row.get(charts.COMPARED[name].key) is not None for row in rows)
+    return bool(found["whole"]["metrics"][charts.COMPARED[name].key])
 
 
 def _one_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparison, int], None]:

@@ -6,13 +6,13 @@ import msgspec
 import streamlit as st
 
 from assay import numbers
-from dashboard import answers, charts, precisions
+from dashboard import charts, precisions
 from dashboard.address import Comparison
+from dashboard.answers import comparing
 from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
 from dashboard.view import turn
-from dashboard.work import most_frequent
 
 __all__ = ["show"]
 
@@ -36,10 +36,9 @@ def show(asked: Comparison, position: int) -> None:
 
 
 def _choose(asked: Comparison, at: int) -> None:
-    rows = answers.compare(asked.model, asked.mode, at)["rows"]
-    most = most_frequent(rows, "hardware")
+    most = comparing.of_model(asked.model, asked.mode, at, limit=0)["whole"]["hardware"]
     if most:
-        turn(PAGE, msgspec.structs.replace(asked, hw=most))
+        turn(PAGE, msgspec.structs.replace(asked, hw=most[0]["hardware"]))
     nothing(asked, "Nothing was measured for this model. Choose a hardware to see what is predicted, or measure:",
             f"assay bench {asked.model} --precision fp32,bf16")  # fmt: skip
 

@@ -30,24 +30,24 @@ def show(asked: Comparison, position: int) -> None:
 def _hardware(asked: Comparison, at: int) -> None:
     metric = charts.COMPARED[asked.metric]
     # Estimates cost the service most, and are shown only where they are asked for or nothing else is there.
-    everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch, estimates=asked.basis == "all")
-    rows = comparison.chosen(everything, asked, metric)
+    found = comparison.rows(asked, at, estimates=asked.basis == "all")
+    rows = comparison.chosen(found.rows, asked, metric)
     if not rows and asked.basis == "auto":
-        everything, unpredicted = comparison.rows(asked.model, at, asked.mode, asked.batch)
-        rows = comparison.chosen(everything, asked, metric)
+        found = comparison.rows(asked, at)
+        rows = comparison.chosen(found.rows, asked, metric)
     strip(asked, at, [asked.model], [str(row["hardware"]) for row in rows])
-    if unpredicted:
-        st.caption(f"Only what was measured is shown: {escape(unpredicted)}")
+    if found.unpredicted:
+        st.caption(f"Only what was measured is shown: {escape(found.unpredicted)}")
     if not rows:
         told = "Nothing was measured for this model, and nothing can be predicted. This would measure it here:"
-        if metric is charts.SPEEDUP and everything:
+        if metric is charts.SPEEDUP and found.total:
             told = "Nothing stands beside plain CPU: fp32, not compiled, at the same batch and lengths. This measures that:"
             nothing(asked, told, f"assay bench {asked.model} --platform cpu --precision fp32")
             return
-        nothing(asked, told, f"assay bench {asked.model}", len(everything))
+        nothing(asked, told, f"assay bench {asked.model}", found.total)
         return
     differs(rows)
-    left_out = len(everything) - len(rows)
+    left_out = found.total - len(rows)
     rest = "1 row is" if left_out == 1 else f"{numbers.count(left_out)} rows are"
     _chart(asked, at, rows, f"{rest} left out by the filters, or for want of this metric." if left_out else "")
 

@@ -81,3 +81,34 @@ def test_a_point_of_energy_has_the_verdict_on_energy(client, model, drawn):
     assert [(point["value"], point["verdict"]) for point in line["points"]] == [(0.5, "valid")]
     (line,) = client.trends(model, min_position=position)["lines"]
     assert [point["verdict"] for point in line["points"]] == ["suspect"]
+
+
+def test_a_model_is_cut_to_what_a_picture_needs_and_counted_as_a_whole(client, model, drawn, build):
+    plain = build.measurement(model=model, hardware="home", p50=8.0)
+    quick = build.measurement(model=model, hardware="away", platform="cuda", precision="fp16", p50=2.0)
+    wide = build.measurement(model=model, hardware="away", platform="cuda", precision="fp16", p50=6.0, batch_size=8)
+    frugal = drawn(0.2, "valid", hardware="home", platform="openvino", p50=4.0)
+    position = posted(client, plain, quick, wide, frugal)
+
+    def told(**asked):
+        answer = client.compare_hardware(model, min_position=position, **asked)
+        return answer, [(row["platform"], row["batch_size"]) for row in answer["rows"]]
+
+    everything, rows = told()
+    assert rows == [("cuda", 8), ("cuda", 1), ("openvino", 1), ("cpu", 1)]
+    assert everything["baselines"][0]["evidence"] == [plain["id"]]
+    assert [row["speedup_over_cpu"] for row in everything["rows"]] == [None, 4.0, 2.0, 1.0]
+    whole = everything["whole"]
+    assert (whole["rows"], whole["metrics"]["energy_per_item_j"], whole["metrics"]["speedup_over_cpu"]) == (4, 1, 3)
+    assert whole["hardware"] == [{"hardware": "away", "rows": 2}, {"hardware": "home", "rows": 2}]
+    assert whole["batch_size"][0] == {"batch_size": 1, "rows": 3}
+    answer, rows = told(per="call", limit=2)
+    assert (rows, answer["total"], answer["whole"]) == ([("cuda", 1), ("openvino", 1)], 4, whole)
+    assert answer["same"]["batch_size"] == 1
+    answer, rows = told(metric="speedup_over_cpu", limit=1, platform="openvino,cpu")
+    assert (rows, answer["total"], answer["baselines"]) == ([("openvino", 1)], 2, everything["baselines"])
+    answer, rows = told(metric="energy_per_item_j", limit=9)
+    assert (rows, answer["total"]) == ([("openvino", 1)], 1)
+    answer, rows = told(limit=0, hardware="home", batch_size=1)
+    assert (rows, answer["total"], answer["whole"]) == ([], 2, whole)
+    assert [row["best"] for row in told(hardware="away", per="call")[0]["rows"]] == [True, False]

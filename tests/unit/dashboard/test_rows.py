@@ -169,11 +169,11 @@ def test_speed_up_needs_plain_cpu_at_the_same_work() -> None:
         {**row(4, 1.0, throughput_per_s=300.0, platform="cuda"), "latency_ms": None},
         {**row(5, 1.0, throughput_per_s=None, platform="cuda"), "latency_ms": None},
     ]
-    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(rows)] == [1.0, 4.0, None, 3.0, None]
+    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(rows, rows)] == [1.0, 4.0, None, 3.0, None]
     predicted = [{**rows[0], "basis": "predicted"}, rows[1]]
-    assert comparison.against_cpu(predicted)[1]["speedup_over_cpu"] is None
+    assert comparison.against_cpu(predicted, predicted)[1]["speedup_over_cpu"] is None
     unsaid = [{**each, "batch_size": None} for each in rows[:2]]
-    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(unsaid)] == [None, None]
+    assert [found["speedup_over_cpu"] for found in comparison.against_cpu(unsaid, unsaid)] == [None, None]
 
 
 def test_rows_of_one_name_are_told_apart_by_what_differs() -> None:
