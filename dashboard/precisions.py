@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from assay import numbers
+from assay import loads, numbers
 from dashboard import evidence, ratios
 from dashboard.answers import comparing
 from dashboard.charts import LATENCY, MEMORY, Metric, Row, name_of
@@ -27,7 +27,8 @@ LESS_MEMORY = Metric(
     "memory_ratio", "memory_ratio_low", "memory_ratio_high", "Peak memory against fp32", lambda _: numbers.Scale("×", 1.0),
     "smaller is better",
 )  # fmt: skip
-_METHOD = ("platform", "compiled")
+_METHOD = ("platform", "compiled", "concurrency", "arrival_rate_per_s")
+"""What a row has to share with the fp32 that it stands beside: under another load a call takes another time."""
 
 
 class Precisions(NamedTuple):
@@ -49,8 +50,8 @@ def find(model: str, hardware: str, mode: str, batch: int | None, position: int)
     measured = [completed(row) for row in at_size if work_of(row) == work]
     told = estimated(model, [hardware], mode, [size], work, position)
     checks = {(row["platform"], row["precision"]): row.get("output_error") for row in (*told.rows, *told.measured)}
-    known = {(row["platform"], row["precision"], bool(row.get("compiled"))) for row in measured}
-    guessed = [row for row in told.rows if (row["platform"], row["precision"], bool(row.get("compiled"))) not in known]
+    known = {(*_method(row), row["precision"]) for row in measured}
+    guessed = [row for row in told.rows if (*_method(row), row["precision"]) not in known]
     rows = [
         {**row, "output_error": row.get("output_error") or checks.get((row["platform"], row["precision"]))}
         for row in (*measured, *guessed)
@@ -59,7 +60,7 @@ def find(model: str, hardware: str, mode: str, batch: int | None, position: int)
 
 
 def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Add to each row its speed and memory over those of fp32 on the same platform, compiled alike; evidence is preferred."""
+    """Add to each row its speed and memory over fp32 on the same platform, compiled alike, under the same load; evidence is preferred."""
     baselines: dict[Any, Row] = {}
     for row in sorted(rows, key=lambda row: row.get("basis") not in EVIDENCE):
         if row.get("precision") == "fp32":
@@ -84,7 +85,8 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _named(row: Row) -> str:
-    return " · ".join([str(row.get("platform")), str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))])
+    words = [str(row.get("platform")), str(row.get("precision")), *["compiled"] * bool(row.get("compiled"))]
+    return " · ".join(filter(None, [*words, loads.arrivals(row)]))
 
 
 def _method(row: Row) -> tuple[Any, ...]:
@@ -108,7 +110,8 @@ def sentence(rows: Sequence[Row]) -> str:
     measured = [row for row in compared if row.get("basis") in EVIDENCE]
     best = max(measured or compared, key=lambda row: row[SPEED.key])
     ratio = ratios.Ratio(best[SPEED.key], best.get(SPEED.low), best.get(SPEED.high))
-    parts = [f"{best['precision']} on {best['platform']}: {_speed_words(ratio)}"]
+    where = " · ".join(filter(None, [str(best["platform"]), loads.arrivals(best)]))
+    parts = [f"{best['precision']} on {where}: {_speed_words(ratio)}"]
     if best.get(LESS_MEMORY.key):
         parts.append(f"{numbers.share(best[LESS_MEMORY.key])} of its memory")
     return f"{', '.join(parts)} ({badge(best.get('basis'), best.get('origin'))}); outputs {output_check(best)}"
@@ -137,6 +140,7 @@ def table(rows: Sequence[Row]) -> Styler:
             "Platform": [str(row.get("platform")) for row in rows],
             "Precision": [str(row.get("precision") or numbers.MISSING) for row in rows],
             "Compiled": ["yes" if row.get("compiled") else "no" for row in rows],
+            "Load": [loads.arrivals(row) or numbers.MISSING for row in rows],
             **floats,
             "Output cosine": pd.Series([error.get("cosine") for error in errors], dtype="float64"),
             "Largest output error": pd.Series([error.get("max_absolute") for error in errors], dtype="float64"),
@@ -146,9 +150,11 @@ def table(rows: Sequence[Row]) -> Styler:
             "Evidence": [evidence.path_of(row) for row in rows],
         }
     )
-    frame.insert(4, f"Interval {time.unit}", [_interval(row, time) for row in rows])
-    frame.insert(6, "Against fp32", [_against(row) for row in rows])
-    frame.insert(7, "Outputs", [output_check(row) for row in rows])
+    frame.insert(5, f"Interval {time.unit}", [_interval(row, time) for row in rows])
+    frame.insert(7, "Against fp32", [_against(row) for row in rows])
+    frame.insert(8, "Outputs", [output_check(row) for row in rows])
+    if (frame["Load"] == numbers.MISSING).all():
+        frame = frame.drop(columns="Load")
     formats: dict[Any, Any] = dict.fromkeys(floats, numbers.significant)
     formats["Largest output error"] = numbers.significant
     formats["Output cosine"] = lambda value: numbers.significant(value, 6)

@@ -11,18 +11,37 @@ from assay import numbers
 from dashboard.charts.metrics import LATENCY, MEMORY, METRICS, Metric, Row, name_of
 from dashboard.palette import BASIS_MARKS, PLATFORM_COLOURS, PLATFORM_DOMAIN, Theme, basis_mark, colour_key
 
-__all__ = ["TOOLTIP", "coloured", "dashed", "ends_of", "line_of", "platform_scale", "points", "rules", "ticks"]
+__all__ = [
+    "DASHES",
+    "SHAPED",
+    "SHAPES",
+    "SIZE",
+    "TOLD",
+    "TOOLTIP",
+    "colour",
+    "coloured",
+    "dashed",
+    "ends_of",
+    "line_of",
+    "platform_scale",
+    "points",
+    "rules",
+    "ticks",
+]
 
 SIZE = 110
 """Area of a mark in square pixels; 64 is the smallest that can still be told apart."""
 
-TOOLTIP = [
-    alt.Tooltip("name:N", title="Configuration"),
-    alt.Tooltip("told:N", title="Value"),
-    alt.Tooltip("rests:N", title="Rests on"),
-    alt.Tooltip("asked:N", title="Asked → actual"),
-    alt.Tooltip("runtime:N", title="Runtime"),
-]
+TOLD = [
+    {"field": field, "type": "nominal", "title": title}
+    for field, title in (
+        ("name", "Configuration"), ("told", "Value"), ("rests", "Rests on"), ("asked", "Asked → actual"), ("runtime", "Runtime"),
+    )
+]  # fmt: skip
+"""What a mark says of its row, as it is sent."""
+TOOLTIP = [alt.Tooltip(**one) for one in TOLD]
+SHAPED = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
+"""Bases that have a mark of their own; the others are ticks."""
 
 
 def line_of(row: Row, index: int, metric: Metric, scale: numbers.Scale, *, ranked: bool) -> dict[str, Any]:
@@ -81,18 +100,12 @@ def points(
     base: alt.Chart, x: alt.X, rows: Sequence[Row], theme: Theme | None, *, picture: bool, offset: float = 0
 ) -> alt.Chart:
     """Return one mark a row, shaped and filled by its basis."""
-    shaped = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
-    # Scales of shape and dash are merged by Vega-Lite: both name every basis, in one order.
-    shapes = [mark.shape or "circle" for mark in BASIS_MARKS.values()]
-    legend = _legend(_present(rows))
-    worn = platform_scale(theme, picture=picture)
+    worn = colour(rows, theme, picture=picture)
     return (
-        base.transform_filter(alt.FieldOneOfPredicate(field="basis", oneOf=shaped))
+        base.transform_filter(alt.FieldOneOfPredicate(field="basis", oneOf=SHAPED))
         .mark_point(size=SIZE, strokeWidth=2, opacity=1, yOffset=offset)
         .encode(
-            x=x, tooltip=TOOLTIP, stroke=alt.Stroke("platform:N", scale=worn, legend=legend),
-            fill=alt.Fill("platform:N", scale=worn, legend=legend),
-            shape=alt.Shape("basis:N", scale=alt.Scale(domain=list(BASIS_MARKS), range=shapes), legend=None),
+            x=x, tooltip=TOOLTIP, stroke=alt.Stroke(**worn), fill=alt.Fill(**worn), shape=alt.Shape(**SHAPES),
             fillOpacity=alt.FillOpacity("fill:Q", scale=None),
         )
     )  # fmt: skip
@@ -112,8 +125,13 @@ def ticks(
 
 def coloured(rows: Sequence[Row], theme: Theme | None, *, picture: bool) -> alt.Color:
     """Return the platform's colour, with a legend of the platforms that rows have."""
-    legend = _legend(_present(rows))
-    return alt.Color("platform:N", scale=platform_scale(theme, picture=picture), legend=legend)
+    return alt.Color(**colour(rows, theme, picture=picture))
+
+
+def colour(rows: Sequence[Row], theme: Theme | None, *, picture: bool) -> dict[str, Any]:
+    """Return the same as it is sent."""
+    worn = _worn(theme, picture=picture)
+    return {"field": "platform", "type": "nominal", "scale": worn, "legend": _legend(_present(rows))}
 
 
 def _present(rows: Sequence[Row]) -> set[str]:
@@ -121,21 +139,34 @@ def _present(rows: Sequence[Row]) -> set[str]:
     return {colour_key(row.get("platform")) for row in valued}
 
 
-def _legend(present: set[str]) -> alt.Legend:
-    return alt.Legend(
-        orient="bottom", direction="horizontal", title=None, labelFontSize=12, symbolType="circle",
-        symbolOpacity=1, columns=5, values=[name for name in PLATFORM_DOMAIN if name in present],
-    )  # fmt: skip
+def _legend(present: set[str]) -> dict[str, Any]:
+    return {
+        "orient": "bottom", "direction": "horizontal", "title": None, "labelFontSize": 12, "symbolType": "circle",
+        "symbolOpacity": 1, "columns": 5, "values": [name for name in PLATFORM_DOMAIN if name in present],
+    }  # fmt: skip
 
 
 def platform_scale(theme: Theme | None, *, picture: bool) -> alt.Scale:
     """Return the colours of platforms: their order alone in a page, which the browser colours by its theme."""
-    if not picture:
-        return alt.Scale(domain=list(PLATFORM_DOMAIN))
-    return alt.Scale(domain=list(PLATFORM_DOMAIN), range=list(PLATFORM_COLOURS[theme or "light"]))
+    return alt.Scale(**_worn(theme, picture=picture))
+
+
+def _worn(theme: Theme | None, *, picture: bool) -> dict[str, Any]:
+    colours = {"range": list(PLATFORM_COLOURS[theme or "light"])} if picture else {}
+    return {"domain": list(PLATFORM_DOMAIN), **colours}
+
+
+# Scales of shape and dash are merged by Vega-Lite: both name every basis, in one order.
+SHAPES: dict[str, Any] = {
+    "field": "basis", "type": "nominal", "legend": None,
+    "scale": {"domain": list(BASIS_MARKS), "range": [mark.shape or "circle" for mark in BASIS_MARKS.values()]},
+}  # fmt: skip
+DASHES: dict[str, Any] = {
+    "field": "basis", "type": "nominal", "legend": None,
+    "scale": {"domain": list(BASIS_MARKS), "range": [list(mark.dash) for mark in BASIS_MARKS.values()]},
+}  # fmt: skip
 
 
 def dashed() -> alt.StrokeDash:
     """Return the dash of the basis."""
-    dashes = [list(mark.dash) for mark in BASIS_MARKS.values()]
-    return alt.StrokeDash("basis:N", scale=alt.Scale(domain=list(BASIS_MARKS), range=dashes), legend=None)
+    return alt.StrokeDash(**DASHES)

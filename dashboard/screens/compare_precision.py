@@ -83,7 +83,9 @@ def _beside(asked: Comparison, at: int, found: precisions.Precisions) -> None:
 
 def _words(found: precisions.Precisions) -> str:
     """Say what is compared with what, and what was left out for other work."""
-    told = [f"Batch {found.batch}. Each row stands beside fp32 on the same platform, compiled alike"]
+    told = [
+        f"Batch {found.batch}. Each row stands beside fp32 on the same platform, compiled alike and under the same load"
+    ]
     told.append("outputs were compared with fp32 on the CPU by `assay verify`")
     if found.other_work:
         rest = "1 measurement" if found.other_work == 1 else f"{numbers.count(found.other_work)} measurements"

@@ -88,6 +88,24 @@ def test_precisions_stand_beside_fp32_of_their_platform() -> None:
     assert told["Outputs"]["cpu", "bf16"] == "not verified"
 
 
+def test_a_precision_stands_beside_fp32_under_its_own_load() -> None:
+    rows = [
+        row(latency=10.0), row(latency=40.0, concurrency=8), row(latency=10.0, precision="bf16", concurrency=8),
+        row(latency=9.0, precision="fp16", arrival_rate_per_s=4.0),
+    ]  # fmt: skip
+    found = precisions.beside_fp32(rows)
+    told = {one["named"]: one["speed_ratio"] for one in found}
+    assert told == {
+        "cpu · fp32": 1.0, "cpu · fp32 · 8 at a time": 1.0, "cpu · bf16 · 8 at a time": 4.0,
+        "cpu · fp16 · 4 requests/s": None,
+    }  # fmt: skip
+    assert precisions.sentence(found).startswith("bf16 on cpu · 8 at a time: ")
+    shown = precisions.table(found).data
+    assert sorted(shown["Load"]) == ["4 requests/s", "8 at a time", "8 at a time", numbers.MISSING]
+    assert list(shown).index("Against fp32") == list(shown).index("Speed vs fp32 ×") + 1
+    assert "Load" not in precisions.table(precisions.beside_fp32(rows[:1])).data
+
+
 def test_a_line_stops_scaling_where_no_doubling_helps_any_more() -> None:
     # 100/s, 104/s, 180/s, 185/s: the first doubling brings little, the second much, so it stops at 4.
     found = line(row(1, 10.0), row(2, 2000 / 104), row(4, 4000 / 180), row(8, 8000 / 185, basis="predicted"))
