@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import answers, charts, comparison
 from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, read_comparison
 from dashboard.answers import comparing
-from dashboard.frame import dropped, guarded, header, to_paste
+from dashboard.frame import dropped, folded, guarded, header, to_paste
 from dashboard.view import adopt, current, go, widget
 from domain.errors import AssayError
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
@@ -91,11 +91,17 @@ def _bar(asked: Comparison, position: int) -> None:
     for name, column in zip(first, columns, strict=True):
         with column:
             _WIDGETS[name](asked, position)
-    with st.expander("Filters", icon=":material/tune:"):
-        rest: list[str] = [name for name in ("mode", "platform", "precision", "batch") if name in shown]
+    rest: list[str] = [name for name in ("mode", "platform", "precision", "batch") if name in shown]
+
+    def filters() -> None:
         for name, column in zip(rest, st.columns([2 if name in LISTS else 1 for name in rest]), strict=True):
             with column:
                 _WIDGETS[name](asked, position)
+
+    for name in rest:
+        # Streamlit forgets what a widget holds that is not shown, and the address would be read in its place.
+        st.session_state[widget(PAGE, name)] = st.session_state[widget(PAGE, name)]
+    folded("Filters", filters, key=f"{PAGE} filters", icon=":material/tune:")
     chosen = _chosen(asked)
     if chosen != asked:
         go(PAGE, chosen)

@@ -12,6 +12,7 @@ import pytest
 
 from assay import numbers
 from assay.client import Client
+from dashboard import gallery
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
 MODEL = "acme/tiny"
@@ -174,6 +175,28 @@ def test_compare_leaves_out_what_was_not_measured_and_says_so(page: Any, dashboa
     text = page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=memory")
     assert "64.0 MB" in text
     assert "1 row is left out" in text
+
+
+def test_a_filter_of_compare_stays_when_its_fold_is_closed(page: Any, dashboards: Any, service_url: str) -> None:
+    page.open(f"{dashboards(service_url)}/compare?model={MODEL}&basis=measured&metric=latency")
+    shown, fold = page.page, page.page.get_by_text("Filters", exact=True)
+    assert shown.get_by_role("combobox", name="Platform").count() == 0
+    fold.click()
+    shown.get_by_role("combobox", name="Platform").click()
+    shown.get_by_role("option", name="openvino").click()
+    shown.wait_for_url("**platform=openvino**")
+    shown.keyboard.press("Escape")
+    gallery.settled(shown)
+    fold.click()
+    shown.get_by_role("combobox", name="Platform").wait_for(state="hidden")
+    gallery.settled(shown)
+    for metric in ("memory", "latency"):
+        shown.get_by_role("combobox", name="Metric").click()
+        shown.get_by_role("option", name=metric).click()
+        shown.wait_for_url(f"**metric={metric}**platform=openvino**")
+        gallery.settled(shown)
+    assert "2 rows are left out by the filters" in shown.inner_text('[data-testid="stMain"]')
+    assert page.wrong == []
 
 
 def test_overview_counts_what_the_api_counts(page: Any, dashboards: Any, service_url: str) -> None:
