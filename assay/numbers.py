@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "significant",
     "throughput",
     "throughput_scale",
+    "when",
 ]
 
 MISSING = "—"
@@ -224,6 +225,18 @@ def date(moment: datetime | str | None, zone: tzinfo | None = None) -> str:
         return MISSING
     local = found.astimezone(zone or UTC)
     return f"{local.day} {_MONTHS[local.month - 1]} {local.year} {local:%H:%M} {local.tzname()}"
+
+
+def when(moment: datetime | str | None, zone: tzinfo | None = None) -> str:
+    """Write out when something was measured: as `date`, but midnight of UTC, by which files say a day, as that day.
+
+    It is the same day in every zone: `19 Jul 2022`.
+    """
+    found = _moment(moment)
+    if found is None or found.astimezone(UTC).time() != time():
+        return date(found, zone)
+    day = found.astimezone(UTC)
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def age(moment: datetime | str | None, now: datetime) -> str:

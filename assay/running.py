@@ -80,9 +80,12 @@ def where(run: Run) -> str:
 
 
 def duration(run: Run, now: datetime | None = None) -> str:
-    """Write how long a run took, or with `now` has been under way; an em dash where that is not known."""
+    """Write how long a run took, or with `now` has been under way; an em dash where that is not known.
+
+    An import says when its file is from, and not how long anything took.
+    """
     begin, end = _moment(run.get("started_at")), _moment(run.get("finished_at")) or now
-    if begin is None or end is None or end < begin:
+    if begin is None or end is None or end < begin or run.get("kind") == "import":
         return numbers.MISSING
     seconds = int((end - begin).total_seconds())
     if seconds < 60:

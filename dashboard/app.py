@@ -15,14 +15,15 @@ import pandas  # noqa: E402, F401
 import streamlit as st  # noqa: E402
 
 from dashboard import menu, sign_in  # noqa: E402
-from dashboard.frame import guarded  # noqa: E402
+from dashboard.frame import guarded, titled  # noqa: E402
 
-st.set_page_config(page_title="Assay", page_icon=str(HOUSE / "icon.png"), layout="wide", initial_sidebar_state=240)
+st.set_page_config(page_icon=str(HOUSE / "icon.png"), layout="wide", initial_sidebar_state=240)
 reader = None
 with guarded("The sign-in"):
     reader = sign_in.reader()
 role = reader.role if reader is not None else None
 page = st.navigation(menu.pages(operator=role == "operator"), position="sidebar" if role else "hidden")
+titled(page.title)
 with guarded("This page"), st.container(width=1180):
     if reader is not None and sign_in.admitted(reader, page):
         sign_in.badge(reader)

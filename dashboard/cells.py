@@ -17,10 +17,12 @@ from domain.vocabulary import CATEGORIES
 __all__ = [
     "ANY",
     "CLASSES",
+    "DID_NOT",
     "LEVELS",
     "PAGE_ROWS",
     "Class",
     "Matrix",
+    "alone",
     "class_of",
     "known_cell",
     "known_table",
@@ -29,6 +31,7 @@ __all__ = [
     "read_matrix",
     "request",
     "sentence",
+    "some_did_not",
     "stages",
     "told",
     "wide",
@@ -39,6 +42,8 @@ LEVELS = ("family", "model")
 ANY = "any"
 STALE = (ANY, "yes", "no")
 PAGE_ROWS = 40
+DID_NOT = tuple(state for state in STATES if works(state) is False)
+"""States of what was tried and did not work, or not as asked."""
 STAGES = ("resolve", "load", "convert", "compile", "first_run", "run", "verify")
 
 
@@ -92,6 +97,18 @@ def request(asked: Matrix) -> dict[str, Any]:
         "offset": (asked.page - 1) * PAGE_ROWS, "limit": PAGE_ROWS,
     }  # fmt: skip
     return {name: value for name, value in wanted.items() if value is not None}
+
+
+def alone(asked: Matrix) -> dict[str, Any]:
+    """Return the question for the one row of the open cell, on whatever page it is."""
+    name = asked.sel.partition("~")[0]
+    one = Matrix(level=asked.level, hw=asked.hw, claims=asked.claims)
+    return request(one) | {asked.level: name}
+
+
+def some_did_not(answer: Row) -> bool:
+    """Say whether something was tried under these filters and did not work."""
+    return any(one["working"] < one["models"] for one in answer["platforms"])
 
 
 class Class(NamedTuple):

@@ -9,7 +9,7 @@ import pandas as pd
 
 from assay import numbers
 
-__all__ = ["devices", "fits", "rules", "rules_table"]
+__all__ = ["devices", "fits", "rules", "rules_table", "sentence"]
 
 SHORT = {"ours, 10 measurements of the model": "10 measured", "ours without caution (the median)": "the median"}
 """What is written beside a dot, where the whole name would run into the next."""
@@ -26,6 +26,19 @@ def rules(told: Mapping[str, Any]) -> list[dict[str, Any]]:
         mark = SHORT.get(one["rule"], one["rule"].removeprefix("ours, ")) if ours else str(thumbs)
         found.append({**one, "ours": ours, "mark": mark})
     return found
+
+
+def sentence(found: list[dict[str, Any]]) -> str:
+    """Say how good our choices are before anything is measured, and where they meet the limits most often."""
+    ours = [one for one in found if one["ours"]]
+    blind = next((one for one in ours if one["mark"] == "nothing measured"), ours[0])
+    best = max(ours, key=lambda one: float(one["success"]))
+    told = f"With {blind['mark']} {_good(blind)} above the cheapest"
+    return told if best is blind else f"{told}; {best['mark']}, {_good(best)}"
+
+
+def _good(one: dict[str, Any]) -> str:
+    return f"{numbers.share(one['success'])} of choices meet the limits, at {numbers.share(one['overspend'])}"
 
 
 def rules_table(found: list[dict[str, Any]]) -> pd.DataFrame:

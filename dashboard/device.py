@@ -132,15 +132,15 @@ def best_table(rows: Sequence[Row]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Category": row["category"],
-                "Models": numbers.count(row["models"]),
-                "Configurations": numbers.count(row["configurations"]),
+                "Category": str(row["category"]).replace("_", " "),
                 "Fastest": row["model"],
-                "How": _how(row),
                 "Throughput": _speed(row),
-                "Latency": numbers.latency(row["latency_ms"], mean=bool(row["latency_is_mean"])),
+                "How": _how(row),
                 "n": numbers.count(row["n"]),
                 "Basis": badge(row["basis"], row["origin"]),
+                "Latency": numbers.latency(row["latency_ms"], mean=bool(row["latency_is_mean"])),
+                "Of models": numbers.count(row["models"]),
+                "Configurations": numbers.count(row["configurations"]),
             }
             for row in rows
         ]
@@ -196,7 +196,7 @@ def siblings_table(rows: Sequence[Row]) -> pd.DataFrame:
                 "Models measured": numbers.count(row["measured_models"]),
                 "Shared models": numbers.count(row["shared_models"]),
                 "Speed on what both ran": numbers.change(row["speed_ratio"]),
-                "Shared configurations": numbers.count(row["shared_configurations"]),
+                "Configurations": numbers.count(row["shared_configurations"]),
             }
             for row in rows
         ]

@@ -31,8 +31,10 @@ __all__ = [
     "folded",
     "guarded",
     "header",
+    "places",
     "provenance",
     "theme",
+    "titled",
     "to_paste",
     "trouble",
     "zone",
@@ -40,6 +42,8 @@ __all__ = [
 
 logger = logging.getLogger("assay.dashboard")
 
+_TENTH = 64
+"""Pixels: four of them and what is between them fit on a phone."""
 Download = tuple[str, str, str, Callable[[], bytes]]
 """Label, file name, media type and how the bytes are made when they are asked for."""
 
@@ -48,6 +52,17 @@ def header(title: str, question: str) -> None:
     """Open a page with the one question that it answers."""
     st.title(title, anchor=False)
     st.markdown(f":gray[{question}]")
+
+
+def titled(*parts: str) -> None:
+    """Name the view in the browser's tab, history and bookmarks, what is particular to it first."""
+    st.set_page_config(page_title=" · ".join([*parts, "Assay"]))
+
+
+def places(*widths: int) -> list[Any]:
+    """Return places for filters side by side, with their widths in tenths of the page; two to a row on a phone."""
+    grid = st.grid(sum(widths), min_column_width=_TENTH, vertical_alignment="bottom")
+    return [grid.cell(column_span=width) for width in widths]
 
 
 def provenance(page: str, words: str, fixed: View, *, terminal: str | None = None) -> None:
@@ -174,9 +189,9 @@ def folded(words: str, show: Callable[[], None], *, key: str, icon: str | None =
             show()
 
 
-def downloads(files: Sequence[Download], key: str) -> None:
+def downloads(files: Sequence[Download], key: str, *, label: str = "Download") -> None:
     """Offer a panel's data and pictures; nothing is made before it is asked for."""
-    with st.popover("Download", icon=":material/download:", key=f"downloads {key}"):
+    with st.popover(label, icon=":material/download:", key=f"downloads {key}"):
         for label, name, media, make in files:
             st.download_button(
                 label, make, name, media, key=f"download {key} {name}", on_click="ignore", width="stretch"

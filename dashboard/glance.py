@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pandas as pd
 
 from assay import numbers
-from dashboard import evidence
+from dashboard import evidence, runs
 from dashboard.address import Params, Read, one_of, position, understood
 from domain.vocabulary import PLATFORMS
 
@@ -27,7 +28,6 @@ __all__ = [
 
 UNKNOWN = "unknown"
 SPANS = ("1", "7", "30")
-IMPORTER = "urn:assay:importer:"
 Row = Mapping[str, Any]
 
 
@@ -95,58 +95,10 @@ def is_live(run: Row, now: datetime) -> bool:
     return not has_ended(run) and began is not None and now - datetime.fromisoformat(str(began)) < timedelta(days=1)
 
 
-def run_table(found: Sequence[Row], zone: tzinfo | None) -> pd.DataFrame:
-    """Return runs as people read them, each with the address of its page; columns that say nothing are left away."""
-    rows = [
-        {
-            "Run": f"runs?run={row['run_id']}",
-            "Outcome": _outcome(row),
-            "Measured": row.get("measured"),
-            "Failed": row.get("failed"),
-            "Tests": row.get("tests"),
-            "Began": _began(row, zone),
-            "Hardware": _hardware(row.get("hardware")),
-            "Source": _source(row),
-        }
-        for row in found
-    ]
-    frame = pd.DataFrame(rows)
-    for title in ("Measured", "Failed", "Tests"):
-        frame[title] = frame[title].astype("Int64")
-    return frame.dropna(axis="columns", how="all")
-
-
-def _began(row: Row, zone: tzinfo | None) -> str:
-    """Say when a run began; one that does not say so, when it came."""
-    if row.get("started_at"):
-        return numbers.date(row["started_at"], zone)
-    return f"came {numbers.date(row.get('recorded_at'), zone)}"
-
-
-def _source(row: Row) -> str | None:
-    """Name whose run it is without what only tells machines apart: `import: mlperf`, `assay-runner 0.1`."""
-    source = row.get("source")
-    if not source:
-        return None
-    if str(source).startswith(IMPORTER):
-        return f"import: {str(source).removeprefix(IMPORTER)}"
-    name, *more = str(source).split("/")
-    return f"{name} {more[0]}" if more else name
-
-
-def _outcome(row: Row) -> str:
-    if row.get("retracted_because"):
-        return "retracted"
-    return str(row["outcome"]) if has_ended(row) else "not ended"
-
-
-def _hardware(value: Any) -> str | None:
-    """Name the devices of a run, which the service gives as it stored them: JSON, a list or one object."""
-    if isinstance(value, str) and value[:1] in ("[", "{"):
-        value = msgspec.json.decode(value)
-    devices = value if isinstance(value, list) else [value] if value else []
-    named = [str(device.get("id")) if isinstance(device, Mapping) else str(device) for device in devices]
-    return ", ".join(named) or None
+def run_table(found: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
+    """Return runs as the page of runs lists them, in fewer columns, each with the address of its page."""
+    table = runs.listed(found, now, zone)[["Run", "State", "Rows", "Failed", "Tests", "Started"]]
+    return table.assign(Open=[f"runs?run={quote(str(row['run_id']))}" for row in found])
 
 
 def failing_table(failing: Sequence[Row]) -> pd.DataFrame:

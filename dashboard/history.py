@@ -292,7 +292,7 @@ def points_table(lane: Lane, metric: str, zone: tzinfo | None) -> list[dict[str,
     scale = scale_for(metric, [point["value"] for point in lane.points])
     return [
         {
-            "Measured": numbers.date(point["time"] or point["recorded_at"], zone), "Configuration": lane.name,
+            "Measured": numbers.when(point["time"] or point["recorded_at"], zone), "Configuration": lane.name,
             METRICS[metric]: scale.show(point["value"], point["low"], point["high"])
             + (" (mean)" if point["is_mean"] and metric == "latency_ms" else ""),
             "n": point["n"], "Verdict": point["verdict"], "Origin": point["origin"],
@@ -321,5 +321,5 @@ def sentence(found: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
 def _day_of(point: Row, zone: tzinfo | None) -> str:
     moment = point["time"] or point["recorded_at"]
     found = datetime.fromisoformat(str(moment)) if not isinstance(moment, datetime) else moment
-    words = numbers.date(found, zone).split(" ")
+    words = numbers.when(found, zone).split(" ")
     return " ".join(words[:3])

@@ -320,7 +320,7 @@ def listed(rows: Sequence[Row]) -> pd.DataFrame:
         {
             "Model": [row["id"] for row in rows],
             "Family": [str(row["family"] or "unknown") for row in rows],
-            "Category": [str(row["category"] or "unknown") for row in rows],
+            "Category": [str(row["category"] or "unknown").replace("_", " ") for row in rows],
             "Parameters": [_about(row["parameters"] or row["parameters_about"]) for row in rows],
             "Measurements": [row["measurements"] for row in rows],
             "Tests": [row["tests"] for row in rows],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import msgspec
@@ -69,11 +69,13 @@ def took(steps: Sequence[Row]) -> str:
     return f"The log took {numbers.count(total)} event{'' if total == 1 else 's'} in the last 24 hours."
 
 
-def behind(minutes: Sequence[Row], began: str, zone: tzinfo | None = None) -> str:
-    """Say how far the tables were behind at the worst, and since when that is known."""
+def behind(minutes: Sequence[Row], began: str, now: str, zone: tzinfo | None = None) -> str:
+    """Say how far the tables were behind at the worst, and since when that is known: a day at the most."""
     worst = max((minute["lag_events"] for minute in minutes if minute["lag_events"] is not None), default=None)
     seen = "No minute was looked at yet" if worst is None else f"At most {numbers.count(worst)} events behind"
-    return f"{seen}, since the service began on {numbers.date(began, zone)}, or in 24 hours."
+    if datetime.fromisoformat(now) - datetime.fromisoformat(began) >= timedelta(days=1):
+        return f"{seen} in the last 24 hours."
+    return f"{seen} since the service began on {numbers.date(began, zone)}."
 
 
 def per_second(steps: Sequence[Row], step_s: int, last: int) -> float | None:

@@ -79,8 +79,14 @@ def heading(run: Row) -> str:
     """Name a run by what it did and where: `bench on intel-xeon-2c`."""
     source = run.get("provenance_source")
     if run.get("kind") == "import" and source:
-        return f"import of {source}"
+        return f"import of {_with_file(str(source), str(run.get('reference') or ''))}"
     return f"{run.get('kind') or 'run'} on {running.where(run)}"
+
+
+def _with_file(source: str, reference: str) -> str:
+    """Name the file as well, where the source does not: imports of one source are told apart."""
+    file = reference.rpartition("/")[2]
+    return source if not file or file.partition(".")[0] in source else f"{source}, {file}"
 
 
 def standing(run: Row, now: datetime) -> str:
@@ -102,7 +108,7 @@ def mix(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> list[dict[s
         shares = {name: int(run.get(f"rows_{name}") or 0) for name in running.VERDICTS}
         words = f"{numbers.count(run['rows'])} rows: {running.verdicts(run)}" if run.get("rows") else "no rows"
         drawn.append({
-            "run": run["run_id"], "label": f"{numbers.date(_begun(run), zone)} · {heading(run)}", "counts": shares,
+            "run": run["run_id"], "label": f"{_begun(run, zone)} · {heading(run)}", "counts": shares,
             "text": _figures(run), "brief": _brief(run), "told": f"{words} · {running.length(run)} · {standing(run, now)}",
         })  # fmt: skip
     return drawn
@@ -118,15 +124,21 @@ def _figures(run: Row) -> str:
     ]
     if run.get("rows_failed"):
         told.append(f"{numbers.count(run['rows_failed'])} failed")
+    if run.get("rows_tested"):
+        told.append(_tested(run))
     return " · ".join(told or ["no rows"])
+
+
+def _tested(run: Row) -> str:
+    return f"{numbers.count(run.get('tests_passed') or 0)}/{numbers.count(run['rows_tested'])} tests passed"
 
 
 def _brief(run: Row) -> str:
     if run.get("retracted_because") or not run.get("rows"):
-        return "retracted" if run.get("retracted_because") else "no rows"
-    if run["rows_unjudged"] == run["rows"]:
-        return "no verdict"
-    return f"{numbers.share(run['rows_valid'] / run['rows'])} {VERDICT_GLYPHS['valid']}"
+        return "retracted" if run.get("retracted_because") else _tested(run) if run.get("rows_tested") else "no rows"
+    name = max(running.VERDICTS, key=lambda one: int(run.get(f"rows_{one}") or 0))
+    said = VERDICT_GLYPHS.get(name) or VERDICT_GLYPHS[None]
+    return f"{numbers.share(run[f'rows_{name}'] / run['rows'])} {said}"
 
 
 def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
@@ -138,7 +150,7 @@ def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataF
     return pd.DataFrame({
         "Run": [heading(run) for run in items],
         "State": [running.state(run, now).word for run in items],
-        "Started": [numbers.date(_begun(run), zone) for run in items],
+        "Started": [_begun(run, zone) for run in items],
         "Took": [running.duration(run) for run in items],
         **{head: pd.Series([run.get(key) for run in items], dtype="Int64") for head, key in heads.items()},
         "Planned": pd.Series([run.get("planned") for run in items], dtype="Int64"),
@@ -147,8 +159,11 @@ def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataF
     })  # fmt: skip
 
 
-def _begun(run: Row) -> Any:
-    return run.get("started_at") or run.get("recorded_at")
+def _begun(run: Row, zone: tzinfo | None) -> str:
+    """Say when a run began; one that does not say so, when it came."""
+    if run.get("started_at"):
+        return numbers.when(run["started_at"], zone)
+    return f"came {numbers.date(run.get('recorded_at'), zone)}"
 
 
 def named(row: Row) -> str:

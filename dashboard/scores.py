@@ -100,9 +100,13 @@ def sentence(answer: Answer) -> str:
     """Say how wrong predictions are on what was held out; interpolation is called that."""
     one = answer["overall"]
     what = "Interpolation only" if answer["split"] == "random" else title(answer).capitalize()
-    told = f"half of the errors are under {numbers.share(one['median_ape'])}, {numbers.share(one['within_20'])} are within 20 %"
+    told = f"half of the errors are under {numbers.share(one['median_ape'])}, {numbers.share(one['within_20'])} are within 20{numbers.SPACE}%"
     held = one.get("coverage_80")
-    intervals = "no interval is given: not calibrated" if held is None else f"80 % intervals hold {numbers.share(held)}"
+    intervals = (
+        "no interval is given: not calibrated"
+        if held is None
+        else f"80{numbers.SPACE}% intervals hold {numbers.share(held)}"
+    )
     return f"{what}: {told}; {intervals}"
 
 

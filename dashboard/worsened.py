@@ -71,5 +71,5 @@ def _links(one: Row, metric: str, zone: tzinfo | None) -> dict[str, Any]:
     return {
         "Over time": f"/trends?{urlencode(asked, safe='/:')}",
         "Run": f"/runs?run={one['run_id']}" if one["run_id"] else None,
-        "Measured": numbers.date(one["time"], zone) if one["time"] else None,
+        "Measured": numbers.when(one["time"], zone) if one["time"] else None,
     }  # fmt: skip

@@ -248,7 +248,7 @@ def evidence_table(rows: Iterable[Row]) -> Table:
         Column("source"),
         Column("reference"),
         Column("licence"),
-        Column("time", "When", lambda row: numbers.date(row.get("time"))),
+        Column("time", "When", lambda row: numbers.when(row.get("time"))),
         Column("environment", "Environment", lambda row: numbers.digest(row.get("environment"))),
         Column("run_id"),
         Column("position", "Position", lambda row: numbers.count(row.get("position")), figures=True),

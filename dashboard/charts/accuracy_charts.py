@@ -137,6 +137,8 @@ def errors(
 ) -> Spec:
     """Draw one line a group: a dot at the mean error, a tick at the median, the number of rows at the end.
 
+    No line joins them: lines are intervals.
+
     A row is `{"name", "mape", "median_ape", "rows"}` with shares, the median where it is known, in the order to be shown. Groups of fewer than 10 rows are
     paler. `log=None` decides by the range.
     """
@@ -153,10 +155,6 @@ def errors(
     mean, median = ({"field": key, **across} for key in ("mape", "median"))
     paler, known = {"field": "ink", "type": "quantitative", "scale": None}, [{"filter": "isValid(datum.median)"}]
     layers: list[dict[str, Any]] = [
-        {
-            "transform": known, "mark": {"type": "rule", "color": ink.muted, "strokeWidth": 1.5},
-            "encoding": {"x": median, "x2": {"field": "mape"}, "opacity": paler},
-        },
         {
             "transform": known, "mark": {"type": "tick", "orient": "vertical", "size": 16, "thickness": 2, "color": ink.text},
             "encoding": {"x": median, "opacity": paler},

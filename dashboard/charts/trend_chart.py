@@ -258,7 +258,7 @@ def _mark(
         "verdict": verdict or "none", "stepped": stepped, "name": lane.name, "told": told + (", 95 % CI" if point["low"] is not None else ""),
         "rests": f"{BASIS_MARKS[basis].glyph} {basis} · {numbers.samples(point['n'])} · {VERDICT_GLYPHS.get(verdict, '·')} {verdict or 'no verdict'}"
         + (" · SIMULATED" if point["origin"] == "simulated" else ""),
-        "when": numbers.date(point["time"] or point["recorded_at"], zone),
+        "when": numbers.when(point["time"] or point["recorded_at"], zone),
         "runtime": " ".join(str(part) for part in (point.get("runtime"), point["runtime_version"]) if part) or "not said",
         "changed": history.parts_words(point["changed"], 6) or "nothing that was recorded",
         "parts": history.parts_words(point["changed"], 2), "line": _LOW + 22 + 14 * (point.get("turn", 0) % 2),

@@ -14,7 +14,19 @@ from dashboard import answers, cells
 from dashboard.answers import compatibility as asking
 from dashboard.cells import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
 from dashboard.charts.heat_map import CELL, heat_map
-from dashboard.frame import chart, downloads, dropped, escape, folded, guarded, header, provenance, theme, to_paste
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    places,
+    provenance,
+    theme,
+    to_paste,
+)
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compatibility_cell import show_cell
 from dashboard.view import adopt, current, go, turn, widget
@@ -53,7 +65,7 @@ def _values(asked: Matrix) -> dict[str, Any]:
 
 
 def _bar(asked: Matrix, at: int) -> None:
-    first = st.columns([3, 3, 3, 3, 2], vertical_alignment="bottom")
+    first = places(2, 2, 2, 2, 2)
     families = [*sorted({str(one.family) for one in catalogue()} | {asked.family} - {""}), "unknown"]
     first[0].segmented_control("Rows", LEVELS, key=widget(PAGE, "level"), required=True)
     first[1].selectbox(
@@ -78,7 +90,7 @@ def _bar(asked: Matrix, at: int) -> None:
         disabled=bool(asked.hw),
         help="Add what documents claim and nobody tried here, hollow.",
     )
-    with st.expander("Filters", icon=":material/tune:"):
+    with st.expander(escape(_filters(asked)), icon=":material/tune:", key=f"{PAGE} filters"):
         second = st.columns([3, 3, 2])
         platforms = list(dict.fromkeys([*PLATFORMS, *asked.platform]))
         second[0].multiselect("Platform", platforms, key=widget(PAGE, "platform"), select_all=False)
@@ -103,6 +115,13 @@ def _bar(asked: Matrix, at: int) -> None:
         turn(PAGE, msgspec.structs.replace(chosen, page=1, sel=""))
 
 
+def _filters(asked: Matrix) -> str:
+    """Name the filters that are folded, with what they hold."""
+    stale = {"yes": "stale", "no": "not stale"}.get(asked.stale)
+    held = [", ".join(asked.platform), ", ".join(asked.state), stale]
+    return " · ".join(["Filters", *filter(None, held)])
+
+
 def _matrix(asked: Matrix, at: int) -> None:
     answer = asking.matrix(cells.request(asked), at)
     rows: list[dict[str, Any]] = answer["items"]
@@ -112,6 +131,11 @@ def _matrix(asked: Matrix, at: int) -> None:
     said = cells.sentence(answer, asked.level)
     with st.container(key="answer"):
         st.subheader(escape(said), anchor=False)
+    if asked.state:
+        st.button("Show all rows", icon=":material/filter_alt_off:", key=f"{PAGE} all", on_click=_choose, args=((),))
+    elif cells.some_did_not(answer):
+        words = "Show rows where one did not"
+        st.button(words, icon=":material/filter_alt:", key=f"{PAGE} did not", on_click=_choose, args=(cells.DID_NOT,))
     drawn = heat_map(rows, answer["platforms"], selected=asked.sel, theme=theme())
     with st.container(width=min(FULL, NAMES + COLUMN * (len(answer["platforms"]) + 1))):
         chart(drawn, key=f"{PAGE} map", words=f"Compatibility: {said}", selected=_clicked, among=CELL)
@@ -120,6 +144,11 @@ def _matrix(asked: Matrix, at: int) -> None:
     _chosen_cell(asked, rows, at)
     folded("The same as a table", partial(_table, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
     _downloads(asked, at, answer, said)
+
+
+def _choose(states: Sequence[str]) -> None:
+    """Choose the rows with such a cell, by the filter, which shows it."""
+    st.session_state[widget(PAGE, "state")] = list(states)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -167,9 +196,11 @@ def _chosen_cell(asked: Matrix, rows: Sequence[Mapping[str, Any]], at: int) -> N
         st.rerun()
     if not asked.sel:
         return
-    found = cells.known_cell(rows, asked.sel)
+    found = cells.known_cell(rows, asked.sel) or cells.known_cell(
+        asking.matrix(cells.alone(asked), at)["items"], asked.sel
+    )
     if found is None:
-        st.info(f"{escape(asked.sel.replace('~', ' on '))} is not on this page of the matrix.")
+        st.info(f"Nothing was tried of {escape(asked.sel.replace('~', ' on '))}.")
         return
     with guarded("The cell"):
         show_cell(asked, *found, at)

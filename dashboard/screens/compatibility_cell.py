@@ -67,7 +67,7 @@ def _seen(asked: Matrix, row: Mapping[str, Any], platform: str, at: int) -> None
     with right:
         _errors(found)
     table = pd.DataFrame(cells.outcomes(found))
-    table["Last seen"] = [numbers.date(moment, zone()) for moment in table["Last seen"]]
+    table["Last seen"] = [numbers.when(moment, zone()) for moment in table["Last seen"]]
     table["Evidence"] = [f"/runs?row={event}" if event else None for event in table["Evidence"]]
     st.dataframe(
         table.dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} outcomes", row_height=36, placeholder=numbers.MISSING,
@@ -131,7 +131,7 @@ def _measured(model: str, platform: str, hardware: str | None, at: int) -> None:
                 "Latency (95 % CI)": scale.show(row["latency_ms"], row["latency_ms_low"], row["latency_ms_high"])
                 + (" (mean)" if row["latency_is_mean"] else ""),
                 "Throughput": numbers.throughput(row["throughput_per_s"]), "n": row["n"], "Basis": row["basis"],
-                "Verdict": row["verdict"], "Measured": numbers.date(row["time"], zone()),
+                "Verdict": row["verdict"], "Measured": numbers.when(row["time"], zone()),
                 "Run": f"/runs?run={row['run_id']}" if row["run_id"] else None,
             }
             for row in found[:MOST_ROWS]

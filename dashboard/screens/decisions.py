@@ -6,7 +6,7 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import answers, charts, decisions
-from dashboard.frame import chart, escape, theme
+from dashboard.frame import chart, escape, theme, to_paste
 
 __all__ = ["show_decisions"]
 
@@ -18,7 +18,8 @@ def show_decisions() -> None:
     """Show the figures that ship with the service, with the command that measures them again."""
     told = answers.decisions()
     found = decisions.rules(told)
-    st.subheader("How good are its decisions?", anchor=False)
+    with st.container(key="answer"):
+        st.subheader(escape(decisions.sentence(found)), anchor=False)
     st.caption(
         f"Machines for a served language model: {numbers.count(found[0]['questions'])} questions about models that took no "
         "part. Success: what was chosen meets the limits by what was measured. Overspend: what successes cost above the "
@@ -43,4 +44,5 @@ def show_decisions() -> None:
         decisions.fits(told), hide_index=True, key=f"{PAGE} fits", row_height=36, height="content",
         alt="Right answers about memory", column_config={"Questions": COUNT, "Sure and wrong": COUNT},
     )  # fmt: skip
-    st.caption(f"Measured by `{escape(str(told['command']))}`; docs/choices.md has the whole of it.")
+    st.caption("This measures all of it again; docs/choices.md says how.")
+    to_paste(str(told["command"]))

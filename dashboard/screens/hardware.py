@@ -24,8 +24,10 @@ from dashboard.frame import (
     folded,
     guarded,
     header,
+    places,
     provenance,
     theme,
+    titled,
     to_paste,
 )
 from dashboard.offers import picture_files, stem, table_files
@@ -76,7 +78,7 @@ def _list(asked: Device, at: int, strip: DeltaGenerator) -> None:
         _none(chosen, at)
         return
     shown, more = rows[:LISTED], len(rows) > LISTED
-    count = f"The first {LISTED}, what was measured most first; a search finds the others." if more else None
+    count = f"The {LISTED} that were measured most; a search finds the others." if more else None
     st.caption(count or f"{numbers.count(len(shown))} found. Choose a row, or a name below, to open it.")
     picked = st.dataframe(
         device.listed(shown), hide_index=True, key=f"{PAGE} list", row_height=36, on_select="rerun",
@@ -98,7 +100,7 @@ def _open(ids: Sequence[str], rows: Sequence[int], chosen: Device) -> None:
 def _list_bar(asked: Device) -> Device:
     values = {name: getattr(asked, name) for name in ("search", "kind", "vendor", "known")}
     adopt(PAGE, asked, values)
-    first = st.columns([5, 2, 3, 2], vertical_alignment="bottom")
+    first = places(4, 2, 2, 2)
     first[0].text_input("Search", key=widget(PAGE, "search"), placeholder="Part of a name or alias: rtx4090, epyc, M2")
     kinds = [ANY, *HARDWARE_KINDS]
     first[1].selectbox("Kind", kinds, key=widget(PAGE, "kind"), format_func=_any, filter_mode=None)
@@ -135,6 +137,7 @@ def _one(asked: Device, at: int, strip: DeltaGenerator) -> None:
     asked = msgspec.structs.replace(asked, id=str(row["id"]))
     asked = _tabs(asked)
     _provenance(strip, asked, at, f"assay hardware show {row['id']}")
+    titled(str(row["id"]), "Hardware")
     st.subheader(escape(str(row["name"] or row["id"])), anchor=False)
     st.caption(_identity(row))
     if asked.tab == "roofline":

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from assay import numbers
 from dashboard import answers, menu, model
 from dashboard.answers import registry
-from dashboard.frame import downloads, dropped, escape, guarded, header, provenance, to_paste
+from dashboard.frame import downloads, dropped, escape, guarded, header, places, provenance, titled, to_paste
 from dashboard.model import Model
 from dashboard.offers import stem, table_files
 from dashboard.screens.models_operators import show_operators
@@ -64,7 +64,7 @@ def _list(asked: Model, at: int, strip: DeltaGenerator) -> None:
         _none(chosen, at)
         return
     shown, more = rows[:LISTED], len(rows) > LISTED
-    first = f"The first {LISTED}, what was measured most first; a search finds the others."
+    first = f"The {LISTED} that were measured most; a search finds the others."
     st.caption(first if more else f"{numbers.count(len(shown))} found. Choose a row, or a name below, to open it.")
     picked = st.dataframe(
         model.listed(shown), hide_index=True, key=f"{PAGE} list", row_height=36, on_select="rerun",
@@ -87,8 +87,8 @@ def _open(ids: Sequence[str], rows: Sequence[int], chosen: Model) -> None:
 def _list_bar(asked: Model) -> Model:
     values = {name: getattr(asked, name) for name in ("search", "category", "family", "known")}
     adopt(PAGE, asked, values)
-    first = st.columns([5, 2, 2, 2], vertical_alignment="bottom")
-    hint = "Part of a name or alias; the owner may be left out, two letters may be wrong"
+    first = places(4, 2, 2, 2)
+    hint = "Part of a name: bert, llama 8b, resnet50"
     first[0].text_input("Search", key=widget(PAGE, "search"), placeholder=hint)
     first[1].selectbox(
         "Category", ["", *CATEGORIES], key=widget(PAGE, "category"), format_func=lambda value: value or "any",
@@ -123,6 +123,7 @@ def _one(asked: Model, at: int, strip: DeltaGenerator) -> None:
     row = told["model"]
     asked = _tabs(msgspec.structs.replace(asked, id=str(row["id"])))
     _provenance(strip, asked, at, f"assay model show {row['id']}")
+    titled(str(row["id"]), "Models")
     st.subheader(escape(str(row["id"])), anchor=False)
     st.caption(_identity(row))
     with guarded(TITLES[asked.tab]):
@@ -139,7 +140,7 @@ def _one(asked: Model, at: int, strip: DeltaGenerator) -> None:
 
 
 def _identity(row: Mapping[str, Any]) -> str:
-    parts = [row["category"] or "category unknown", row["family"] or "family unknown"]
+    parts = [str(row["category"] or "category unknown").replace("_", " "), row["family"] or "family unknown"]
     nouns = ("measurement", "test", "trace")
     parts += [f"{numbers.count(row[f'{noun}s'])} {noun}{'' if row[f'{noun}s'] == 1 else 's'}" for noun in nouns]
     return escape(" · ".join(parts))

@@ -11,7 +11,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import charts, menu, model, ranking
 from dashboard.answers import registry
-from dashboard.frame import basis_legend, chart, downloads, escape, theme, to_paste
+from dashboard.frame import basis_legend, chart, downloads, escape, places, theme, to_paste
 from dashboard.model import Model
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.view import adopt, go, widget
@@ -78,7 +78,7 @@ def show_ranking(asked: Model, at: int) -> None:
     """Show the best configuration of each hardware, measured where it was and predicted elsewhere."""
     asked = _ranking_bar(asked)
     answer = registry.ranking(asked.id, at, asked.mode, asked.metric, TOP)
-    rows = [ranking.completed(row) for row in answer["ranked"]]
+    rows = ranking.banded(answer["ranked"])
     if not rows:
         st.info(escape(str(answer.get("abstained") or "Nothing can be ranked. This measures it here:")))
         to_paste(f"assay bench {asked.id}")
@@ -89,6 +89,8 @@ def show_ranking(asked: Model, at: int) -> None:
     sentence = f"Best: {charts.name_of(best)}, {told} ({best['basis']})"
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
+    if tied := ranking.tie_sentence(rows):
+        st.caption(tied)
     drawn = charts.intervals(rows, metric, theme=theme(), ranked=True)
     chart(drawn, key=f"{PAGE} ranking", words=f"{asked.id}: {sentence}")
     basis_legend(rows, answer.get("interval"))
@@ -106,8 +108,9 @@ def show_ranking(asked: Model, at: int) -> None:
 
 def _ranking_bar(asked: Model) -> Model:
     adopt(f"{PAGE} ranking", asked, {"metric": asked.metric, "mode": asked.mode})
-    columns = st.columns([1, 1, 2])
-    for column, (name, options) in zip(columns, {"metric": model.OBJECTIVES, "mode": MODES}.items(), strict=False):
+    for column, (name, options) in zip(
+        places(2, 2, 6), {"metric": model.OBJECTIVES, "mode": MODES}.items(), strict=False
+    ):
         column.selectbox(name.capitalize(), options, key=widget(f"{PAGE} ranking", name), filter_mode=None)
     chosen = msgspec.structs.replace(
         asked, **{name: st.session_state[widget(f"{PAGE} ranking", name)] for name in ("metric", "mode")}

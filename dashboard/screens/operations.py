@@ -63,14 +63,14 @@ def show() -> None:
 
 
 def _tiles(health: Mapping[str, Any], day: Mapping[str, Any] | None) -> None:
-    tiles = st.columns(4)
+    tiles = st.grid(4, min_column_width=150, key="tiles")
     archive = health.get("archive") or {}
     hourly = operations.per_second(day["throughput"], day["step_s"], 3600 // day["step_s"]) if day else None
     running = "stands still" if health.get("error") else "made anew" if health.get("building") else "follows the log"
-    tiles[0].metric("Lag, events", numbers.count(health.get("lag_events")), border=True)
-    tiles[1].metric("Events a second, last hour", numbers.significant(hourly), border=True)
-    tiles[2].metric("Projector", running, border=True)
-    tiles[3].metric("Archived up to position", numbers.count(archive.get("last_position")), border=True)
+    tiles.metric("Lag, events", numbers.count(health.get("lag_events")), border=True)
+    tiles.metric("Events a second, last hour", numbers.significant(hourly), border=True)
+    tiles.metric("Projector", running, border=True)
+    tiles.metric("Archived up to position", numbers.count(archive.get("last_position")), border=True)
 
 
 def _day(day: Mapping[str, Any]) -> None:
@@ -82,7 +82,7 @@ def _day(day: Mapping[str, Any]) -> None:
         day_chart.throughput(steps, step_s, zone=zone(), theme=theme()), key=f"{PAGE} throughput",
         words=f"Events a second in steps of ten minutes. {answer}",
     )  # fmt: skip
-    said = operations.behind(minutes, day["build"]["began"], zone())
+    said = operations.behind(minutes, day["build"]["began"], day["now"], zone())
     st.markdown(f"**Lag, smaller is better.** {escape(said)}")
     chart(
         day_chart.lag(minutes, steps, step_s, zone=zone(), theme=theme()), key=f"{PAGE} lag",

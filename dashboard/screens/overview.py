@@ -83,17 +83,17 @@ def _counts(known: Mapping[str, Any], at: int) -> None:
     shares = _fresh(at) if known["measurements"] else {30: None, 90: None}
     tiles = {
         "Models": numbers.count(known["models"]), "Hardware": numbers.count(known["hardware"]),
-        "Measurements": numbers.count(known["measurements"]), "Newest measurement": numbers.age(newest, datetime.now(UTC)),
+        "Measurements": numbers.count(known["measurements"]), "Newest": numbers.age(newest, datetime.now(UTC)),
         "Runs": numbers.count(known["runs"]), "Tests": numbers.count(known["tests"]),
-        **{f"Measured in {days} days": numbers.share(share) for days, share in shares.items()},
+        **{f"New in {days} days": numbers.share(share) for days, share in shares.items()},
     }  # fmt: skip
     with st.grid(4, min_column_width=150, key="counts"):
         for title, value in tiles.items():
             st.metric(title, value, border=True)
     if newest:
         st.caption(
-            f"Newest {numbers.date(newest, zone())} · Measured in 30 or 90 days: the share of configurations whose newest measurement "
-            "is that young; one that does not say when it was made counts from when it came"
+            f"Newest {numbers.date(newest, zone())} · New: share of the configurations that were measured in these days, or came in "
+            "them without saying when they were measured"
         )
         _reports(at)
 
@@ -110,6 +110,7 @@ def _reports(at: int) -> None:
             for kind in KINDS
         ],
         "reports",
+        label="Reports",
     )
 
 
@@ -163,12 +164,13 @@ def _live_runs() -> None:
 
 def _runs(found: list[dict[str, Any]]) -> None:
     st.dataframe(
-        glance.run_table(found, zone()), hide_index=True, key="overview runs", row_height=36, placeholder=numbers.MISSING,
+        glance.run_table(found, datetime.now(UTC), zone()), hide_index=True, key="overview runs", row_height=36, placeholder=numbers.MISSING,
         height="content", alt="The last ten runs",
         column_config={
-            "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})", pinned=True),
-            "Began": st.column_config.Column(help="When it began; `came` is when it came, of a run that does not say so."),
-            **{head: st.column_config.NumberColumn(format="localized") for head in ("Measured", "Failed", "Tests")},
+            "Run": st.column_config.Column(pinned=True, width=380),
+            "Started": st.column_config.Column(help="When it began; `came` is when it came, of a run that does not say so."),
+            "Open": st.column_config.LinkColumn(display_text="open"),
+            **{head: st.column_config.NumberColumn(format="localized") for head in ("Rows", "Failed", "Tests")},
         },
     )  # fmt: skip
 

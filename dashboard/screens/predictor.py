@@ -13,7 +13,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import answers, charts, scores
 from dashboard.address import GROUPS, LIVE_TARGETS, Scores, read_scores
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, to_paste
+from dashboard.frame import chart, downloads, dropped, escape, guarded, header, places, provenance, theme, to_paste
 from dashboard.offers import picture_files, stem
 from dashboard.screens.decisions import show_decisions
 from dashboard.view import adopt, current, go, widget
@@ -94,7 +94,7 @@ def _bar(asked: Scores, names: list[str]) -> Scores:
         label_visibility="collapsed",
     )  # fmt: skip
     shown = CHOICES.get(asked.tab, ())
-    for name, place in zip(shown, st.columns([4, 2, 2], vertical_alignment="bottom") if shown else (), strict=False):
+    for name, place in zip(shown, places(4, 2, 4) if shown else (), strict=False):
         label, options = names_of[name]
         place.selectbox(label, options, key=widget(PAGE, name), filter_mode=None, disabled=not options)
     state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("tab", *shown)}
@@ -135,15 +135,15 @@ def _evaluations(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Map
 
 def _tiles(answer: Mapping[str, Any]) -> None:
     one = answer["overall"]
-    told = f"{answer['split']} · n {numbers.count(one['rows'])}"
     figures = (
         ("Median error", one["median_ape"]), ("Within 20 %", one["within_20"]),
         ("80 % intervals held", one.get("coverage_80")), ("Width of an 80 % interval", one.get("width_80")),
     )  # fmt: skip
-    with st.container(key="figures"):
-        for column, (label, value) in zip(st.columns(4), figures, strict=True):
-            column.metric(label, numbers.share(value), border=True)
-            column.caption(told if value is not None else f"{told} · not calibrated")
+    with st.grid(4, min_column_width=150, key="figures"):
+        for label, value in figures:
+            st.metric(label, numbers.share(value), border=True)
+    told = f"Held out: {answer['split']} · n {numbers.count(one['rows'])}"
+    st.caption(told if one.get("coverage_80") is not None else f"{told} · intervals are not calibrated")
 
 
 def _parity(answer: Mapping[str, Any]) -> None:
@@ -218,10 +218,10 @@ def _live(asked: Scores, at: int) -> None:
     show_drift = st.warning if drift.get("flag") else st.caption
     show_drift(escape(str(drift.get("said") or "")))
     one = found["overall"]
-    with st.container(key="live"):
-        for column, (label, key) in zip(st.columns(4), LIVE_TILES, strict=True):
-            column.metric(label, numbers.share(one.get(key)), border=True)
-            column.caption(f"{asked.target} · n {numbers.count(one['rows'])} · {_counted(one['models'], 'model')}")
+    with st.grid(4, min_column_width=150, key="live"):
+        for label, key in LIVE_TILES:
+            st.metric(label, numbers.share(one.get(key)), border=True)
+    st.caption(f"{asked.target} · n {numbers.count(one['rows'])} · {_counted(one['models'], 'model')}")
     rows = scores.grouped(found, asked.group, MOST_GROUPS)
     chart(charts.errors(rows, theme=theme()), key=f"{PAGE} live", words=f"Live errors by {asked.group}")
     st.caption(DOTS)

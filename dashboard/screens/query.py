@@ -102,7 +102,12 @@ def _views(schema: int | None) -> None:
     st.caption(f"One row is {escape(view['rows'])}. {escape(view['about'] or '')}")
     found = pd.DataFrame(
         [
-            {"Column": one["name"], "Unit": one["unit"], "Meaning": one["meaning"], "Type": one["type"].lower()}
+            {
+                "Column": one["name"],
+                "Unit": one["unit"] or None,
+                "Meaning": one["meaning"].replace("`", ""),
+                "Type": one["type"].lower(),
+            }
             for one in view["columns"]
         ]
     )

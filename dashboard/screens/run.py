@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from assay import numbers, running
 from dashboard import runs
 from dashboard.answers import ran as asking
-from dashboard.frame import downloads, escape, guarded, provenance, to_paste, zone
+from dashboard.frame import downloads, escape, guarded, provenance, titled, to_paste, zone
 from dashboard.offers import stem, table_files
 from dashboard.runs import Runs
 from dashboard.screens import run_row
@@ -41,6 +41,7 @@ def show(asked: Runs, at: int, strip: DeltaGenerator) -> None:
         fixed = msgspec.structs.replace(asked, run=run_id, as_of=at)
         words = f"position {numbers.count(at)} · run {run_id} · {run['source']}"
         provenance(PAGE, escape(words), fixed, terminal=f"assay runs show {run_id} --samples")
+    titled(f"{runs.heading(run)} {run_id[:13]}", "Runs")
     _head(run)
     if asked.as_of is None and not run.get("outcome"):
         live(at, run_id)
@@ -65,12 +66,14 @@ def _head(run: Mapping[str, Any]) -> None:
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
     begun = run.get("started_at")
-    parts = [f"{'began' if begun else 'recorded'} {numbers.date(begun or run['recorded_at'], zone())}"]
-    if run.get("finished_at"):
-        parts.append(f"took {running.duration(run)}")
-    if run.get("rows"):
+    parts = [f"{'began' if begun else 'came'} {numbers.when(begun or run['recorded_at'], zone())}"]
+    if (took := running.duration(run)) != numbers.MISSING:
+        parts.append(f"took {took}")
+    if run.get("models"):
         parts.append(f"{numbers.count(run['models'])} models" if run["models"] != 1 else "1 model")
         parts.append(", ".join(run["platforms"]))
+    if (refused := int(run.get("failed") or 0) - int(run.get("rows_failed") or 0)) > 0 and run.get("kind") == "import":
+        parts.append(f"{numbers.count(refused)} rows of the file were refused")
     parts += [str(run[name]) for name in ("reference", "licence") if run.get(name)]
     if run.get("reason"):
         parts.append(f"ended because {run['reason']}")
@@ -78,9 +81,10 @@ def _head(run: Mapping[str, Any]) -> None:
 
 
 def _tab(asked: Runs, run: Mapping[str, Any]) -> str:
-    """Offer the parts of a run; a row that the address names comes first."""
+    """Offer the parts of a run; a row that the address names comes first, else the first part that has something."""
     there = [name for name in runs.TABS if name != "row" or asked.row]
-    chosen = asked.tab if asked.tab in there else there[0]
+    filled = (name for name, count in _COUNTS.items() if run[count])
+    chosen = asked.tab if asked.tab in there else "row" if asked.row else next(filled, "rows")
     adopt(PAGE, asked, {"tab": chosen})
     shown = st.segmented_control(
         "Part of the run", there, key=widget(PAGE, "tab"), format_func=lambda name: _label(name, run),

@@ -53,7 +53,8 @@ def _head(event: Mapping[str, Any], data: Mapping[str, Any], found: Mapping[str,
         st.error(f"This row was taken back: {escape(taken['reason'])}. It is in no answer and in no training.", icon=":material/undo:")  # fmt: skip
     gone = taken or found["run"].get("retracted_because")
     st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
-    parts = [numbers.date(event.get("time") or event["recorded_at"], zone())]
+    made = event.get("time")
+    parts = [numbers.when(made, zone()) if made else f"came {numbers.date(event['recorded_at'], zone())}"]
     parts.append(ORIGINS.get(data["provenance"]["origin"], "SIMULATED"))
     runtime = data["execution"].get("runtime") or {}
     if runtime:

@@ -14,7 +14,19 @@ from assay import numbers, running
 from dashboard import answers, runs
 from dashboard.answers import ran as asking
 from dashboard.charts.verdict_chart import verdict_mix
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, to_paste, zone
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    guarded,
+    header,
+    places,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.runs import Runs, read_runs
 from dashboard.screens import run
@@ -69,7 +81,7 @@ def _terminal(asked: Runs) -> str:
 
 def _bar(asked: Runs, choices: Mapping[str, Sequence[str]]) -> None:
     adopt(PAGE, asked, {name: getattr(asked, name) or None for name in FILTERS})
-    columns = st.columns(len(FILTERS), vertical_alignment="bottom")
+    columns = places(*[2] * len(FILTERS))
     for column, (name, label) in zip(columns, FILTERS.items(), strict=True):
         known = choices[_CHOICES.get(name, name)]
         given = getattr(asked, name)
@@ -102,13 +114,13 @@ def _found(asked: Runs, at: int, found: Mapping[str, Any]) -> None:
 def _columns() -> dict[str, Any]:
     counts = ("Rows", "Valid", "Suspect", "Invalid", "Failed", "Tests", "Models", "Planned")
     shown = {name: st.column_config.NumberColumn(format="localized") for name in counts}
-    return {"Run": st.column_config.Column(pinned=True, width=240), **shown}
+    return {"Run": st.column_config.Column(pinned=True, width=340), **shown}
 
 
 def _pages(asked: Runs, found: Mapping[str, Any]) -> None:
     """Offer one run of the table by name, the newest runs, and those before these."""
     items = found["items"]
-    named = {run["run_id"]: f"{runs.heading(run)}, {numbers.date(run.get('started_at') or run['recorded_at'], zone())}" for run in items}  # fmt: skip
+    named = {run["run_id"]: f"{runs.heading(run)}, {numbers.when(run.get('started_at') or run['recorded_at'], zone())}" for run in items}  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
             "Open a run", list(named), index=None, format_func=lambda one: f"{named[one]} · {one}", key=f"{PAGE} open",

@@ -122,6 +122,12 @@ def test_dates_are_written_out_in_the_zone_of_the_reader() -> None:
     assert numbers.date("") == "—"
 
 
+def test_a_day_without_a_time_is_that_day_everywhere() -> None:
+    assert numbers.when("2022-07-19T00:00:00Z", ZoneInfo("America/New_York")) == "19 Jul 2022"
+    assert numbers.when("2022-07-19T00:00:00.000001Z") == "19 Jul 2022 00:00 UTC"
+    assert numbers.when(None) == "—"
+
+
 @pytest.mark.parametrize(
     ("then", "expected"),
     [("12:59:30", "just now"), ("12:30:00", "30 min ago"), ("03:00:00", "10 h ago"), ("13:10:00", "just now")],

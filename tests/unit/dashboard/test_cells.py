@@ -111,3 +111,17 @@ def test_a_cell_is_found_by_its_name():
     rows = [row("a/b", {"platform": "cpu", "state": "ran"})]
     assert cells.known_cell(rows, "a/b~cpu") == (rows[0], rows[0]["cells"][0])
     assert cells.known_cell(rows, "a/b~cuda") is None
+
+
+def test_an_open_cell_is_asked_for_alone_on_whatever_page_it_is():
+    asked = Matrix(level="model", page=4, state=("error",), hw="h", sel="acme/tiny~cpu")
+    assert cells.alone(asked) == {
+        "level": "model", "model": "acme/tiny", "hardware": "h", "claims": False, "offset": 0, "limit": cells.PAGE_ROWS,
+    }  # fmt: skip
+
+
+def test_what_did_not_work_can_be_chosen():
+    ran, not_all = {"working": 2, "models": 2}, {"working": 1, "models": 2}
+    assert not cells.some_did_not({"platforms": [ran]})
+    assert cells.some_did_not({"platforms": [ran, not_all]})
+    assert set(cells.DID_NOT) == {"fell back", "wrong", "out of memory", "timeout", "error", "unsupported"}

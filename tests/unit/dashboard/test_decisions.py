@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from assay import numbers
 from dashboard import charts, decisions
 from predictor.choosing.decisions import decisions as shipped
 
@@ -19,6 +20,20 @@ def test_ours_come_first_by_name_and_rules_of_thumb_by_number() -> None:
     assert "nothing measured" in [one["mark"] for one in found if one["ours"]]
     table = decisions.rules_table(found)
     assert list(table["Rule"])[-1].startswith(f"{ours.count(False)} · ")
+
+
+def test_the_answer_is_what_it_chooses_unmeasured_and_where_it_is_right_most_often() -> None:
+    ours = {"ours, nothing measured": (0.84, 0.25), "ours, 3 checked": (0.97, 0.07)}
+    made = [
+        {"rule": rule, "success": right, "overspend": over, "questions": 9, "top_1": 0, "top_3": 0}
+        for rule, (right, over) in {"biggest GPU": (0.99, 5.7), **ours}.items()
+    ]
+    assert numbers.plain(decisions.sentence(decisions.rules({"machines": made}))) == (
+        "With nothing measured 84.0 % of choices meet the limits, at 25.0 % above the cheapest; "
+        "3 checked, 97.0 % of choices meet the limits, at 7.0 %"
+    )
+    alone = numbers.plain(decisions.sentence(decisions.rules({"machines": made[:2]})))
+    assert alone.endswith("at 25.0 % above the cheapest")
 
 
 def test_each_kind_of_choice_has_our_loss_and_each_question_of_memory_its_answers() -> None:

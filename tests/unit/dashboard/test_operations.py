@@ -46,11 +46,12 @@ def test_throughput_is_the_mean_of_whole_steps() -> None:
 
 
 def test_lag_that_nobody_saw_is_not_none() -> None:
-    began = "2026-11-22T10:00:00Z"
-    assert behind([], began).startswith("No minute was looked at yet")
-    assert behind([{"lag_events": None}], began).startswith("No minute was looked at yet")
-    assert behind([{"lag_events": 0}, {"lag_events": 12}], began).startswith("At most 12 events behind")
-    assert "22 Nov 2026 10:00 UTC" in behind([{"lag_events": 0}], began)
+    began, now, later = "2026-11-22T10:00:00Z", "2026-11-22T12:00:00Z", "2026-11-23T10:00:00Z"
+    assert behind([], began, now).startswith("No minute was looked at yet")
+    assert behind([{"lag_events": None}], began, now).startswith("No minute was looked at yet")
+    since = "At most 12 events behind since the service began on 22 Nov 2026 10:00 UTC."
+    assert behind([{"lag_events": 0}, {"lag_events": 12}], began, now) == since
+    assert behind([{"lag_events": 12}], began, later) == "At most 12 events behind in the last 24 hours."
 
 
 def test_tokens_that_work_stand_first_and_never_with_a_secret() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -64,6 +65,10 @@ def test_the_service_is_asked_for_what_the_address_says() -> None:
          "Bench on acme-one was retracted: 102 of 208 configurations, 102 taken back"),
         ({"kind": "import", "provenance_source": "MLPerf", "planned": None, "rows_failed": 0, "devices": 12},
          "Import of MLPerf completed: 100 rows; 92 valid"),
+        ({"kind": "import", "provenance_source": "MLPerf", "reference": "mlperf/v5.csv", "planned": None, "rows_failed": 0},
+         "Import of MLPerf, v5.csv completed: 100 rows; 92 valid"),
+        ({"kind": "import", "provenance_source": "timm a.csv", "reference": "timm/a.csv@5e7d", "planned": None, "rows_failed": 0},
+         "Import of timm a.csv completed: "),
         ({"kind": "verify", "rows": 0, "rows_failed": 0, "rows_tested": 5, "tests_passed": 4, "planned": None},
          "Verify on acme-one completed: 5 rows, 4 of 5 tests passed"),
     ],
@@ -89,11 +94,19 @@ def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
     assert first["label"] == "22 Nov 2026 11:50 UTC · bench on acme-one"
     assert first["brief"] == "92.0\u202f% ✓"
     assert (second["text"], second["brief"]) == ("no rows", "no rows")
+    tested = run(rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0, rows_tested=6, tests_passed=5)
+    assert runs.mix([tested], NOW, None)[0]["brief"] == runs.mix([tested], NOW, None)[0]["text"] == "5/6 tests passed"
+    doubted = run(rows_valid=0, rows_suspect=51, rows_invalid=0, rows_unjudged=49)
+    assert runs.mix([doubted], NOW, None)[0]["brief"] == "51.0\u202f% ⚠"
     assert runs.mix([run(retracted_because="x")], NOW, None)[0]["text"] == "retracted"
     table = runs.listed(made, NOW, None)
     assert list(table["Valid"]) == [92, 0]
     assert list(table["Took"]) == ["8\u202fmin 20\u202fs"] * 2
     assert list(table["State"]) == ["completed", "completed"]
+    imported = run(kind="import", started_at="2022-07-19T00:00:00Z", finished_at="2022-07-19T00:00:00Z")
+    told = runs.listed([imported, run(started_at=None)], NOW, ZoneInfo("America/New_York"))
+    assert list(told["Started"]) == ["19 Jul 2022", "came 22 Nov 2026 06:50 EST"]
+    assert list(told["Took"]) == ["—", "—"]
 
 
 def test_rows_are_a_table_that_says_what_is_missing() -> None:
