@@ -101,7 +101,8 @@ def request(asked: Matrix) -> dict[str, Any]:
 
 def alone(asked: Matrix) -> dict[str, Any]:
     """Return the question for the one row of the open cell, on whatever page it is."""
-    name = asked.sel.partition("~")[0]
+    # A family of several categories has a row for each, which its name says: `clip (vision)`.
+    name = asked.sel.partition("~")[0].partition(" (")[0]
     one = Matrix(level=asked.level, hw=asked.hw, claims=asked.claims)
     return request(one) | {asked.level: name}
 

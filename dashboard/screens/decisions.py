@@ -34,12 +34,14 @@ def show_decisions() -> None:
         decisions.rules_table(found), hide_index=True, key=f"{PAGE} table", row_height=36, height="content",
         alt="Rules that choose machines",
     )  # fmt: skip
+    st.subheader("Which device first?", anchor=False)
     st.caption("One device among eight or more: what the first choice loses beside the best measured one.")
     st.dataframe(
         decisions.devices(told), hide_index=True, key=f"{PAGE} devices", row_height=36, height="content",
         alt="Loss of the first choice", column_config={"Questions": COUNT},
     )  # fmt: skip
-    st.caption("Whether it fits in memory. Sure and wrong: it was said to fit with more than 95 %, and did not.")
+    st.subheader("Does it fit in memory?", anchor=False)
+    st.caption("Sure and wrong: it was said to fit with more than 95 %, and did not.")
     st.dataframe(
         decisions.fits(told), hide_index=True, key=f"{PAGE} fits", row_height=36, height="content",
         alt="Right answers about memory", column_config={"Questions": COUNT, "Sure and wrong": COUNT},

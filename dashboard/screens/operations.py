@@ -66,7 +66,7 @@ def _tiles(health: Mapping[str, Any], day: Mapping[str, Any] | None) -> None:
     tiles = st.grid(4, min_column_width=150, key="tiles")
     archive = health.get("archive") or {}
     hourly = operations.per_second(day["throughput"], day["step_s"], 3600 // day["step_s"]) if day else None
-    running = "stands still" if health.get("error") else "made anew" if health.get("building") else "follows the log"
+    running = "stopped" if health.get("error") else "rebuilding" if health.get("building") else "keeps up"
     tiles.metric("Lag, events", numbers.count(health.get("lag_events")), border=True)
     tiles.metric("Events a second, last hour", numbers.significant(hourly), border=True)
     tiles.metric("Projector", running, border=True)

@@ -173,13 +173,14 @@ def test_the_overview_counts_and_says_what_failed_and_what_is_fresh(asked: str) 
     tiles = {metric.label: metric.value for metric in test.metric}
     assert tiles["Measurements"] == str(known["measurements"])
     assert tiles["Runs"] == "1"
-    assert tiles["Measured in 30 days"].startswith(("100", "0"))
+    assert tiles["New in 30 days"].startswith(("100", "0"))
     tables = [frame.value for frame in test.dataframe]
     failing = next(table for table in tables if "Failures" in table)
     assert failing["Failures"].tolist() == [told["failing"][0]["failures"]]
     assert failing["Newest"][0] == f"runs?row={told['failing'][0]['evidence']}"
-    ran = next(table for table in tables if "Outcome" in table)
-    assert (ran["Run"][0], ran["Outcome"][0]) == ("runs?run=run-live", "not ended")
+    ran = next(table for table in tables if "State" in table)
+    shown = (ran["Run"][0], ran["State"][0], ran["Open"][0])
+    assert shown == (f"bench on {DEVICE}", "running", "runs?run=run-live")
     assert "tried again" in said(test) or "Nothing was measured again" in said(test)
     assert "acme-family on cpu" in said(test)
 

@@ -156,7 +156,7 @@ def test_what_the_address_says_in_vain_is_named(asked: str) -> None:
     test = run(state="sad", colour="red", sel="gridnet~moon")
     assert "state=sad was left out" in written(test)
     assert "colour is not a parameter of this page" in written(test)
-    assert "gridnet on moon is not on this page of the matrix" in written(test)
+    assert "Nothing was tried of gridnet on moon" in written(test)
 
 
 def test_filters_that_leave_nothing_can_be_reset(asked: str) -> None:

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
 MODEL = "acme/tiny"
 
 
-def download(page: Any, label: str, into: Path) -> Path:
-    page.get_by_test_id("stPopover").get_by_role("button", name="Download").first.click()
+def download(page: Any, label: str, into: Path, among: str = "Download") -> Path:
+    page.get_by_test_id("stPopover").get_by_role("button", name=among).first.click()
     with page.expect_download() as expected:
         page.get_by_role("button", name=label).click()
     path = into / expected.value.suggested_filename
@@ -167,7 +167,7 @@ def test_reports_can_be_taken_from_compare_and_overview(
     assert f"<title>{MODEL} · Assay, position" in found
     assert "<svg" in found
     page.open(dashboards(service_url))
-    assert "<title>Performance · Assay" in download(page.page, "Performance report", tmp_path).read_text()
+    assert "<title>Performance · Assay" in download(page.page, "Performance report", tmp_path, "Reports").read_text()
     assert page.wrong == []
 
 

@@ -148,7 +148,7 @@ def test_as_of_a_position_before_the_answer_nothing_was_recorded(asked: str) -> 
 
 @pytest.mark.parametrize(
     ("tab", "there", "elsewhere"),
-    [("scores", "Split by split", "Training history"), ("decisions", "How good are its decisions?", "Split by split"),
+    [("scores", "Split by split", "Training history"), ("decisions", "Which device first?", "Split by split"),
      ("card", "Training history", "Live accuracy")],
 )  # fmt: skip
 def test_one_part_is_shown_and_named_in_the_address(asked: str, tab: str, there: str, elsewhere: str) -> None:

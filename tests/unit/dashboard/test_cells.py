@@ -114,6 +114,7 @@ def test_a_cell_is_found_by_its_name():
 
 
 def test_an_open_cell_is_asked_for_alone_on_whatever_page_it_is():
+    assert cells.alone(Matrix(sel="clip (vision)~cpu"))["family"] == "clip"
     asked = Matrix(level="model", page=4, state=("error",), hw="h", sel="acme/tiny~cpu")
     assert cells.alone(asked) == {
         "level": "model", "model": "acme/tiny", "hardware": "h", "claims": False, "offset": 0, "limit": cells.PAGE_ROWS,
