@@ -51,7 +51,7 @@ def rows(build: Any) -> list[dict[str, Any]]:
     return [start, *measured, end]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[str]:
     with ephemeral(find_home(tmp_path_factory.mktemp("home"))) as url:
         with Client(url) as client:
@@ -61,7 +61,7 @@ def service_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterato
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def empty_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with ephemeral(find_home(tmp_path_factory.mktemp("empty"))) as url:
         yield url
@@ -82,7 +82,7 @@ class Newer(BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def newer_url() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Newer)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -112,7 +112,7 @@ def dashboard_on(server: str, **settings: str) -> Iterator[str]:
         child.wait(20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def dashboards(service_url: str) -> Iterator[Callable[[str], str]]:
     """Gives the address of a dashboard that asks a server; each is started once."""
     started: dict[str, tuple[Any, str]] = {}
@@ -128,7 +128,8 @@ def dashboards(service_url: str) -> Iterator[Callable[[str], str]]:
         context.__exit__(None, None, None)
 
 
-# Playwright keeps an event loop running in this thread for as long as it is open: it must not outlive these tests.
+# Playwright keeps an event loop running in this thread for as long as it is open, and services and dashboards that nobody
+# asks take processor time from the tests after these: all of them end with the package.
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     try:

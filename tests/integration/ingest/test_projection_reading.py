@@ -6,8 +6,10 @@ import contextlib
 import subprocess
 import sys
 import threading
+import time
 
 import duckdb
+import psycopg
 import pyarrow.compute as pc
 import pytest
 
@@ -258,3 +260,28 @@ def test_a_reader_does_not_hold_up_a_copy_nor_a_copy_a_reader(projection, append
         assert before.count("measurements") == 1
     with contextlib.closing(duckdb.connect(str(tmp_path / "copy.duckdb"), read_only=True)) as copy:
         assert copy.execute("SELECT count(*) FROM measurements").fetchall() == [(2,)]
+
+
+def test_where_nothing_comes_the_log_is_looked_at_seldom_and_what_comes_then_is_soon_told(
+    tmp_path, database, append, build
+):
+    with psycopg.connect(database.url, autocommit=True) as watch, Projection(tmp_path, database) as projection:
+        projection.start()
+        projection.wait_for(append([build.measurement()])[0].position, 20)
+        time.sleep(1.0)
+        begun, questions = time.monotonic(), set()
+        while time.monotonic() < begun + 1.5:
+            questions |= set(watch.execute(_LAST_ASKED).fetchall())
+            time.sleep(0.01)
+        assert 2 <= len(questions) <= 10
+        append([build.measurement()])
+        until = time.monotonic() + 5
+        while projection.position < 2:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+_LAST_ASKED = """
+SELECT pid, query_start FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
