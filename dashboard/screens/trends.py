@@ -44,6 +44,10 @@ __all__ = ["show"]
 PAGE = "trends"
 OFFERED = 100
 """Configurations that can be picked, those with the most points; a list of thousands would stop the browser."""
+NEWEST = 10
+"""Changes that are shown at once."""
+RUN = 14
+"""Letters of a run's name that are shown."""
 USUAL = 3
 """Configurations shown where none is picked, those with the most points."""
 _LISTS = ("rows", "hw", "platform", "precision")
@@ -129,25 +133,29 @@ def _how(asked: Trend, metrics: Sequence[str], places: Sequence[DeltaGenerator])
         "Along", AXES, key=widget(PAGE, "x"), filter_mode=None, help="By time, or evenly by the order of measurements."
     )
     places[2].selectbox("Scale", SCALES, key=widget(PAGE, "scale"), filter_mode=None)
-    with st.expander("Filters", icon=":material/tune:"):
-        second = st.columns([3, 3, 3, 2, 2])
-        second[0].multiselect(
-            "Hardware", list(asked.hw), key=widget(PAGE, "hw"), accept_new_options=True, select_all=False
-        )
-        second[1].multiselect(
+    _filters_bar(asked)
+
+
+def _filters_bar(asked: Trend) -> None:
+    """Offer the filters behind a button that says how many hold: the browser draws them when it is pressed."""
+    holding = sum(bool(value) for value in (asked.hw, asked.platform, asked.precision, asked.since, asked.until))
+    with st.popover(f"Filters ({holding})" if holding else "Filters", icon=":material/tune:", key=f"{PAGE} filters"):
+        st.multiselect("Hardware", list(asked.hw), key=widget(PAGE, "hw"), accept_new_options=True, select_all=False)
+        st.multiselect(
             "Platform",
             list(dict.fromkeys([*PLATFORMS, *asked.platform])),
             key=widget(PAGE, "platform"),
             select_all=False,
         )
-        second[2].multiselect(
+        st.multiselect(
             "Precision",
             list(dict.fromkeys([*PRECISIONS, *asked.precision])),
             key=widget(PAGE, "precision"),
             select_all=False,
         )
-        second[3].date_input("From", value=None, key=widget(PAGE, "since"))
-        second[4].date_input("To", value=None, key=widget(PAGE, "until"))
+        days = st.columns(2)
+        days[0].date_input("From", value=None, key=widget(PAGE, "since"))
+        days[1].date_input("To", value=None, key=widget(PAGE, "until"))
 
 
 def _model(asked: Trend, at: int) -> None:
@@ -255,31 +263,49 @@ def _log(asked: Trend) -> bool | None:
 def _changes(asked: Trend, found: Sequence[Lane]) -> None:
     st.subheader("What changed", anchor=False)
     changed = history.changes(found, asked.metric, zone())
-    if changed:
-        st.dataframe(
-            pd.DataFrame(changed).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} changes", row_height=36,
-            placeholder=numbers.MISSING, height="content" if len(changed) <= 10 else 400, alt="Changes, newest first",
-            column_config={"Run": _RUN},
-        )  # fmt: skip
+    sure = [line for line in changed if line["With it"] or not line["Why unclear"]]
+    if sure:
+        # A plain table: what draws the other kind is half a megabyte for the browser to read.
+        newest = pd.DataFrame([_linked(line) for line in sure[:NEWEST]]).dropna(axis="columns", how="all")
+        st.table(newest, hide_index=True, border="horizontal", alt="Changes, newest first")
         st.caption(
             "A change counts where it is beyond 10 % and the 95 % intervals are apart, by the rules of `assay regressions`."
         )
     else:
         st.caption("Neither a value beyond 10 % and the noise, nor anything that was recorded of the environment.")
+    if len(changed) > len(sure[:NEWEST]):
+        unclear = len(changed) - len(sure)
+        words = f"Every change, {numbers.count(len(changed))}" + (
+            f", {numbers.count(unclear)} of them unclear" if unclear else ""
+        )
+        folded(
+            words, partial(_rows, changed, "changes", "Changes, newest first"), key=f"{PAGE} every change",
+            icon=":material/table_rows:",
+        )  # fmt: skip
+
+
+def _linked(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change as Markdown, its run as a link."""
+    told = {name: value if value is None else escape(str(value)) for name, value in line.items()}
+    run = line["Run"]
+    name = run and run.partition("=")[2]
+    return told | {
+        "Run": run and f"[{escape(name if len(name) <= RUN else f'{name[: RUN - 1]}…')}]({quote(run, safe='/?=')})"
+    }
 
 
 def _points(asked: Trend, found: Sequence[Lane]) -> None:
     lines = [line for lane in found for line in history.points_table(lane, asked.metric, zone())]
     folded(
-        "Every point", partial(_every, lines), key=f"{PAGE} every point", icon=":material/table_rows:",
+        "Every point", partial(_rows, lines, "points", "Every point"), key=f"{PAGE} every point", icon=":material/table_rows:",
         expanded=len(lines) == len(found),
     )  # fmt: skip
 
 
-def _every(lines: Sequence[Mapping[str, Any]]) -> None:
+def _rows(lines: Sequence[Mapping[str, Any]], name: str, words: str) -> None:
     st.dataframe(
-        pd.DataFrame(lines), hide_index=True, key=f"{PAGE} points", row_height=36, placeholder=numbers.MISSING,
-        height="content" if len(lines) <= 10 else 400, alt="Every point", column_config={"Run": _RUN},
+        pd.DataFrame(lines).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} {name}", row_height=36,
+        placeholder=numbers.MISSING, height="content" if len(lines) <= 10 else 400, alt=words, column_config={"Run": _RUN},
     )  # fmt: skip
 
 

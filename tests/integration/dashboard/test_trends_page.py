@@ -91,7 +91,7 @@ def written(test: AppTest) -> str:
 
 def table(test: AppTest, head: str) -> Any:
     """The table that has a column of this name."""
-    return next(one.value for one in test.dataframe if head in one.value)
+    return next(one.value for one in (*test.dataframe, *test.table) if head in one.value)
 
 
 def test_what_changed_is_what_the_api_says(asked: str) -> None:
@@ -105,7 +105,9 @@ def test_what_changed_is_what_the_api_says(asked: str) -> None:
         "▼ 49 % longer (46–52 %)", "▼ 49 % longer (46–52 %)", "▲ 50 % shorter (49–51 %)", "▲ 50 % shorter (49–51 %)",
     ]  # fmt: skip
     assert list(changed["With it"])[2:] == ["driver 550.54 → 560.35"] * 2
-    assert list(changed["Run"]) == ["/runs?run=nightly-5"] * 2 + ["/runs?run=nightly-3"] * 2
+    assert [plain(run) for run in changed["Run"]] == [
+        f"[nightly-{day}](/runs?run=nightly-{day})" for day in (5, 5, 3, 3)
+    ]
     heading = plain(test.subheader[0].value)
     assert heading.startswith("At the last change of 2 configurations: 2 worse. Newest: acme-one · cpu · fp32 · batch ")
 
