@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
 from typing import Annotated, Any
 
 from litestar import Request, Response, Router, get
@@ -22,7 +24,7 @@ from api.compared import (
     ordered,
     several,
 )
-from api.paging import DEPENDENCIES, PAGE_LIMIT, At, Row, Text, told
+from api.paging import DEPENDENCIES, PAGE_LIMIT, At, Flag, Row, Text, told
 from api.parts import Parts
 from domain import hardware as hardware_catalogue
 from domain import models as model_catalogue
@@ -88,11 +90,7 @@ async def on_hardware(
         name = tables.resolve_model(model)
         whole, plain = of_model(parts, tables, name, mode)
         require_model(tables, model, whole)
-        wanted: dict[str, Sequence[Any] | None] = {
-            "hardware": [tables.resolve_hardware(hardware)] if hardware else None, "platform": several(platform),
-            "precision": several(precision), "batch_size": [batch_size] if batch_size else None,
-        }  # fmt: skip
-        rows = [row for row in whole if all(among is None or row[key] in among for key, among in wanted.items())]
+        rows = list(filter(_filter(tables, hardware, platform, precision, batch_size), whole))
         found = ordered(rows, ("hardware", "platform", "precision"), metric, per)
         valued = [row for row in found if row[metric] is not None]
         kept = found if limit is None else valued[:limit]
@@ -144,26 +142,75 @@ async def of_modes(
     hardware: Text = None,
     platform: Text = None,
     precision: Text = None,
+    batch_size: Batch = None,
+    limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
+    rows: Flag = True,
 ) -> Response[bytes]:
     """Return the rows of both modes, and `pairs` of an inference and a training row that are alike in all else.
 
     `ratio` is training latency by inference latency; a side that was not measured is null. `stages` are the means of what
-    a step of training is made of, in ms.
+    a step of training is made of, in ms. `platform` and `precision` may name several between commas. `limit` keeps so many
+    of the pairs that have a ratio, the largest first, and the rows of these; `rows=false` leaves the rows to the pairs.
+    `ratios` are of all pairs that the filters leave, and `whole` counts those of the model, whatever the filters: measured
+    in both modes, in one alone, and on which hardware.
     """
+
+    parts: Parts = request.app.state.parts
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        filters = {"model": name, "hardware": hardware, "platform": platform, "precision": precision}
-        found = tables.view("best_measurements", filters, columns=(*COLUMNS, *_STAGES)).to_pylist()
-        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in found]
-        require_model(tables, model, rows)
-        return ordered(rows, ("hardware", "platform", "precision", "mode")), {
-            "model": name,
-            "pairs": _pairs(rows),
-            **differences(rows),
-        }
+        whole, every = _in_both(parts, tables, name)
+        require_model(tables, model, whole)
+        passes = _filter(tables, hardware, platform, precision, batch_size)
+        known, pairs = list(filter(passes, whole)), list(filter(passes, every))
+        if limit is not None:
+            pairs = sorted((pair for pair in pairs if pair["ratio"]), key=lambda pair: -pair["ratio"])[:limit]
+            known = [pair[mode] for pair in pairs for mode in ("inference", "training")]
+        beside = {"model": name, "pairs": pairs, "ratios": _spread(filter(passes, every)), "whole": _sides(every)}
+        listed = ordered(known, ("hardware", "platform", "precision", "mode")) if rows else []
+        return listed, {**beside, **differences(known)}
 
     return await told(request, at, answer, key="rows")
+
+
+def _filter(
+    tables: Tables, hardware: str | None, platform: str | None, precision: str | None, batch_size: int | None
+) -> Callable[[Row], bool]:
+    """Return what says whether a row, or a pair of them, is asked for."""
+    wanted: dict[str, Sequence[Any] | None] = {
+        "hardware": [tables.resolve_hardware(hardware)] if hardware else None, "platform": several(platform),
+        "precision": several(precision), "batch_size": [batch_size] if batch_size else None,
+    }  # fmt: skip
+    return lambda row: all(among is None or row[key] in among for key, among in wanted.items())
+
+
+def _in_both(parts: Parts, tables: Tables, model: str) -> tuple[list[Row], list[Row]]:
+    """Return a model's rows of both modes with their stages, and their pairs; read once for a state of the tables."""
+
+    def read() -> tuple[list[Row], list[Row]]:
+        found = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *_STAGES)).to_pylist()
+        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in found]
+        return rows, _pairs(rows)
+
+    return parts.kept(tables).lists(("modes", model), read)
+
+
+def _spread(pairs: Iterable[Row]) -> Row:
+    found = sorted(pair["ratio"] for pair in pairs if pair["ratio"])
+    if not found:
+        return {"pairs": 0, "least": None, "median": None, "most": None}
+    return {"pairs": len(found), "least": found[0], "median": median(found), "most": found[-1]}
+
+
+def _sides(pairs: Sequence[Row]) -> Row:
+    """Count the pairs by the modes that were measured, and by hardware, the most frequent first."""
+    sides = Counter("both" if pair["inference"] and pair["training"] else
+                    "inference" if pair["inference"] else "training" for pair in pairs)  # fmt: skip
+    hardware = Counter(pair["hardware"] for pair in pairs).most_common()
+    return {
+        **{side: sides[side] for side in ("both", "inference", "training")},
+        "hardware": [{"hardware": name, "pairs": count} for name, count in hardware],
+    }
 
 
 def _check_metric(metric: str, known: Sequence[str] = RANKED_BY) -> None:

@@ -14,7 +14,7 @@ from dashboard.charts import LATENCY, MEMORY, Row, name_of
 from dashboard.palette import badge
 from dashboard.ranking import completed
 
-__all__ = ["STAGES", "Pair", "find", "one_sided", "sentence", "table"]
+__all__ = ["STAGES", "Pair", "flat", "paired", "sentence", "table"]
 
 STAGES = {"forward_ms": "Forward", "loss_ms": "Loss", "backward_ms": "Backward", "optimizer_ms": "Optimizer"}
 PER_ITEM = ("latency_ms", "latency_ms_low", "latency_ms_high")
@@ -30,32 +30,19 @@ class Pair(NamedTuple):
     memory: ratios.Ratio
 
 
-def find(
-    pairs: Sequence[Row], hardware: str, platforms: Sequence[str], precisions: Sequence[str], batch: int | None
-) -> list[Pair]:
-    """Return the pairs of which both sides were measured, the largest difference first, as the filters leave them."""
-    kept = [pair for pair in pairs if _passes(pair, hardware, platforms, precisions, batch)]
-    found = [_pair(pair) for pair in kept if pair["inference"] and pair["training"] and pair.get("ratio")]
+def paired(pairs: Sequence[Row]) -> list[Pair]:
+    """Return the pairs of which both sides were measured, the largest difference first."""
+    found = [_pair(pair) for pair in pairs if pair["inference"] and pair["training"] and pair.get("ratio")]
     return sorted(found, key=lambda pair: -(pair.time.value or 0))
 
 
-def one_sided(pairs: Sequence[Row]) -> dict[str, int]:
-    """Return how many configurations were measured in one mode alone, by that mode."""
-    return {
-        mode: sum(bool(pair[mode]) and not pair[other] for pair in pairs)
-        for mode, other in (("inference", "training"), ("training", "inference"))
-    }
-
-
-def _passes(
-    pair: Row, hardware: str, platforms: Sequence[str], precisions: Sequence[str], batch: int | None
-) -> bool:  # fmt: skip
-    return (
-        hardware in ("", pair["hardware"])
-        and (not platforms or pair["platform"] in platforms)
-        and (not precisions or pair["precision"] in precisions)
-        and batch in (None, pair["batch_size"])
-    )
+def flat(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    """Return both rows of every pair with its name and ratio, for a file."""
+    return [
+        {"pair": pair.name, "ratio": pair.time.value, "ratio_low": pair.time.low, "ratio_high": pair.time.high, **row}
+        for pair in pairs
+        for row in (pair.inference, pair.training)
+    ]
 
 
 def _pair(pair: Row) -> Pair:
@@ -73,16 +60,15 @@ def _an_item(row: dict[str, Any]) -> dict[str, Any]:
     return row | {key: row[key] / size for key in PER_ITEM if row.get(key) is not None}
 
 
-def sentence(pairs: Sequence[Pair]) -> str:
-    """Say how much longer training takes than inference, over all pairs that were measured."""
-    values = sorted(pair.time.value or 0 for pair in pairs)
-    if len(values) == 1:
+def sentence(pairs: Sequence[Pair], spread: Row) -> str:
+    """Say how much longer training takes than inference, over all pairs that were measured: `spread` is of their ratios."""
+    if spread["pairs"] == 1:
         ratio = pairs[0].time
         ends = "" if ratio.low is None else f" ({numbers.significant(ratio.low)}–{numbers.significant(ratio.high)})"
         return f"{pairs[0].name}: a step of training takes {numbers.factor(ratio.value)}{ends} the time of inference"
-    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
-    reach = f"from {numbers.factor(values[0])} to {numbers.factor(values[-1])}"
-    return f"A step of training takes {numbers.factor(middle)} the time of inference, the median of {len(values)} pairs, {reach}"
+    reach = f"from {numbers.factor(spread['least'])} to {numbers.factor(spread['most'])}"
+    middle = f"{numbers.factor(spread['median'])} the time of inference, the median of {spread['pairs']} pairs"
+    return f"A step of training takes {middle}, {reach}"
 
 
 def table(pairs: Sequence[Pair]) -> Styler:

@@ -22,16 +22,17 @@ def stem(page: str, subject: str, position: int) -> str:
     return "_".join(part for part in ("assay", page, kept, f"p{position}") if part)
 
 
-def table_files(name: str, rows: Sequence[Row], *, as_of: int) -> list[Download]:
-    """Offer every row with every key as CSV and as Parquet.
+def table_files(name: str, rows: Sequence[Row] | Callable[[], Sequence[Row]], *, as_of: int) -> list[Download]:
+    """Offer every row with every key as CSV and as Parquet; rows that are not on the page are asked for when a file is.
 
     `as_of` is a column of each, so that a file says at which position of the log it is true. Missing is an empty cell
     or null; a list or an object is JSON text.
     """
 
     def make() -> tuple[list[str], list[dict[str, Any]]]:
-        heads = list(dict.fromkeys([*(key for row in rows for key in row), "as_of"]))
-        return heads, [{"as_of": as_of, **{key: _flat(value) for key, value in row.items()}} for row in rows]
+        found = rows() if callable(rows) else rows
+        heads = list(dict.fromkeys([*(key for row in found for key in row), "as_of"]))
+        return heads, [{"as_of": as_of, **{key: _flat(value) for key, value in row.items()}} for row in found]
 
     return [
         ("CSV, every column", f"{name}.csv", "text/csv", lambda: _csv(*make())),

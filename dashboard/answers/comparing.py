@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dashboard.answers.source import KEPT, checked, client, kept
 
-__all__ = ["models", "modes", "of_model"]
+__all__ = ["all_modes", "models", "modes", "of_model"]
 
 
 @kept(max_entries=KEPT)
@@ -34,6 +35,14 @@ def models(
 
 
 @kept(max_entries=KEPT)
-def modes(model: str, position: int) -> dict[str, Any]:
-    """Return inference beside training, as `pairs`."""
-    return checked(dict(client().compare_modes(model, as_of=position)), "pairs")
+def modes(model: str, position: int, **filters: Any) -> dict[str, Any]:
+    """Return inference beside training as `pairs`, as `filters` of the API leave and cut them; their `ratios`; the `whole`."""
+    answer = dict(client().compare_modes(model, rows=False, as_of=position, **filters))
+    return checked(answer, "pairs", "ratios", "whole")
+
+
+def all_modes(model: str, position: int, **filters: Any) -> Callable[[], list[dict[str, Any]]]:
+    """Return what asks for every pair that has both sides, at most a thousand: for a file."""
+    one = client()
+    asked = {**filters, "limit": 1000, "rows": False, "as_of": position}
+    return lambda: list(one.compare_modes(model, **asked)["pairs"])

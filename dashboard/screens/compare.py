@@ -140,7 +140,7 @@ def _devices(asked: Comparison, position: int) -> list[str]:
         found = sorted(answers.hardware(position), key=lambda row: -(row.get("measurements") or 0))
         return [str(row["id"]) for row in found if row.get("measurements")]
     if asked.what == "modes":
-        rows = comparing.modes(asked.model, position)["pairs"]
+        rows = comparing.modes(asked.model, position, limit=1)["whole"]["hardware"]
     else:
         rows = comparing.of_model(asked.model, asked.mode, position, limit=0)["whole"]["hardware"]
     return list(dict.fromkeys(str(row["hardware"]) for row in rows))

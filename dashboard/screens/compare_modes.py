@@ -13,36 +13,45 @@ from dashboard.answers import comparing
 from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.screens.compare_frame import PAGE, differs, evidence_columns, nothing, strip
+from domain.vocabulary import MODES
 
 __all__ = ["show"]
 
 MOST_DRAWN = 20
+MOST = 100
 
 
 def show(asked: Comparison, position: int) -> None:
-    """Show the pairs of one model that are alike in all but the mode."""
+    """Show the pairs of one model that are alike in all but the mode, a hundred at most."""
     at = position if asked.as_of is None else asked.as_of
     with guarded(asked.model):
-        pairs = comparing.modes(asked.model, at)["pairs"]
-        found = modes.find(pairs, asked.hw, asked.platform, asked.precision, asked.batch)
+        answer = comparing.modes(asked.model, at, limit=MOST, **_filters(asked))
+        found = modes.paired(answer["pairs"])
         strip(asked, at, [asked.model], [str(pair.inference["hardware"]) for pair in found])
         if found:
-            _pairs(asked, at, found, modes.one_sided(pairs))
+            _pairs(asked, at, found, answer)
         else:
-            _none(asked, pairs)
+            _none(asked, answer["whole"])
 
 
-def _pairs(asked: Comparison, at: int, found: list[modes.Pair], alone: dict[str, int]) -> None:
+def _filters(asked: Comparison) -> dict[str, Any]:
+    return {
+        "hardware": asked.hw or None, "platform": ",".join(asked.platform) or None,
+        "precision": ",".join(asked.precision) or None, "batch_size": asked.batch,
+    }  # fmt: skip
+
+
+def _pairs(asked: Comparison, at: int, found: list[modes.Pair], answer: dict[str, Any]) -> None:
     rows = [row for pair in found for row in (pair.inference, pair.training)]
     differs(rows)
-    sentence = modes.sentence(found)
+    sentence = modes.sentence(found, answer["ratios"])
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
     shown, shade = found[:MOST_DRAWN], theme()
     drawn = [(pair.name, pair.inference, pair.training, pair.time.value or 0.0) for pair in shown]
     chart(charts.modes(drawn, theme=shade), key=f"{PAGE} picture", words=f"{asked.model}: {sentence}")
     basis_legend(rows)
-    st.caption(_words(found, shown, alone))
+    st.caption(_words(found, shown, answer))
     st.dataframe(
         modes.table(found), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=numbers.MISSING,
         height="content" if len(found) <= 15 else 500, alt=f"Training and inference of {asked.model}",
@@ -52,37 +61,35 @@ def _pairs(asked: Comparison, at: int, found: list[modes.Pair], alone: dict[str,
         },
     )  # fmt: skip
     name = stem(PAGE, f"{asked.model}-modes", at)
-    flat: list[dict[str, Any]] = [
-        {"pair": pair.name, "ratio": pair.time.value, "ratio_low": pair.time.low, "ratio_high": pair.time.high, **row}
-        for pair in found
-        for row in (pair.inference, pair.training)
-    ]
-    footer = f"position {numbers.count(at)} · {numbers.count(len(shown))} of {numbers.count(len(found))} pairs"
+    everything = comparing.all_modes(asked.model, at, **_filters(asked))
+    files = table_files(name, lambda: modes.flat(modes.paired(everything())), as_of=at)
+    footer = f"position {numbers.count(at)} · {numbers.count(len(shown))} of {numbers.count(answer['ratios']['pairs'])} pairs"
     picture = picture_files(
         name, lambda: charts.modes(drawn, theme=shade, picture=True), f"Training and inference of {asked.model}",
         answer=sentence, footer=footer,
     )  # fmt: skip
-    downloads([*table_files(name, flat, as_of=at), *picture], PAGE)
+    downloads([*files, *picture], PAGE)
 
 
-def _words(found: list[modes.Pair], shown: list[modes.Pair], alone: dict[str, int]) -> str:
-    """Say what times are, and count what has no partner or no place on the picture."""
+def _words(found: list[modes.Pair], shown: list[modes.Pair], answer: dict[str, Any]) -> str:
+    """Say what times are, and count what has no partner or no place on the picture or in the table."""
     told = ["Times are of one item: a call's latency over its batch. Each pair is alike in all but the mode"]
-    if len(found) > len(shown):
-        told.append(f"The {len(shown)} largest differences of {numbers.count(len(found))} are drawn")
-    told += [f"{numbers.count(count)} measured in {mode} alone" for mode, count in alone.items() if count]
+    total, whole = answer["ratios"]["pairs"], answer["whole"]
+    if total > len(shown):
+        told.append(f"The {len(shown)} largest differences of {numbers.count(total)} are drawn")
+    if total > len(found):
+        told.append(f"The table has the {len(found)} largest, the files have all")
+    told += [f"{numbers.count(whole[mode])} measured in {mode} alone" for mode in MODES if whole[mode]]
     return ". ".join(told) + "."
 
 
-def _none(asked: Comparison, pairs: list[Any]) -> None:
-    both = sum(bool(pair["inference"] and pair["training"]) for pair in pairs)
-    alone = modes.one_sided(pairs)
-    missing = "training" if alone["inference"] else "inference"
-    if not pairs:
+def _none(asked: Comparison, whole: dict[str, Any]) -> None:
+    missing = "training" if whole["inference"] else "inference"
+    if not any(whole[side] for side in ("both", *MODES)):
         nothing(asked, "Nothing was measured for this model. These measure both modes here:", _both(asked.model))
         return
     told = f"{missing.capitalize()} was not measured where {'inference' if missing == 'training' else 'training'} was. "
-    nothing(asked, told + "This would:", f"assay bench {asked.model} --mode {missing}", both)
+    nothing(asked, told + "This would:", f"assay bench {asked.model} --mode {missing}", whole["both"])
 
 
 def _both(model: str) -> str:

@@ -230,9 +230,31 @@ def test_inference_beside_training(client, build):
     training["data"]["workload"]["mode"] = "training"
     training["data"]["metrics"]["backward_ms"] = 6.0
     position = posted(client, build.measurement(p50=3.0, model=model), training)
-    (pair,) = client.compare_modes(model, min_position=position)["pairs"]
+    told = client.compare_modes(model, min_position=position)
+    (pair,) = told["pairs"]
     assert (pair["training"]["stages"]["backward_ms"], pair["training"]["stages"]["loss_ms"]) == (6.0, None)
     assert (pair["inference"]["latency_ms"], pair["training"]["latency_ms"], pair["ratio"]) == (3.0, 9.0, 3.0)
+    assert (told["ratios"]["median"], len(told["rows"])) == (3.0, 2)
+
+
+def test_pairs_of_modes_are_cut_to_the_largest_ratios_and_counted(client, build):
+    model = named()
+    events = []
+    for batch, times in ((1, (2.0, 4.0)), (2, (2.0, 8.0)), (4, (2.0, 6.0)), (8, (2.0, None))):
+        events.append(build.measurement(p50=times[0], model=model, batch_size=batch))
+        if times[1]:
+            events.append(build.measurement(p50=times[1], model=model, batch_size=batch))
+            events[-1]["data"]["workload"]["mode"] = "training"
+    position = posted(client, *events)
+    told = client.compare_modes(model, limit=2, rows=False, min_position=position)
+    assert [(pair["batch_size"], pair["ratio"]) for pair in told["pairs"]] == [(2, 4.0), (4, 3.0)]
+    assert told["ratios"] == {"pairs": 3, "least": 2.0, "median": 3.0, "most": 4.0}
+    assert (told["rows"], told["differs"]["batch_size"]) == ([], [2, 4])
+    assert {side: told["whole"][side] for side in ("both", "inference", "training")} == {
+        "both": 3, "inference": 1, "training": 0,
+    }  # fmt: skip
+    one = client.compare_modes(model, limit=9, batch_size=8, platform="cpu,cuda", min_position=position)
+    assert (one["pairs"], one["ratios"]["median"], one["whole"]) == ([], None, told["whole"])
 
 
 def test_trends_follow_a_configuration(service, client, build):

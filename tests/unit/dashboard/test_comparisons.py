@@ -52,14 +52,15 @@ def pair(inference: dict[str, Any] | None, training: dict[str, Any] | None, rati
 def test_training_is_told_an_item_with_what_a_step_is_made_of() -> None:
     stages = {"forward_ms": 3.0, "loss_ms": None, "backward_ms": 6.0, "optimizer_ms": 1.0}
     both = pair(row(4, 8.0), row(4, 24.0, mode="training", stages=stages), 3.0)
-    found = modes.find([both, pair(row(4, 9.0), None, None)], "", (), (), None)
+    found = modes.paired([both, pair(row(4, 9.0), None, None)])
     assert [(one.inference["latency_ms"], one.training["latency_ms"]) for one in found] == [(2.0, 6.0)]
-    assert "× 3.00 (" in numbers.plain(modes.sentence(found))
+    assert "× 3.00 (" in numbers.plain(modes.sentence(found, {"pairs": 1}))
     told = modes.table(found).data.iloc[0]
     assert (told["Forward %"], told["Backward %"], told["n training"]) == (30.0, 60.0, 30)
     assert "Loss %" not in told
-    assert modes.one_sided([both, pair(row(), None, None)]) == {"inference": 1, "training": 0}
-    assert modes.find([both], "elsewhere", (), (), None) == []
+    spread = {"pairs": 264, "least": 2.0, "median": 2.5, "most": 3.0}
+    assert "× 2.50 the time of inference, the median of 264 pairs" in numbers.plain(modes.sentence(found, spread))
+    assert [one["mode"] for one in modes.flat(found) if "mode" in one] == ["training"]
     drawn = charts.modes([(one.name, one.inference, one.training, 3.0) for one in found], picture=True).to_dict()
     words = [
         value["words"]
