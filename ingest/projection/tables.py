@@ -29,11 +29,15 @@ _SHIPPED = "shipped"
 _TRIES = """tries AS (
     SELECT subject, first_position AS earliest, last_position AS latest FROM standing
     UNION ALL SELECT subject, min(position), max(position) FROM test ANTI JOIN void USING (position) GROUP BY subject
+), spanned AS (
+    SELECT model_id, hardware_id, platform, mode FROM tries JOIN subject ON tries.subject = subject.id {among}
+    GROUP BY ALL HAVING min(earliest) <= ? AND max(latest) > ?
 )"""
+"""`spanned`: where something was tried at or below a position and above it, so that only there is looked at what is much alike."""
 _TRIED_AGAIN = """
 SELECT DISTINCT configuration FROM (
     SELECT configuration, min(earliest) OVER alike AS earliest, max(latest) OVER alike AS latest
-    FROM tries JOIN subject ON tries.subject = subject.id {among}
+    FROM tries JOIN subject ON tries.subject = subject.id SEMI JOIN spanned USING (model_id, hardware_id, platform, mode) {among}
     WINDOW alike AS (PARTITION BY model_id, hardware_id, hardware_count, mode, scenario, batch_size, sequence_length, image_size,
         images, audio_seconds, frames, input_tokens, output_tokens, concurrency, arrival_rate_per_s, optimizer,
         gradient_checkpointing, platform, precision, runtime_name, compiled, layout, threads, streams, power_limit_w)
@@ -215,13 +219,15 @@ class Tables(State):
         Much alike: of the same model, hardware, work, platform, precision and runtime, of whatever version. Failures and tests
         are tries as well. Filters are on columns of `subject`.
         """
+        if since <= 0:  # Nothing stands before the first event.
+            return []
         at = self._at(None)
         conditions, values = self._conditions(filters or {}, at)
         clause, front = ("WITH ", []) if at is None else state_at(at, self._renamed(at), "standing subject test void")
         among = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         tries = _TRIES if at is None else f",{_TRIES}"
-        statement = f"{clause}{tries} {_TRIED_AGAIN.format(among=among)}"
-        found = self.cursor.execute(statement, [*front, *values, since, since]).fetchall()
+        statement = f"{clause}{tries.format(among=among)} {_TRIED_AGAIN.format(among=among)}"
+        found = self.cursor.execute(statement, [*front, *values, since, since, *values, since, since]).fetchall()
         return [name for (name,) in found]
 
     def measured_position(self) -> int:
