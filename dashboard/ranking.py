@@ -21,6 +21,7 @@ __all__ = [
     "answer_sentence",
     "at_hand_words",
     "banded",
+    "brief",
     "completed",
     "csv_file",
     "drawn",
@@ -135,6 +136,28 @@ def tie_sentence(rows: Sequence[Row]) -> str | None:
     if len(tied) < 2:
         return None
     return f"Ranks {tied[0]['rank_band']} cannot be told apart: their intervals overlap."
+
+
+def brief(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Return in words what each row is, its figures with their intervals, and what it rests on; no figure that none has."""
+    figured = {metric.title: [_shown(row, metric) for row in rows] for metric in METRICS.values()}
+    return {
+        "Rank": [str(row.get("rank_band") or row.get("rank") or numbers.MISSING) for row in rows],
+        "Configuration": [name_of(row) for row in rows],
+        **{head: words for head, words in figured.items() if set(words) != {numbers.MISSING}},
+        "n": [_counted(row.get("n")) for row in rows],
+        "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
+    }
+
+
+def _shown(row: Row, metric: Metric) -> str:
+    """Write one metric of a row, and what is doubted about an energy."""
+    doubt = energy_doubt(row) if metric is ENERGY else None
+    return shown(row, metric) + (f" ({doubt})" if doubt not in (None, "valid") else "")
+
+
+def _counted(n: int | None) -> str:
+    return numbers.MISSING if n is None else numbers.count(n)
 
 
 def table(rows: Sequence[Row]) -> Styler:

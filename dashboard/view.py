@@ -32,10 +32,15 @@ def widget(page: str, name: str) -> str:
 
 
 def adopt(page: str, asked: View, values: Mapping[str, Any]) -> None:
-    """Fill the page's widgets from the address when it is new, or when the page was away meanwhile."""
+    """Fill the page's widgets from the address when it is new; those that came since, or that were away, by themselves.
+
+    What is filled again forgets what was typed into it and not sent yet.
+    """
     mark = parameters(asked, everything=True)
     keys = {widget(page, name): value for name, value in values.items()}
-    if st.session_state.get(f"{page} adopted") != mark or any(key not in st.session_state for key in keys):
+    if st.session_state.get(f"{page} adopted") == mark:
+        keys = {key: value for key, value in keys.items() if key not in st.session_state}
+    if keys:
         st.session_state.update(keys)
         st.session_state[f"{page} adopted"] = mark
         st.session_state[f"{page} view"] = parameters(asked)

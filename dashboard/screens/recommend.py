@@ -24,6 +24,7 @@ from dashboard.frame import (
     provenance,
     theme,
     to_paste,
+    to_read,
     zone,
 )
 from dashboard.offers import picture_files, stem, table_files
@@ -37,6 +38,8 @@ __all__ = ["show"]
 
 PAGE = "recommend"
 CARDS = 3
+LISTED = 10
+"""Of the ranking, how many stand below the picture; every one is in the table with every column."""
 Row = Mapping[str, Any]
 
 
@@ -126,14 +129,19 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
     chart(draw(False), key=f"{PAGE} picture", words=f"{answer['model']}: {sentence}")
     basis_legend(rows, answer.get("interval"))
     _drawn_words(question, answer, rows)
-    st.dataframe(
-        ranking.table(rows), hide_index=True, key=f"{PAGE} table", placeholder=numbers.MISSING,
-        height="content" if len(rows) <= 15 else 500, row_height=36, alt=f"Ranking for {answer['model']}",
-        column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
-    )  # fmt: skip
+    to_read(ranking.brief(rows[:LISTED]), words=f"Ranking for {answer['model']}", name="Configuration")
+    folded("Every column", partial(_table, answer["model"], rows), key=f"{PAGE} folded", icon=":material/table_rows:")
     with st.container(horizontal=True, vertical_alignment="center", key="take away"):
         _files(question, answer, draw, sentence)
         _keep(question, answer)
+
+
+def _table(model: str, rows: Sequence[Row]) -> None:
+    st.dataframe(
+        ranking.table(rows), hide_index=True, key=f"{PAGE} table", placeholder=numbers.MISSING,
+        height="content" if len(rows) <= 15 else 500, row_height=36, alt=f"Ranking for {model}",
+        column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
+    )  # fmt: skip
 
 
 def _switches(question: Question) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers
 from dashboard.address import number
@@ -40,39 +41,60 @@ LIMITS = {
     "max_ms": "Latency at most, ms", "max_usd": "Price at most, $/h", "max_gb": "Memory at most, GB",
     "min_per_s": "Items a second, at least", "max_w": "Rated power at most, W",
 }  # fmt: skip
+FIRST = {"model", "objective", "pct"}
+BOUNDS = {*LIMITS, "max_ttft", "max_tpot", "min_tokens", "confidence"}
+"""What stands in the form always, and what under Limits; the rest is of the work, the hardware and the prices."""
 WHOLE = ("seq", "image", "images", "frames", "input", "output", "concurrency", "count")
 
 
 def show_form(question: Question, position: int) -> None:
     """Show the form filled with the question; sent, it makes what it says the address."""
     models = answers.models(position)
-    shown = _shown(question, _category(question.model, models))
-    adopt(PAGE, question, {name: value for name, value in _values(question).items() if name in shown})
     with st.form(PAGE, border=True):
         first = st.columns([4, 3, 2, 2], vertical_alignment="bottom")
-        with first[0]:
-            st.selectbox(
-                "Model", _with([str(row["id"]) for row in models], [question.model]), index=None, key=widget(PAGE, "model"),
-                accept_new_options=True, placeholder="Type a part of its name, or a new id",
-            )  # fmt: skip
-        with first[1]:
-            st.selectbox(
-                "Objective", _with([*OBJECTIVES, *MIXES], [question.objective]), key=widget(PAGE, "objective"),
-                accept_new_options=True, format_func=lambda name: MIXES.get(name, name),
-                help="One, or a mix that you type: latency:0.7,cost:0.3",
-            )  # fmt: skip
-        with first[2]:
-            st.selectbox("Percentile", PERCENTILES, key=widget(PAGE, "pct"), filter_mode=None)
+        limits = _part("Limits", ":material/speed:", "limits")
+        filters = _part("Work, hardware and prices", ":material/tune:", "filters")
+        shown = _shown(question, _category(question.model, models))
+        shown -= (set() if limits else BOUNDS) | (set() if filters else set(_values(question)) - BOUNDS - FIRST)
+        adopt(PAGE, question, {name: value for name, value in _values(question).items() if name in shown})
+        _first(first, question, models)
+        if limits:
+            with limits:
+                _limits(shown)
+        if filters:
+            with filters:
+                _filters(question, shown, position)
         with first[3]:
             sent = st.form_submit_button("Rank hardware", width="stretch")
-        with st.expander("Limits", icon=":material/speed:"):
-            _limits(shown)
-        with st.expander("Work, hardware and prices", icon=":material/tune:"):
-            _filters(question, shown, position)
     if sent:
         with guarded("The question"):
             go(PAGE, _asked(question, shown))
             st.rerun()
+
+
+def _part(words: str, icon: str, name: str) -> DeltaGenerator | None:
+    """Offer a part of the form; return where its inputs stand once it was unfolded, for they keep what was typed when it is folded."""
+    part = st.expander(words, icon=icon, key=widget(PAGE, name), on_change="rerun")
+    made = widget(PAGE, f"{name} made")
+    st.session_state[made] = st.session_state.get(made, False) or bool(part.open)
+    return part if st.session_state[made] else None
+
+
+def _first(columns: Sequence[DeltaGenerator], question: Question, models: Sequence[Mapping[str, Any]]) -> None:
+    """Show what every question says."""
+    with columns[0]:
+        st.selectbox(
+            "Model", _with([str(row["id"]) for row in models], [question.model]), index=None, key=widget(PAGE, "model"),
+            accept_new_options=True, placeholder="Type a part of its name, or a new id",
+        )  # fmt: skip
+    with columns[1]:
+        st.selectbox(
+            "Objective", _with([*OBJECTIVES, *MIXES], [question.objective]), key=widget(PAGE, "objective"),
+            accept_new_options=True, format_func=lambda name: MIXES.get(name, name),
+            help="One, or a mix that you type: latency:0.7,cost:0.3",
+        )  # fmt: skip
+    with columns[2]:
+        st.selectbox("Percentile", PERCENTILES, key=widget(PAGE, "pct"), filter_mode=None)
 
 
 def _category(model: str, models: Sequence[Mapping[str, Any]]) -> str | None:

@@ -163,6 +163,8 @@ def test_devices_at_hand_are_told_which_to_use_and_evidence_is_one_click_away(as
     assert answer["at_hand"]["use"] == "wide"
     assert "Use wide now; then narrow" in said(test)
     assert f"[{answer['ranked'][0]['evidence'][0]}](runs?row=" in said(test)
+    test.session_state["recommend filters"] = True
+    test.run()
     assert test.text_input(key="recommend device").value == f"wide={DEVICE}, narrow=acme-narrow"
 
 

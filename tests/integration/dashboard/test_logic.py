@@ -48,8 +48,10 @@ def asked(service_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     st.cache_resource.clear()
 
 
-def run(page: Any, **params: Any) -> AppTest:
+def run(page: Any, *, unfolded: bool = False, **params: Any) -> AppTest:
     test = AppTest.from_function(page, default_timeout=30)
+    for part in ("limits", "filters", "folded"):
+        test.session_state[f"recommend {part}"] = unfolded
     for name, value in params.items():
         test.query_params[name] = value
     found = test.run()
@@ -85,7 +87,7 @@ def test_trying_again_leaves_those_alone_who_are_in_the_midst_of_asking(asked: s
 
 
 def test_the_form_turns_widgets_into_parameters(asked: str) -> None:
-    test = run(recommend, model=MODEL)
+    test = run(recommend, unfolded=True, model=MODEL)
     assert heading(test).startswith("acme-one · openvino · bf16 · batch 1: p50 2.00 ms")
     test.multiselect(key="recommend platform").set_value(["cpu"])
     test.text_input(key="recommend batch").set_value("1, 8")
@@ -98,7 +100,7 @@ def test_the_form_turns_widgets_into_parameters(asked: str) -> None:
 
 
 def test_the_form_asks_for_every_limit_and_filter(asked: str) -> None:
-    test = run(recommend, model=MODEL)
+    test = run(recommend, unfolded=True, model=MODEL)
     for name, value in {"max_ms": 20.5, "max_usd": 3.0, "max_gb": 8.0, "min_per_s": 2.0, "max_w": 400.0}.items():
         test.number_input(key=f"recommend {name}").set_value(value)
     test.number_input(key="recommend confidence").set_value(0.9)
@@ -116,16 +118,31 @@ def test_the_form_asks_for_every_limit_and_filter(asked: str) -> None:
     }  # fmt: skip
 
 
+def test_parts_of_the_form_are_made_when_unfolded_and_what_they_would_say_stays(asked: str) -> None:
+    test = run(recommend, model=MODEL, max_ms="20.5", platform="cpu")
+    assert not keys(test)
+    assert not test.multiselect
+    assert not test.dataframe
+    test.selectbox(key="recommend pct").set_value("p90")
+    next(button for button in test.button if button.label == "Rank hardware").click()
+    test.run()
+    told = {name: given(test, name) for name in ("max_ms", "platform", "pct")}
+    assert told == {"max_ms": ["20.5"], "platform": ["cpu"], "pct": ["p90"]}
+    again = run(recommend, unfolded=True, model=MODEL, max_ms="20.5", platform="cpu")
+    assert again.number_input(key="recommend max_ms").value == 20.5
+    assert again.multiselect(key="recommend platform").value == ["cpu"]
+
+
 def keys(test: AppTest) -> set[str]:
     return {str(widget.key) for widget in test.number_input}
 
 
 def test_what_only_text_has_is_asked_of_text_and_of_what_the_address_says(asked: str) -> None:
     served = {f"recommend {name}" for name in ("max_ttft", "max_tpot", "min_tokens", "input", "output", "concurrency")}
-    assert served <= keys(run(recommend))
-    assert served <= keys(run(recommend, model="mistralai/Mistral-7B-v0.1"))
-    assert not served & keys(run(recommend, model="microsoft/resnet-50"))
-    kept = run(recommend, model="microsoft/resnet-50", max_ttft="200")
+    assert served <= keys(run(recommend, unfolded=True))
+    assert served <= keys(run(recommend, unfolded=True, model="mistralai/Mistral-7B-v0.1"))
+    assert not served & keys(run(recommend, unfolded=True, model="microsoft/resnet-50"))
+    kept = run(recommend, unfolded=True, model="microsoft/resnet-50", max_ttft="200")
     assert served & keys(kept) == {"recommend max_ttft"}
     assert kept.number_input(key="recommend max_ttft").value == 200
 
@@ -175,19 +192,19 @@ def test_images_of_a_prompt_are_asked_of_what_sees_and_go_into_the_address(asked
         seeing = build.measurement(5.0, model="acme/seeing", hardware="acme-one")
         seeing["data"]["model"] |= {"category": "multimodal", "family": "llava"}
         client.wait_for(client.post_events([seeing])["last_position"])
-    assert "recommend images" not in keys(run(recommend, model="microsoft/resnet-50"))
-    test = run(recommend, model="acme/seeing")
+    assert "recommend images" not in keys(run(recommend, unfolded=True, model="microsoft/resnet-50"))
+    test = run(recommend, unfolded=True, model="acme/seeing")
     test.number_input(key="recommend images").set_value(3)
     next(button for button in test.button if button.label == "Rank hardware").click()
     test.run()
     assert not test.exception
     assert given(test, "images") == ["3"]
-    again = run(recommend, model="acme/seeing", images="3")
+    again = run(recommend, unfolded=True, model="acme/seeing", images="3")
     assert again.number_input(key="recommend images").value == 3
 
 
 def test_one_row_a_device_or_all_configurations(asked: str) -> None:
-    test = run(recommend, model=MODEL, hw="acme-one")
+    test = run(recommend, unfolded=True, model=MODEL, hw="acme-one")
     assert test.dataframe[0].value["Hardware"].tolist() == ["acme-one"]
     test.toggle[0].set_value(True)
     test.run()
@@ -196,7 +213,7 @@ def test_one_row_a_device_or_all_configurations(asked: str) -> None:
 
 
 def test_a_limit_that_is_taken_away_leaves_the_form_too(asked: str) -> None:
-    test = run(recommend, model=MODEL, max_ms="20")
+    test = run(recommend, unfolded=True, model=MODEL, max_ms="20")
     test.button_group[0].set_value([])
     test.run()
     assert "max_ms" not in test.query_params
@@ -230,7 +247,7 @@ def test_a_price_says_whose_it_is_and_that_it_is_stale(asked: str, build: Any) -
 
 
 def test_a_recipe_of_the_cookbook_fills_the_form(asked: str) -> None:
-    test = run(recommend)
+    test = run(recommend, unfolded=True)
     recipe = next(one for one in recipes() if one.name == "only-intel")
     test.button(key="recommend recipe only-intel").click()
     test.run()
@@ -244,7 +261,7 @@ def test_a_recipe_of_the_cookbook_fills_the_form(asked: str) -> None:
 
 
 def test_a_form_that_says_nonsense_names_it(asked: str) -> None:
-    test = run(recommend, model=MODEL)
+    test = run(recommend, unfolded=True, model=MODEL)
     test.text_input(key="recommend batch").set_value("many")
     next(button for button in test.button if button.label == "Rank hardware").click()
     test.run()
@@ -253,7 +270,7 @@ def test_a_form_that_says_nonsense_names_it(asked: str) -> None:
 
 
 def test_a_new_address_moves_the_widgets(asked: str) -> None:
-    test = run(recommend, model=MODEL, objective="throughput", max_ms="20", hw="own")
+    test = run(recommend, unfolded=True, model=MODEL, objective="throughput", max_ms="20", hw="own")
     assert test.selectbox(key="recommend objective").value == "throughput"
     assert test.number_input(key="recommend max_ms").value == 20
     assert test.multiselect(key="recommend hw").value == ["own"]

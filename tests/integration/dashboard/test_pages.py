@@ -77,11 +77,19 @@ def test_every_member_of_the_address_is_restored(page: Any, dashboards: Any, ser
 
 def test_a_form_writes_the_address_and_a_page_remembers_its_view(page: Any, dashboards: Any, service_url: str) -> None:
     page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
+    page.page.get_by_role("combobox", name="Percentile").click()
+    page.page.get_by_role("option", name="p90").click()
     page.page.get_by_text("Limits", exact=True).click()
     page.page.get_by_label("Latency at most, ms").fill("20")
+    # What was typed is sent, though a part was unfolded and folded after it.
+    page.page.get_by_text("Work, hardware and prices", exact=True).click()
+    page.page.get_by_label("Batch sizes").wait_for()
+    page.page.get_by_text("Limits", exact=True).click()
+    page.page.get_by_label("Latency at most, ms").wait_for(state="hidden")
     page.page.get_by_role("button", name="Rank hardware").click()
     page.page.get_by_role("button", name="latency ≤ 20 ms").wait_for()
     assert "max_ms=20" in page.page.url
+    assert "pct=p90" in page.page.url
     page.page.get_by_role("link", name="Compare").click()
     page.page.get_by_role("heading", name="Compare").wait_for()
     page.page.get_by_role("link", name="Recommend").click()

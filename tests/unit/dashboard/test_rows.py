@@ -94,6 +94,17 @@ def test_a_table_shows_missing_as_missing_and_drops_what_nobody_has() -> None:
     assert ";0;" not in text.split("\n")[2]
 
 
+def test_a_ranking_in_words_has_intervals_doubts_and_what_it_rests_on() -> None:
+    first = row(1, 1.2, 1.19, 1.21, n=1200, energy_per_item_j=0.5, energy_verdict="suspect", rank_band="1–2")
+    shown = ranking.brief([first, row(2, None, basis="predicted")])
+    assert list(shown) == ["Rank", "Configuration", "Latency", "Energy of an item", "n", "Basis"]
+    told, other = ([numbers.plain(words[place]) for words in shown.values()] for place in (0, 1))
+    assert told[:3] == ["1–2", "h · cpu · fp32 · batch 1", "1.20 ms (1.19–1.21)"]
+    assert told[3].endswith("(suspect)")
+    assert told[4:] == ["1,200", "● measured"]
+    assert other[2:5] == ["—", "—", "—"]
+
+
 def test_a_table_has_the_columns_that_an_answer_fills() -> None:
     meets = [{"constraint": "max_latency_ms", "limit": 9, "value": 1.2, "probability": 0.93}]
     price = {"provider": "aws", "instance": "g6.xlarge", "region": "us-east-1", "spot": False, "machines": 1,
