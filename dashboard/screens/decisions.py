@@ -6,7 +6,8 @@ import streamlit as st
 
 from assay import numbers
 from dashboard import answers, charts, decisions
-from dashboard.frame import chart, escape, theme, to_paste
+from dashboard.frame import chart, downloads, escape, theme, to_paste
+from dashboard.offers import stem, table_files
 
 __all__ = ["show_decisions"]
 
@@ -14,7 +15,7 @@ PAGE = "decisions"
 COUNT = st.column_config.NumberColumn(format="localized")
 
 
-def show_decisions() -> None:
+def show_decisions(at: int) -> None:
     """Show the figures that ship with the service, with the command that measures them again."""
     told = answers.decisions()
     found = decisions.rules(told)
@@ -46,5 +47,6 @@ def show_decisions() -> None:
         decisions.fits(told), hide_index=True, key=f"{PAGE} fits", row_height=36, height="content",
         alt="Right answers about memory", column_config={"Questions": COUNT, "Sure and wrong": COUNT},
     )  # fmt: skip
+    downloads(table_files(stem(PAGE, "rules", at), told["machines"], as_of=at), PAGE)
     st.caption("This measures all of it again; docs/choices.md says how.")
     to_paste(str(told["command"]))

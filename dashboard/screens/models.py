@@ -128,7 +128,7 @@ def _one(asked: Model, at: int, strip: DeltaGenerator) -> None:
     st.caption(_identity(row))
     with guarded(TITLES[asked.tab]):
         if asked.tab == "about":
-            show_about(told)
+            show_about(told, at)
         elif asked.tab == "hardware":
             show_ranking(asked, at)
         elif asked.tab == "operators":

@@ -34,7 +34,7 @@ def links(page: str, names: Sequence[str]) -> None:
             st.page_link(menu.page(page), label=escape(name), query_params={"id": name})
 
 
-def show_about(told: Mapping[str, Any]) -> None:
+def show_about(told: Mapping[str, Any], at: int) -> None:
     """Show what a model is and why, where it was measured fastest, and what stands beside it."""
     with st.container(key="answer"):
         st.markdown(f"**{escape(model.sentence(told))}**")
@@ -43,6 +43,8 @@ def show_about(told: Mapping[str, Any]) -> None:
         st.table(model.facts(told), hide_index=True, hide_header=True, border="horizontal", alt="What the model is")
     with right:
         _fastest(told)
+        if told["best"]:
+            downloads(table_files(stem(PAGE, str(told["model"]["id"]), at), told["best"], as_of=at), f"{PAGE} best")
     _beside("Nearest siblings", told["siblings"], model.siblings_table(told["siblings"]))
     _beside("Smaller open alternatives", told["alternatives"], model.alternatives_table(told["alternatives"]))
     if told["alternatives"]:

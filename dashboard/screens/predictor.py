@@ -66,7 +66,7 @@ def _part(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[st
     elif asked.tab == "live":
         _live(asked, at)
     elif asked.tab == "decisions":
-        show_decisions()
+        show_decisions(at)
     else:
         _widths(card)
         _history(at)
