@@ -216,9 +216,11 @@ def folded(words: str, show: Callable[[], None], *, key: str, icon: str | None =
             show()
 
 
-def downloads(files: Sequence[Download], key: str, *, label: str = "Download") -> None:
+def downloads(files: Sequence[Download], key: str, *, label: str = "Download", note: str = "") -> None:
     """Offer a panel's data and pictures; nothing is made before it is asked for."""
     with st.popover(label, icon=":material/download:", key=f"downloads {key}"):
+        if note:
+            st.caption(note)
         for label, name, media, make in files:
             st.download_button(
                 label, make, name, media, key=f"download {key} {name}", on_click="ignore", width="stretch"

@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import answers, charts, comparison
 from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, read_comparison
 from dashboard.answers import comparing
-from dashboard.frame import dropped, folded, guarded, header, to_paste
+from dashboard.frame import dropped, folded, guarded, header, titled, to_paste
 from dashboard.view import adopt, current, go, widget
 from domain.errors import AssayError
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
@@ -57,6 +57,7 @@ def show() -> None:
         _bar(asked, position if asked.as_of is None else asked.as_of)
         subject = "hw" if asked.what == "models" else "model"
         if getattr(asked, subject):
+            titled(getattr(asked, subject), WORDS[asked.what], "Compare")
             # Each kind is imported when it is first looked at.
             module = "ranked" if asked.what in ("hardware", "models") else asked.what
             import_module(f"dashboard.screens.compare_{module}").show(asked, position)

@@ -111,6 +111,7 @@ def _reports(at: int) -> None:
         ],
         "reports",
         label="Reports",
+        note="Made from every row when you ask: seconds, or minutes where much was measured.",
     )
 
 

@@ -23,6 +23,7 @@ from dashboard.frame import (
     header,
     provenance,
     theme,
+    titled,
     to_paste,
     to_read,
     zone,
@@ -55,6 +56,7 @@ def show() -> None:
         show_form(question, health["position"])
         _chips(question)
         if question.model:
+            titled(question.model, "Recommend")
             _answer(question, health["position"], strip)
         else:
             _examples(health["position"])

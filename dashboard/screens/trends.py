@@ -29,6 +29,7 @@ from dashboard.frame import (
     header,
     provenance,
     theme,
+    titled,
     to_paste,
     zone,
 )
@@ -66,6 +67,8 @@ def show() -> None:
             PAGE, f"position {numbers.count(at)}", msgspec.structs.replace(asked, as_of=at), terminal=_command(asked)
         )
         adopt(PAGE, asked, _values(asked))
+        if asked.model:
+            titled(asked.model, "Trends")
         models = answers.models(at)
         _bar(asked, [str(row["id"]) for row in models], _metrics(asked, at))
         if asked.model:

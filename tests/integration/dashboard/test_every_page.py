@@ -92,6 +92,7 @@ def test_it_says_its_question_and_is_read_by_everybody_and_found_again(
 ) -> None:
     text = page.open(f"{dashboards(service_url)}/{address(entry)}")
     assert title(page.page) == entry.title
+    page.page.wait_for_function("said => document.title.endsWith(said)", arg=f"{entry.title} · Assay")
     assert text.partition(entry.title)[2].strip().split("\n")[0].endswith("?")
     assert "Traceback" not in text and "could not be shown" not in text
     reached = first_of_the_page_by_keyboard(page.page)
