@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dashboard.answers.source import KEPT, NewerService, checked, client, forget, kept, probed
+from domain.errors import Forbidden
 
 __all__ = [
     "NewerService",
@@ -46,7 +47,14 @@ def recommend(asked: dict[str, Any], position: int) -> dict[str, Any]:
 
 def record(asked: dict[str, Any], position: int) -> dict[str, Any]:
     """Ask the same and have the answer written to the log; Forbidden where the token may not append. Twice is once."""
-    answer = client().recommend(**{"as_of": position, **asked, "record": True})
+    try:
+        answer = client().recommend(**{"as_of": position, **asked, "record": True})
+    except Forbidden as refused:
+        raise Forbidden(
+            "the token that this dashboard sends may read the log and not append to it.",
+            field=refused.field,
+            remedy="Start the dashboard with ASSAY_TOKEN, from `assay token create dashboard --scope read --scope append`.",
+        ) from refused
     return checked(dict(answer), "id")
 
 

@@ -185,6 +185,10 @@ def test_an_operator_is_told_what_a_viewer_is_not(
     told = visitor.open(f"{site}/operations?event={letter[0]}")
     assert guarded["broken"] in visitor.page.get_by_test_id("stJson").inner_text()
     assert "could not be shown" not in told
+    visitor.open(f"{site}/recommend?model=acme%2Ftiny")
+    visitor.page.get_by_role("button", name="Keep this answer").click()
+    visitor.page.get_by_text("the token that this dashboard sends may read the log and not append to it.").wait_for()
+    assert "assay token create dashboard --scope read --scope append" in visitor.text()
     assert visitor.wrong == []
 
 
