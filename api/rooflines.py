@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -25,6 +25,12 @@ __all__ = ["router"]
 Name = Annotated[str, PathParameter(min_length=1, max_length=500)]
 Limit = Annotated[
     int, QueryParameter(ge=1, le=1000, description="Points at the most; each says for how many it stands.")
+]
+Members = Annotated[
+    list[str] | None,
+    QueryParameter(
+        max_items=50, description="Only these members of each point; repeatable. Unknown ones are left out."
+    ),
 ]
 LISTED_ABOVE = 50
 _SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens")
@@ -58,6 +64,7 @@ async def of_hardware(
     precision: Text = None,
     mode: Text = None,
     limit: Limit = 300,
+    members: Members = None,
 ) -> Response[bytes]:
     """Return the roofs by precision, the bandwidth, and the best measured point of each model × platform × precision × mode.
 
@@ -74,7 +81,7 @@ async def of_hardware(
         best = _best(placed)
         over = sorted((one for one in best if one.point.over), key=lambda one: one.point.over != "peak")
         groups = grid([(one.point.intensity, one.point.flops_per_s, one.row["platform"]) for one in best], limit)
-        points = [{**_told(best[group[0]]), "stands_for": len(group)} for group in groups]
+        points = [_cut({**_told(best[group[0]]), "stands_for": len(group)}, members) for group in groups]
         return points, {
             "hardware": {name: device[name] for name in ("id", "name", "kind", "vendor")},
             **_roofs(spec, {one.row["precision"] for one in placed}),
@@ -82,7 +89,7 @@ async def of_hardware(
             "placed": len(placed),
             "best": len(best),
             "left_out": dict(left_out.most_common()),
-            "above": [_told(one) for one in over[:LISTED_ABOVE]],
+            "above": [_cut(_told(one), members) for one in over[:LISTED_ABOVE]],
             "above_count": len(over),
             "above_by": dict(Counter(one.point.over for one in over)),
         }
@@ -185,6 +192,10 @@ def _told(one: Placed) -> Row:
         "share": one.point.share,
         "over": one.point.over,
     }
+
+
+def _cut(point: Row, members: Collection[str] | None) -> Row:
+    return point if members is None else {name: point[name] for name in point if name in members}
 
 
 def _roofs(spec: HardwareSpec | None, used: set[str]) -> Row:

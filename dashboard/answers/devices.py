@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dashboard.answers.source import KEPT, checked, client, kept
 
-__all__ = ["listed", "one", "roofline", "tried"]
+__all__ = ["listed", "one", "points", "roofline", "tried"]
+
+DRAWN = [
+    "model", "platform", "precision", "mode", "batch_size", "verdict", "origin", "runtime", "basis", "latency_ms", "latency_is_mean",
+    "n", "flop_per_byte", "flops_per_s", "roof_flops_per_s", "share", "over", "stands_for",
+]  # fmt: skip
+"""What the picture and the tables say of a point."""
 
 
 @kept(max_entries=KEPT)
@@ -24,8 +31,15 @@ def one(name: str, position: int) -> dict[str, Any]:
 
 @kept(max_entries=KEPT)
 def roofline(name: str, position: int, **filters: Any) -> dict[str, Any]:
-    """Return a hardware's roofs and the measured points under them."""
-    return checked(dict(client().roofline(name, as_of=position, **filters)), "points", "roofs", "above")
+    """Return a hardware's roofs and the measured points under them, of each point what is drawn."""
+    answer = client().roofline(name, as_of=position, members=DRAWN, **filters)
+    return checked(dict(answer), "points", "roofs", "above")
+
+
+def points(name: str, position: int, **filters: Any) -> Callable[[], list[dict[str, Any]]]:
+    """Return what asks for the same points with everything that is known of each."""
+    one = client()
+    return lambda: [dict(point) for point in one.roofline(name, as_of=position, **filters)["points"]]
 
 
 @kept(max_entries=KEPT)

@@ -213,8 +213,7 @@ def _sources(row: Mapping[str, Any]) -> None:
 
 def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
     asked = _points_bar(asked, row)
-    filters = {name: getattr(asked, name) or None for name in ("platform", "precision", "mode")}
-    told = devices.roofline(asked.id, at, **filters)
+    told = devices.roofline(asked.id, at, **_narrowed(asked))
     sentence = roofs.sentence(told, asked.id)
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
@@ -232,6 +231,10 @@ def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
     st.caption(roofs.standing(told) or "Nothing was measured on it.")
     _check(told)
     _points(asked, told, sentence, at)
+
+
+def _narrowed(asked: Device) -> dict[str, str | None]:
+    return {name: getattr(asked, name) or None for name in ("platform", "precision", "mode")}
 
 
 def _points_bar(asked: Device, row: Mapping[str, Any]) -> Device:
@@ -277,7 +280,8 @@ def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> N
 
     name = stem(PAGE, asked.id, at)
     pictures = picture_files(name, draw, f"Roofline of {asked.id}", answer=sentence, footer=footer)
-    downloads([*table_files(name, rows, as_of=at), *pictures], PAGE)
+    every = devices.points(asked.id, at, **_narrowed(asked))
+    downloads([*table_files(name, every, as_of=at), *pictures], PAGE)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -89,6 +89,8 @@ def test_the_best_of_each_model_lies_under_the_roof(client: Any, build: Any) -> 
     ]
     assert told["bandwidth_bytes_per_s"]["value"] == 1e11
     assert told["above_count"] == 0
+    (short,) = client.roofline(hardware, members=["share", "n", "mood"])["points"]
+    assert short == {"share": point["share"], "n": 60}
     assert client.roofline(hardware, platform="cuda", min_position=position)["points"] == []
     assert client.roofline(hardware, as_of=position - 2)["points"] == [], "nothing was measured then"
 
