@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.learning.dataset import Row
+from predictor.learning.single import single_threaded
 from predictor.learning.table import Array, Matrix, Table
 
 __all__ = ["MOST_ROWS", "Neighbours", "Points", "Scales", "labels_of", "points_of", "tuned"]
@@ -199,16 +200,17 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
         Where the scales are `known` from other rows, nothing is tuned, and residuals are taken to lie about zero.
         """
-        scales = known or tuned(points, residual)
-        kernel = _Likeness(points, points).kernel(scales)
-        noise = np.full(len(residual), scales.noise)
-        mean = float(np.median(residual)) if known is None else 0.0
-        inverse = _inverse(kernel, noise)
-        weights = inverse @ (residual - mean)
-        variance = 1 / np.diag(inverse)
-        strange = np.abs(weights * variance) / np.sqrt(variance)
-        noise = scales.noise * np.maximum(1.0, strange / 1.3) ** 3
-        return cls(scales=scales, points=points, mean=mean, residual=residual, inverse=_inverse(kernel, noise))
+        with single_threaded():
+            scales = known or tuned(points, residual)
+            kernel = _Likeness(points, points).kernel(scales)
+            noise = np.full(len(residual), scales.noise)
+            mean = float(np.median(residual)) if known is None else 0.0
+            inverse = _inverse(kernel, noise)
+            weights = inverse @ (residual - mean)
+            variance = 1 / np.diag(inverse)
+            strange = np.abs(weights * variance) / np.sqrt(variance)
+            noise = scales.noise * np.maximum(1.0, strange / 1.3) ** 3
+            return cls(scales=scales, points=points, mean=mean, residual=residual, inverse=_inverse(kernel, noise))
 
     def predict(self, points: Points) -> tuple[Array, Array]:
         """Return mean and variance of the residual, one a row."""
