@@ -10,6 +10,8 @@ export ASSAY_HOME ?= $(CURDIR)/.assay
 BIN := .venv/bin
 STAMP := .venv/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test torture lint up bench gallery clean
 
@@ -25,11 +27,13 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and try again" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "fetching $(TORCH) (the largest part)"
-	@$(PIP) install --quiet $(TORCH) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) || \
+	@$(PIP) install --quiet --no-compile $(TORCH) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) || \
 	  { echo "$(TORCH) could not be fetched: see pip's line above; check the network, or name an index: make $(MAKECMDGOALS) TORCH_INDEX=…" >&2; exit 2; }
 	@echo "fetching the other packages (pinned in constraints.txt)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[all,dev]' || \
+	@$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[all,dev]' || \
 	  { echo "a package could not be fetched: pip's line above names it; check the network and run the same command again" >&2; exit 2; }
+	@# All processors compile; pip's own compiling is a minute of one. Files for another Python cannot be, and need not.
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || :
 	@touch $@
 
 demo: $(STAMP)  ## measure this machine, predict, recommend: from nothing to an answer
