@@ -29,6 +29,7 @@ from api.parts import Parts
 from domain import hardware as hardware_catalogue
 from domain import models as model_catalogue
 from domain.errors import UnknownHardware, UnknownModel, UsageError
+from domain.scaling import grouped, most_batches, most_frequent_work
 from ingest.projection import Tables
 
 __all__ = ["require_model", "router"]
@@ -213,6 +214,41 @@ def _sides(pairs: Sequence[Row]) -> Row:
     }
 
 
+@get("/v1/comparisons/batches", summary="One model over the batch")
+async def of_batches(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    model: Name,
+    mode: Text = None,
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    lines: Annotated[int, QueryParameter(ge=1, le=100)] = 6,
+) -> Response[bytes]:
+    """Return the rows of the `lines` with most batches: how latency, throughput and memory go with the batch.
+
+    The rows of a line differ in nothing but the batch, of each batch the fastest; `line` counts the lines from 0, by rising
+    batch. All are of one `work`: the lengths or sizes that most rows have. `total` says how many lines there are, and
+    `batches` which were measured on any. `platform` and `precision` may name several between commas.
+    """
+
+    parts: Parts = request.app.state.parts
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = tables.resolve_model(model)
+        whole, _ = of_model(parts, tables, name, mode)
+        require_model(tables, model, whole)
+        passes = _filter(tables, hardware, platform, precision, None)
+        rows = [row for row in filter(passes, whole) if row["batch_size"] and row["latency_ms"]]
+        work = most_frequent_work(rows)
+        found = grouped([row for row in rows if work.items() <= row.items()])
+        kept = [{"line": i, **row} for i, line in enumerate(most_batches(found, lines)) for row in line]
+        batches = sorted({row["batch_size"] for line in found for row in line})
+        return kept, {"model": name, "work": work, "total": len(found), "batches": batches, **differences(kept)}
+
+    return await told(request, at, answer, key="rows")
+
+
 def _check_metric(metric: str, known: Sequence[str] = RANKED_BY) -> None:
     if metric not in known:
         raise UsageError(f"{metric!r} orders no comparison.", field="metric", remedy=f"One of {', '.join(known)}.")
@@ -244,4 +280,6 @@ def _pairs(rows: Sequence[Row]) -> list[Row]:
     return pairs
 
 
-router = Router("/", route_handlers=[on_hardware, of_models, of_modes], dependencies=DEPENDENCIES, tags=["comparisons"])
+router = Router(
+    "/", route_handlers=[on_hardware, of_models, of_modes, of_batches], dependencies=DEPENDENCIES, tags=["comparisons"]
+)

@@ -216,6 +216,10 @@ class Client(Tabular):
         """Return inference beside training for a model."""
         return self._get("/v1/comparisons/modes", model=model, **filters)
 
+    def compare_batches(self, model: str, **filters: Any) -> Json:
+        """Return how a model goes with the batch: the rows of the `lines` with most batches."""
+        return self._get("/v1/comparisons/batches", model=model, **filters)
+
     def trends(self, model: str, **filters: Any) -> Json:
         """Return a metric of a model's configurations over time, with what changed from point to point."""
         return self._get("/v1/trends", model=model, **filters)

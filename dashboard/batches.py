@@ -16,7 +16,8 @@ from dashboard.charts import LATENCY, MEMORY, PANELS, THROUGHPUT, Row
 from dashboard.differences import EVIDENCE
 from dashboard.palette import badge
 from dashboard.ranking import completed
-from dashboard.work import Work, estimated, most_measured, work_of
+from dashboard.work import Work, estimated
+from domain.scaling import grouped, most_batches
 
 __all__ = [
     "EFFICIENCY",
@@ -40,10 +41,6 @@ GAIN = 0.10
 MOST_LINES = 6
 LARGEST_ASKED = 256
 SMALLEST_LAST = 64
-_METHOD = (
-    "hardware", "hardware_count", "platform", "precision", "compiled", "runtime", "threads", "scenario", "concurrency",
-    "arrival_rate_per_s",
-)  # fmt: skip
 _LIKE = ("hardware", "platform", "precision", "compiled")
 
 
@@ -96,27 +93,28 @@ def find(
             and (not precisions or row.get("precision") in precisions)
         )
 
-    seen = [
-        completed(row)
-        for row in comparing.of_model(
-            model,
-            mode,
-            position,
-            hardware=hardware or None,
-            platform=",".join(platforms) or None,
-            precision=",".join(precisions) or None,
-        )["rows"]
-        if wanted(row)
-    ]
-    work = most_measured(seen)
-    lines = _grouped([row for row in seen if work_of(row) == work])
-    where = list(dict.fromkeys(str(points[0]["hardware"]) for points in _first(lines))) or [hardware] * bool(hardware)
+    answer = comparing.batches(
+        model, mode, position, hardware=hardware or None, platform=",".join(platforms) or None,
+        precision=",".join(precisions) or None, lines=MOST_LINES,
+    )  # fmt: skip
+    lines, work = _lines(answer["rows"]), Work(**answer["work"])
+    others = answer["total"] - len(lines)
+    where = list(dict.fromkeys(str(points[0]["hardware"]) for points in lines)) or [hardware] * bool(hardware)
     if basis == "measured" or not where:
-        return _arranged(lines, work, [], None)
-    told = estimated(model, where, mode, _batches(lines), work, position)
+        return _arranged(lines, work, others, [], None)
+    told = estimated(model, where, mode, _batches(answer["batches"]), work, position)
     guessed = [row for row in told.rows if wanted(row)]
     failed = [row for row in told.excluded if _passes(row, platforms, precisions)]
-    return _arranged(_filled(lines, guessed, alone=basis == "all" or not lines), work, failed, told.unpredicted)
+    filled = _filled(lines, guessed, alone=basis == "all" or not lines)
+    return _arranged(filled, work, others, failed, told.unpredicted)
+
+
+def _lines(rows: Sequence[Row]) -> list[list[dict[str, Any]]]:
+    """Return the points of each line as the service tells them."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["line"], []).append(completed({key: value for key, value in row.items() if key != "line"}))
+    return list(found.values())
 
 
 def _passes(row: Row, platforms: Sequence[str], precisions: Sequence[str]) -> bool:
@@ -126,27 +124,9 @@ def _passes(row: Row, platforms: Sequence[str], precisions: Sequence[str]) -> bo
     )
 
 
-def _grouped(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return the rows by method, each by rising batch; of one batch the fastest."""
-    found: dict[Any, dict[int, dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: float(row[LATENCY.key])):
-        found.setdefault(tuple(row.get(key) for key in _METHOD), {}).setdefault(row["batch_size"], row)
-    return [[points[batch] for batch in sorted(points)] for points in found.values()]
-
-
-def _first(lines: Sequence[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-    """Return the lines that are shown: those with most batches measured, then the ones with most throughput."""
-
-    def weight(points: Sequence[Row]) -> tuple[int, float]:
-        evidence_rows = sum(point.get("basis") in EVIDENCE for point in points)
-        return -evidence_rows, -max(float(point.get(THROUGHPUT.key) or 0) for point in points)
-
-    return sorted(lines, key=weight)[:MOST_LINES]
-
-
-def _batches(lines: Sequence[Sequence[Row]]) -> list[int]:
+def _batches(measured: Sequence[int]) -> list[int]:
     """Return the batches to ask for: those measured, and the powers of two up to the largest of them."""
-    seen = {int(point["batch_size"]) for points in lines for point in points}
+    seen = set(measured)
     last = min(LARGEST_ASKED, max(seen | {SMALLEST_LAST}))
     return sorted(seen | {1 << power for power in range(last.bit_length()) if 1 << power <= last})
 
@@ -159,22 +139,26 @@ def _filled(
     for row in guessed:
         waiting.setdefault(tuple(row.get(key) or None for key in _LIKE), []).append(row)
     filled = []
-    for points in _first(lines):
+    for points in lines:
         more = waiting.pop(tuple(points[0].get(key) or None for key in _LIKE), [])
         known = {point["batch_size"] for point in points}
         whole = [*points, *(row for row in more if row["batch_size"] not in known)]
         filled.append(sorted(whole, key=lambda row: int(row["batch_size"])))
-    others = [points for points in lines if not any(points[0] is one for whole in filled for one in whole)]
-    return [*filled, *others, *(_grouped([row for rows in waiting.values() for row in rows]) if alone else [])]
+    return [*filled, *(grouped([row for rows in waiting.values() for row in rows]) if alone else [])]
 
 
 def _arranged(
-    lines: Sequence[list[dict[str, Any]]], work: Work, failed: list[dict[str, Any]], unpredicted: str | None
+    lines: Sequence[list[dict[str, Any]]],
+    work: Work,
+    others: int,
+    failed: list[dict[str, Any]],
+    unpredicted: str | None,
 ) -> Scaling:
-    kept = _first(lines)
+    """Name the lines that are shown; `others` more are known to the service alone."""
+    kept = most_batches(lines, MOST_LINES)
     names = _names(kept)
     shown = [Line(ascii_uppercase[place], names[place], _efficient(points)) for place, points in enumerate(kept)]
-    return Scaling(shown, work, len(lines) - len(kept), failed, unpredicted)
+    return Scaling(shown, work, others + len(lines) - len(kept), failed, unpredicted)
 
 
 def _names(lines: Sequence[Sequence[Row]]) -> list[str]:

@@ -20,7 +20,7 @@ from dashboard.ranking import completed
 from domain import plain_cpu
 from domain.errors import AssayError
 
-__all__ = ["Rows", "against_cpu", "chosen", "known", "rows", "sentence", "table"]
+__all__ = ["Rows", "against_cpu", "chosen", "filters", "known", "modes", "rows", "sentence", "table"]
 
 TELLING = {
     "runtime": "runtime", "compiled": "", "layout": "", "threads": "threads", "scenario": "", "image_size": "size",
@@ -52,6 +52,19 @@ def known(asked: Comparison, position: int) -> dict[str, Any]:
         asked.model, asked.mode, position, platform=",".join(asked.platform) or None,
         precision=",".join(asked.precision) or None, batch_size=asked.batch, **order,
     )  # fmt: skip
+
+
+def modes(asked: Comparison, position: int) -> dict[str, Any]:
+    """Return the hundred pairs of a model's modes with the largest ratios that the filters leave; counts of the `whole`."""
+    return comparing.modes(asked.model, position, limit=MOST, **filters(asked))
+
+
+def filters(asked: Comparison) -> dict[str, Any]:
+    """Return what a view leaves of a model's rows, as the API takes it."""
+    return {
+        "hardware": asked.hw or None, "platform": ",".join(asked.platform) or None,
+        "precision": ",".join(asked.precision) or None, "batch_size": asked.batch,
+    }  # fmt: skip
 
 
 def rows(asked: Comparison, position: int, *, estimates: bool = True) -> Rows:

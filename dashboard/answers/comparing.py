@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard.answers.source import KEPT, checked, client, kept
 
-__all__ = ["all_modes", "models", "modes", "of_model"]
+__all__ = ["all_modes", "batches", "models", "modes", "of_model"]
 
 
 @kept(max_entries=KEPT)
@@ -15,6 +15,13 @@ def of_model(model: str, mode: str, position: int, **filters: Any) -> dict[str, 
     """Return what was measured or imported for a model, as `filters` of the API leave and cut it, and counts of the `whole`."""
     answer = dict(client().compare_hardware(model, mode=mode, as_of=position, **filters))
     return checked(answer, "rows", "whole", "baselines")
+
+
+@kept(max_entries=KEPT)
+def batches(model: str, mode: str, position: int, **filters: Any) -> dict[str, Any]:
+    """Return the rows of a model's `lines` over the batch, their `work`, all `batches`, and how many lines there are."""
+    answer = dict(client().compare_batches(model, mode=mode, as_of=position, **filters))
+    return checked(answer, "rows", "work", "batches", "total")
 
 
 @kept(max_entries=KEPT)

@@ -102,7 +102,8 @@ def _bar(asked: Comparison, position: int) -> None:
     for name in rest:
         # Streamlit forgets what a widget holds that is not shown, and the address would be read in its place.
         st.session_state[widget(PAGE, name)] = st.session_state[widget(PAGE, name)]
-    folded("Filters", filters, key=f"{PAGE} filters", icon=":material/tune:")
+    held = sum(getattr(asked, name) not in (getattr(Comparison(), name), None) for name in rest)
+    folded(f"Filters ({held})" if held else "Filters", filters, key=f"{PAGE} filters", icon=":material/tune:")
     chosen = _chosen(asked)
     if chosen != asked:
         go(PAGE, chosen)
@@ -141,7 +142,7 @@ def _devices(asked: Comparison, position: int) -> list[str]:
         found = sorted(answers.hardware(position), key=lambda row: -(row.get("measurements") or 0))
         return [str(row["id"]) for row in found if row.get("measurements")]
     if asked.what == "modes":
-        rows = comparing.modes(asked.model, position, limit=1)["whole"]["hardware"]
+        rows = comparison.modes(asked, position)["whole"]["hardware"]
     else:
         rows = comparing.of_model(asked.model, asked.mode, position, limit=0)["whole"]["hardware"]
     return list(dict.fromkeys(str(row["hardware"]) for row in rows))

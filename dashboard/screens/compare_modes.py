@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from assay import numbers
-from dashboard import charts, modes
+from dashboard import charts, comparison, modes
 from dashboard.address import Comparison
 from dashboard.answers import comparing
 from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
@@ -18,27 +18,19 @@ from domain.vocabulary import MODES
 __all__ = ["show"]
 
 MOST_DRAWN = 20
-MOST = 100
 
 
 def show(asked: Comparison, position: int) -> None:
     """Show the pairs of one model that are alike in all but the mode, a hundred at most."""
     at = position if asked.as_of is None else asked.as_of
     with guarded(asked.model):
-        answer = comparing.modes(asked.model, at, limit=MOST, **_filters(asked))
+        answer = comparison.modes(asked, at)
         found = modes.paired(answer["pairs"])
         strip(asked, at, [asked.model], [str(pair.inference["hardware"]) for pair in found])
         if found:
             _pairs(asked, at, found, answer)
         else:
             _none(asked, answer["whole"])
-
-
-def _filters(asked: Comparison) -> dict[str, Any]:
-    return {
-        "hardware": asked.hw or None, "platform": ",".join(asked.platform) or None,
-        "precision": ",".join(asked.precision) or None, "batch_size": asked.batch,
-    }  # fmt: skip
 
 
 def _pairs(asked: Comparison, at: int, found: list[modes.Pair], answer: dict[str, Any]) -> None:
@@ -61,7 +53,7 @@ def _pairs(asked: Comparison, at: int, found: list[modes.Pair], answer: dict[str
         },
     )  # fmt: skip
     name = stem(PAGE, f"{asked.model}-modes", at)
-    everything = comparing.all_modes(asked.model, at, **_filters(asked))
+    everything = comparing.all_modes(asked.model, at, **comparison.filters(asked))
     files = table_files(name, lambda: modes.flat(modes.paired(everything())), as_of=at)
     footer = f"position {numbers.count(at)} · {numbers.count(len(shown))} of {numbers.count(answer['ratios']['pairs'])} pairs"
     picture = picture_files(

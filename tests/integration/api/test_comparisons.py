@@ -112,3 +112,23 @@ def test_a_model_is_cut_to_what_a_picture_needs_and_counted_as_a_whole(client, m
     answer, rows = told(limit=0, hardware="home", batch_size=1)
     assert (rows, answer["total"], answer["whole"]) == ([], 2, whole)
     assert [row["best"] for row in told(hardware="away", per="call")[0]["rows"]] == [True, False]
+
+
+def test_the_lines_over_the_batch_are_those_with_most_batches_at_one_work(client, model, build):
+    def made(batch, p50, **over):
+        return build.measurement(model=model, hardware="home", batch_size=batch, p50=p50, **over)
+
+    events = [made(1, 4.0), made(2, 6.0), made(4, 9.0), made(1, 2.0, precision="bf16"), made(16, 8.0, precision="bf16")]
+    loaded = made(2, 1.0)
+    loaded["data"]["workload"] |= {"scenario": "serving", "concurrency": 8}
+    longer = made(8, 1.0)
+    longer["data"]["workload"]["sequence_length"] = 999
+    position = posted(client, *events, loaded, longer)
+    told = client.compare_batches(model, lines=2, min_position=position)
+    assert [(row["line"], row["precision"], row["batch_size"]) for row in told["rows"]] == [
+        (0, "fp32", 1), (0, "fp32", 2), (0, "fp32", 4), (1, "bf16", 1), (1, "bf16", 16),
+    ]  # fmt: skip
+    assert (told["total"], told["batches"]) == (3, [1, 2, 4, 16])
+    assert told["work"]["sequence_length"] == events[0]["data"]["workload"].get("sequence_length")
+    one = client.compare_batches(model, hardware="home", precision="bf16,int8", min_position=position)
+    assert {row["precision"] for row in one["rows"]} == {"bf16"}
