@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -147,7 +148,7 @@ class Tables(State):
 
     def hardware(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
         """Return one row a hardware that was described, tested or measured on, by id."""
-        return self._filtered("hardware", as_of, filters)
+        return self._filtered("hardware", as_of, filters) if filters or as_of is not None else self._devices
 
     def environments(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
         """Return one row an environment fingerprint, by position."""
@@ -241,6 +242,11 @@ class Tables(State):
         clause, values = ("", []) if at is None else state_at(at, self._renamed(at), "standing")
         ((found,),) = self.cursor.execute(f"{clause}SELECT epoch_us(max(newest)) FROM standing", values).fetchall()
         return None if found is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
+
+    @functools.cached_property
+    def _devices(self) -> pa.Table:
+        """Every hardware: an answer about one asks for all of them twice, and they are counted from all that was measured."""
+        return self.view("hardware")
 
     def _filtered(self, name: str, as_of: int | None, filters: dict[str, Any]) -> pa.Table:
         paging = {key: filters.pop(key) for key in _PAGING if key in filters}
