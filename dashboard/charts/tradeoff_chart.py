@@ -80,8 +80,9 @@ def tradeoff(
         .encode(x=x, y=y, order=alt.Order("value:Q")),
         rules(base, scale_of(ends, True), x_axis, known, theme, picture=picture),
         points(base, x, known, theme, picture=picture),
-        ticks(base, x, known, theme, picture=picture),
-        *(_named(base, x, ink, side) for side in SIDES),
+        # A layer without marks is set up by the browser all the same.
+        *([ticks(base, x, known, theme, picture=picture)] if any(line["basis"] == "roofline" for line in lines) else []),
+        *(_named(base, x, ink, side) for side in SIDES if any(line["side"] == side for line in lines)),
     ]  # fmt: skip
     return finish(alt.layer(*layers), height=320, theme=theme, picture=picture)
 
