@@ -14,6 +14,8 @@ from dashboard.palette import INKS, VERDICT_COLOURS, VERDICT_GLYPHS, Theme
 __all__ = ["verdict_mix"]
 
 ROW_HEIGHT = 40
+LEGEND = 48
+"""Pixels: the page fits the legend into the height of the chart, which two runs would have to share with it."""
 NARROW = 560
 _FONT = alt.ExprRef(f"width < {NARROW} ? 12 : 13")
 _WORDS = {"unjudged": f"{VERDICT_GLYPHS[None]} no verdict"}
@@ -58,7 +60,7 @@ def verdict_mix(
         .encode(x=alt.XValue("width"), text=alt.Text(f"{field}:N"))
         for field, shown in (("text", f"width < {NARROW} ? 0 : 1"), ("brief", f"width < {NARROW} ? 1 : 0"))
     ]  # fmt: skip
-    height = ROW_HEIGHT * max(len(lines), 1)
+    height = ROW_HEIGHT * max(len(lines), 1) + (0 if picture else LEGEND)
     return finish(alt.layer(bars, names_of_runs, *figures), height=height, theme=theme, picture=picture)
 
 

@@ -168,7 +168,7 @@ def _runs(found: list[dict[str, Any]]) -> None:
         glance.run_table(found, datetime.now(UTC), zone()), hide_index=True, key="overview runs", row_height=36, placeholder=numbers.MISSING,
         height="content", alt="The last ten runs",
         column_config={
-            "Run": st.column_config.Column(width=380),
+            "Run": st.column_config.Column(width=260),
             "Started": st.column_config.Column(help="When it began; `came` is when it came, of a run that does not say so."),
             "Open": st.column_config.LinkColumn(display_text="open"),
             **{head: st.column_config.NumberColumn(format="localized") for head in ("Rows", "Failed", "Tests")},

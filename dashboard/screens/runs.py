@@ -114,7 +114,7 @@ def _found(asked: Runs, at: int, found: Mapping[str, Any]) -> None:
 def _columns() -> dict[str, Any]:
     counts = ("Rows", "Valid", "Suspect", "Invalid", "Failed", "Tests", "Models", "Planned")
     shown = {name: st.column_config.NumberColumn(format="localized") for name in counts}
-    return {"Run": st.column_config.Column(width=340), **shown}
+    return {"Run": st.column_config.Column(width=260), **shown}
 
 
 def _pages(asked: Runs, found: Mapping[str, Any]) -> None:
