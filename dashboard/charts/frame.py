@@ -10,11 +10,13 @@ from altair.utils import schemapi
 
 from dashboard.palette import INKS, Ink, Theme
 
-__all__ = ["MAX_MARKS", "Rows", "Spec", "finish", "finished", "refuse_too_many", "shared"]
+__all__ = ["LEGEND", "MAX_MARKS", "Rows", "Spec", "finish", "finished", "refuse_too_many", "shared"]
 
 MAX_MARKS = 2000
 AROUND = 74
-"""Pixels that axis, title and legend need."""
+"""Pixels that the axis and what stands around it need."""
+LEGEND = 48
+"""Pixels that a legend below the axis needs: the page fits it into the height, and few rows have none to give."""
 
 # Altair would check every part by itself when it is made; pictures are checked as a whole when they are drawn.
 schemapi.DEBUG_MODE = False

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dashboard.charts.axes import axis, may_be_log, reach_of
-from dashboard.charts.frame import Spec, finished, refuse_too_many
+from dashboard.charts.frame import LEGEND, Spec, finished, refuse_too_many
 from dashboard.charts.marks import DASHES, SHAPED, SHAPES, SIZE, TOLD, colour, ends_of, line_of
 from dashboard.charts.metrics import LATENCY, Metric, Row
 from dashboard.palette import INKS, Ink, Theme
@@ -65,7 +65,7 @@ def intervals(
         layers.insert(
             0, {"data": {"values": [{"value": beside}]}, "mark": mark, "encoding": {"x": {**across, "field": "value"}}}
         )
-    height = ROW_HEIGHT * max(len(drawn), 1)
+    height = ROW_HEIGHT * max(len(drawn), 1) + (0 if picture else LEGEND)
     return finished(height=height, theme=theme, picture=picture, layer=layers)
 
 

@@ -8,14 +8,12 @@ from typing import Any
 import altair as alt
 
 from dashboard.charts.axes import axis_of
-from dashboard.charts.frame import Rows, finish, refuse_too_many
+from dashboard.charts.frame import LEGEND, Rows, finish, refuse_too_many
 from dashboard.palette import INKS, VERDICT_COLOURS, VERDICT_GLYPHS, Theme
 
 __all__ = ["verdict_mix"]
 
 ROW_HEIGHT = 40
-LEGEND = 48
-"""Pixels: the page fits the legend into the height of the chart, which two runs would have to share with it."""
 NARROW = 560
 _FONT = alt.ExprRef(f"width < {NARROW} ? 12 : 13")
 _WORDS = {"unjudged": f"{VERDICT_GLYPHS[None]} no verdict"}
