@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["SCRIPT", "command"]
 
 SCRIPT = Path(__file__).with_name("app.py")
-_START = SCRIPT.with_name("start.py")
+_START, _SERVED = SCRIPT.with_name("start.py"), SCRIPT.with_name("served.py")
 
 
 def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0.1") -> list[str]:
@@ -19,7 +19,7 @@ def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0
     by `ASSAY_SIGN_IN` tells who may see what (`dashboard.sign_in`).
     """
     words = [
-        sys.executable, str(_START), "run", str(SCRIPT),
+        sys.executable, str(_START), "run", str(_SERVED),
         "--server.port", str(port), "--server.address", host, "--server.headless", "true",
         "--server.fileWatcherType", "none", "--browser.gatherUsageStats", "false",
     ]  # fmt: skip

@@ -10,14 +10,14 @@ import msgspec
 import streamlit as st
 
 from dashboard import answers, charts, comparison
-from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, read_comparison
+from dashboard.address import BASES_SHOWN, KINDS, METRIC_NAMES, SCALES, Comparison, Params, read_comparison
 from dashboard.answers import comparing
 from dashboard.frame import dropped, folded, guarded, header, titled, to_paste
 from dashboard.view import adopt, current, go, widget
 from domain.errors import AssayError
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 
-__all__ = ["show"]
+__all__ = ["ahead", "show"]
 
 PAGE = "compare"
 WORDS = {
@@ -63,6 +63,13 @@ def show() -> None:
             import_module(f"dashboard.screens.compare_{module}").show(asked, position)
         else:
             _nothing_chosen(subject, position)
+
+
+def ahead(params: Params) -> None:
+    """Ask what the page will ask for these parameters."""
+    asked: Comparison = read_comparison(params).asked
+    if asked.model and asked.what == "hardware":
+        comparison.known(asked, answers.ready()["position"] if asked.as_of is None else asked.as_of)
 
 
 def _nothing_chosen(subject: str, position: int) -> None:

@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
 from dashboard import answers, charts, limits, ranking, sign_in
+from dashboard.address import Params
 from dashboard.frame import (
     basis_legend,
     chart,
@@ -35,7 +36,7 @@ from dashboard.screens.recommend_form import REFUSED, show_form
 from dashboard.view import current, turn
 from domain.recipes import Recipe, recipes
 
-__all__ = ["show"]
+__all__ = ["ahead", "show"]
 
 PAGE = "recommend"
 CARDS = 3
@@ -60,6 +61,13 @@ def show() -> None:
             _answer(question, health["position"], strip)
         else:
             _examples(health["position"])
+
+
+def ahead(params: Params) -> None:
+    """Ask what the page will ask for these parameters."""
+    question: Question = read_question(params).asked
+    if question.model:
+        answers.recommend(request(question), answers.ready()["position"])
 
 
 def _chips(question: Question) -> None:

@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from assay import numbers
 from dashboard import answers, history
-from dashboard.address import SCALES
+from dashboard.address import SCALES, Params
 from dashboard.answers import trends as asking
 from dashboard.charts.trend_chart import span_of, stacked, trend
 from dashboard.frame import (
@@ -40,7 +40,7 @@ from dashboard.view import adopt, current, go, turn, widget
 from domain.errors import AssayError
 from domain.vocabulary import PLATFORMS, PRECISIONS
 
-__all__ = ["show"]
+__all__ = ["ahead", "show"]
 
 PAGE = "trends"
 OFFERED = 100
@@ -80,6 +80,13 @@ def show() -> None:
         else:
             with guarded("What got worse"):
                 show_worse(asked, at)
+
+
+def ahead(params: Params) -> None:
+    """Ask what the page will ask for these parameters."""
+    asked: Trend = history.read_trend(params).asked
+    if asked.model:
+        asking.lines(_question(asked), answers.ready()["position"] if asked.as_of is None else asked.as_of)
 
 
 def _values(asked: Trend) -> dict[str, Any]:
