@@ -4,8 +4,8 @@ PYTHON ?= python3
 # the address of PyTorch's CPU index, from its installation page, gives the small one: make demo TORCH_INDEX=…
 TORCH_INDEX ?=
 TORCH := torch==2.13.0
-# Each has a service and a Postgres of its own, about 3 GB: more than two where there are more cores and memory.
-WORKERS ?= 2
+# Each has a service and a Postgres of its own, about 3 GB; three keep two cores busy. More where there are more cores and memory.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") > 15e9 else 2)')
 export ASSAY_HOME ?= $(CURDIR)/.assay
 BIN := .venv/bin
 STAMP := .venv/.complete

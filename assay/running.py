@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 
 from assay import numbers
 
-__all__ = ["SILENCE", "VERDICTS", "State", "done", "duration", "length", "progress", "state", "verdicts", "where"]
+__all__ = [
+    "SILENCE",
+    "VERDICTS",
+    "State",
+    "done",
+    "duration",
+    "heard",
+    "length",
+    "progress",
+    "state",
+    "verdicts",
+    "where",
+]
 
 SILENCE = timedelta(minutes=15)
 """A run that has not ended and was not heard of for so long is not called live: its machine may be gone."""
@@ -29,10 +41,16 @@ def state(run: Run, now: datetime) -> State:
         return State("retracted", live=False)
     if run.get("outcome"):
         return State(str(run["outcome"]), live=False)
-    heard = _moment(run.get("last_at") or run.get("recorded_at"))
-    if heard is not None and now - heard <= SILENCE:
+    last = heard(run)
+    if last is not None and now - last <= SILENCE:
         return State("running", live=True)
     return State("never ended", live=False)
+
+
+def heard(run: Run) -> datetime | None:
+    """Return when the last of a run was made, or when it began where nothing came of it; not when it was loaded from a file."""
+    begun = [moment for name in ("started_at", "recorded_at") if (moment := _moment(run.get(name))) is not None]
+    return _moment(run.get("last_at")) or min(begun, default=None)
 
 
 def done(run: Run) -> int:

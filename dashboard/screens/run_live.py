@@ -53,7 +53,7 @@ def _bars(run_id: str | None, shown: list[tuple[str, int]]) -> None:
 
 def _bar(run: Mapping[str, Any], *, alone: bool) -> None:
     now = datetime.now(UTC)
-    heard = (now - datetime.fromisoformat(run.get("last_at") or run["recorded_at"])).total_seconds()
+    heard = (now - (running.heard(run) or now)).total_seconds()
     ago = (
         f"last heard of {numbers.count(heard)} s ago" if heard < 90 else f"silent for {numbers.count(heard // 60)} min"
     )

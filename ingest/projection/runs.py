@@ -14,7 +14,8 @@ UNFINISHED, RETRACTED = "unfinished", "retracted"
 """What may be asked for beside the outcomes that runs end with."""
 Row = dict[str, Any]
 
-# What is there of some runs: rows by verdict, what failed, tests, models, hardware, and when the last of it came.
+# What is there of some runs: rows by verdict, what failed, tests, models, hardware, and when the last of it was made: what
+# is loaded from a file later is nothing that goes on now.
 _TALLY = """
 SELECT run_id,
     count(*) FILTER (kind = 'measurement') AS rows,
@@ -25,10 +26,10 @@ SELECT run_id,
     count(*) FILTER (kind = 'test' AND word = 'passed') AS tests_passed,
     count(DISTINCT model_id) AS models, count(DISTINCT hardware_id) AS devices,
     list_sort(list(DISTINCT hardware_id))[:5] AS hardware_ids,
-    list_sort(list(DISTINCT platform)) AS platforms, max(recorded_at) AS last_at
+    list_sort(list(DISTINCT platform)) AS platforms, max(least(recorded_at, time)) AS last_at
 FROM (
-    SELECT run_id, model_id, hardware_id, platform, recorded_at, 'measurement' AS kind, verdict AS word FROM measurements
-    UNION ALL SELECT run_id, model_id, hardware_id, platform, recorded_at, kind, outcome FROM outcomes
+    SELECT run_id, model_id, hardware_id, platform, recorded_at, time, 'measurement' AS kind, verdict AS word FROM measurements
+    UNION ALL SELECT run_id, model_id, hardware_id, platform, recorded_at, time, kind, outcome FROM outcomes
 ) WHERE run_id IN (SELECT unnest($runs)) GROUP BY run_id
 """
 _NOTHING: Row = {

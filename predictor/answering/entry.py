@@ -185,8 +185,11 @@ def compared(option: Option, below: Option | None, objective: Objective) -> str 
         order = f"; {option.basis} stands before {below.basis}" if option.basis != below.basis else ""
         return f"the same {' and '.join(_WORDS[name] for name in names)} as the next{sure}{order}"
     known = ""
-    if option.basis != below.basis and not _ahead(option, below, names):
-        known = f"; {below.basis} figures are taken at their unfavourable end"
+    if not _ahead(option, below, names):
+        if option.basis != below.basis:
+            known = f"; {below.basis} figures are taken at their unfavourable end"
+        elif len(names) == 1:
+            known = "; both are taken at their unfavourable end"
     return f"{' and '.join(said)} than the next{sure}{known}"
 
 

@@ -204,6 +204,15 @@ def test_a_run_is_live_until_it_ends_or_falls_silent(client, build):
     assert running.progress(run) == 0.8
 
 
+def test_a_run_that_is_loaded_from_a_file_later_is_not_under_way(client, build):
+    made, days_ago = Bench(build, ends=False), datetime.now(UTC) - timedelta(days=2)
+    post(client, [event | {"time": days_ago.isoformat()} for event in made.events])
+    (run,) = client.runs(hardware=made.hardware)
+    assert datetime.fromisoformat(run["last_at"]) == days_ago
+    assert running.state(run, datetime.now(UTC)) == ("never ended", False)
+    assert running.heard({**run, "last_at": None}) == days_ago
+
+
 def test_typed_runs_are_those_of_the_service(service, client, bench, capsys):
     at = ["--server", service.url]
     assert typed(["runs", "list", "--hardware", bench.hardware, *at]) == 0

@@ -1,5 +1,6 @@
 import msgspec
 
+from predictor.answering.entry import compared
 from predictor.answering.objective import tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
@@ -33,6 +34,17 @@ def test_ties_are_within_each_others_interval() -> None:
     assert tied(MEASURED, other(latency_ms=10.05, low_ms=9.9, high_ms=10.2), "latency")
     assert not tied(MEASURED, other(latency_ms=10.5, low_ms=9.9, high_ms=11.0), "latency")
     assert not tied(MEASURED, other(latency_ms=10.05, low_ms=None, high_ms=None), "latency")
+
+
+def test_what_stands_first_with_the_larger_value_says_by_what() -> None:
+    sure = other(basis="predicted", latency_ms=9.6, low_ms=8.5, high_ms=10.7)
+    wide = other(basis="predicted", latency_ms=7.6, low_ms=5.1, high_ms=11.2)
+    assert ordered([wide, sure], "latency") == [sure, wide]
+    told = compared(sure, wide, "latency")
+    assert told is not None
+    assert told.startswith("26% more latency than the next (better with a probability of")
+    assert told.endswith("; both are taken at their unfavourable end")
+    assert "unfavourable" not in str(compared(other(latency_ms=5.0, low_ms=4.9, high_ms=5.1), MEASURED, "latency"))
 
 
 def test_each_constraint_leaves_out_by_its_name_with_the_figures() -> None:
