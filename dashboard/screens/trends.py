@@ -47,7 +47,7 @@ OFFERED = 100
 """Configurations that can be picked, those with the most points; a list of thousands would stop the browser."""
 NEWEST = 10
 """Changes that are shown at once."""
-RUN = 14
+RUN = 18
 """Letters of a run's name that are shown."""
 USUAL = 3
 """Configurations shown where none is picked, those with the most points."""
