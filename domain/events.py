@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import uuid_utils
@@ -41,6 +41,7 @@ __all__ = [
     "SAMPLES_RECORDED",
     "SNAPSHOT_NAMED",
     "TEST_REPORTED",
+    "Attestation",
     "Decoded",
     "Event",
     "decode_event",
@@ -96,6 +97,12 @@ LATEST = datetime(2262, 1, 1, tzinfo=UTC)
 """Bounds of `time`: what every store and every frame of data can hold, nanoseconds included."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
+Attestation = Literal["anonymous", "bound", "signed", "service"]
+"""How the log knows who appended an event.
+
+`anonymous`: no token, or a token that may use any source. `bound`: a token that is bound to this source.
+`signed`: a valid signature by a key that is registered for this source. `service`: the service wrote it itself.
+"""
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
 
@@ -117,6 +124,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     """An event that passed the gate.
 
     `raw` is its text as sent, `digest` the SHA-256 of that text, `data` the checked structure of a known type.
+    `attestation` is set by whoever lets the event in; the gate itself knows nobody.
     """
 
     id: str
@@ -128,6 +136,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
     data: msgspec.Struct | None
     warnings: tuple[str, ...] = ()
+    attestation: Attestation = "anonymous"
 
     @property
     def event(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, UUID
 
-__all__ = ["ORDERING_LOCK", "archive_segment", "artifact", "event", "metadata", "token"]
+__all__ = ["ORDERING_LOCK", "archive_segment", "artifact", "event", "metadata", "signing_key", "token"]
 
 ORDERING_LOCK = 4_702_111_234_474_983_745
 """Key of the advisory lock that every append takes; any other writer into `event` has to take it too."""
@@ -86,4 +86,16 @@ token = Table(
     Column("revoked_at", DateTime(timezone=True)),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
     UniqueConstraint("sha256"),
+)
+
+signing_key = Table(
+    "signing_key",
+    metadata,
+    Column("id", Text, primary_key=True, comment="ed25519:<first 32 hex digits of the SHA-256 of the public key>"),
+    Column("public_key", LargeBinary, nullable=False, comment="32 bytes"),
+    Column("source", Text, nullable=False, comment="the source whose events it may sign"),
+    Column("name", Text, nullable=False),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    UniqueConstraint("public_key"),
 )
