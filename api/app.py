@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router
 from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import (
@@ -27,12 +28,22 @@ from api.logs import CURRENT, Asked, request_id
 from api.parts import Parts, opened
 from api.problems import EXCEPTION_HANDLERS
 from api.settings import Settings
+from domain.interchange import require_shallow
 
 __all__ = ["Service", "create_app", "end_streams"]
 
 QUESTION_LIMIT_BYTES = 256 * 1024
 """Of every body but that of `POST /v1/events`, which has limits of its own."""
 APPEND = "/v1/events"
+
+
+class Question(Request[Any, Any, Any]):
+    """A request whose JSON body is bounded in depth before it is decoded."""
+
+    async def json(self) -> Any:
+        """Return the decoded body; raise MalformedBody where it is nested too deep."""
+        require_shallow(await self.body())
+        return await super().json()
 
 
 class Service(Litestar):
@@ -118,6 +129,7 @@ def create_app(settings: Settings | None = None) -> Service:
         lifespan=[lambda app: opened(app, chosen)],
         guards=[guard],
         exception_handlers=EXCEPTION_HANDLERS,
+        request_class=Question,
         request_max_body_size=QUESTION_LIMIT_BYTES,
         logging_config=None,
         openapi_config=openapi(),
