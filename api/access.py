@@ -21,7 +21,7 @@ from api.settings import DEFAULT_RATE, Settings
 from api.tokens import Token, TokenStore, sha256
 from domain.errors import Forbidden, ServiceUnavailable, Unauthenticated, UsageError
 from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
-from domain.hosts import authority, hostname
+from domain.hosts import is_same_origin
 
 __all__ = ["OPEN", "Access", "address_of", "guard", "require_tokens"]
 
@@ -179,16 +179,11 @@ class Access(Following):
         if site is not None and site not in _SAME_SITE:
             raise _foreign("Sec-Fetch-Site", site)
         origin = headers.get(b"origin")
-        if origin is not None and not self._is_own(origin.decode("latin-1"), headers.get(b"host", b"")):
+        if origin is None:
+            return
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not is_same_origin(origin.decode("latin-1"), host, self._hosts):
             raise _foreign("Origin", origin)
-
-    def _is_own(self, origin: str, host: bytes) -> bool:
-        """Return whether an origin is the address that the request went to, or a name that the operator listed."""
-        scheme, _, sent = origin.partition("://")
-        if sent and authority(scheme, sent) == authority(scheme, host.decode("latin-1")):
-            return True
-        name = hostname(origin)
-        return name is not None and self._hosts.lists(name)
 
 
 def _foreign(header: str, value: bytes) -> Forbidden:

@@ -15,7 +15,7 @@ import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["ENVIRONMENT", "AllowedHosts", "allowed_hosts", "authority", "hostname", "is_loopback"]
+__all__ = ["ENVIRONMENT", "AllowedHosts", "allowed_hosts", "hostname", "is_loopback", "is_same_origin"]
 
 ENVIRONMENT = "ASSAY_ALLOWED_HOSTS"
 """Names for the service and the dashboard, separated by commas; `*.example.org` covers subdomains, `*` everything."""
@@ -74,7 +74,16 @@ def hostname(address: str) -> str | None:
     return name.rstrip(".") if name and parts.username is None and not parts.path else None
 
 
-def authority(scheme: str, host: str) -> str:
+def is_same_origin(origin: str, host: str, hosts: AllowedHosts) -> bool:
+    """Return whether an Origin is the address that the request went to (its Host), or a name that the operator listed."""
+    scheme, _, sent = origin.partition("://")
+    if sent and _authority(scheme, sent) == _authority(scheme, host):
+        return True
+    name = hostname(origin)
+    return name is not None and hosts.lists(name)
+
+
+def _authority(scheme: str, host: str) -> str:
     """Return `host[:port]` in lower case without the default port of the scheme."""
     return host.lower().removesuffix(f":{_DEFAULT_PORTS.get(scheme, 0)}")
 
