@@ -13,6 +13,7 @@ from typing import Any, Self
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from api.body import has_body
 from api.following import Following
 from api.logs import CURRENT
 from api.problems import UnsupportedMedia
@@ -199,7 +200,7 @@ def require_json(headers: Mapping[bytes, bytes]) -> None:
 
     A web page can send other types to any server without asking it first.
     """
-    if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+    if not has_body(headers):
         return
     sent = headers.get(b"content-type", b"").decode("latin-1")
     media = sent.partition(";")[0].strip().lower()

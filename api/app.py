@@ -22,7 +22,7 @@ from litestar.types import (
 from api import events, health, operations
 from api.access import address_of, guard
 from api.append import append_events
-from api.body import timely
+from api.body import Timely, has_body
 from api.contract import openapi
 from api.logs import CURRENT, Asked, request_id
 from api.parts import Parts, opened
@@ -69,11 +69,15 @@ class Service(Litestar):
                 asked.route = APPEND
                 await _append(scope, sent, receive, send, parts, asked)
             else:
+                timely = Timely(receive, parts.settings.body_deadline_s)
 
                 async def marked(message: Message) -> None:
                     if message["type"] == "http.response.start":
                         asked.status = message["status"]
                         added = [(b"x-request-id", asked.id.encode()), *asked.extra]
+                        if asked.status >= 400 and not timely.whole and has_body(sent):
+                            # The server ends a connection whose body nobody read; the client must not use it again.
+                            added.append((b"connection", b"close"))
                         if asked.status == 405 or method == "OPTIONS":
                             added.append((b"allow", self._allowed(path)))
                         message["headers"] = [
@@ -81,7 +85,7 @@ class Service(Litestar):
                         ]  # fmt: skip
                     await send(message)
 
-                await super().__call__(scope, timely(receive, parts.settings.body_deadline_s), marked)
+                await super().__call__(scope, timely, marked)
                 asked.route = scope.get("path_template")
         finally:
             duration_s = time.perf_counter() - asked.begun

@@ -20,7 +20,17 @@ from api.problems import BodyTooSlow, UnsupportedMedia
 from api.room import Held
 from domain.errors import MalformedBody, PayloadTooLarge
 
-__all__ = ["BODY_LIMIT_BYTES", "EVENTS_LIMIT", "Body", "announced_bytes", "read_body", "split", "timely", "unpacked"]
+__all__ = [
+    "BODY_LIMIT_BYTES",
+    "EVENTS_LIMIT",
+    "Body",
+    "Timely",
+    "announced_bytes",
+    "has_body",
+    "read_body",
+    "split",
+    "unpacked",
+]
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
 EVENTS_LIMIT = 5000
@@ -89,24 +99,29 @@ async def _received(receive: Receive, headers: Mapping[bytes, bytes], held: Held
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def timely(receive: Receive, deadline_s: float) -> Receive:
-    """Return a `receive` that raises BodyTooSlow where the body is not there in time; what comes after it may take long."""
-    until = asyncio.get_running_loop().time() + deadline_s
-    whole = False
+class Timely:
+    """A `receive` that raises BodyTooSlow where the body is not there in time; what comes after it may take long.
 
-    async def received() -> Any:
-        nonlocal whole
-        if whole:
-            return await receive()
+    `whole` says whether the end of the body was received.
+    """
+
+    def __init__(self, receive: Receive, deadline_s: float) -> None:
+        self.whole = False
+        self._receive = receive
+        self._deadline_s = deadline_s
+        self._until = asyncio.get_running_loop().time() + deadline_s
+
+    async def __call__(self) -> Any:
+        """Return the next message."""
+        if self.whole:
+            return await self._receive()
         try:
-            async with asyncio.timeout_at(until):
-                message = cast("dict[str, Any]", await receive())
+            async with asyncio.timeout_at(self._until):
+                message = cast("dict[str, Any]", await self._receive())
         except TimeoutError as error:
-            raise _too_slow(deadline_s) from error
-        whole = not message.get("more_body", False)
+            raise _too_slow(self._deadline_s) from error
+        self.whole = not message.get("more_body", False)
         return message
-
-    return received
 
 
 def _too_slow(deadline_s: float) -> BodyTooSlow:
@@ -119,6 +134,11 @@ def announced_bytes(headers: Mapping[bytes, bytes]) -> int:
     """Return how long the body says it is; 0 where it does not say."""
     announced = headers.get(b"content-length", b"")
     return int(announced) if announced.isdigit() else 0
+
+
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a request announces a body."""
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
