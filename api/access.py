@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from api.body import has_body
 from api.following import Following
 from api.logs import CURRENT
+from api.problems import UnsupportedMedia
 from api.rates import limits
 from api.settings import DEFAULT_RATE, Settings
 from api.tokens import Token, TokenStore, sha256
 from domain.errors import Forbidden, ServiceUnavailable, Unauthenticated, UsageError
+from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
+from domain.hosts import is_same_origin
 
 __all__ = ["OPEN", "Access", "address_of", "guard", "require_tokens"]
 
@@ -33,7 +35,8 @@ UNKNOWN_REFRESH_S = 0.5
 """Unknown secrets make a worker read the table at most so often."""
 OPEN = "open"
 """Scope of the routes that need no token."""
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAME_SITE = frozenset({b"none", b"same-origin"})
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -59,6 +62,7 @@ class Access(Following):
     def __init__(self, settings: Settings, store: TokenStore, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
         self._loopback = settings.loopback
+        self._hosts = settings.hosts()
         self._store = store
         self._clock = clock
         self._known: dict[bytes, Token] = {}
@@ -78,14 +82,22 @@ class Access(Following):
         """Whether any token was ever made, so that one is needed."""
         return bool(self._known)
 
-    async def check(self, headers: Mapping[bytes, bytes], scope: str) -> Token | None:
-        """Return the token that allows the scope, or None where the door is open; else raise an AccessError."""
+    async def check(self, headers: Mapping[bytes, bytes], scope: str, *, writes: bool = False) -> Token | None:
+        """Return the token that allows the scope, or None where no token exists; else raise an AccessError.
+
+        `writes` says that the request may change something. Requests that a foreign web page made are refused: those
+        that write always, those that read where no token protects the answer.
+        """
         if scope == OPEN:
             return None
         if self._read_at is None:
             await self.refresh()
-        if not self._known and self._loopback:
-            self._require_local(headers)
+        is_open = not self._known and self._loopback
+        if is_open or self._hosts.configured:
+            self._require_host(headers)
+        if is_open or writes:
+            self._require_same_origin(headers)
+        if is_open:
             return None
         if self._age_s() > STALE_S:
             raise ServiceUnavailable(
@@ -152,28 +164,52 @@ class Access(Following):
             )
         return token
 
-    def _require_local(self, headers: Mapping[bytes, bytes]) -> None:
-        """Refuse what a web page in a browser on this machine could send under another name (DNS rebinding)."""
-        for name in (b"host", b"origin"):
-            value = headers.get(name)
-            if value is None or (name == b"origin" and value == b"null"):
-                continue
-            text = value.decode("latin-1")
-            host = _hostname(text if name == b"origin" else f"//{text}")
-            if host not in _LOCAL and host != self.settings.host:
-                raise Forbidden(
-                    f"{text[:80]!r} is not a name of this machine.",
-                    field=name.decode().capitalize(),
-                    remedy="Use http://127.0.0.1 or localhost, or make a token and send it.",
-                )
+    def _require_host(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse a Host that is no name of this service: a page may have been resolved to it (DNS rebinding)."""
+        host = headers.get(b"host")
+        if host is not None and not self._hosts.admits(host.decode("latin-1")):
+            raise Forbidden(
+                f"{host.decode('latin-1')[:80]!r} is not a name of this service.",
+                field="Host",
+                remedy=f"Use http://127.0.0.1 or localhost, or list the name in {ALLOWED_HOSTS}.",
+            )
+
+    def _require_same_origin(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse what a browser sends for a page of another origin; programs send neither of these headers."""
+        site = headers.get(b"sec-fetch-site")
+        if site is not None and site not in _SAME_SITE:
+            raise _foreign("Sec-Fetch-Site", site)
+        origin = headers.get(b"origin")
+        if origin is None:
+            return
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not is_same_origin(origin.decode("latin-1"), host, self._hosts):
+            raise _foreign("Origin", origin)
 
 
-@functools.lru_cache(1024)
-def _hostname(address: str) -> str | None:
-    try:
-        return urlsplit(address).hostname
-    except ValueError:
-        return None
+def _foreign(header: str, value: bytes) -> Forbidden:
+    return Forbidden(
+        f"{header} {value.decode('latin-1')[:80]!r}: a web page of another origin sent this request.",
+        field=header,
+        remedy="Use a program, or a page that this service's own address serves.",
+    )
+
+
+def require_json(headers: Mapping[bytes, bytes]) -> None:
+    """Raise UnsupportedMedia where a request has a body that is not declared as JSON.
+
+    A web page can send other types to any server without asking it first.
+    """
+    if not has_body(headers):
+        return
+    sent = headers.get(b"content-type", b"").decode("latin-1")
+    media = sent.partition(";")[0].strip().lower()
+    if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
+        raise UnsupportedMedia(
+            f"{media[:80]!r} is not taken." if media else "the body has no media type.",
+            field="Content-Type",
+            remedy="Send Content-Type: application/json.",
+        )
 
 
 def address_of(client: Any) -> str:
@@ -185,12 +221,14 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     """Litestar guard: check the scope in the route's `opt`, `read` where it says none, and the asker's rate."""
     access: Access = connection.app.state.parts.access
     scope = handler.opt.get("scope", "read")
-    token = await access.check(dict(connection.scope["headers"]), scope)
+    headers = dict(connection.scope["headers"])
+    token = await access.check(headers, scope, writes=connection.scope.get("method") not in _SAFE)
     connection.state.token = token
     asked = CURRENT.get()
     if asked is not None:
         asked.token = token
     if scope != OPEN:
+        require_json(headers)
         left = access.admit(token, address_of(connection.scope.get("client")))
         if asked is not None:
             asked.extra += left

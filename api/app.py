@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router
 from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import (
@@ -21,18 +22,28 @@ from litestar.types import (
 from api import events, health, operations
 from api.access import address_of, guard
 from api.append import append_events
-from api.body import timely
+from api.body import Timely, has_body
 from api.contract import openapi
 from api.logs import CURRENT, Asked, request_id
 from api.parts import Parts, opened
 from api.problems import EXCEPTION_HANDLERS
 from api.settings import Settings
+from domain.interchange import require_shallow
 
 __all__ = ["Service", "create_app", "end_streams"]
 
 QUESTION_LIMIT_BYTES = 256 * 1024
 """Of every body but that of `POST /v1/events`, which has limits of its own."""
 APPEND = "/v1/events"
+
+
+class Question(Request[Any, Any, Any]):
+    """A request whose JSON body is bounded in depth before it is decoded."""
+
+    async def json(self) -> Any:
+        """Return the decoded body; raise MalformedBody where it is nested too deep."""
+        require_shallow(await self.body())
+        return await super().json()
 
 
 class Service(Litestar):
@@ -58,11 +69,15 @@ class Service(Litestar):
                 asked.route = APPEND
                 await _append(scope, sent, receive, send, parts, asked)
             else:
+                timely = Timely(receive, parts.settings.body_deadline_s)
 
                 async def marked(message: Message) -> None:
                     if message["type"] == "http.response.start":
                         asked.status = message["status"]
                         added = [(b"x-request-id", asked.id.encode()), *asked.extra]
+                        if asked.status >= 400 and not timely.whole and has_body(sent):
+                            # The server ends a connection whose body nobody read; the client must not use it again.
+                            added.append((b"connection", b"close"))
                         if asked.status == 405 or method == "OPTIONS":
                             added.append((b"allow", self._allowed(path)))
                         message["headers"] = [
@@ -70,7 +85,7 @@ class Service(Litestar):
                         ]  # fmt: skip
                     await send(message)
 
-                await super().__call__(scope, timely(receive, parts.settings.body_deadline_s), marked)
+                await super().__call__(scope, timely, marked)
                 asked.route = scope.get("path_template")
         finally:
             duration_s = time.perf_counter() - asked.begun
@@ -118,6 +133,7 @@ def create_app(settings: Settings | None = None) -> Service:
         lifespan=[lambda app: opened(app, chosen)],
         guards=[guard],
         exception_handlers=EXCEPTION_HANDLERS,
+        request_class=Question,
         request_max_body_size=QUESTION_LIMIT_BYTES,
         logging_config=None,
         openapi_config=openapi(),

@@ -35,7 +35,8 @@ from ingest.append import Appended, Expected
 __all__ = ["Answer", "Receipt", "Refusal", "append_events"]
 
 SLICE = 64
-"""Events that are checked before others get their turn: some two milliseconds."""
+SLICE_BYTES = 256 * 1024
+"""Events, and bytes of events, that are checked before others get their turn: some two milliseconds."""
 JSON = "application/json"
 
 
@@ -105,7 +106,7 @@ def _refused(document: dict[str, Any]) -> Answer:
 
 
 async def _answered(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, parts: Parts) -> Answer:
-    token = await parts.access.check(headers, "append")
+    token = await parts.access.check(headers, "append", writes=True)
     asked = CURRENT.get()
     if asked is not None:
         asked.token = token
@@ -170,10 +171,14 @@ def _unless_whole(event: Checked) -> Checked:
 
 async def _checked(events: Sequence[bytes], source: str | None, expected: Expected | None) -> list[Checked]:
     checked: list[Checked] = []
-    for begin in range(0, len(events), SLICE):
-        if begin:
+    pending = size = 0
+    for event in events:
+        if pending == SLICE or size > SLICE_BYTES:
             await asyncio.sleep(0)
-        checked += [_decoded(event, source, expected) for event in events[begin : begin + SLICE]]
+            pending = size = 0
+        checked.append(_decoded(event, source, expected))
+        pending += 1
+        size += len(event)
     return checked
 
 

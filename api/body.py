@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
+import itertools
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any, cast
@@ -17,7 +20,17 @@ from api.problems import BodyTooSlow, UnsupportedMedia
 from api.room import Held
 from domain.errors import MalformedBody, PayloadTooLarge
 
-__all__ = ["BODY_LIMIT_BYTES", "EVENTS_LIMIT", "Body", "announced_bytes", "read_body", "split", "timely", "unpacked"]
+__all__ = [
+    "BODY_LIMIT_BYTES",
+    "EVENTS_LIMIT",
+    "Body",
+    "Timely",
+    "announced_bytes",
+    "has_body",
+    "read_body",
+    "split",
+    "unpacked",
+]
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
 EVENTS_LIMIT = 5000
@@ -25,9 +38,12 @@ ZSTD_WINDOW_BYTES = 8 * 1024 * 1024
 PACKED_PARTS = 64
 """Members of gzip or frames of zstd in one body; each costs a copy of what follows it."""
 _DRAINED_BYTES = 4 * BODY_LIMIT_BYTES
-_SINGLE = frozenset({"application/cloudevents+json", "application/json", ""})
-_BATCH = frozenset({"application/cloudevents-batch+json", "application/json", ""})
+_SINGLE = frozenset({"application/cloudevents+json", "application/json"})
+_BATCH = frozenset({"application/cloudevents-batch+json", "application/json"})
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"})
+_SMALL_BYTES = 64 * 1024
+"""A list of this size is decoded at once: it is cheap even if none of its elements is an event."""
+_LINE = re.compile(rb"\S[^\r\n]*")
 _TOO_LARGE = "Send fewer events a body: 5,000 or 16 MB at the most, whichever comes first."
 
 
@@ -83,24 +99,29 @@ async def _received(receive: Receive, headers: Mapping[bytes, bytes], held: Held
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def timely(receive: Receive, deadline_s: float) -> Receive:
-    """Return a `receive` that raises BodyTooSlow where the body is not there in time; what comes after it may take long."""
-    until = asyncio.get_running_loop().time() + deadline_s
-    whole = False
+class Timely:
+    """A `receive` that raises BodyTooSlow where the body is not there in time; what comes after it may take long.
 
-    async def received() -> Any:
-        nonlocal whole
-        if whole:
-            return await receive()
+    `whole` says whether the end of the body was received.
+    """
+
+    def __init__(self, receive: Receive, deadline_s: float) -> None:
+        self.whole = False
+        self._receive = receive
+        self._deadline_s = deadline_s
+        self._until = asyncio.get_running_loop().time() + deadline_s
+
+    async def __call__(self) -> Any:
+        """Return the next message."""
+        if self.whole:
+            return await self._receive()
         try:
-            async with asyncio.timeout_at(until):
-                message = cast("dict[str, Any]", await receive())
+            async with asyncio.timeout_at(self._until):
+                message = cast("dict[str, Any]", await self._receive())
         except TimeoutError as error:
-            raise _too_slow(deadline_s) from error
-        whole = not message.get("more_body", False)
+            raise _too_slow(self._deadline_s) from error
+        self.whole = not message.get("more_body", False)
         return message
-
-    return received
 
 
 def _too_slow(deadline_s: float) -> BodyTooSlow:
@@ -113,6 +134,11 @@ def announced_bytes(headers: Mapping[bytes, bytes]) -> int:
     """Return how long the body says it is; 0 where it does not say."""
     announced = headers.get(b"content-length", b"")
     return int(announced) if announced.isdigit() else 0
+
+
+def has_body(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a request announces a body."""
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
@@ -180,25 +206,53 @@ def split(body: bytes, content_type: str) -> Body:
     """Return the events of a body by its media type; JSON may be one event or a list of them."""
     media = content_type.partition(";")[0].strip().lower()
     if media in _LINES:
-        return Body(events=_counted([line for line in body.splitlines() if line.strip()]), single=False)
+        return Body(events=_counted(_lines(body)), single=False)
     if media not in _SINGLE | _BATCH:
         raise UnsupportedMedia(
-            f"{media!r} is not taken.",
+            f"{media[:80]!r} is not taken." if media else "the body has no media type.",
             field="Content-Type",
             remedy="Send application/cloudevents+json, application/cloudevents-batch+json or application/x-ndjson.",
         )
     start = body.lstrip()[:1]
     if start == b"[" and media in _BATCH:
-        try:
-            events = msgspec.json.decode(body, type=list[msgspec.Raw])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise MalformedBody(
-                f"not valid JSON: {error}.", field="$", remedy="Send a JSON list of events; NaN is not JSON."
-            ) from error
-        return Body(events=_counted([bytes(event) for event in events]), single=False)
+        return Body(events=_counted(_elements(body)), single=False)
     if media == "application/cloudevents-batch+json":
         raise MalformedBody("not a JSON list.", field="$", remedy="Send [ … ], or application/cloudevents+json.")
     return Body(events=_counted([body] if start else []), single=True)
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """Return the lines that are not blank, or one more than the limit of them: 16 MB may hold millions of lines."""
+    if b"\r" not in body:
+        lines = body.split(b"\n", 2 * EVENTS_LIMIT)
+        if len(lines) <= 2 * EVENTS_LIMIT:
+            return [line for line in lines if line.strip()]
+    return [line[0] for line in itertools.islice(_LINE.finditer(body), EVENTS_LIMIT + 1)]
+
+
+def _elements(body: bytes) -> list[bytes]:
+    """Return the elements of a JSON list; raise before millions of them are held."""
+    try:
+        if len(body) <= _SMALL_BYTES:
+            return [bytes(element) for element in msgspec.json.decode(body, type=list[msgspec.Raw])]
+        batch = msgspec.structs.astuple(_batch_decoder().decode(body))
+        return [bytes(element) for element in batch if element is not None]
+    except msgspec.ValidationError as error:
+        raise PayloadTooLarge(f"over {EVENTS_LIMIT:,} events in one body.", field="$", remedy=_TOO_LARGE) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedBody(
+            f"not valid JSON: {error}.", field="$", remedy="Send a JSON list of events; NaN is not JSON."
+        ) from error
+
+
+@functools.cache
+def _batch_decoder() -> msgspec.json.Decoder[Any]:
+    """Return a decoder of a list of up to EVENTS_LIMIT elements that stops at the first element beyond.
+
+    A list type checks its length only after all elements are decoded; a struct as an array stops at once.
+    """
+    fields = [(f"e{index}", msgspec.Raw, None) for index in range(EVENTS_LIMIT)]
+    return msgspec.json.Decoder(msgspec.defstruct("Batch", fields, array_like=True, forbid_unknown_fields=True))
 
 
 def _counted(events: list[bytes]) -> list[bytes]:

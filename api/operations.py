@@ -13,6 +13,7 @@ from litestar.params import JSONBody, PathParameter
 from api.audit import LOCAL, operation
 from api.parts import Parts
 from api.tokens import Scope, Token, grant
+from domain.errors import Forbidden
 
 __all__ = ["ADMIN", "actor", "performed", "router"]
 
@@ -59,8 +60,15 @@ async def performed(request: Request[Any, Any, Any], action: str, on: str | None
 
 @post("/v1/tokens", opt=ADMIN, status_code=201, summary="Make a token")
 async def create(request: Request[Any, Any, Any], data: JSONBody[NewToken]) -> Response[MadeToken]:
-    """Make a token and return its secret, this once. The first one ever made closes the open door."""
+    """Make a token and return its secret, this once. The first token is made on the command line only."""
     parts: Parts = request.app.state.parts
+    if request.state.token is None:
+        # Whoever makes it locks everybody else out, so it takes someone who can reach the database.
+        raise Forbidden(
+            "the first token cannot be made over HTTP.",
+            field="Authorization",
+            remedy="Run `assay token create NAME --scope admin` where the service runs.",
+        )
     parts.circuit.require()
     secret, made = await asyncio.to_thread(
         parts.tokens.create, data.name, data.scopes, source=data.source, expires_at=data.expires_at

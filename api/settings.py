@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
 import re
@@ -12,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from domain.errors import UsageError
+from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
+from domain.hosts import AllowedHosts, allowed_hosts, is_loopback
 
 __all__ = ["DEFAULT_RATE", "LEVELS", "ROLES", "Rate", "Settings"]
 
@@ -39,6 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `host` is the address that the server binds to; it decides whether the service may be open (see api.access).
     `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
     the process that started this worker: it waits for a Postgres that is away, and ends with its supervisor.
+    `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
     """
 
     home: Path
@@ -50,17 +52,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_deadline_s: float = BODY_DEADLINE_S
     supervisor: int | None = None
     retrain_every_s: float | None = None
+    allowed_hosts: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL,
-        ASSAY_BODY_DEADLINE_S and ASSAY_RETRAIN_EVERY; raise UsageError naming the one that is wrong.
+        ASSAY_BODY_DEADLINE_S, ASSAY_RETRAIN_EVERY and ASSAY_ALLOWED_HOSTS; raise UsageError naming the one that is wrong.
         """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
         if not home:
             raise UsageError("no data directory is named.", field="ASSAY_HOME", remedy="Start it with `assay serve`.")
-        return cls(
+        settings = cls(
             home=Path(home).expanduser().absolute(),
             database_url=values.get("ASSAY_DATABASE_URL") or None,
             role=_among(values.get("ASSAY_ROLE") or "all", ROLES, "ASSAY_ROLE", "role"),
@@ -70,7 +73,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             body_deadline_s=_seconds(values.get("ASSAY_BODY_DEADLINE_S") or ""),
             retrain_every_s=_every(values.get("ASSAY_RETRAIN_EVERY") or ""),
             supervisor=int(values["ASSAY_SUPERVISOR"]) if values.get("ASSAY_SUPERVISOR") else None,
+            allowed_hosts=values.get(ALLOWED_HOSTS) or "",
         )
+        settings.hosts()
+        return settings
+
+    def hosts(self) -> AllowedHosts:
+        """Return the names under which this process may be addressed; UsageError where an entry is no host name."""
+        return allowed_hosts(self.allowed_hosts, self.host)
 
     @property
     def appends(self) -> bool:
@@ -85,12 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def loopback(self) -> bool:
         """Whether only programs on this machine can reach the server."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 def _among(value: str, choice: tuple[str, ...], field: str, noun: str) -> str:

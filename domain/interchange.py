@@ -6,13 +6,16 @@ import json
 import re
 from typing import Any
 
-from domain.errors import InvalidEvent
+from domain.errors import InvalidEvent, MalformedBody
 
-__all__ = ["require_interoperable"]
+__all__ = ["require_interoperable", "require_shallow"]
 
 DEEPEST = 64
 """Levels of objects and lists in an event. A limit of our own, far below those of the programs that read it."""
 _EXACT = 2**53 - 1
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_LISTS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SPACED_MEMBER = re.compile(rb'"\s+:')
 
 
@@ -22,6 +25,23 @@ def require_interoperable(text: bytes, value: Any) -> None:
     # Without a backslash a quote before a colon can only be the end of a member's name, and counting them is enough.
     if b"\\" in text or members != text.count(b'":') or _SPACED_MEMBER.search(text):
         _require_single_members(text)
+
+
+def require_shallow(text: bytes) -> None:
+    """Raise MalformedBody where objects and lists in `text` are nested more than DEEPEST levels.
+
+    Scans the bytes without decoding them, so that no decoder recurses into a deep text.
+    """
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+        return
+    brackets = _STRING.sub(b"", text).translate(_LISTS, _NO_BRACKETS)
+    for _ in range(DEEPEST):
+        # Removes the innermost level of every list.
+        brackets = brackets.replace(b"[]", b"")
+    if b"[]" in brackets or brackets.count(b"[") > DEEPEST:
+        raise MalformedBody(
+            f"objects and lists are nested more than {DEEPEST} levels.", field="$", remedy="Send a flatter value."
+        )
 
 
 def _members_of(value: Any) -> int:
