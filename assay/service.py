@@ -145,7 +145,8 @@ async def _serve_here(settings: Settings, *, until_stdin_closes: bool) -> None:
 
 
 def _wait_for_end_of_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    while sys.stdin.buffer.read(4096):
+    # Not sys.stdin: a thread inside of a buffered read is fatal to an interpreter that ends.
+    while os.read(0, 4096):
         continue
     loop.call_soon_threadsafe(stopping.set)
 
