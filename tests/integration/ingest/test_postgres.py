@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from domain.canonical import digest as canonical_digest
-from domain.errors import ServiceUnavailable
+from domain.errors import ServiceUnavailable, UsageError
 from ingest import migrate
 from ingest.postgres import EmbeddedServer, open_database
 from ingest.schema import metadata
@@ -123,6 +123,12 @@ def test_a_server_that_cannot_start_says_why(home):
     (home / "postgres" / "postgresql.auto.conf").write_text("max_connections = 'many'\n")
     with pytest.raises(ServiceUnavailable, match="max_connections"):
         EmbeddedServer(home / "postgres").start()
+
+
+def test_downgrade_of_an_empty_database_is_refused_in_a_sentence(home):
+    with open_database(home) as server, pytest.raises(UsageError) as refused:
+        migrate.downgrade(server.url, "0001")
+    assert refused.value.field == "revision" and "0001" in refused.value.detail
 
 
 def test_the_migrations_make_the_schema_that_the_code_describes(database):
