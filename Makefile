@@ -4,34 +4,40 @@ PYTHON ?= python3
 # the address of PyTorch's CPU index, from its installation page, gives the small one: make demo TORCH_INDEX=…
 TORCH_INDEX ?=
 TORCH := torch==2.13.0
+# Its wheels differ from index to index: one from elsewhere is not compared with the lock's hashes.
+TORCH_LOCK ?= $(if $(TORCH_INDEX)$(PIP_FIND_LINKS),,constraints-torch.txt)
 # Each has a service and a Postgres of its own, about 3 GB; three keep two cores busy. More where there are more cores and memory.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") > 15e9 else 2)')
 export ASSAY_HOME ?= $(CURDIR)/.assay
 BIN := .venv/bin
 STAMP := .venv/.complete
+TOOLS := .tools-venv
+COMPILE = $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test torture lint up bench gallery clean
+.PHONY: help setup demo test torture lint up bench gallery lock audit sbom clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP)  ## .venv with everything in it
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt constraints-torch.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "assay needs Python 3.11, 3.12 or 3.13; this is $$($(PYTHON) --version 2>&1). Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and try again" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "fetching the packages pinned in constraints.txt"
+	@$(PIP) install --quiet --no-compile --no-deps --require-hashes --requirement constraints.txt || \
+	  { echo "a package could not be fetched, or is not the one that constraints.txt pins: pip's line above names it; check the network and run the same command again" >&2; exit 2; }
 	@echo "fetching $(TORCH) (the largest part)"
-	@$(PIP) install --quiet --no-compile $(TORCH) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) || \
-	  { echo "$(TORCH) could not be fetched: see pip's line above; check the network, or name an index: make $(MAKECMDGOALS) TORCH_INDEX=…" >&2; exit 2; }
-	@echo "fetching the other packages (pinned in constraints.txt)"
-	@$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[all,dev]' || \
-	  { echo "a package could not be fetched: pip's line above names it; check the network and run the same command again" >&2; exit 2; }
+	@$(PIP) install --quiet --no-compile $(if $(TORCH_LOCK),--require-hashes --requirement $(TORCH_LOCK),$(TORCH)) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) || \
+	  { echo "$(TORCH) could not be fetched, or is not the one that $(or $(TORCH_LOCK),the index) pins: see pip's line above; check the network, or name an index: make $(MAKECMDGOALS) TORCH_INDEX=…" >&2; exit 2; }
+	@$(PIP) install --quiet --no-compile --no-deps --no-build-isolation --editable . && $(PIP) check >/dev/null || \
+	  { echo "the packages do not fit together: see $(BIN)/python -m pip check" >&2; exit 2; }
 	@# All processors compile; pip's own compiling is a minute of one. Files for another Python cannot be, and need not.
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib >/dev/null 2>&1 || :
 	@touch $@
@@ -61,5 +67,24 @@ bench: $(STAMP)  ## the speed and truth of Assay itself, as ratios against peers
 gallery: $(STAMP)  ## the pictures of docs/gallery.md, from the measurements in data/ (about three minutes)
 	@$(BIN)/python -m benchmarks.pictures
 
+$(TOOLS)/.complete: constraints-tools.txt
+	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement constraints-tools.txt
+	@touch $@
+
+lock: $(TOOLS)/.complete  ## write the lock files anew: same versions where they fit, hashes of every wheel
+	@echo '$(TORCH)' | $(COMPILE) - --constraint constraints-torch.txt --output-file constraints-torch.txt
+	@$(COMPILE) pyproject.toml --extra all --extra dev --constraint constraints-torch.txt --output-file constraints.txt \
+	  $$(sed -nE 's/^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==.*/--no-emit-package \1/p' constraints-torch.txt)
+	@printf 'cyclonedx-bom\npip-audit\nuv\n' | $(COMPILE) - --output-file constraints-tools.txt
+
+audit: $(TOOLS)/.complete  ## known vulnerabilities of the locked packages, but for those in audit-exceptions.txt
+	@$(TOOLS)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
+	  --requirement constraints.txt --requirement constraints-torch.txt $$(sed -nE 's/^([A-Z]+-[^ ]+) .*/--ignore-vuln \1/p' audit-exceptions.txt)
+
+sbom: $(STAMP) $(TOOLS)/.complete  ## what is installed in .venv, as CycloneDX: sbom.cdx.json
+	@$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
+	  --output-file sbom.cdx.json $(BIN)/python
+
 clean:  ## forget .venv and the demo's data
-	rm -rf .venv .bench-venv .assay
+	rm -rf .venv .bench-venv $(TOOLS) .assay

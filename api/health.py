@@ -17,6 +17,7 @@ from api.metrics import CONTENT_TYPE
 from api.parts import Parts, predictor_in_force
 from api.problems import problem, problem_response
 from domain.errors import ProjectionBehind, ServiceUnavailable
+from ingest.postgres import UNSAFE, not_durable
 
 __all__ = ["router"]
 
@@ -111,11 +112,13 @@ def _forgotten(asking: asyncio.Task[Json]) -> None:
 async def _asked(parts: Parts) -> Json:
     """Return what Postgres knows; one question at a time."""
     async with parts.asking:
-        found = await asyncio.to_thread(_of_archive, parts.database.url)
+        found, unsafe = await asyncio.to_thread(_of_archive, parts.database.url)
         if not parts.projects:
             last = await parts.log.last_position()
-            return found | {"position": last, "log_position": last}
-        return found | await asyncio.to_thread(_of_projection, parts)
+            found |= {"position": last, "log_position": last}
+        else:
+            found |= await asyncio.to_thread(_of_projection, parts)
+        return found | ({"error": str(not_durable(unsafe)), "stands": "postgres"} if unsafe else {})
 
 
 def _of_tables(parts: Parts) -> Json:
@@ -162,14 +165,16 @@ def _unknown_types(tables: Any) -> list[Json]:
     return [{"type": row["type"], "events": row["events"]} for row in counts if not row["known"]]
 
 
-def _of_archive(url: str) -> Json:
+def _of_archive(url: str) -> tuple[Json, list[str]]:
+    """Return what is archived, and the server's settings with which it may lose events."""
     try:
         with psycopg.connect(url, connect_timeout=2) as connection:
             row = connection.execute(_ARCHIVE).fetchone() or (0, None, None, None)
+            unsafe = [name for (name,) in connection.execute(UNSAFE).fetchall()]
     except psycopg.Error as error:
         raise ServiceUnavailable(f"Postgres does not answer: {error}.", remedy="Retry.") from error
     names = ("segments", "last_position", "bytes", "trimmed_position")
-    return {"archive": dict(zip(names, row, strict=True))}
+    return {"archive": dict(zip(names, row, strict=True))}, unsafe
 
 
 @get("/metrics", summary="Prometheus", media_type="text/plain")

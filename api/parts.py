@@ -27,7 +27,7 @@ from api.positions import Positions
 from api.room import Room
 from api.settings import Settings
 from api.tokens import TokenStore
-from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError
+from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError, unusable_file
 from domain.events import Decoded
 from ingest import migrate
 from ingest.append import Appended, Expected
@@ -241,6 +241,9 @@ def _remembered(app: Litestar) -> Iterator[None]:
         yield
     except AssayError as error:
         app.state.failure = error
+        raise
+    except OSError as error:
+        app.state.failure = unusable_file(error)
         raise
 
 

@@ -16,6 +16,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from domain.errors import NotFound, ServiceUnavailable, UsageError
+from ingest.postgres import connect
 
 __all__ = ["PREFIX", "SCOPES", "Scope", "Token", "TokenStore", "grant"]
 
@@ -99,7 +100,7 @@ class TokenStore:
 
     def _run(self, statement: str, values: Any = None) -> list[dict[str, Any]]:
         try:
-            with psycopg.connect(self.url, connect_timeout=5, row_factory=dict_row) as connection:
+            with connect(self.url, connect_timeout=5, row_factory=dict_row) as connection:
                 return list(connection.execute(statement, values).fetchall())
         except psycopg.OperationalError as error:
             raise ServiceUnavailable(f"Postgres does not answer: {error}.", remedy="Retry.") from error

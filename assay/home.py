@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,11 @@ import msgspec
 from domain.errors import ServiceUnavailable, UsageError
 
 __all__ = ["Home", "Service", "find_home", "own", "running"]
+
+_OURS = frozenset(
+    ["archive", "cache", "dashboard", "migrated", "postgres", "projection", "service", "snapshots", "spool"]
+)
+"""First parts of the names of what Assay keeps in a home."""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,18 +67,44 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_home(path: str | Path | None = None) -> Home:
-    """Return the data directory, made where it is missing: `path`, else ASSAY_HOME, else the platform's own place."""
+    """Return the data directory, made where it is missing: `path`, else ASSAY_HOME, else the platform's own place.
+
+    Other users can read neither the directory nor what Assay keeps in it. A directory that also holds other files keeps
+    its own mode.
+    """
     named = path or os.environ.get("ASSAY_HOME")
     folder = Path(named).expanduser().absolute() if named else _default()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_others(folder)
     except OSError as error:
         raise UsageError(
-            f"{folder} cannot be made: {error.strerror}.",
+            f"{folder} cannot be used: {error.strerror}.",
             field="ASSAY_HOME",
             remedy="Name a directory that you may write to.",
         ) from error
     return Home(path=folder)
+
+
+def _close_to_others(folder: Path) -> None:
+    """Take the rights of group and others from a home and its entries, as far as they are this user's own."""
+    with os.scandir(folder) as found:
+        entries = list(found)
+    ours = [entry for entry in entries if entry.name.partition(".")[0] in _OURS and not entry.is_symlink()]
+    for entry in ours:
+        # Another process may have removed it meanwhile.
+        with suppress(FileNotFoundError):
+            _close(Path(entry.path), entry.stat(follow_symlinks=False))
+    if len(ours) == len(entries):
+        _close(folder, folder.stat())
+
+
+def _close(path: Path, found: os.stat_result) -> None:
+    shared = found.st_mode & 0o077 and not found.st_mode & stat.S_ISVTX
+    if shared and found.st_uid == os.geteuid() and (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+        # A mount may be read-only; the service that needs to write says so itself.
+        with suppress(OSError):
+            path.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
 
 
 def _default() -> Path:
@@ -92,11 +124,23 @@ def running(home: Home) -> Service | None:
 
 
 @contextmanager
+def _private_files() -> Iterator[None]:
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
 def own(home: Home, url: str, role: str) -> Iterator[None]:
-    """Hold the directory and announce the service; raise ServiceUnavailable where another one holds it."""
+    """Hold the directory and announce the service; raise ServiceUnavailable where another one holds it.
+
+    As long as it is held, this process creates files that other users cannot read.
+    """
     import fcntl
 
-    with home.lock.open("a") as lock:
+    with _private_files(), home.lock.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

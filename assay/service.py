@@ -145,7 +145,8 @@ async def _serve_here(settings: Settings, *, until_stdin_closes: bool) -> None:
 
 
 def _wait_for_end_of_input(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    while sys.stdin.buffer.read(4096):
+    # Not sys.stdin: a thread inside of a buffered read is fatal to an interpreter that ends.
+    while os.read(0, 4096):
         continue
     loop.call_soon_threadsafe(stopping.set)
 
@@ -216,6 +217,7 @@ def started(home: Home, port: int) -> Iterator[str]:
 def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
     """Wait until the service answers; take another one's address where that one holds the directory."""
     deadline = time.monotonic() + START_SECONDS
+    why = "it does not answer."
     with Client(url, patience_s=0) as client:
         while time.monotonic() < deadline:
             if child.poll() is not None:
@@ -231,13 +233,15 @@ def _ready(home: Home, child: subprocess.Popen[bytes], url: str) -> str:
                 # The tables are being made; that may take as long as the log is large, and shows in the next answers.
                 deadline = time.monotonic() + START_SECONDS
                 time.sleep(0.2)
-            except AssayError:
+            except AssayError as error:
+                why = error.detail
                 # Nothing tells from outside when a port will be listened on: asking again is the way to know.
                 time.sleep(0.05)
             else:
                 return url
     raise ServiceUnavailable(
-        f"the service did not get ready within {START_SECONDS:.0f} s.", remedy=f"All it said is in {home.service_log}."
+        f"the service did not get ready within {START_SECONDS:.0f} s: {why}",
+        remedy=f"All it said is in {home.service_log}.",
     )
 
 

@@ -58,6 +58,7 @@ __all__ = [
     "Untraceable",
     "UsageError",
     "VersionConflict",
+    "unusable_file",
 ]
 
 
@@ -323,3 +324,13 @@ class SpoolFull(AssayError):
 
     type = "spool-full"
     status = 507
+
+
+def unusable_file(error: OSError) -> ServiceUnavailable:
+    """Return what to say of a file or folder that the system does not let Assay use as it must."""
+    where = f"{error.filename} cannot be used" if error.filename else "a file cannot be used"
+    return ServiceUnavailable(
+        f"{where}: {error.strerror or error}.",
+        field="ASSAY_HOME" if error.filename is None else None,
+        remedy="See who owns it, whether its disk is full or read-only, and that a file is no folder.",
+    )

@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 
 from domain.errors import CorruptArtifact, NotFound, ServiceUnavailable
+from ingest.postgres import connect
 
 __all__ = ["Artifact", "ArtifactStore"]
 
@@ -57,7 +58,7 @@ class ArtifactStore:
 
     def _connect(self) -> psycopg.Connection[Any]:
         try:
-            return psycopg.connect(self.url, connect_timeout=5)
+            return connect(self.url, connect_timeout=5)
         except psycopg.OperationalError as error:
             raise ServiceUnavailable(f"Postgres does not answer: {error}.", remedy="Retry.") from error
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
 from domain.events import Decoded
 from ingest.append import Appended, Expected, append_batch
 from ingest.artifacts import Artifact, ArtifactStore
+from ingest.postgres import SETTLE, UNSAFE, not_durable
 
 __all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored"]
 
@@ -94,6 +95,7 @@ class EventLog:
         self.url = url
         self._archive = archive
         self._deadline_s = deadline_s
+        self._unsafe: list[str] = []
         self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -101,7 +103,8 @@ class EventLog:
             max_waiting=connections * 64,
             timeout=patience_s,
             open=False,
-            check=_check,
+            configure=self._configure,
+            check=self._check,
             kwargs={"connect_timeout": 5},
         )
 
@@ -133,9 +136,11 @@ class EventLog:
 
         An id that the log knows is `duplicate` with its position where the JSON is the same, and `conflict` where
         anything differs, the source included; neither is stored, and neither hinders the others. VersionConflict, and
-        nothing stored, where `expected` does not hold.
+        nothing stored, where `expected` does not hold. ServiceUnavailable where the server could lose what it commits.
         """
         async with self._connection() as connection:
+            if self._unsafe:
+                raise not_durable(self._unsafe)
             return await append_batch(connection, events, self._archived, expected)
 
     async def read(
@@ -200,6 +205,22 @@ class EventLog:
             rows: list[tuple[Any, ...]] = await cursor.fetchall()
             return rows
 
+    async def _configure(self, connection: AsyncConnection[Any]) -> None:
+        await connection.execute(SETTLE)
+        await connection.commit()
+        await self._check(connection)
+
+    async def _check(self, connection: AsyncConnection[Any]) -> None:
+        """Find out whether a connection still works, and with the same question whether its server keeps what it takes."""
+        with _deadline(connection, CHECK_S):
+            await connection.set_autocommit(True)
+            try:
+                rows = await (await connection.execute(UNSAFE)).fetchall()
+            finally:
+                with suppress(psycopg.Error):
+                    await connection.set_autocommit(False)
+        self._unsafe = [name for (name,) in rows]
+
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
         try:
@@ -218,6 +239,12 @@ class EventLog:
         except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise ServiceUnavailable(
                 f"Postgres does not answer: {error}.", remedy="Retry; what was not acknowledged may be sent again."
+            ) from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise ServiceUnavailable(
+                "Postgres takes no writes: it is a standby, or read-only.",
+                field="transaction_read_only",
+                remedy="Name the primary server in ASSAY_DATABASE_URL, or promote this one.",
             ) from error
         except psycopg.errors.UndefinedTable as error:
             raise ServiceUnavailable("the database has no event log.", remedy="Run `assay db upgrade` once.") from error
@@ -240,11 +267,6 @@ def _hang_up(connection: AsyncConnection[Any]) -> None:
     if not connection.closed:
         with socket.socket(fileno=os.dup(connection.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)
-
-
-async def _check(connection: AsyncConnection[Any]) -> None:
-    with _deadline(connection, CHECK_S):
-        await AsyncConnectionPool.check_connection(connection)
 
 
 def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:

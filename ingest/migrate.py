@@ -10,8 +10,9 @@ from alembic.command import upgrade as alembic_upgrade
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 
-from domain.errors import PartMissing, ServiceUnavailable
+from domain.errors import PartMissing, ServiceUnavailable, UsageError
 
 __all__ = ["downgrade", "head", "migrations", "revision", "sqlalchemy_url", "upgrade"]
 
@@ -61,7 +62,14 @@ def _move(url: str, target: str, *, down: bool) -> str:
             config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
             config.set_main_option("path_separator", "os")
             config.attributes["connection"] = connection
-            (alembic_downgrade if down else alembic_upgrade)(config, target)
+            try:
+                (alembic_downgrade if down else alembic_upgrade)(config, target)
+            except CommandError as error:
+                raise UsageError(
+                    f"the schema cannot be moved to {target}: {error}.",
+                    field="revision",
+                    remedy="`assay db revision` shows where it is; a downgrade goes to an earlier one.",
+                ) from error
             return MigrationContext.configure(connection).get_current_revision() or "base"
     except sa.exc.OperationalError as error:
         raise _away(error) from error

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import msgspec
 
-from domain.errors import AssayError, SpoolFull
+from domain.errors import AssayError, ServiceUnavailable, SpoolFull
 from domain.events import encode_event
 from runner.spool_state import SpoolState, outcome_of
 
@@ -78,12 +78,19 @@ class Spool:
         self.path = path
         self.limit_bytes = limit_bytes
         self.state = SpoolState()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._connection.execute("pragma journal_mode = wal")
-        # Full: an event that was put survives a power cut, not only a crash of the program.
-        self._connection.execute("pragma synchronous = full")
-        self._connection.executescript(_SCHEMA)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._connection.execute("pragma journal_mode = wal")
+            # Full: an event that was put survives a power cut, not only a crash of the program.
+            self._connection.execute("pragma synchronous = full")
+            self._connection.executescript(_SCHEMA)
+        except (sqlite3.Error, OSError) as error:
+            raise ServiceUnavailable(
+                f"the spool {path} cannot be used: {error}.",
+                field="ASSAY_HOME",
+                remedy="Name a directory that you may write to; `--out FILE` keeps a run's events in a file.",
+            ) from error
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import inspect
 import os
@@ -12,10 +13,23 @@ from typing import Any
 import rich_click as click
 from click import exceptions as click_exceptions
 
-from domain.errors import AssayError, PartMissing
+from domain.errors import AssayError, PartMissing, unusable_file
 
 __all__ = ["main"]
 
+FILE_ERRORS = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ENAMETOOLONG,
+    }
+)
+"""What a file system answers that only a person can mend; anything else is a fault of the program."""
 OUR_PACKAGES = frozenset({"assay", "domain", "ingest", "predictor", "runner", "api", "dashboard"})
 VERBS: dict[str, str] = {
     "up": "serving",
@@ -161,4 +175,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in FILE_ERRORS:
+            raise
+        unusable = unusable_file(error)
+        complain(str(unusable))
+        return unusable.exit_code
     return result if isinstance(result, int) else 0

@@ -76,6 +76,7 @@ def _log(home: Home, url: str, *, fix: bool, deep: bool) -> Iterator[Finding]:
     segments = archive.segments()
     with connected_to(url) as connection:
         yield log.server(connection)
+        yield log.durability(connection)
         grown, bytes_a_day = log.growth(connection)
         yield grown
         yield log.clock(connection)

@@ -12,8 +12,9 @@ from assay.diagnosis.finding import Finding, fine, note, problem
 from domain.errors import AssayError
 from ingest import migrate
 from ingest.archive import Archive, ArchiveDamaged, Segment
+from ingest.postgres import UNSAFE, not_durable
 
-__all__ = ["archived", "clock", "growth", "schema", "server", "tokens"]
+__all__ = ["archived", "clock", "durability", "growth", "schema", "server", "tokens"]
 
 OLDEST_SERVER = 15
 LOOKED_AT = 100_000
@@ -55,6 +56,15 @@ def server(connection: psycopg.Connection[Any]) -> Finding:
     if number // 10_000 < OLDEST_SERVER:
         return problem("postgres", found, f"PostgreSQL {OLDEST_SERVER} or newer is needed.")
     return fine("postgres", found)
+
+
+def durability(connection: psycopg.Connection[Any]) -> Finding:
+    """Return whether the server keeps what it has acknowledged."""
+    unsafe = [name for (name,) in connection.execute(UNSAFE).fetchall()]
+    if unsafe:
+        error = not_durable(unsafe)
+        return problem("durability", error.detail, error.remedy or "")
+    return fine("durability", "acknowledged events are on disk")
 
 
 def growth(connection: psycopg.Connection[Any]) -> tuple[Finding, float | None]:

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from domain.errors import ServiceUnavailable
+from ingest.postgres import connect
 
 __all__ = ["SAMPLES_PREFIX", "Segment", "alone", "connected", "kinds_in", "record", "segments"]
 
@@ -59,7 +60,7 @@ _COLUMNS = ", ".join(Segment.__struct_fields__).replace("size_bytes", "bytes AS 
 def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
     """Give a connection whose statements commit by themselves; ServiceUnavailable where Postgres is away."""
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
+        with connect(url, autocommit=True, connect_timeout=5) as connection:
             yield connection
     except psycopg.OperationalError as error:
         raise ServiceUnavailable(

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import duckdb
 
-from domain.errors import ServiceUnavailable
+from domain.errors import ServiceUnavailable, unusable_file
 from ingest.projection.fold import CHECKPOINT_AT, create
 from ingest.projection.reference import comment
 from ingest.projection.statements import SCHEMA_VERSION
@@ -48,8 +48,11 @@ class Store:
 
     def own(self) -> None:
         """Take the folder, or raise ServiceUnavailable: a DuckDB file has one writing process."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        owner = (self.folder / "owner.lock").open("ab")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            owner = (self.folder / "owner.lock").open("ab")
+        except OSError as error:
+            raise unusable_file(error) from error
         try:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -83,6 +86,13 @@ class Store:
         """
         path = self.current
         reason: str | None = None
+        for place in (path, path.with_name(path.name + ".wal")):
+            if place.is_dir():
+                raise ServiceUnavailable(
+                    f"{place} is a folder where the tables' file belongs.",
+                    field="ASSAY_HOME",
+                    remedy="Move it away; the tables are made anew from the log.",
+                )
         if path.exists():
             connection = None
             try:

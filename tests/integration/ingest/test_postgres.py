@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from domain.canonical import digest as canonical_digest
-from domain.errors import ServiceUnavailable
+from domain.errors import ServiceUnavailable, UsageError
 from ingest import migrate
 from ingest.postgres import EmbeddedServer, open_database
 from ingest.schema import metadata
@@ -79,7 +79,7 @@ def test_a_killed_server_recovers_and_a_pid_file_of_another_process_is_not_belie
             connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
         os.kill(database.server.pid, signal.SIGKILL)
     pid_file = home / "postgres" / "postmaster.pid"
-    (socket_lock,) = Path(pid_file.read_text().splitlines()[4]).glob(".s.PGSQL.*.lock")
+    (socket_lock,) = (home / "postgres").glob(".s.PGSQL.*.lock")
     # Of the same user, and no ancestor: such a process Postgres takes for the one that holds the lock.
     with open_database(home / "another") as another:
         for file in (pid_file, socket_lock):
@@ -123,6 +123,12 @@ def test_a_server_that_cannot_start_says_why(home):
     (home / "postgres" / "postgresql.auto.conf").write_text("max_connections = 'many'\n")
     with pytest.raises(ServiceUnavailable, match="max_connections"):
         EmbeddedServer(home / "postgres").start()
+
+
+def test_downgrade_of_an_empty_database_is_refused_in_a_sentence(home):
+    with open_database(home) as server, pytest.raises(UsageError) as refused:
+        migrate.downgrade(server.url, "0001")
+    assert refused.value.field == "revision" and "0001" in refused.value.detail
 
 
 def test_the_migrations_make_the_schema_that_the_code_describes(database):

@@ -73,3 +73,37 @@ def test_a_killed_owner_holds_nothing(tmp_path):
     assert running(home) is None
     with own(home, "http://127.0.0.1:3", "all"):
         assert json.loads(home.announcement.read_text())["pid"] == os.getpid()
+
+
+def modes(folder):
+    return {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
+
+
+def test_home_and_its_files_are_closed_to_other_users(tmp_path):
+    home = tmp_path / "kept"
+    (home / "projection").mkdir(parents=True)
+    (home / "spool.sqlite").write_text("")
+    for path, mode in ((home, 0o755), (home / "projection", 0o755), (home / "spool.sqlite", 0o644)):
+        path.chmod(mode)
+    tmp_path.chmod(0o755)
+    find_home(home)
+    assert modes(home) == {"kept": 0o700, "projection": 0o700, "spool.sqlite": 0o600}
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    find_home(tmp_path / "new" / "home")
+    assert modes(tmp_path / "new")["home"] == 0o700
+
+
+def test_directory_with_other_files_keeps_its_mode(tmp_path):
+    tmp_path.chmod(0o755)
+    for name in ("letter.txt", "service.json"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o644)
+    find_home(tmp_path)
+    assert modes(tmp_path) == {tmp_path.name: 0o755, "letter.txt": 0o644, "service.json": 0o600}
+
+
+def test_service_creates_files_that_others_cannot_read(tmp_path):
+    home = find_home(tmp_path)
+    with own(home, "http://127.0.0.1:1", "all"):
+        (tmp_path / "below").write_text("")
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
