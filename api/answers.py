@@ -13,13 +13,14 @@ from litestar.params import FromPath, JSONBody
 
 from api.answered import Given
 from api.asof import placed
-from api.audit import SOURCE
+from api.audit import written
 from api.formats import JSON, etag
 from api.paging import MinPosition
 from api.parts import Parts
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound
-from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, decode_event, encode_event, new_event
+from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, new_event
+from domain.permissions import SERVICE_SOURCE
 from predictor.answering.question import PredictQuestion, Question
 
 __all__ = ["router"]
@@ -72,12 +73,12 @@ async def _record(parts: Parts, type_: str, noun: str, question: Json, answer: J
     event = new_event(
         type_,
         data,
-        source=SOURCE,
+        source=SERVICE_SOURCE,
         subject=answer["model"],
         time=datetime.fromisoformat(answer["time"]) if answer["time"] else None,
         id=_identifier(noun, answer["id"]),
     )
-    await parts.append([decode_event(encode_event(event))])
+    await parts.append([written(event)])
 
 
 def _identifier(noun: str, identity: str) -> str:

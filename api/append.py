@@ -15,6 +15,7 @@ import msgspec
 from litestar.types import HTTPScope, Receive
 
 from api.access import address_of
+from api.admission import Admission, Checked
 from api.body import BODY_LIMIT_BYTES, Body, announced_bytes, read_body, split
 from api.logs import CURRENT, header
 from api.parts import Parts
@@ -23,7 +24,6 @@ from api.tokens import Token
 from domain.errors import (
     AssayError,
     ConflictingEvent,
-    Forbidden,
     InvalidEvent,
     NotFound,
     ServiceUnavailable,
@@ -82,7 +82,6 @@ class _Named(msgspec.Struct):
     type: str | None = None
 
 
-Checked = Decoded | AssayError
 _TAKEN = {"Content-Type": JSON}
 _encode = msgspec.json.Encoder().encode
 
@@ -143,7 +142,8 @@ def _expected(query: bytes) -> Expected | None:
 
 
 async def _taken(parts: Parts, body: Body, token: Token | None, expected: Expected | None) -> Answer:
-    checked = await _checked(body.events, token.source if token is not None else None, expected)
+    admission = Admission(parts, token)
+    checked = await admission.settle(await _checked(body.events, admission, expected))
     good = [event for event in checked if isinstance(event, Decoded)]
     if expected is not None and len(good) < len(checked):
         # A decision is appended whole or not at all.
@@ -169,35 +169,31 @@ def _unless_whole(event: Checked) -> Checked:
     )
 
 
-async def _checked(events: Sequence[bytes], source: str | None, expected: Expected | None) -> list[Checked]:
+async def _checked(events: Sequence[bytes], admission: Admission, expected: Expected | None) -> list[Checked]:
     checked: list[Checked] = []
     pending = size = 0
     for event in events:
         if pending == SLICE or size > SLICE_BYTES:
             await asyncio.sleep(0)
             pending = size = 0
-        checked.append(_decoded(event, source, expected))
+        checked.append(_decoded(event, admission, expected))
         pending += 1
         size += len(event)
     return checked
 
 
-def _decoded(raw: bytes, source: str | None, expected: Expected | None) -> Checked:
+def _decoded(raw: bytes, admission: Admission, expected: Expected | None) -> Checked:
     try:
         event = decode_event(raw)
     except AssayError as error:
         return error
-    if source is not None and event.source != source:
-        return Forbidden(
-            f"the token appends as {source!r} only.", field="source", remedy="Use the token of this source's runner."
-        )
     if expected is not None and event.subject != expected.subject:
         return InvalidEvent(
             "not the subject whose version is expected.",
             field="subject",
             remedy="Send the events of one subject, and name it in `subject` too.",
         )
-    return event
+    return admission.check(event)
 
 
 def _receipt(

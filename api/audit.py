@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from domain.events import OPERATION_PERFORMED, Decoded, decode_event, encode_event, new_event
 from domain.payloads import OperationPerformed
+from domain.permissions import SERVICE_SOURCE
 from ingest.log import EventLog
 
-__all__ = ["LOCAL", "SOURCE", "operation", "record"]
+__all__ = ["LOCAL", "operation", "record", "written"]
 
-SOURCE = "urn:assay:service"
-"""Source of the events that the service itself appends."""
 LOCAL = "local"
 """The actor where no token was asked for: a person at this machine."""
 
@@ -20,7 +21,12 @@ LOCAL = "local"
 def operation(action: str, actor: str, on: str | None = None, details: dict[str, Any] | None = None) -> Decoded:
     """Return the event that says what was done by whom to what; `details` hold no secret."""
     data = OperationPerformed(action=action, actor=actor, object=on, details=details)
-    return decode_event(encode_event(new_event(OPERATION_PERFORMED, data, source=SOURCE)))
+    return written(new_event(OPERATION_PERFORMED, data, source=SERVICE_SOURCE))
+
+
+def written(event: dict[str, Any]) -> Decoded:
+    """Return an event that the service writes itself, checked and attested as such."""
+    return msgspec.structs.replace(decode_event(encode_event(event)), attestation="service")
 
 
 def record(url: str, event: Decoded) -> None:

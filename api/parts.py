@@ -22,6 +22,7 @@ from api import logs
 from api.access import Access, require_tokens
 from api.answered import Answered
 from api.circuit import Circuit
+from api.keys import Keys, KeyStore
 from api.metrics import Metrics
 from api.positions import Positions
 from api.room import Room
@@ -92,6 +93,8 @@ class Parts:
         self.access_log = logs.AccessLog(settings.log_level)
         self.tokens = TokenStore(database.url)
         self.access = Access(settings, self.tokens)
+        self.signing_keys = KeyStore(database.url)
+        self.keys = Keys(self.signing_keys)
         self.artifacts = ArtifactStore(database.url)
         self.queries = 0
         self.caught_up = False

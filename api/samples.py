@@ -60,11 +60,11 @@ async def _samples_of(parts: Parts, asked: Stored) -> Stored:
         )  # fmt: skip
     near = await _near(parts, asked, reference["digest"])
     for stored in near:
-        if _has(stored, reference["digest"]):
+        if _has(stored, asked, reference["digest"]):
             return stored
     told = f"the {reference['n']} raw samples of measurement {asked.id}, {reference['digest']},"
     # What has expired cannot be compared: near a measurement it is taken for its own.
-    if any(stored.body is None for stored in near):
+    if any(stored.body is None and stored.source == asked.source for stored in near):
         raise Expired(
             f"{told} have expired.", field="id",
             remedy="The measurement keeps its figures; measure again for new samples.",
@@ -78,12 +78,15 @@ async def _near(parts: Parts, asked: Stored, digest: str) -> list[Stored]:
     """Return events of samples near a measurement: our runner sends them right behind it, and the log has no index of digests."""
     read, types = parts.log.read, [SAMPLES_RECORDED]
     first = await read(asked.position, 1, types, subject=asked.subject)
-    if any(_has(stored, digest) for stored in first):
+    if any(_has(stored, asked, digest) for stored in first):
         return first
     after = await read(asked.position, NEAR, types, subject=asked.subject)
     begin = max(asked.position - NEAR, 0)
     return [*after, *await read(begin, NEAR, types, upto=asked.position, subject=asked.subject)]
 
 
-def _has(stored: Stored, digest: str) -> bool:
-    return stored.body is not None and stored.event["data"]["digest"] == digest
+def _has(stored: Stored, measurement: Stored, digest: str) -> bool:
+    """Return whether an event holds the samples of a measurement; another source's are not its own, whatever they say."""
+    if stored.body is None or stored.source != measurement.source:
+        return False
+    return bool(stored.event["data"]["digest"] == digest)

@@ -17,13 +17,14 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 
 from api.asof import named
-from api.audit import SOURCE, operation
-from api.operations import actor
+from api.audit import operation, written
+from api.operations import ADMIN, actor
 from api.paging import DEPENDENCIES, MinPosition, Page, Row, by_offset
 from api.parts import Parts
 from domain.errors import NameTaken, NotFound, PartMissing, ProjectionBehind, UnknownSnapshot, UsageError
-from domain.events import SNAPSHOT_NAMED, decode_event, encode_event, new_event
+from domain.events import SNAPSHOT_NAMED, new_event
 from domain.payloads import SnapshotName, SnapshotNamed
+from domain.permissions import SERVICE_SOURCE
 from ingest.projection import Tables
 
 __all__ = ["NewSnapshot", "Snapshot", "router"]
@@ -75,9 +76,9 @@ async def create(request: Request[Any, Any, Any], data: JSONBody[NewSnapshot]) -
         return await _tell(request, SnapshotNamed(name=data.name, position=position, note=data.note))
 
 
-@delete("/v1/snapshots/{name:str}", opt=_APPEND, status_code=200, summary="Take a name away", tags=["operations"])
+@delete("/v1/snapshots/{name:str}", opt=ADMIN, status_code=200, summary="Take a name away", tags=["operations"])
 async def withdraw(request: Request[Any, Any, Any], name: Name) -> Snapshot:
-    """Take the name from its position; the log and its events stay as they are."""
+    """Take the name from its position, whoever gave it; the log and its events stay as they are."""
     parts = _appending(request)
     async with parts.naming:
         await parts.reach(await parts.log.last_position())
@@ -125,10 +126,12 @@ def _missing(name: str) -> NotFound:
 async def _tell(request: Request[Any, Any, Any], data: SnapshotNamed) -> Snapshot:
     """Append the event, and for the audit that it was done; return what it says once the tables know it."""
     parts: Parts = request.app.state.parts
-    event = new_event(SNAPSHOT_NAMED, data, source=SOURCE, subject=f"snapshot/{data.name}", time=datetime.now(UTC))
+    event = new_event(
+        SNAPSHOT_NAMED, data, source=SERVICE_SOURCE, subject=f"snapshot/{data.name}", time=datetime.now(UTC)
+    )
     action = "snapshot.withdrawn" if data.withdrawn else "snapshot.named"
     done = operation(action, actor(request), data.name, {"position": data.position})
-    appended, last = await parts.append([decode_event(encode_event(event)), done])
+    appended, last = await parts.append([written(event), done])
     with contextlib.suppress(ProjectionBehind):
         # It is in the log: whoever sends it again would be told that the name is taken.
         await parts.reach(last.position)

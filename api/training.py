@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from api import child
-from api.audit import SOURCE, operation
+from api.audit import operation, written
 from api.parts import Parts
 from domain.errors import NotFound, PartMissing, TooBusy, UsageError
-from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, decode_event, encode_event, new_event
+from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, new_event
 from domain.payloads import PredictorChosen
+from domain.permissions import SERVICE_SOURCE
 from predictor.learning.artifact import ARTIFACT_KIND
 
 __all__ = ["choose", "replay", "require_appending", "train", "worked"]
@@ -53,11 +54,11 @@ async def train(parts: Parts, actor: str, *, force: bool = False, why: str | Non
     content, data = trained.content, _judged(trained.told["event_data"], trained.told["comparison"], force, why)
     digest = await asyncio.to_thread(parts.artifacts.put, content, data["card"], ARTIFACT_KIND)
     recorded_at = await parts.log.recorded_at(data["position"])
-    event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SOURCE, time=recorded_at)
+    event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SERVICE_SOURCE, time=recorded_at)
     told = operation(
         "predictor.trained", actor, digest, {"position": data["position"], "accepted": data["accepted"], "why": why}
     )
-    answer, _ = await parts.append([decode_event(encode_event(event)), told])
+    answer, _ = await parts.append([written(event), told])
     await parts.reach(answer.position)
     return {**data, "digest": digest, "event_id": event["id"], "event_position": answer.position}
 
@@ -87,9 +88,9 @@ async def choose(parts: Parts, actor: str, digest: str | None, reason: str | Non
     if wanted != SHIPPED:
         await asyncio.to_thread(parts.answerer.require, wanted)
     data = PredictorChosen(digest=wanted, by=actor, reason=reason)
-    event = new_event(PREDICTOR_CHOSEN, data, source=SOURCE, time=datetime.now(UTC))
+    event = new_event(PREDICTOR_CHOSEN, data, source=SERVICE_SOURCE, time=datetime.now(UTC))
     told = operation("predictor.chosen", actor, wanted, {"before": before, "reason": reason})
-    answer, _ = await parts.append([decode_event(encode_event(event)), told])
+    answer, _ = await parts.append([written(event), told])
     await parts.reach(answer.position)
     return {
         **msgspec.to_builtins(data), "before": before, "event_id": event["id"], "event_position": answer.position,

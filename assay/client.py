@@ -368,6 +368,23 @@ class Client(Tabular):
         response = self._send("DELETE", f"/v1/tokens/{quote(token, safe='')}")
         return cast(Json, checked(response, decoded(response)))
 
+    def register_key(self, name: str, source: str, public_key: str) -> Json:
+        """Register a runner's public key (PEM or base64) for its source and return it with its id."""
+        return self._post("/v1/keys", {"name": name, "source": source, "public_key": public_key})
+
+    def keys(self) -> list[Json]:
+        """Return all signing keys ever registered."""
+        return cast("list[Json]", self._get("/v1/keys")["items"])
+
+    def revoke_key(self, key: str) -> Json:
+        """Revoke the signing key of this id or name."""
+        response = self._send("DELETE", f"/v1/keys/{quote(key, safe='')}")
+        return cast(Json, checked(response, decoded(response)))
+
+    def record_operation(self, action: str, on: str | None = None, details: Mapping[str, Any] | None = None) -> Json:
+        """Append to the audit trail what this program did beside the service; the service adds who it was."""
+        return self._post("/v1/audit", {"action": action, "object": on, "details": details}, again=False)
+
     # Several models, and what fits
 
     def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> Json:

@@ -17,6 +17,7 @@ __all__ = [
     "heard",
     "length",
     "progress",
+    "source_words",
     "state",
     "verdicts",
     "where",
@@ -33,6 +34,12 @@ class State(NamedTuple):
 
     word: str
     live: bool
+
+
+def source_words(row: Mapping[str, Any]) -> str:
+    """Return the source of a run or a row, and how the log knows it: `urn:acme:runner-7 (signed)`."""
+    source = str(row.get("source") or numbers.MISSING)
+    return f"{source} ({row['attestation']})" if row.get("attestation") else source
 
 
 def state(run: Run, now: datetime) -> State:

@@ -41,6 +41,7 @@ __all__ = [
     "SAMPLES_RECORDED",
     "SNAPSHOT_NAMED",
     "TEST_REPORTED",
+    "UUID",
     "Attestation",
     "Decoded",
     "Event",
@@ -159,6 +160,8 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject: Text | None = None
     time: str | None = None
     datacontenttype: str | None = None
+    signer: str | None = None
+    signature: str | None = None
     data: Any = None
 
 
@@ -174,7 +177,7 @@ _PLAIN: dict[str, msgspec.json.Decoder[_Written]] = {
 _STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
 _EXTENSION = re.compile(r"^[a-z0-9]{1,40}$")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def uuid7() -> str:
@@ -303,7 +306,7 @@ def _envelope(event: dict[str, Any]) -> Event:
 def _check_envelope(envelope: Event) -> None:
     if envelope.specversion != "1.0":
         raise InvalidEvent(f"{envelope.specversion!r} is not supported.", field="specversion", remedy='Send "1.0".')
-    if not _UUID.fullmatch(envelope.id):
+    if not UUID.fullmatch(envelope.id):
         raise InvalidEvent(
             "not a UUID in its lower-case form with hyphens.",
             field="id",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ __all__ = ["Artifact", "ArtifactStore"]
 _PUT = """
 INSERT INTO artifact (digest, kind, content, card) VALUES (%s, %s, %s, %s) ON CONFLICT (digest) DO UPDATE SET content = excluded.content
 """
+_STORED = "SELECT digest FROM artifact WHERE digest = ANY(%s)"
 _GET = "SELECT kind, content, card FROM artifact WHERE digest = %s"
 
 
@@ -55,6 +57,11 @@ class ArtifactStore:
                 f"the bytes stored as {digest} are others.", field="digest", remedy="Restore it from a backup."
             )
         return Artifact(digest=digest, kind=kind, content=bytes(content), card=json.loads(card))
+
+    def stored(self, digests: Sequence[str]) -> set[str]:
+        """Return those of the digests that have an artifact."""
+        with self._connect() as connection:
+            return {digest for (digest,) in connection.execute(_STORED, [list(digests)])}
 
     def _connect(self) -> psycopg.Connection[Any]:
         try:

@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
-from domain.events import Decoded
+from domain.events import UUID, Decoded
 from ingest.append import Appended, Expected, append_batch
 from ingest.artifacts import Artifact, ArtifactStore
 from ingest.postgres import SETTLE, UNSAFE, not_durable
@@ -36,6 +36,8 @@ _CONDITIONS = {
     "until": "recorded_at < %(until)s",
 }
 _GET = f"SELECT {_COLUMNS} FROM event WHERE id = ANY(%s::uuid[]) ORDER BY position"
+_EVENT_SOURCES = "SELECT id::text, source FROM event WHERE id = ANY(%s::uuid[])"
+_RUN_SOURCES = "SELECT DISTINCT subject, source FROM event WHERE subject = ANY(%s) AND type = 'assay.run.started.v1'"
 _LAST = "SELECT coalesce(max(position), 0) FROM event"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY position DESC LIMIT 1"
 
@@ -170,6 +172,15 @@ class EventLog:
     async def get(self, ids: Sequence[str]) -> list[Stored]:
         """Return the events of these ids that exist, in the order of the log."""
         return await self._whole(await self._fetch(_GET, [list(ids)]))
+
+    async def event_sources(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return id and source of the events of these ids that exist; what is not an id in its lower-case form is not."""
+        written = [identifier for identifier in ids if UUID.fullmatch(identifier)]
+        return [(row[0], row[1]) for row in await self._fetch(_EVENT_SOURCES, [written])]
+
+    async def run_sources(self, run_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return run id and source of the events that started these runs, where their subject is the run."""
+        return [(row[0], row[1]) for row in await self._fetch(_RUN_SOURCES, [list(run_ids)])]
 
     async def last_position(self) -> int:
         """Return the highest position; 0 for an empty log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -76,8 +77,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def runner_source(environment: Mapping[str, Any]) -> str:
-    """Return the source of this runner's events: version and the environment's fingerprint, nothing private."""
-    return f"assay-runner/{RUNNER_VERSION}/{environment['fingerprint'][:12]}"
+    """Return the source of this runner's events: ASSAY_SOURCE, else version and the environment's fingerprint.
+
+    The fingerprint changes with every library; a token or a key that is bound to a source wants one that stays.
+    """
+    return os.environ.get("ASSAY_SOURCE") or f"assay-runner/{RUNNER_VERSION}/{environment['fingerprint'][:12]}"
 
 
 def provenance() -> Provenance:

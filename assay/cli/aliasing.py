@@ -47,7 +47,7 @@ def declare(
     token: str | None,
 ) -> int:
     """Declare the aliases that were typed or stand in a file; return the exit code, once the tables hold them."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import connected, event_source
     from domain.events import ALIAS_DECLARED, decode_event, encode_event, new_event
     from domain.payloads import AliasDeclared
 
@@ -55,7 +55,7 @@ def declare(
     events = []
     for name, meant in _declared(kind, alias, canonical, path).items():
         data = AliasDeclared(kind=kind, alias=name, canonical=meant, reason=reason)
-        events.append(new_event(ALIAS_DECLARED, data, source="assay-cli", time=time))
+        events.append(new_event(ALIAS_DECLARED, data, source=event_source(), time=time))
         decode_event(encode_event(events[-1]))
     with connected(server, token) as client:
         answer = client.post_events(events)

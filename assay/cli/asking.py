@@ -186,6 +186,7 @@ def _is_onnx(model: str) -> bool:
 
 def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[dict[str, Any]]:
     """Return the facts of the phases that the work consists of."""
+    from assay.cli.connection import event_source
     from domain.events import MODEL_TRACED, new_event
 
     try:
@@ -194,7 +195,7 @@ def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[di
         raise missing from None
     when = datetime.now(UTC)
     return [
-        new_event(MODEL_TRACED, data, source="assay-cli", subject=data["model"]["id"], time=when) for data in traces
+        new_event(MODEL_TRACED, data, source=event_source(), subject=data["model"]["id"], time=when) for data in traces
     ]
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from assay.cli.output import say
 from assay.client import Client
 
-__all__ = ["connected"]
+__all__ = ["connected", "event_source"]
+
+
+def event_source() -> str:
+    """Return the source of the events that a verb itself appends: ASSAY_SOURCE, else `assay-cli`."""
+    return os.environ.get("ASSAY_SOURCE") or "assay-cli"
 
 
 @contextmanager

@@ -150,10 +150,13 @@ def _verify() -> list[dict[str, Any]]:
 
 def _post(client: Client, events: list[dict[str, Any]]) -> None:
     from assay.home import find_home
+    from runner.signing import signer
     from runner.spool import Spool
 
-    with Spool(find_home().spool) as spool:
-        spool.put(events)
+    home = find_home()
+    signed = signer(home.path)
+    with Spool(home.spool) as spool:
+        spool.put([signed(event) for event in events])
         empty_spool(spool, client)
 
 

@@ -33,27 +33,33 @@ def both(*listeners: OnEvent) -> OnEvent:
 
 @contextmanager
 def destination(out: Path | None, resume: bool, server: str | None, token: str | None) -> Iterator[OnEvent]:
-    """Give what takes each event: a file, or the spool, which is emptied into the service at the end."""
+    """Give what takes each event: a file, or the spool, which is emptied into the service at the end.
+
+    Events are signed where this machine has a key.
+    """
+    from assay.home import find_home
+    from runner.signing import signer
+
+    home = find_home()
+    signed = signer(home.path)
     if out is not None:
         from runner.eventfile import EventFile
 
         file = EventFile(out, resume=resume)
         try:
-            yield file.write
+            yield lambda event: file.write(signed(event))
         finally:
             file.close()
         say(f"events written to {out}; send them with `assay post {out}`")
         return
     from assay.cli.connection import connected
     from assay.cli.sending import empty_spool
-    from assay.home import find_home
     from runner.spool import Spool
 
-    home = find_home()
     with Spool(home.spool) as spool, ExitStack() as open_until_the_end:
         live = _Live(spool, _there(server, token, open_until_the_end))
         try:
-            yield live.take
+            yield lambda event: live.take(signed(event))
         finally:
             live.end()
             with connected(server, token) as client:

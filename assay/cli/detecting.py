@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import rich_click as click
+from rich.markup import escape
 
 from assay import numbers
 from assay.cli.options import as_json
 from assay.cli.output import answers, grid, notes, print_json, say
+from domain.errors import UsageError
 
 __all__ = ["detect", "noise"]
 
@@ -23,6 +25,7 @@ def detect(as_json: bool) -> int:
 
     with notes().status("trying each platform"):
         found = describe(look())
+    _tell_identity(found[0]["environment"])
     if as_json:
         print_json(found)
         return 0
@@ -49,6 +52,22 @@ def detect(as_json: bool) -> int:
             answers().print(grid(None, ["platform", "here", "devices", "evidence, or why not"], rows))
             answers().print()
     return 0
+
+
+def _tell_identity(environment: dict[str, Any]) -> None:
+    """Say as whom this machine's events are sent, and with which key they are signed; the key is made here."""
+    from assay.home import find_home
+    from runner.facts import runner_source
+    from runner.signing import PublicKey, make_key
+
+    say(f"events from here have the source {escape(runner_source(environment))}")
+    try:
+        key = PublicKey(make_key(find_home().path))
+    except UsageError as error:
+        say(f"they are not signed: {escape(str(error))}")
+    else:
+        say(f"they are signed by {key.id}")
+        say(f"its public key, for `assay token create --public-key`: {key.text}")
 
 
 def _figures(spec: dict[str, Any]) -> Iterator[list[str]]:

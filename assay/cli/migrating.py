@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,21 +143,13 @@ def _put_away(
     copy = write_copy(entries, place, tree.resolve().name or "results")
     removed, left = clean(old, copy) if old else ([], [])
     details = {"files": len(entries), "removed": len(removed), "copy": copy.name}
-    _recorded(client, "results.migrated", tree.resolve().name, details)
+    client.record_operation("results.migrated", tree.resolve().name, details)
     return {
         "copy": str(copy),
         "copied": [entry.name for entry in entries],
         "cleaned": [entry.name for entry in removed],
         "left": [entry.name for entry in left],
     }
-
-
-def _recorded(client: Client, action: str, on: str, details: dict[str, Any]) -> None:
-    from domain.events import OPERATION_PERFORMED, new_event
-    from domain.payloads import OperationPerformed
-
-    data = OperationPerformed(action=action, actor="local", object=on, details=details)
-    client.post_events([new_event(OPERATION_PERFORMED, data, source="assay-cli", time=datetime.now(UTC))])
 
 
 def _told(entry: Entry) -> dict[str, Any]:

@@ -106,14 +106,14 @@ Examples:
 @served
 def add_price(hardware: str, server: str | None, token: str | None, **said: Any) -> int:
     """Publish what an hour costs, from a day on: a price, or what an own machine's is made of."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import connected, event_source
     from domain.events import PRICE_PUBLISHED, decode_event, encode_event, new_event
 
     usd_per_hour, source = _asked(said)
     with connected(server, token) as client:
         found = _hardware(client, hardware)
         offer = _offer(said, found, usd_per_hour, source)
-        event = new_event(PRICE_PUBLISHED, offer, source="assay-cli", time=datetime.now(UTC))
+        event = new_event(PRICE_PUBLISHED, offer, source=event_source(), time=datetime.now(UTC))
         decode_event(encode_event(event))
         answer = client.post_events([event])
         client.wait_for(answer["last_position"])

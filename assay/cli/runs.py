@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import rich_click as click
+from rich.markup import escape
 
 from assay import energy, loads, numbers, running
 from assay.cli.options import as_json, served
@@ -123,9 +124,10 @@ def _tell_run(found: Mapping[str, Any]) -> None:
     run = found["run"]
     state = running.state(run, datetime.now(UTC))
     begun = _minute(run.get("started_at") or run["recorded_at"])
+    source = escape(running.source_words(run))
     lines = [
         f"[bold]{run['kind']} on {running.where(run)}: {state.word}[/bold], {running.length(run)}",
-        f"started {begun}, took {numbers.plain(running.duration(run))}, {run['source']}, position {run['position']}",
+        f"started {begun}, took {numbers.plain(running.duration(run))}, {source}, position {run['position']}",
         f"rows: {running.verdicts(run)}",
     ]
     if run.get("retracted_because"):

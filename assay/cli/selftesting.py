@@ -90,23 +90,27 @@ def _show(found: SelfTest, *, as_json: bool) -> None:
 @contextmanager
 def _destination(out: Path | None, post: bool, server: str | None, token: str | None) -> Iterator[OnEvent]:
     """Give what takes each event: a file, the spool on its way to the service, or nothing."""
+    from assay.home import find_home
+    from runner.signing import signer
+
     if out is not None:
         from runner.eventfile import EventFile
 
+        signed = signer(find_home().path)
         file = EventFile(out, resume=False)
         try:
-            yield file.write
+            yield lambda event: file.write(signed(event))
         finally:
             file.close()
         say(f"events written to {out}; send them with `assay post {out}`")
     elif post:
         from assay.cli.connection import connected
         from assay.cli.sending import empty_spool
-        from assay.home import find_home
         from runner.spool import Spool
 
+        signed = signer(find_home().path)
         with Spool(find_home().spool) as spool:
-            yield lambda event: spool.put([event])
+            yield lambda event: spool.put([signed(event)])
             with connected(server, token) as client:
                 empty_spool(spool, client)
     else:

@@ -122,12 +122,12 @@ def retract(
     event_id: str | None, run_id: str | None, reason: str, server: str | None, token: str | None, as_json: bool
 ) -> int:
     """Void a measurement or a whole run: it leaves answers and training, and stays in the log with the reason."""
-    from assay.cli.connection import connected
+    from assay.cli.connection import connected, event_source
     from domain.events import MEASUREMENT_RETRACTED, decode_event, encode_event, new_event
     from domain.payloads import MeasurementRetracted
 
     data = MeasurementRetracted(event_id=event_id, run_id=run_id, reason=reason)
-    event = new_event(MEASUREMENT_RETRACTED, data, source="assay-cli", time=datetime.now(UTC))
+    event = new_event(MEASUREMENT_RETRACTED, data, source=event_source(), time=datetime.now(UTC))
     decode_event(encode_event(event))
     with connected(server, token) as client:
         answer = client.post_events([event])

@@ -155,6 +155,7 @@ def _draft(row: dict[str, Any]) -> Draft:
 
 def _void(client: Client, found: list[Contradiction], rules: tuple[str, ...], *, yes: bool) -> list[str]:
     """Append a retraction for each row that cannot be true, or that a named rule caught; return their ids."""
+    from assay.cli.connection import event_source
     from domain.events import MEASUREMENT_RETRACTED, new_event
     from domain.payloads import MeasurementRetracted
 
@@ -171,7 +172,7 @@ def _void(client: Client, found: list[Contradiction], rules: tuple[str, ...], *,
         new_event(
             MEASUREMENT_RETRACTED,
             MeasurementRetracted(event_id=id_, reason="; ".join(said)[:4000]),
-            source="assay-cli",
+            source=event_source(),
             time=now,
         )
         for id_, said in reasons.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay import numbers
+from assay import numbers, running
 from assay.reports.content import Column, Row, Table
 from dashboard.palette import VERDICT_GLYPHS, basis_mark
 
@@ -246,6 +246,7 @@ def evidence_table(rows: Iterable[Row]) -> Table:
         Column("reasons", "Reasons", lambda row: "; ".join(row.get("reasons") or ()) or numbers.MISSING),
         Column("provenance_source", "Source", _source),
         Column("source"),
+        Column("attestation"),
         Column("reference"),
         Column("licence"),
         Column("time", "When", lambda row: numbers.when(row.get("time"))),
@@ -264,7 +265,10 @@ def _what(row: Row) -> str:
 
 def _source(row: Row) -> str:
     parts = (row.get("provenance_source"), row.get("reference"), row.get("licence"))
-    return ", ".join(str(part) for part in parts if part) or str(row.get("source") or numbers.MISSING)
+    named = ", ".join(str(part) for part in parts if part)
+    if not named:
+        return running.source_words(row)
+    return f"{named} ({row['attestation']})" if row.get("attestation") else named
 
 
 def told_apart(rows: Sequence[Row]) -> list[dict[str, Any]]:

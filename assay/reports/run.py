@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from assay import numbers
+from assay import numbers, running
 from assay.reports import likeness, pairs
 from assay.reports.content import Column, Part, Row, Section, Table
 from assay.reports.evidence import FIGURES, HIDDEN, WHERE, counted, evidence_column, model_columns, origin_words
@@ -21,7 +21,7 @@ def run_facts(source: Source) -> list[str]:
     """Say what the run was: when, where, how it ended."""
     run = source.run
     began, ended = run.get("started_at"), run.get("finished_at")
-    facts = [f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {run.get('source')}"]
+    facts = [f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {running.source_words(run)}"]
     if began:
         facts.append(f"Began {numbers.date(began)}{_took(began, ended)}")
     if run.get("outcome"):

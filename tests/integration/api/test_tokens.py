@@ -29,7 +29,7 @@ ROUTES = [
     ("POST", "/v1/recommendations", "read"), ("POST", "/v1/predictor/train", "jobs"),
     ("POST", "/v1/predictor/evaluate", "jobs"), ("POST", "/v1/projection/rebuild", "admin"),
     ("GET", "/v1/tokens", "admin"), ("GET", "/v1/operations", "admin"), ("POST", "/v1/tokens", "admin"), ("DELETE", "/v1/tokens/x", "admin"),
-    ("POST", "/v1/snapshots", "append"), ("GET", "/v1/snapshots", "read"), ("DELETE", "/v1/snapshots/x", "append"),
+    ("POST", "/v1/snapshots", "append"), ("GET", "/v1/snapshots", "read"), ("DELETE", "/v1/snapshots/x", "admin"), ("GET", "/v1/keys", "admin"),
     ("GET", "/v1/schema/tables", "read"),
 ]  # fmt: skip
 

@@ -43,13 +43,15 @@ def some_events(build: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def source(service_database, tmp_path_factory, build):
+    from tests.conftest import append_events
     from tests.integration.conftest import RunningService
 
-    running = RunningService(tmp_path_factory.mktemp("source"), service_database().url).start()
+    database = service_database()
+    # Past the door: it takes no audit event, and no predictor whose artifact is not there.
+    appended = append_events(database, some_events(build))
+    running = RunningService(tmp_path_factory.mktemp("source"), database.url).start()
     with running.client() as client:
-        answer = client.post_events(some_events(build))
-        assert answer["rejected"] == []
-        client.wait_for(answer["last_position"])
+        client.wait_for(appended[-1].position)
         yield client
     running.stop()
 
@@ -210,6 +212,11 @@ def test_benchmark_files_and_badges(source, export):
     assert not (path.parent / "none.svg").exists() and not list(path.parent.glob("*.writing"))
 
 
+VOUCHED_FOR = {"assay.operation.performed.v1", "assay.predictor.trained.v1", "assay.predictor.chosen.v1"}
+VOUCHED_FOR_VIEWS = {"operations", "predictors", "predictor_choices"}
+"""What a service says of itself, and what would need an artifact: these do not travel with a file of events."""
+
+
 def test_everything_goes_into_an_empty_instance_and_is_the_same(source, export, service_database, tmp_path, capsys):
     from tests.integration.conftest import RunningService
 
@@ -217,12 +224,14 @@ def test_everything_goes_into_an_empty_instance_and_is_the_same(source, export, 
     assert card["rows"]["events"] == len(list(source.events()))
     target = RunningService(tmp_path / "target", service_database().url).start()
     try:
-        assert run(["post", str(path), "--server", target.url, "--json"]) == 0
+        assert run(["post", str(path), "--server", target.url, "--json"]) == 1
         posted = json.loads(capsys.readouterr().out)
-        assert (posted["accepted"], posted["refused"]) == (card["rows"]["events"], [])
+        assert posted["accepted"] + len(posted["refused"]) == card["rows"]["events"]
+        kept = sum(event["type"] in VOUCHED_FOR for event in source.events())
+        assert [refused["field"] in ("type", "data.digest") for refused in posted["refused"]] == [True] * kept
         with target.client() as client:
             assert view_names(client) == view_names(source)
-            for name in view_names(client):
+            for name in set(view_names(client)) - VOUCHED_FOR_VIEWS:
                 assert alike(rows_of(client, name)) == alike(rows_of(source, name)), name
     finally:
         target.stop()

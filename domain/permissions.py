@@ -1,0 +1,91 @@
+"""Who may append which event: for each type the scope that a token needs, and the rule on whose facts it may touch.
+
+The table stands in docs/events.md, "Who may append what", for people; a test keeps the two the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from domain.events import (
+    ALIAS_DECLARED,
+    HARDWARE_DESCRIBED,
+    MEASUREMENT_FAILED,
+    MEASUREMENT_RECORDED,
+    MEASUREMENT_RETRACTED,
+    MODEL_DESCRIBED,
+    MODEL_TRACED,
+    OPERATION_PERFORMED,
+    PREDICTION_ISSUED,
+    PREDICTOR_CHOSEN,
+    PREDICTOR_TRAINED,
+    PRICE_PUBLISHED,
+    RECOMMENDATION_ISSUED,
+    RUN_FINISHED,
+    RUN_STARTED,
+    SAMPLES_RECORDED,
+    SNAPSHOT_NAMED,
+    TEST_REPORTED,
+)
+
+__all__ = ["OTHER_TYPES", "PERMISSIONS", "SERVICE_SOURCE", "Permission", "Rule", "permission_for"]
+
+SERVICE_SOURCE = "urn:assay:service"
+"""Source of the events that the service itself appends; from outside only an admin may use it."""
+
+Rule = Literal["source", "run", "target", "name", "artifact", "service"]
+"""What a token without the scope admin may touch with an event.
+
+`source`: nothing more than facts of the event's own source. `run`: a run that no other source started. `target`: what
+the same source appended. `name`: an id that no catalogue has and that only the same source used. `artifact`: a digest
+whose artifact is stored; binds an admin and an open service too. `service`: nobody may send it, the service writes it.
+"""
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """The scope that a type needs beside `append`, which the route itself needs, and its rule; no scope allows None."""
+
+    scope: Literal["append", "jobs", "admin"] | None
+    rule: Rule
+
+
+_OWN_FACT = Permission("append", "source")
+_ADMIN_ONLY = Permission("admin", "source")
+
+PERMISSIONS: dict[str, Permission] = {
+    RUN_STARTED: Permission("append", "run"),
+    RUN_FINISHED: Permission("append", "run"),
+    MEASUREMENT_RECORDED: _OWN_FACT,
+    MEASUREMENT_FAILED: _OWN_FACT,
+    MEASUREMENT_RETRACTED: Permission("append", "target"),
+    SAMPLES_RECORDED: _OWN_FACT,
+    TEST_REPORTED: _OWN_FACT,
+    HARDWARE_DESCRIBED: _OWN_FACT,
+    MODEL_DESCRIBED: _OWN_FACT,
+    MODEL_TRACED: _OWN_FACT,
+    ALIAS_DECLARED: Permission("append", "name"),
+    PRICE_PUBLISHED: Permission("jobs", "source"),
+    PREDICTOR_TRAINED: Permission("admin", "artifact"),
+    PREDICTOR_CHOSEN: Permission("admin", "artifact"),
+    PREDICTION_ISSUED: _ADMIN_ONLY,
+    RECOMMENDATION_ISSUED: _ADMIN_ONLY,
+    SNAPSHOT_NAMED: _ADMIN_ONLY,
+    OPERATION_PERFORMED: Permission(None, "service"),
+}
+OTHER_TYPES = _OWN_FACT
+"""What a type needs that is not ours."""
+
+_VERSION = re.compile(r"\.v\d+\Z")
+_ANY_VERSION = {_VERSION.sub("", type_): permission for type_, permission in PERMISSIONS.items()}
+
+
+def permission_for(type_: str) -> Permission:
+    """Return the permission of a type; another version of a type that we know needs what this version needs.
+
+    A newer version may take effect when the tables are rebuilt by a newer program, so it must not be open before.
+    """
+    known = PERMISSIONS.get(type_)
+    return known or _ANY_VERSION.get(_VERSION.sub("", type_), OTHER_TYPES)

@@ -1,0 +1,10 @@
+"""A run in words."""
+
+from __future__ import annotations
+
+from assay.running import source_words
+
+
+def test_source_says_how_the_log_knows_it():
+    assert source_words({"source": "urn:acme:one", "attestation": "signed"}) == "urn:acme:one (signed)"
+    assert source_words({"source": "urn:acme:one"}) == "urn:acme:one"
