@@ -121,7 +121,7 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
     def read() -> Response[bytes]:
         with parts.tables(at.as_of) as tables:
             position = tables.position
-            tag = etag(position, predictor_in_force(tables), media)
+            tag = etag(tables.history, position, predictor_in_force(tables), media)
             if fresh(request, tag):
                 return Response(b"", status_code=304, headers={"ETag": tag, "Vary": "Accept"})
             question = (request.scope["path"], request.scope["query_string"], tag, parts.projection.path)
