@@ -191,13 +191,12 @@ class Archive:
         if not known or known[-1].last_position < wanted[-1]:
             known = self._known = self.segments()
         try:
-            found = self._look(known, wanted)
+            return self._look(known, wanted)
         except ArchiveDamaged:
-            # Samples that expired leave a file that is gone and a segment that was known with it.
+            # Samples that expired leave a file that is gone and a segment that was known with it; a log that lost its tail
+            # has other segments than were known.
             known = self._known = self.segments()
-            found = self._look(known, wanted)
-        self._require_true(wanted, found)
-        return found
+            return self._look(known, wanted)
 
     def _look(self, known: Sequence[Segment], wanted: Sequence[int]) -> dict[int, str]:
         found: dict[int, str] = {}
@@ -209,6 +208,7 @@ class Archive:
             rest = [position for position in inside if position not in found]
             if rest and segment.samples is not None:
                 found |= bodies_at(self.folder / segment.samples, rest)
+        self._require_true(wanted, found)
         return found
 
     def _require_true(self, positions: Sequence[int], found: dict[int, str]) -> None:

@@ -27,6 +27,8 @@ EPOCH_US = 946_684_800_000_000
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _LENGTH = struct.Struct("!i")
 _POSITION = struct.Struct("!iq")
+_DIGEST_AT = 44
+"""Where the digest begins among the chained fields: position, recorded_at and id have a fixed size and are never null."""
 
 
 def genesis(log: UUID) -> bytes:
@@ -52,12 +54,20 @@ class Row(NamedTuple):
     """A row of the log as verification reads it; `chained` are its encoded fields, `body` is None where it has none."""
 
     position: int
-    id: str
-    type: str
-    digest: bytes
     link: bytes
+    digest: bytes
     chained: bytes
     body: bytes | None
+
+    @property
+    def id(self) -> str:
+        """The id of the event."""
+        return str(UUID(bytes=_fields(self.chained, 0, 3)[2]))
+
+    @property
+    def type(self) -> str:
+        """The type of the event."""
+        return (_fields(self.chained, 0, 6)[5] or b"").decode()
 
     def at(self, position: int) -> bytes:
         """Return the encoded fields as they would be at another position."""
@@ -70,20 +80,33 @@ def rows(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[Row]:
         data = bytes(block).removeprefix(_HEADER)
         start = 0
         while start < len(data) - 2:
-            ends = [start + 2]
-            fields: list[bytes | None] = []
-            for _ in range(11):
-                at = ends[-1] + 4
-                (length,) = _LENGTH.unpack_from(data, at - 4)
-                fields.append(data[at : at + length] if length >= 0 else None)
-                ends.append(at + max(0, length))
-            start = ends[-1]
+            start += 2
+            (length,) = _LENGTH.unpack_from(data, start)
+            first = start + 4 + length
+            (_, position) = _POSITION.unpack_from(data, first)
+            (digest,) = _LENGTH.unpack_from(data, first + _DIGEST_AT)
+            end = first + _DIGEST_AT
+            for _ in range(6):
+                (size,) = _LENGTH.unpack_from(data, end)
+                end += 4 + size if size > 0 else 4
+            (size,) = _LENGTH.unpack_from(data, end)
+            body = data[end + 4 : end + 4 + size] if size >= 0 else None
             yield Row(
-                position=int.from_bytes(fields[1] or b"", signed=True),
-                id=str(UUID(bytes=fields[3])),
-                type=(fields[6] or b"").decode(),
-                digest=fields[4] or b"",
-                link=fields[0] or b"",
-                chained=data[ends[1] : ends[10]],
-                body=fields[10],
+                position,
+                data[start + 4 : first],
+                data[first + _DIGEST_AT + 4 : first + _DIGEST_AT + 4 + digest],
+                data[first:end],
+                body,
             )
+            start = end + 4 + max(0, size)
+
+
+def _fields(data: bytes, start: int, count: int) -> list[bytes | None]:
+    """Return the first fields of an encoded row."""
+    found: list[bytes | None] = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(data, start)
+        start += 4
+        found.append(data[start : start + length] if length >= 0 else None)
+        start += max(0, length)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -71,13 +71,14 @@ def verify_log(
                     f"the log has nothing up to position {since}.", field="since", remedy="Name a lower one."
                 )
             since, previous = row
-        trimmed = [one for one in segments(connection) if one.trimmed_at is not None]
-        closed = trimmed[-1].last_position if trimmed else 0
+        trimmed = _trimmed(connection)
         counted = _Counted(progress, previous, since)
-        found = list(
-            islice(breaks_between(connection, previous, since, archived=closed, counted=counted.add), MOST_BREAKS)
-        )
+        breaks = breaks_between(connection, previous, since, archived=_closed(trimmed), counted=counted.add)
+        found = list(islice(breaks, MOST_BREAKS))
         counted.finish()
+        # What the archive took while the log was being read is not missing.
+        trimmed = _trimmed(connection)
+        found = [one for one in found if one.kind != "body-missing" or (one.position or 0) > _closed(trimmed)]
         found.sort(key=lambda one: one.position or 0)
         found += _against_heads(connection, str(log), heads)
     if archive is not None:
@@ -86,6 +87,14 @@ def verify_log(
         log=str(log), epoch=epoch, since=since, events=counted.events, position=counted.position,
         chain=counted.link.hex(), heads=len(heads), breaks=found,
     )  # fmt: skip
+
+
+def _trimmed(connection: psycopg.Connection[Any]) -> list[Segment]:
+    return [one for one in segments(connection) if one.trimmed_at is not None]
+
+
+def _closed(trimmed: Sequence[Segment]) -> int:
+    return trimmed[-1].last_position if trimmed else 0
 
 
 def _in_archive(archive: Archive, trimmed: Iterable[Segment]) -> Iterator[Break]:

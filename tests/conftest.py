@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any
 
@@ -177,7 +178,9 @@ def append_decoded(database: Any, events: Sequence[Any]) -> list[Any]:
         async with EventLog(database.url) as log:
             return await log.append(events)
 
-    return asyncio.run(run())
+    # In a thread: a browser that is driven has a loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, run()).result()
 
 
 @pytest.fixture

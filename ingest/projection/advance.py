@@ -77,6 +77,7 @@ def _pass(
         with writing:
             if folder.reached > folder.position:
                 folder.commit()
-    if go_on():
-        folder.belong_to(source.history)
+    with writing:
+        if go_on():
+            folder.belong_to(source.history)
     moved()

@@ -44,9 +44,9 @@ class Projection:
     """The projection of one log under `home`/projection. One process owns it; any number of its threads read it.
 
     `start()` follows the log: at once after a `kick()`, which whoever waits gives too, else at most `poll_s` behind, or
-    half a second where nothing came for a while. An unreachable Postgres and a full disk are tried again, a damaged file
-    is made again; an error of another kind that no event causes stops the projector. All of
-    them are in `health().error` as long as they last. Each time that it reads, it compares the event that the tables end
+    half a second where nothing came for a while. An unreachable Postgres, a full disk and a row of the log that was
+    altered are tried again, a damaged file is made again; an error of another kind that no event causes stops the
+    projector. All of them are in `health().error` as long as they last. Each time that it reads, it compares the event that the tables end
     with: where the log lost events that the tables tell of, they are made anew, and `on_divergence` is told.
     """
 
@@ -94,6 +94,7 @@ class Projection:
             self._store.own()
             try:
                 self._open_file()
+                self._require_same_log()
                 self._store.sweep()
             except BaseException:
                 self._close_file()
@@ -177,10 +178,7 @@ class Projection:
             self._store.describe(self._path)
 
     def publish(self, path: Path) -> int:
-        """Write a copy of the tables to `path`, for a process that reads them by itself; return its position.
-
-        See `publish`: the projector waits for a checkpoint, and for the copy only where that cannot be had.
-        """
+        """Write a copy of the tables to `path`, for a process that reads them by itself; return its position."""
         with self._publishing:
             return publish(self._require_folder, self._writing, lambda: self._path, path)
 
@@ -227,8 +225,7 @@ class Projection:
         Readers go on with the old file until the new one has caught up; dead letters get another chance.
         """
         self.open()
-        path = self._store.next()
-        connection = self._store.create(path)
+        path, connection = self._store.begin()
         folder = Folder(self._store.connect(path), self._upcasters)
         source = self._new_source()
         try:
@@ -247,6 +244,7 @@ class Projection:
             raise
         finally:
             source.close()
+            self._store.end()
         # Readers that still hold a cursor keep the old tables until they close it; its file may go already.
         if old_folder is not None:
             old_folder.close()
@@ -348,11 +346,7 @@ class Projection:
             self._close_file()
             if damaged:
                 self._building = f"the file was damaged: {said}"
-                # Another name: readers may still hold the old one open, and DuckDB would give it to us again.
-                path = self._store.next()
-                self._store.create(path).close()
-                self._store.swap(path)
-                self._store.sweep()
+                self._store.start_over()
         self._stopping.wait(_AGAIN_S)
 
     def _catch_up(self, to: int | None, batch_rows: int | None) -> None:
@@ -372,28 +366,31 @@ class Projection:
         with self._moved:
             self._moved.notify_all()
 
+    def _require_same_log(self) -> None:
+        """Compare once before anybody reads; what follows the log compares each time that it reads."""
+        folder = self._require_folder()
+        if folder.position:
+            try:
+                if self._source.chain_at(folder.position) != folder.chain:
+                    self._start_over(folder)
+            except ServiceUnavailable as error:
+                _LOG.warning("cannot compare the projection with the log yet: %s", error)
+
     def _start_over(self, folder: Folder) -> None:
         """Make the tables anew where the log has lost events that they tell of; whoever reads on gets none of these."""
-        found = self._divergence(folder)
+        with contextlib.closing(self.cursor()) as cursor:
+            found = divergence(cursor, self._source, folder.position, folder.history)
         _LOG.error("%s", found.said)
         with self._writing:
             if self._folder is not folder:
                 return
             self._close_file()
             self._building, self._diverged = found.said, found
-            # Another name: readers may still hold the old one open, and DuckDB would give it to us again.
-            path = self._store.next()
-            self._store.create(path).close()
-            self._store.swap(path)
+            self._store.start_over()
             self._open_file()
-            self._store.sweep()
         self._announce()
         if self._on_divergence is not None:
             self._on_divergence(found)
-
-    def _divergence(self, folder: Folder) -> Divergence:
-        with contextlib.closing(self.cursor()) as cursor:
-            return divergence(cursor, self._source, folder.position, folder.history)
 
     def _dead_letters(self) -> int:
         """Return how many there are, or were when the file could last be read."""

@@ -279,12 +279,14 @@ class _Trimmed(Exception):
     """A fact came without its body."""
 
 
-class Diverged(Exception):
-    """The log has not the event that the tables end with, at `position`."""
+class Diverged(ServiceUnavailable):
+    """The log has not the event that the tables end with."""
 
     def __init__(self, position: int) -> None:
-        super().__init__(f"the log has not the event at position {position} that the tables end with")
-        self.position = position
+        super().__init__(
+            f"the log has not the event at position {position} that the tables end with.",
+            remedy="The tables are made anew by themselves.",
+        )
 
 
 def _require_bodies(batch: pa.Table) -> None:

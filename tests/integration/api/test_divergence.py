@@ -62,6 +62,7 @@ def test_a_lost_tail_leaves_the_tables_of_a_rebuild(
     with service.client() as client:
         client.wait_for(100)
         tag = httpx.get(f"{service.url}/v1/measurements?as_of=90").headers["etag"]
+        cursor = httpx.get(f"{service.url}/v1/measurements?limit=10").json()["next_cursor"]
         if not running:
             service.stop()
         lose(database, 100 - lost)
@@ -76,6 +77,7 @@ def test_a_lost_tail_leaves_the_tables_of_a_rebuild(
         assert [len(rows) for rows in counts.values()] == [100 - lost, appended]
         (details,) = until(lambda: audit(database))
         assert (details["last_common"], details["lost"]) == (100 - lost, lost)
+        assert httpx.get(f"{service.url}/v1/measurements?limit=10&cursor={cursor}").status_code in (422, 503)
         if appended >= lost:
             again = httpx.get(f"{service.url}/v1/measurements?as_of=90", headers={"If-None-Match": tag})
             assert again.status_code == 200 and again.headers["etag"] != tag

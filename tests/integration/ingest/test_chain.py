@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from assay.cli import run
 from domain.errors import LogAltered
+from ingest import migrate
 from ingest.archive import Archive
 from ingest.breaks import breaks_between
 from ingest.chain import genesis
@@ -271,3 +272,14 @@ def test_a_segment_never_takes_the_place_of_one_whose_events_the_log_lost(databa
         connection.execute("DELETE FROM archive_segment")
     # What a crash left behind holds this log, and is written again.
     assert [one.facts for one in archive.write()] == [segment.facts]
+
+
+def test_events_from_before_the_chain_are_linked_by_the_migration(database, filled, append, build, typed):
+    before = typed("log", "verify", "--json")
+    migrate.downgrade(database.url, "0003")
+    migrate.upgrade(database.url)
+    after = typed("log", "verify", "--json")
+    assert (after["events"], after["breaks"]) == (before["events"], [])
+    assert after["log"] != before["log"] and after["chain"] != before["chain"]
+    append([build.measurement(7.0)])
+    assert typed("log", "verify", "--json")["events"] == before["events"] + 1
