@@ -55,16 +55,18 @@ async def recommend(request: Request[Any, Any, Any], data: JSONBody[Question]) -
 
 def _answer(parts: Parts, data: Question) -> Given:
     """Make an answer, and keep it for whoever asks the same at its position."""
+    history = str(parts.projection.history)
     answer = parts.answerer.recommend(data)
-    tag = etag(answer["position"], answer["predictor"])
+    tag = etag(history, answer["position"], answer["predictor"])
     given = Given(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
     parts.answered.keep(_asked_at(parts, data, answer["position"]), given)
     return given
 
 
-def _asked_at(parts: Parts, data: Question, position: int) -> tuple[str, bytes, int, Any]:
+def _asked_at(parts: Parts, data: Question, position: int) -> tuple[str, bytes, int, Any, Any]:
     """What decides an answer: the question and the position, which decides the predictor as well."""
-    return ("/v1/recommendations", canonical(data.identity()), position, parts.projection.path)
+    projection = parts.projection
+    return ("/v1/recommendations", canonical(data.identity()), position, projection.path, projection.history)
 
 
 async def _record(parts: Parts, type_: str, noun: str, question: Json, answer: Json) -> None:
@@ -132,10 +134,11 @@ async def predict(request: Request[Any, Any, Any], data: JSONBody[PredictQuestio
     if data.record:
         _require_append(request)
     data = await placed(parts, data)
+    history = str(parts.projection.history)
     answer = await asyncio.to_thread(parts.answerer.predict, data)
     if data.record:
         await _record(parts, PREDICTION_ISSUED, "prediction", _asked(data), answer)
-    tag = etag(answer["position"], answer["predictor"])
+    tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 
 

@@ -157,7 +157,7 @@ async def _paged(
         rows = fetch(tables, page.offset, page.limit + 1)
         following = None
         if len(rows) > page.limit:
-            following = Cursor(tables.position, page.offset + page.limit).text()
+            following = Cursor(tables.position, page.offset + page.limit, tables.history).text()
         return _named(rows[: page.limit]), {"next_cursor": following, **LEGEND}
 
     return await told(request, page.at, answer)

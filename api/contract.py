@@ -116,10 +116,11 @@ _RECEIPT: Json = {
 _STORED: Json = {
     "allOf": [{"$ref": "#/components/schemas/Event"}],
     "type": "object",
-    "required": ["position", "recorded_at"],
+    "required": ["position", "recorded_at", "attestation"],
     "properties": {
         "position": {"type": "integer", "minimum": 1},
         "recorded_at": {"type": "string", "format": "date-time"},
+        "attestation": {"enum": ["anonymous", "bound", "signed", "service"]},
         "expired": {"const": True},
     },
 }

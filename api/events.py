@@ -96,7 +96,7 @@ async def read(
     until: Moment = None,
     upto: Upto = None,
 ) -> Response[bytes]:
-    """Return events as they were sent, each with its position and when it was recorded, in the order of the log.
+    """Return events as they were sent, each with its position, when it was recorded and how its sender was known.
 
     `last_position` is the log's own; below a position that was seen nothing will ever appear. `next` is where the next
     page is, null after the last.
@@ -165,7 +165,7 @@ async def read_one(request: Request[Any, Any, Any], event_id: FromPath[UUID]) ->
 
 
 def _stored(event: Stored) -> bytes:
-    """Return position and time of recording before the envelope; of expired samples what is known of them."""
+    """Return the envelope with position, time of recording and attestation; of expired samples what is known of them."""
     head = {"position": event.position, "recorded_at": event.recorded_at}
     if event.body is None:
         known = {
@@ -173,26 +173,32 @@ def _stored(event: Stored) -> bytes:
             "time": event.time,
         }  # fmt: skip
         envelope = {name: value for name, value in known.items() if value is not None}
-        return msgspec.json.encode({**head, **envelope, "expired": True})
-    return msgspec.json.encode(head)[:-1] + b"," + event.body.strip().encode().removeprefix(b"{").lstrip()
+        return msgspec.json.encode({**head, **envelope, "expired": True, "attestation": event.attestation})
+    # The attestation comes last: of two members of a name most parsers take the second, and a sender may have used it.
+    body = event.body.strip().encode().removeprefix(b"{").removesuffix(b"}").strip()
+    return b'%s,%s,"attestation":"%s"}' % (msgspec.json.encode(head)[:-1], body, event.attestation.encode())
 
 
 @get("/v1/events/stream", summary="Follow the log's last position", media_type="text/event-stream")
 async def stream(request: Request[Any, Any, Any], after: After = 0) -> ServerSentEvent:
     """Send the last position now and whenever it grows (server-sent events; `id` is the position).
 
-    A client that reconnects with Last-Event-ID hears of what it missed; several new positions may come as the last.
+    A client that reconnects with Last-Event-ID hears of what it missed; several new positions may come as the last. The
+    event `diverged` says that the log lost events that were told of before (a failover, a restored backup): read again.
     """
     parts: Parts = request.app.state.parts
     seen = request.headers.get("last-event-id", "")
     start = int(seen) if seen.isdecimal() and seen.isascii() and len(seen) < 19 else after
 
     async def told() -> AsyncIterator[ServerSentEventMessage]:
-        async for position in parts.positions.after(start):
-            if position is None:
+        async for head in parts.positions.after(start):
+            if head is None:
                 yield ServerSentEventMessage(comment="still here")
+            elif head.diverged:
+                data = f'{{"position":{head.position},"epoch":{head.epoch}}}'
+                yield ServerSentEventMessage(data=data, event="diverged", id=head.position)
             else:
-                yield ServerSentEventMessage(data=f'{{"position":{position}}}', event="position", id=position)
+                yield ServerSentEventMessage(data=f'{{"position":{head.position}}}', event="position", id=head.position)
 
     return ServerSentEvent(told(), headers={"Cache-Control": "no-store"})
 

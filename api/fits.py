@@ -22,8 +22,9 @@ async def fit(request: Request[Any, Any, Any], data: JSONBody[FitQuestion]) -> R
     """Return what fits on each device in each precision, what the memory is made of, and how right its outputs were."""
     parts: Parts = request.app.state.parts
     asked = await placed(parts, data)
+    history = str(parts.projection.history)
     answer = await asyncio.to_thread(parts.answerer.fit, asked)
-    tag = etag(answer["position"], answer["predictor"])
+    tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 
 

@@ -1,4 +1,4 @@
-"""Rows as JSON, CSV, Parquet or Arrow by `Accept`, under an ETag of schema, position and predictor."""
+"""Rows as JSON, CSV, Parquet or Arrow by `Accept`, under an ETag of schema, log, epoch, position and predictor."""
 
 from __future__ import annotations
 
@@ -59,9 +59,12 @@ def chosen_format(request: Request[Any, Any, Any]) -> str:
     raise NotAcceptable("nothing of it can be answered with.", field="Accept", remedy=f"Ask for {', '.join(FORMATS)}.")
 
 
-def etag(position: int, predictor: str, media: str = JSON) -> str:
-    """Return the ETag of an answer at a position with a predictor, in one format."""
-    return f'W/"{SCHEMA_VERSION}-{position}-{predictor.removeprefix("sha256:")[:12]}-{FORMATS.index(media)}"'
+def etag(history: str, position: int, predictor: str, media: str = JSON) -> str:
+    """Return the ETag of an answer at a position of the log with a predictor, in one format.
+
+    `history` names the log and its epoch: after one that lost its tail the same position is another state.
+    """
+    return f'W/"{SCHEMA_VERSION}-{history}-{position}-{predictor.removeprefix("sha256:")[:12]}-{FORMATS.index(media)}"'
 
 
 def fresh(request: Request[Any, Any, Any], tag: str) -> bool:

@@ -80,6 +80,7 @@ async def _state(parts: Parts) -> Json:
         "unknown_types": [],
         "running": False,
         "building": None,
+        "diverged": None,
         "error": None,
         "stands": None,
         "archive": None,

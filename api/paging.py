@@ -57,10 +57,11 @@ Answer = Callable[[Tables], tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where the next page begins: the position of the log that the list is of, and how much was read."""
+    """Where the next page begins: the position of the log that the list is of, how much was read, and the log and epoch."""
 
     position: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    history: str | None = None
 
     def text(self) -> str:
         """Return the cursor as it is sent."""
@@ -82,6 +83,16 @@ class At(msgspec.Struct, frozen=True, kw_only=True):
 
     as_of: int | None = None
     min_position: int | None = None
+    history: str | None = None
+
+    def require(self, tables: Tables) -> None:
+        """Raise UsageError where the position was one of another log, or of one that has lost events since."""
+        if self.history not in (None, tables.history):
+            raise UsageError(
+                f"the log lost events since, and position {self.as_of} is another state now.",
+                field="cursor",
+                remedy="Begin the list again.",
+            )
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +111,8 @@ def _page(at: NamedDependency[At], cursor: _Cursor = None, limit: _Limit = PAGE)
     if not cursor:
         return Page(at=at, limit=limit)
     begin = Cursor.read(cursor)
-    return Page(at=At(as_of=begin.position, min_position=at.min_position), offset=begin.offset, limit=limit)
+    first = At(as_of=begin.position, min_position=at.min_position, history=begin.history)
+    return Page(at=first, offset=begin.offset, limit=limit)
 
 
 DEPENDENCIES = {"at": Provide(_at), "page": Provide(_page, sync_to_thread=False)}
@@ -120,8 +132,9 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
 
     def read() -> Response[bytes]:
         with parts.tables(at.as_of) as tables:
+            at.require(tables)
             position = tables.position
-            tag = etag(position, predictor_in_force(tables), media)
+            tag = etag(tables.history, position, predictor_in_force(tables), media)
             if fresh(request, tag):
                 return Response(b"", status_code=304, headers={"ETag": tag, "Vary": "Accept"})
             question = (request.scope["path"], request.scope["query_string"], tag, parts.projection.path)
@@ -144,7 +157,13 @@ async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Ta
 
     def read() -> Response[bytes]:
         with parts.tables(at.as_of) as tables:
-            state = (tables.position, tables.checkpoint, predictor_in_force(tables), parts.projection.path)
+            state = (
+                tables.history,
+                tables.position,
+                tables.checkpoint,
+                predictor_in_force(tables),
+                parts.projection.path,
+            )
             question = (request.scope["path"], request.scope["query_string"], *state)
             given = parts.answered.find(question)
             if given is None:
@@ -162,7 +181,9 @@ async def by_position(request: Request[Any, Any, Any], page: Page, fetch: Fetch)
         rows = fetch(tables, page.offset, page.limit + 1)
         kept = rows[: page.limit]
         more = len(rows) > page.limit
-        return kept, {"next_cursor": Cursor(tables.position, kept[-1]["position"]).text() if more else None}
+        return kept, {
+            "next_cursor": Cursor(tables.position, kept[-1]["position"], tables.history).text() if more else None
+        }
 
     return await told(request, page.at, answer)
 
@@ -173,7 +194,7 @@ async def by_offset(request: Request[Any, Any, Any], page: Page, fetch: Fetch) -
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         rows = fetch(tables, page.offset, page.limit + 1)
         more = len(rows) > page.limit
-        following = Cursor(tables.position, page.offset + page.limit).text() if more else None
+        following = Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None
         return rows[: page.limit], {"next_cursor": following}
 
     return await told(request, page.at, answer)

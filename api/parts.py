@@ -21,6 +21,7 @@ from litestar import Litestar
 from api import logs
 from api.access import Access, require_tokens
 from api.answered import Answered
+from api.audit import operation, record
 from api.circuit import Circuit
 from api.keys import Keys, KeyStore
 from api.metrics import Metrics
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from api.snapshot import Snapshots
     from api.watch import Watch
     from ingest.projection import Projection, Tables
+    from ingest.projection.divergence import Divergence
     from predictor.live.answerer import LiveAnswerer
 
 __all__ = ["QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
@@ -115,7 +117,7 @@ class Parts:
             from predictor.live.answerer import LiveAnswerer
 
             self._snapshots = Snapshots(settings.home / "snapshots")
-            self._projection = Projection(settings.home, database)
+            self._projection = Projection(settings.home, database, on_divergence=self._diverged)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
             self.watch = Watch(self, settings.retrain_every_s)
             self.minutes = Minutes(self._projection.health)
@@ -163,6 +165,19 @@ class Parts:
         self.positions.kick()
         return appended
 
+    def _diverged(self, found: Divergence) -> None:
+        """Leave in the log that it lost events which the tables told of; called by the projector's thread."""
+        details = {
+            "epoch": found.epoch,
+            "position": found.position,
+            "last_common": found.last_common,
+            "lost": found.lost,
+        }
+        try:
+            record(self.database.url, operation("log.diverged", "projector", found.log, details))
+        except AssayError as error:
+            _LOG.warning("that the log diverged could not be recorded: %s", error)
+
     async def reach(self, position: int | None, field: str = "min_position") -> None:
         """Return once the tables hold `position`; ProjectionBehind where that takes too long or it does not exist."""
         if position is None:
@@ -201,7 +216,7 @@ class Parts:
 
     def kept(self, tables: Tables) -> Reading:
         """Return what was read of these tables in this state before, for whatever many answers begin with."""
-        return self._readings.at((tables.position, tables.checkpoint, self.projection.path))
+        return self._readings.at((tables.history, tables.position, tables.checkpoint, self.projection.path))
 
 
 def predictor_in_force(tables: Tables) -> str:

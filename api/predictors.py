@@ -96,8 +96,9 @@ async def predictor(
     """Return digest, data, scores, interval widths, calibrations and limits of the predictor at a position."""
     parts: Parts = request.app.state.parts
     position = await _at(parts, as_of, min_position)
+    history = str(parts.projection.history)
     told = await asyncio.to_thread(parts.answerer.predictor_info, position)
-    tag = etag(told["position"], told["digest"])
+    tag = etag(history, told["position"], told["digest"])
     if fresh(request, tag):
         return Response(b"", status_code=304, headers={"ETag": tag})
     return _document(_cut(told, members, details), {"ETag": tag})

@@ -55,6 +55,7 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
     await parts.reach(data.min_position)
     await parts.reach(as_of, "as_of")
     needed = max((one for one in (data.min_position, as_of) if one is not None), default=None)
+    history = str(parts.projection.history)
     with ExitStack() as stack:
         stack.enter_context(_counted(parts))
         path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot(needed))
@@ -67,7 +68,7 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
         found = await child.run("query", asked, timeout_s=data.timeout_s, most_bytes=2 * RESULT_BYTES, stranger="sql")
     if media == JSON:
         return Response(found.content, media_type=JSON, headers={"Vary": "Accept"})
-    headers = headers_of(etag(beside["position"], "", media), found.told)
+    headers = headers_of(etag(history, beside["position"], "", media), found.told)
     return Response(found.content, media_type=media, headers=headers)
 
 

@@ -89,7 +89,7 @@ async def coverage(
         rows = registry.coverage(known, ran, platforms)
         kept = rows[page.offset : page.offset + page.limit]
         more = len(rows) > page.offset + page.limit
-        following = Cursor(tables.position, page.offset + page.limit).text() if more else None
+        following = Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None
         own = {row["hardware_id"] for row in tables.hardware().to_pylist() if row["described"] or row["measured"]}
         gaps = registry.gaps(ran, own, category=category, platforms=platforms)
         return kept, {"gaps": gaps, "next_cursor": following}

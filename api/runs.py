@@ -42,7 +42,7 @@ async def runs(
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         found = known.found(tables, filters, page.offset, page.limit)
         reached = page.offset + len(found.rows)
-        following = Cursor(tables.position, reached).text() if reached < found.total else None
+        following = Cursor(tables.position, reached, tables.history).text() if reached < found.total else None
         for row in found.rows:
             row["id"] = row["event_id"]
         beside = {"total": found.total, "first": page.offset + 1 if found.rows else None, "choices": found.choices}

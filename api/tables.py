@@ -99,7 +99,7 @@ async def table(
         following = None
         if more:
             reached = rows["position"][-1].as_py() if by_position else offset + limit
-            following = Cursor(tables.position, reached).text()
+            following = Cursor(tables.position, reached, tables.history).text()
         if wanted:
             rows = rows.select(wanted)
         return _plain(rows, known), {"view": view, "schema": SCHEMA_VERSION, "next_cursor": following}

@@ -69,7 +69,7 @@ async def coverage(
             "families_tried": len({row["family"] for row in tried}),
             "best": _best(measured, {row["id"]: row["category"] for row in known}),
             "siblings": _kin(tables, name, measured),
-            "next_cursor": Cursor(tables.position, page.offset + page.limit).text() if more else None,
+            "next_cursor": Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None,
         }
 
     return await told(request, page.at, answer)

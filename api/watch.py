@@ -13,6 +13,7 @@ from domain.errors import AssayError
 
 if TYPE_CHECKING:
     from api.parts import Parts
+    from ingest.projection.fold import History
     from predictor.live.drift import Drift
 
 __all__ = ["Watch", "reason_to_train"]
@@ -34,14 +35,14 @@ class Watch(Following):
         self._parts = parts
         self._every_s = every_s
         self.drift: Drift | None = None
-        self._seen: int | None = None
+        self._seen: tuple[History, int] | None = None
 
     async def look(self) -> None:
         """Look once: keep what is seen of drift, and train where there is a reason to."""
         parts = self._parts
-        position = parts.projection.position
-        if self.drift is None or position != self._seen:
-            self.drift, self._seen = await asyncio.to_thread(parts.answerer.drift), position
+        seen = (parts.projection.history, parts.projection.position)
+        if self.drift is None or seen != self._seen:
+            self.drift, self._seen = await asyncio.to_thread(parts.answerer.drift), seen
         if self._every_s is None or not parts.settings.appends or parts.circuit.away is not None:
             return
         last, measured = await asyncio.to_thread(_newest, parts)

@@ -31,6 +31,7 @@ class Fact(Row, frozen=True, kw_only=True):
     position: int
     event_id: str
     source: str
+    attestation: str = "anonymous"
     run_id: str
     configuration: str
     model_id: str
@@ -185,6 +186,7 @@ class Run(Row, frozen=True, kw_only=True):
     position: int
     event_id: str
     source: str
+    attestation: str = "anonymous"
     recorded_at: datetime
     started_at: datetime | None = None
     kind: str | None = None

@@ -14,7 +14,7 @@ AssayError
 ├── NotFound
 ├── AccessError: Unauthenticated, Forbidden
 ├── Unavailable: PlatformUnavailable, ServiceUnavailable, PartMissing, ProjectionBehind, TooBusy
-├── CorruptArtifact
+├── CorruptArtifact, LogAltered
 └── SpoolFull
 """
 
@@ -33,6 +33,7 @@ __all__ = [
     "ImpossibleConstraint",
     "InvalidEvent",
     "InvalidInput",
+    "LogAltered",
     "MalformedBody",
     "NameTaken",
     "NotFound",
@@ -317,6 +318,12 @@ class CorruptArtifact(AssayError):
     """A predictor's bytes do not match their digest; it is refused and the last good one serves."""
 
     type = "corrupt-artifact"
+
+
+class LogAltered(AssayError):
+    """A row of the log is not as it was appended: its body, or the chain that it belongs to, does not match."""
+
+    type = "log-altered"
 
 
 class SpoolFull(AssayError):

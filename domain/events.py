@@ -177,6 +177,8 @@ _PLAIN: dict[str, msgspec.json.Decoder[_Written]] = {
 _STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
 _EXTENSION = re.compile(r"^[a-z0-9]{1,40}$")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_OF_THE_LOG = frozenset({"attestation", "expired", "position"})
+"""Names of extension attributes that would be mistaken for what the log says of an event."""
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -296,6 +298,10 @@ def _envelope(event: dict[str, Any]) -> Event:
                 field=name[:60],
                 remedy="Move what belongs to the fact into data.",
             )
+    for name in _OF_THE_LOG & event.keys():
+        raise InvalidEvent(
+            "this attribute is the log's own.", field=name, remedy="Leave it out; the log gives it to every event."
+        )
     if "data_base64" in event:
         raise InvalidEvent("binary data is not taken.", field="data_base64", remedy="Send JSON in data.")
     envelope = _convert(event, Event, "")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from psycopg import AsyncConnection
@@ -14,6 +15,7 @@ from psycopg import AsyncConnection
 from domain.canonical import first_difference
 from domain.errors import ServiceUnavailable, VersionConflict
 from domain.events import Decoded
+from ingest.chain import CHAINED, EPOCH_US
 from ingest.schema import ORDERING_LOCK
 
 __all__ = ["Appended", "Expected", "append_batch"]
@@ -24,24 +26,30 @@ Archived = Callable[[Sequence[int]], Awaitable[dict[int, str]]]
 
 _LOCK = "SELECT pg_advisory_xact_lock(%s)"
 _KNOWN_AND_NEW = """
-WITH known AS MATERIALIZED (SELECT id, position, digest FROM event WHERE id = ANY(%(ids)s::uuid[]))
+WITH known AS MATERIALIZED (SELECT id, position, digest FROM event WHERE id = ANY(%(ids)s::uuid[])),
+head AS (SELECT position, chain FROM event ORDER BY position DESC LIMIT 1)
 SELECT array_agg(id::text), array_agg(position), array_agg(digest),
-    ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %(events)s - (SELECT count(*) FROM known)))
+    ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %(events)s - (SELECT count(*) FROM known))),
+    coalesce((SELECT position FROM head), 0), coalesce((SELECT chain FROM head), (SELECT sha256(uuid_send(id)) FROM log)),
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM known
+"""
+_DRAW_ABOVE = """
+SELECT ARRAY(SELECT nextval('event_position_seq') FROM generate_series(1, %s)) FROM setval('event_position_seq', %s)
 """
 _VERSION = "SELECT coalesce(max(position), 0) FROM event WHERE subject = %s"
 _BODIES = "SELECT position, body FROM event WHERE position = ANY(%s)"
-_COPY = "COPY event (position, id, type, source, subject, time, digest, body) FROM STDIN (FORMAT BINARY)"
+_COPY = f"COPY event ({CHAINED}, chain, body) FROM STDIN (FORMAT BINARY)"
 _COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = struct.pack("!h", -1)
-_ROW_HEAD = struct.Struct("!hiq")
-_ID = struct.Struct("!i16s")
+_COLUMNS = struct.pack("!h", 11)
+_ROW_HEAD = struct.Struct("!iqiq")
+_ID_AND_DIGEST = struct.Struct("!i16si32s")
 _TIME = struct.Struct("!iq")
 _LENGTH = struct.Struct("!i")
 _NULL = _LENGTH.pack(-1)
 _DIGEST_LENGTH = _LENGTH.pack(32)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,26 +93,31 @@ async def append_batch(
     # Made before the lock is taken: nobody waits for what is only this writer's own work.
     rows = {event.id: _row(event) for event in first.values()}
     async with connection.transaction():
-        known, positions, version = await _ask(connection, first, expected)
-        if expected is not None and positions and version != expected.version:
+        known, head, version = await _ask(connection, first, expected)
+        if expected is not None and head.positions and version != expected.version:
             raise _moved(expected, version)
         new = [identifier for identifier in first if identifier not in known]
-        placed = dict(zip(new, positions, strict=True))
+        placed = dict(zip(new, head.positions, strict=True))
         if new:
-            content = [_COPY_HEAD]
-            for identifier, position in placed.items():
-                content += (_ROW_HEAD.pack(8, 8, position), rows[identifier])
-            content.append(_COPY_END)
+            content = _linked(placed, rows, head)
             async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-                await copy.write(b"".join(content))
+                await copy.write(content)
     other = [known[event.id][0] for event in events if event.id in known and known[event.id][1] != event.digest]
     return _answers(events, first, placed, known, await _texts(connection, other, archived) if other else {})
 
 
+class _Head(NamedTuple):
+    """Where a batch is appended: its positions, the link of the event before it, and when it is recorded."""
+
+    positions: list[int]
+    link: bytes
+    recorded_at_us: int
+
+
 async def _ask(
     connection: AsyncConnection[Any], first: dict[str, Decoded], expected: Expected | None
-) -> tuple[dict[str, tuple[int, bytes]], list[int], int]:
-    """Take the lock; return position and digest of the ids that are known, positions for the others, the version."""
+) -> tuple[dict[str, tuple[int, bytes]], _Head, int]:
+    """Take the lock; return position and digest of the ids that are known, the head for the others, the version."""
     version = None
     async with connection.pipeline():
         # A statement of its own: those after it take their snapshot and draw positions when the lock is held, so that
@@ -119,13 +132,18 @@ async def _ask(
     found = await asked.fetchone()
     if found is None:
         raise ServiceUnavailable("the log gave no answer.", remedy="Retry.")
-    ids, positions, digests, drawn = found
+    ids, positions, digests, drawn, last, chain, now = found
+    if chain is None:
+        raise ServiceUnavailable("the log has no identity: its table `log` is empty.", remedy="Restore a backup.")
+    if drawn and drawn[0] <= last:
+        # The sequence was set back. A position below the head would be skipped by those who follow the log.
+        ((drawn,),) = await (await connection.execute(_DRAW_ABOVE, [len(drawn), last])).fetchall()
     known = {
         identifier: (position, bytes(digest))
         for identifier, position, digest in zip(ids or (), positions or (), digests or (), strict=True)
     }
     row = await version.fetchone() if version is not None else None
-    return known, drawn, row[0] if row else 0
+    return known, _Head(drawn, bytes(chain), now - EPOCH_US), row[0] if row else 0
 
 
 async def _texts(connection: AsyncConnection[Any], positions: Sequence[int], archived: Archived) -> dict[int, str]:
@@ -182,22 +200,34 @@ def _moved(expected: Expected, version: int) -> VersionConflict:
     return error
 
 
-def _row(event: Decoded) -> bytes:
-    """Return the event as a row of a binary COPY, but for its first column."""
-    time = event.time
-    moment = _NULL if time is None else _TIME.pack(8, (time - _EPOCH) // _MICROSECOND)
-    return b"".join(
-        (
-            _ID.pack(16, bytes.fromhex(event.id.replace("-", ""))),
-            _word(event.type),
-            _word(event.source),
-            _NULL if event.subject is None else _text(event.subject.encode()),
-            moment,
-            _DIGEST_LENGTH,
-            event.digest,
-            _text(event.raw),
-        )
+def _linked(placed: dict[str, int], rows: dict[str, tuple[bytes, bytes]], head: _Head) -> bytes:
+    """Return the content of a binary COPY of the new events, each linked to the one before it."""
+    content = [_COPY_HEAD]
+    previous = head.link
+    pack, recorded_at_us = _ROW_HEAD.pack, head.recorded_at_us
+    for identifier, position in placed.items():
+        fields, body = rows[identifier]
+        chained = pack(8, position, 8, recorded_at_us) + fields
+        previous = sha256(previous + chained).digest()  # Written out: every writer waits for this loop.
+        content += (_COLUMNS, chained, _DIGEST_LENGTH, previous, body)
+    content.append(_COPY_END)
+    return b"".join(content)
+
+
+def _row(event: Decoded) -> tuple[bytes, bytes]:
+    """Return the event's chained fields after recorded_at, and its body, as a binary COPY encodes them."""
+    fields = (
+        _ID_AND_DIGEST.pack(16, bytes.fromhex(event.id.replace("-", "")), 32, event.digest),
+        _words(event.attestation, event.type, event.source),
+        _NULL if event.subject is None else _text(event.subject.encode()),
+        _NULL if event.time is None else _moment(event.time),
     )
+    return b"".join(fields), _text(event.raw)
+
+
+def _moment(time: datetime) -> bytes:
+    since = time - _EPOCH
+    return _TIME.pack(8, (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
 
 
 def _text(value: bytes) -> bytes:
@@ -205,6 +235,6 @@ def _text(value: bytes) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _word(value: str) -> bytes:
+def _words(*values: str) -> bytes:
     """Return what thousands of events have in common."""
-    return _text(value.encode())
+    return b"".join(_text(value.encode()) for value in values)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from domain.errors import ServiceUnavailable, UsageError
 from ingest.archiving import segments as rows
+from ingest.archiving.comparing import DIGEST_SCHEMA, DIGESTS, chained_at, differences, require_links, require_log_row
 from ingest.archiving.files import (
     ArchiveDamaged,
     bodies_at,
@@ -51,16 +52,13 @@ SELECT max(position), count(*) FROM (
 """
 _FACTS = f"""
 SELECT position, uuid_send(id) AS id, type, source, subject, time, recorded_at,
-    CASE WHEN NOT starts_with(type, '{SAMPLES_PREFIX}') THEN body END AS body
+    CASE WHEN NOT starts_with(type, '{SAMPLES_PREFIX}') THEN body END AS body, attestation,
+    CASE WHEN starts_with(type, '{SAMPLES_PREFIX}') OR body IS NULL THEN digest END AS digest
 FROM event WHERE position BETWEEN {{first}} AND {{last}} ORDER BY position
 """
 _SAMPLES = """
 SELECT position, uuid_send(id) AS id, recorded_at, replace(body, id::text, chr(31)) AS body FROM event
 WHERE type IN ({types}) AND position BETWEEN {first} AND {last} AND body IS NOT NULL ORDER BY position
-"""
-_DIGESTS = f"""
-SELECT position, id::text AS id, digest, starts_with(type, '{SAMPLES_PREFIX}') AS raw FROM event
-WHERE position BETWEEN {{first}} AND {{last}} ORDER BY position
 """
 _COUNT = "SELECT count(*) FROM event WHERE position BETWEEN %s AND %s"
 _SOME = """
@@ -193,13 +191,12 @@ class Archive:
         if not known or known[-1].last_position < wanted[-1]:
             known = self._known = self.segments()
         try:
-            found = self._look(known, wanted)
+            return self._look(known, wanted)
         except ArchiveDamaged:
-            # Samples that expired leave a file that is gone and a segment that was known with it.
+            # Samples that expired leave a file that is gone and a segment that was known with it; a log that lost its tail
+            # has other segments than were known.
             known = self._known = self.segments()
-            found = self._look(known, wanted)
-        self._require_true(wanted, found)
-        return found
+            return self._look(known, wanted)
 
     def _look(self, known: Sequence[Segment], wanted: Sequence[int]) -> dict[int, str]:
         found: dict[int, str] = {}
@@ -211,6 +208,7 @@ class Archive:
             rest = [position for position in inside if position not in found]
             if rest and segment.samples is not None:
                 found |= bodies_at(self.folder / segment.samples, rest)
+        self._require_true(wanted, found)
         return found
 
     def _require_true(self, positions: Sequence[int], found: dict[int, str]) -> None:
@@ -227,12 +225,13 @@ class Archive:
     def _segment(
         self, connection: psycopg.Connection[Any], first: int, last: int, progress: Progress | None
     ) -> Segment:
-        name = f"{first:012d}-{last:012d}"
-        facts, samples = self.folder / f"facts-{name}.parquet", self.folder / f"samples-{name}.parquet"
+        facts = self._place(first, last)
+        samples = facts.with_name(facts.name.replace("facts-", "samples-", 1))
         place = {"first": first, "last": last}
         step = _NEIGHBOURS * (1 + (last - first) // SAMPLED_EVENTS)
         some = connection.execute(_SOME, [first, last, step, _NEIGHBOURS - 1, SAMPLES_PREFIX]).fetchall()
-        events = write_facts(facts, planned(some), self._fetched(_FACTS.format(**place), progress))
+        tables = self._fetched(_FACTS.format(**place), progress)
+        events = write_facts(facts, planned(some), tables, chained_at(connection, first, last))
         kinds = [kind for kind in kinds_in(connection) if kind.startswith(SAMPLES_PREFIX)]
         raw = 0
         if kinds:
@@ -250,8 +249,35 @@ class Archive:
             samples_sha256=sha256_of(samples) if raw else None,
             size_bytes=facts.stat().st_size + (samples.stat().st_size if raw else 0),
         )
-        self._compare(segment)
+        try:
+            self._compare(segment)
+        except BaseException:
+            facts.unlink(missing_ok=True)
+            samples.unlink(missing_ok=True)
+            raise
         return segment
+
+    def _place(self, first: int, last: int) -> Path:
+        """Return the path for the facts of a new segment: never one that holds events which this log does not have.
+
+        A log that lost its tail may have archived it before; then these files are the only place where it still is.
+        """
+        name = f"facts-{first:012d}-{last:012d}"
+        path, generation = self.folder / f"{name}.parquet", 1
+        while path.exists() and not self._holds_this_log(path):
+            generation += 1
+            path = self.folder / f"{name}.{generation}.parquet"
+        return path
+
+    def _holds_this_log(self, path: Path) -> bool:
+        try:
+            for group in whole(path):
+                first, last = group["position"][0].as_py(), group["position"][-1].as_py()
+                if differences(group, self._digests(first, last), facts=True):
+                    return False
+        except ArchiveDamaged:
+            return False
+        return True
 
     def _compare(self, segment: Segment) -> None:
         """Raise ArchiveDamaged unless the files hold exactly what the log says by its digests."""
@@ -259,8 +285,9 @@ class Archive:
             events = 0
             for group in whole(self.folder / name):
                 first, last = group["position"][0].as_py(), group["position"][-1].as_py()
-                differ = _differences(group, self._digests(first, last), facts=name == segment.facts)
+                differ = differences(group, self._digests(first, last), facts=name == segment.facts)
                 if differ:
+                    require_log_row(self.url, differ[0])
                     raise damaged(
                         self.folder / name,
                         f"{len(differ):,} events are not as the log has them, the first at position {differ[0]}",
@@ -268,11 +295,12 @@ class Archive:
                 events += group.num_rows
             if name == segment.facts:
                 self._require_count(segment, events)
+                require_links(self.folder / name)
 
     def _digests(self, first: int, last: int) -> dict[int, tuple[str, bytes, bool]]:
         """Return of each event of the log in a range its id, its digest, and whether it holds raw samples."""
-        batches = self._batches(_DIGESTS.format(first=first, last=last))
-        columns = pa.Table.from_batches(list(batches), schema=_DIGEST_SCHEMA).to_pydict()
+        batches = self._batches(DIGESTS.format(first=first, last=last))
+        columns = pa.Table.from_batches(list(batches), schema=DIGEST_SCHEMA).to_pydict()
         return dict(
             zip(columns["position"], zip(columns["id"], columns["digest"], columns["raw"], strict=True), strict=True)
         )
@@ -323,26 +351,6 @@ class Archive:
             emptied = connection.execute(_TRIM, [first, last]).rowcount
             if progress is not None:
                 progress(emptied)
-
-
-_DIGEST_SCHEMA = pa.schema(
-    [("position", pa.int64()), ("id", pa.string()), ("digest", pa.binary()), ("raw", pa.bool_())]
-)
-
-
-def _differences(group: pa.Table, log: dict[int, tuple[str, bytes, bool]], *, facts: bool) -> list[int]:
-    """Return the positions at which a group of a file is not what the log has; facts must hold every event of theirs."""
-    differ = []
-    columns = (group[name].to_pylist() for name in ("position", "event_id", "body"))
-    for position, identifier, body in zip(*columns, strict=True):
-        known = log.pop(position, None)
-        if known is None or known[0] != identifier:
-            differ.append(position)
-        elif known[2] and facts:
-            continue
-        elif body is None or sha256(body.encode()).digest() != known[1]:
-            differ.append(position)
-    return sorted([*differ, *(log if facts else ())])
 
 
 def _lost(position: int, what: str) -> ArchiveDamaged:

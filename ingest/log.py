@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
+from hashlib import sha256
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -17,14 +18,15 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
-from domain.events import UUID, Decoded
+from domain.events import UUID, Attestation, Decoded
 from ingest.append import Appended, Expected, append_batch
 from ingest.artifacts import Artifact, ArtifactStore
+from ingest.chain import altered
 from ingest.postgres import SETTLE, UNSAFE, not_durable
 
 __all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored"]
 
-_COLUMNS = "position, id::text, type, source, subject, time, recorded_at, body"
+_COLUMNS = "position, id::text, type, source, subject, time, recorded_at, attestation, digest, body"
 _READ = f"SELECT {_COLUMNS} FROM event WHERE %s ORDER BY position LIMIT %%(limit)s"
 _CONDITIONS = {
     "after": "position > %(after)s",
@@ -39,6 +41,7 @@ _GET = f"SELECT {_COLUMNS} FROM event WHERE id = ANY(%s::uuid[]) ORDER BY positi
 _EVENT_SOURCES = "SELECT id::text, source FROM event WHERE id = ANY(%s::uuid[])"
 _RUN_SOURCES = "SELECT DISTINCT subject, source FROM event WHERE subject = ANY(%s) AND type = 'assay.run.started.v1'"
 _LAST = "SELECT coalesce(max(position), 0) FROM event"
+_HEAD = "SELECT (SELECT coalesce(max(position), 0) FROM event), (SELECT epoch FROM log)"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY position DESC LIMIT 1"
 
 
@@ -63,6 +66,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None
     time: datetime | None
     recorded_at: datetime
+    attestation: Attestation
     body: str | None
 
     @property
@@ -159,7 +163,8 @@ class EventLog:
     ) -> list[Stored]:
         """Return up to `limit` events with `after` < position ≤ `upto` and `since` ≤ recorded_at < `until`, in order.
 
-        What is returned is complete: no event will ever appear below a position that has been seen.
+        What is returned is complete: no event will ever appear below a position that has been seen. LogAltered where a
+        body is not the one that was appended.
         """
         values = {
             "after": after, "upto": upto, "types": list(types) if types is not None else None, "subject": subject,
@@ -185,6 +190,11 @@ class EventLog:
     async def last_position(self) -> int:
         """Return the highest position; 0 for an empty log."""
         return int((await self._fetch(_LAST))[0][0])
+
+    async def head(self) -> tuple[int, int]:
+        """Return the highest position and the epoch, which grows whenever acknowledged events were lost or replaced."""
+        position, epoch = (await self._fetch(_HEAD))[0]
+        return int(position), int(epoch or 0)
 
     async def recorded_at(self, position: int) -> datetime | None:
         """Return when the newest event at or below `position` was recorded: the "now" of answers at that position."""
@@ -281,7 +291,9 @@ def _hang_up(connection: AsyncConnection[Any]) -> None:
 
 
 def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:
-    position, identifier, type_, source, subject, time, recorded_at, body = row
+    position, identifier, type_, source, subject, time, recorded_at, attestation, digest, body = row
+    if body is not None and sha256(body.encode()).digest() != digest:
+        raise altered(position, identifier)
     return Stored(
         position=position,
         id=identifier,
@@ -290,5 +302,6 @@ def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:
         subject=subject,
         time=time,
         recorded_at=recorded_at,
+        attestation=attestation,
         body=bodies.get(position) if body is None else body,
     )

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
+    CheckConstraint,
     Column,
     DateTime,
     Identity,
     Index,
+    Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
     UniqueConstraint,
     func,
+    true,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, UUID
 
-__all__ = ["ORDERING_LOCK", "archive_segment", "artifact", "event", "metadata", "signing_key", "token"]
+__all__ = ["ORDERING_LOCK", "archive_segment", "artifact", "event", "log", "metadata", "signing_key", "token"]
 
 ORDERING_LOCK = 4_702_111_234_474_983_745
 """Key of the advisory lock that every append takes; any other writer into `event` has to take it too."""
@@ -42,11 +46,36 @@ event = Table(
     Column("recorded_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
     Column("digest", LargeBinary, nullable=False, comment="SHA-256 of the event exactly as it was sent"),
     Column("body", Text, comment="the event exactly as it was sent; null = in the archive, or samples that expired"),
+    Column(
+        "attestation",
+        Text,
+        nullable=False,
+        comment="how the log knows who appended it: anonymous, bound, signed or service",
+    ),
+    Column(
+        "chain", LargeBinary, nullable=False, comment="SHA-256 of the chain before it and this row; see ingest.chain"
+    ),
     UniqueConstraint("id"),
 )
 Index(None, event.c.type, event.c.position)
 Index(None, event.c.subject, event.c.position, postgresql_where=event.c.subject.is_not(None))
 Index(None, event.c.recorded_at, postgresql_using="brin")
+
+log = Table(
+    "log",
+    metadata,
+    Column("single", Boolean, primary_key=True, server_default=true(), comment="makes a second row impossible"),
+    Column("id", UUID(as_uuid=False), nullable=False, server_default=func.gen_random_uuid()),
+    Column(
+        "epoch",
+        Integer,
+        nullable=False,
+        server_default="1",
+        comment="grows whenever acknowledged events were lost or replaced",
+    ),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint("single", name="log_single_check"),
+)
 
 archive_segment = Table(
     "archive_segment",

@@ -67,6 +67,7 @@ VERBS: dict[str, str] = {
     "rebuild": "operating",
     "doctor": "doctor",
     "db": "database",
+    "log": "log",
     "token": "tokens",
     "archive": "archive",
     "samples": "archive",
@@ -84,7 +85,7 @@ HELP = {
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
-    "Keep": ["db", "archive", "samples", "snapshot", "export"],
+    "Keep": ["db", "log", "archive", "samples", "snapshot", "export"],
 }  # fmt: skip
 
 

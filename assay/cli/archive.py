@@ -95,10 +95,14 @@ def list_all(as_json: bool) -> int:
 
 @archive.command("verify", epilog="Example: assay archive verify --deep")
 @click.option("--deep", is_flag=True, help="Compare every event with the digest that the log holds.")
+@click.option("--alone", is_flag=True, help="Without the database: compute the hash chain from what the files hold.")
 @as_json
-def verify(deep: bool, as_json: bool) -> int:
+def verify(deep: bool, alone: bool, as_json: bool) -> int:
     """Check that every file is there and whole; exit 1 where one is not."""
     from ingest.archive import ArchiveDamaged
+
+    if alone:
+        return _verify_alone(as_json)
 
     told: list[dict[str, Any]] = []
     with _archive() as store, counting("segments") as advance:
@@ -118,6 +122,34 @@ def verify(deep: bool, as_json: bool) -> int:
             answers().print(sentence, markup=False, soft_wrap=True)
         say(f"{len(told) - len(damaged)} of {len(told)} segments are whole")
     return 1 if damaged else 0
+
+
+def _verify_alone(as_json: bool) -> int:
+    from assay.home import find_home
+    from ingest.archive import ArchiveDamaged, archive_folder
+    from ingest.archiving.comparing import require_links
+
+    told: list[dict[str, Any]] = []
+    before: str | None = None
+    with counting("files") as advance:
+        for path in sorted(archive_folder(find_home().path).glob("facts-*.parquet")):
+            wrong = None
+            try:
+                before = require_links(path, before)
+            except ArchiveDamaged as error:
+                wrong, before = str(error), None
+            told.append({"facts": path.name, "chain": before, "damaged": wrong})
+            advance(1)
+    if as_json:
+        print_json(told)
+    else:
+        for one in told:
+            if one["damaged"]:
+                answers().print(one["damaged"], markup=False, soft_wrap=True)
+        unsaid = sum(one["chain"] is None and one["damaged"] is None for one in told)
+        older = f"; {unsaid} are of an older version and do not say" if unsaid else ""
+        say(f"{sum(one['chain'] is not None for one in told)} of {len(told)} files are one chain{older}")
+    return 1 if any(one["damaged"] for one in told) else 0
 
 
 @archive.command("trim", epilog="Example: assay archive trim --keep 1000000")

@@ -11,6 +11,7 @@ from assay.cli.connection import connected
 from assay.cli.database import opened
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.progress import counting
 from assay.client import Client
 from assay.diagnosis.finding import Finding, problem
 from assay.home import Home, find_home
@@ -23,7 +24,7 @@ _SIGNS = {"ok": "✓", "note": "·", "problem": "✕"}
 
 @click.command(epilog="Example: assay doctor --fix")
 @click.option("--fix", is_flag=True, help="Do what is safe: remove files that nothing uses, make the tables anew.")
-@click.option("--deep", is_flag=True, help="Also read the whole archive, and compare it with the log.")
+@click.option("--deep", is_flag=True, help="Also verify the whole log, and the archive against it.")
 @served
 @as_json
 def doctor(fix: bool, deep: bool, server: str | None, token: str | None, as_json: bool) -> int:
@@ -55,7 +56,7 @@ def _looked_at(server: str | None, token: str | None, *, fix: bool, deep: bool) 
         with opened() as database:
             yield from _log(home, database.url, fix=fix, deep=deep)
             with connected(None, token) as client:
-                yield from _mended(lambda: tables(client, lambda position: _event_at(database.url, position)), fix)
+                yield from _mended(lambda: tables(client, lambda position: _chain_at(database.url, position)), fix)
     except AssayError as error:
         yield room(home.path, "disk")
         yield problem("service", error.detail, error.remedy or "See the service's log.")
@@ -82,6 +83,9 @@ def _log(home: Home, url: str, *, fix: bool, deep: bool) -> Iterator[Finding]:
         yield log.clock(connection)
         yield from log.tokens(connection)
     yield room(home.path, "disk", bytes_a_day)
+    if deep:
+        with counting("events") as advance:
+            yield from log.chain(archive, advance)
     if segments:
         yield from log.archived(archive, segments, deep=deep)
         yield room(archive.folder if archive.folder.is_dir() else home.path, "archive's disk")
@@ -93,11 +97,11 @@ def _log(home: Home, url: str, *, fix: bool, deep: bool) -> Iterator[Finding]:
     )
 
 
-def _event_at(url: str, position: int) -> str | None:
+def _chain_at(url: str, position: int) -> str | None:
     from ingest.archiving.segments import connected as connected_to
 
     with connected_to(url) as connection:
-        row = connection.execute("SELECT id::text FROM event WHERE position = %s", [position]).fetchone()
+        row = connection.execute("SELECT encode(chain, 'hex') FROM event WHERE position = %s", [position]).fetchone()
     return None if row is None else str(row[0])
 
 

@@ -11,10 +11,11 @@ from assay import numbers
 from assay.diagnosis.finding import Finding, fine, note, problem
 from domain.errors import AssayError
 from ingest import migrate
-from ingest.archive import Archive, ArchiveDamaged, Segment
+from ingest.archive import Archive, ArchiveDamaged, Progress, Segment
 from ingest.postgres import UNSAFE, not_durable
+from ingest.verifying import verify_log
 
-__all__ = ["archived", "clock", "durability", "growth", "schema", "server", "tokens"]
+__all__ = ["archived", "chain", "clock", "durability", "growth", "schema", "server", "tokens"]
 
 OLDEST_SERVER = 15
 LOOKED_AT = 100_000
@@ -93,6 +94,22 @@ def clock(connection: psycopg.Connection[Any]) -> Finding:
             "Check the database server's clock (NTP). Order and tables are by position and stay right.",
         )
     return fine("clock", f"recorded_at never went back in the newest {numbers.count(looked_at)} events")
+
+
+def chain(archive: Archive, progress: Progress) -> Iterator[Finding]:
+    """Yield where the log is not as it was appended: its hash chain and the digests of its bodies, computed again."""
+    verified = verify_log(archive.url, archive, progress=progress)
+    for one in verified.breaks:
+        place = f" at position {one.position}" if one.position is not None else ""
+        yield problem(
+            "chain",
+            f"{one.kind}{place}: {one.detail}",
+            "Put it back from a backup; `assay log verify --head FILE` compares with heads that were signed before.",
+        )
+    if not verified.breaks:
+        yield fine(
+            "chain", f"{numbers.count(verified.events)} events are as they were appended ({verified.chain[:16]}…)"
+        )
 
 
 def tokens(connection: psycopg.Connection[Any]) -> Iterator[Finding]:

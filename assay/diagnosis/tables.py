@@ -13,12 +13,12 @@ from domain.errors import AssayError
 __all__ = ["tables"]
 
 _REASONS = "SELECT reason, count(*) AS events, min(position) AS first FROM dead_letter GROUP BY reason ORDER BY events DESC, reason"
-_CHECKPOINT = "SELECT position, event_id::VARCHAR FROM projection"
-EventAt = Callable[[int], str | None]
+_CHECKPOINT = "SELECT position, chain FROM projection"
+ChainAt = Callable[[int], str | None]
 
 
-def tables(client: Client, event_at: EventAt | None) -> Iterator[Finding]:
-    """Yield how the service's tables stand. `event_at` gives the id at a position of the log; None: the log is elsewhere."""
+def tables(client: Client, chain_at: ChainAt | None) -> Iterator[Finding]:
+    """Yield how the service's tables stand. `chain_at` gives the link at a position of the log; None: the log is elsewhere."""
     try:
         health = client.ready()
     except AssayError as error:
@@ -29,8 +29,10 @@ def tables(client: Client, event_at: EventAt | None) -> Iterator[Finding]:
         yield fine("tables", "this service has none (role ingest)")
         return
     yield _position(health)
-    if event_at is not None:
-        yield from _same_log(client, event_at)
+    if health.get("diverged"):
+        yield note("tables", health["diverged"]["said"], "What was lost is nowhere else but with those who sent it.")
+    if chain_at is not None:
+        yield from _same_log(client, chain_at)
     yield from _dead_letters(client)
     for unknown in health.get("unknown_types") or []:
         yield note(
@@ -52,21 +54,22 @@ def _position(health: dict[str, Any]) -> Finding:
     return fine("tables", found)
 
 
-def _same_log(client: Client, event_at: EventAt) -> Iterator[Finding]:
+def _same_log(client: Client, chain_at: ChainAt) -> Iterator[Finding]:
     try:
-        ((position, event_id),) = client.query(_CHECKPOINT)["rows"]
+        ((position, chain),) = client.query(_CHECKPOINT)["rows"]
     except AssayError as error:
         yield note("checkpoint", f"could not be asked for: {error.detail}", error.remedy or "Ask again.")
         return
     if not position:
         return
-    found = event_at(position)
-    if found == event_id:
-        yield fine("checkpoint", f"position {position} is event {event_id} in log and tables")
+    found = chain_at(position)
+    if found == chain:
+        yield fine("checkpoint", f"up to position {position} log and tables have the same events ({chain[:16]}…)")
     else:
         yield problem(
             "checkpoint",
-            f"at position {position} the tables have event {event_id}, the log {found or 'none'}: they tell of another log",
+            f"at position {position} the tables have the link {chain[:16]}…, the log {f'{found[:16]}…' if found else 'none'}: "
+            "they tell of other events",
             "assay doctor --fix",
             client.rebuild,
         )

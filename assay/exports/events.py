@@ -20,13 +20,15 @@ __all__ = ["EVENTS_A_TABLE", "event_schema", "event_tables", "write_events", "wr
 
 Event = Mapping[str, Any]
 EVENTS_A_TABLE = 10_000
+_OF_THE_LOG = ("position", "recorded_at", "attestation")
+"""What the log adds to an event; another log adds its own."""
 _ENVELOPE = frozenset(
-    ("position", "recorded_at", "id", "type", "source", "subject", "time", "specversion", "datacontenttype", "data")
+    (*_OF_THE_LOG, "id", "type", "source", "subject", "time", "specversion", "datacontenttype", "data")
 )
 
 
 def event_schema() -> pa.Schema:
-    """Return the columns of events: the envelope, `data` as JSON text, and extension attributes as JSON text."""
+    """Return the columns of events: the envelope, `data` and extension attributes as JSON text, and the attestation."""
     import pyarrow as pa
 
     moment = pa.timestamp("us", tz="UTC")
@@ -34,7 +36,7 @@ def event_schema() -> pa.Schema:
     return pa.schema(
         [
             ("position", pa.int64()), ("recorded_at", moment), *((name, pa.string()) for name in text), ("time", moment),
-            ("data", pa.string()), ("extensions", pa.string()),
+            ("data", pa.string()), ("extensions", pa.string()), ("attestation", pa.string()),
         ]
     )  # fmt: skip
 
@@ -57,7 +59,7 @@ def event_tables(events: Iterable[Event]) -> Iterator[pa.Table]:
 def _row(event: Event) -> dict[str, Any]:
     extensions = {name: value for name, value in event.items() if name not in _ENVELOPE}
     return {
-        **{name: event.get(name) for name in ("position", "id", "type", "source", "subject")},
+        **{name: event.get(name) for name in ("position", "id", "type", "source", "subject", "attestation")},
         "recorded_at": datetime.fromisoformat(event["recorded_at"]),
         "time": datetime.fromisoformat(event["time"]) if event.get("time") else None,
         "data": msgspec.json.encode(event["data"]).decode() if "data" in event else None,
@@ -81,7 +83,7 @@ def write_lines(events: Iterable[Event], path: Path) -> tuple[int, int]:
             if event.get("expired"):
                 expired += 1
                 continue
-            sent = {name: value for name, value in event.items() if name not in ("position", "recorded_at")}
+            sent = {name: value for name, value in event.items() if name not in _OF_THE_LOG}
             stream.write(msgspec.json.encode(sent) + b"\n")
             written += 1
     return written, expired

@@ -31,8 +31,8 @@ CREATE TEMPORARY TABLE staging (
 ) ON COMMIT DELETE ROWS
 """
 _INSERT = """
-INSERT INTO event (id, type, source, subject, time, digest, body)
-SELECT id, type, source, subject, time, digest, body FROM staging ORDER BY ordinal ON CONFLICT (id) DO NOTHING
+INSERT INTO event (id, type, source, subject, time, digest, body, attestation, chain)
+SELECT id, type, source, subject, time, digest, body, 'anonymous', digest FROM staging ORDER BY ordinal ON CONFLICT (id) DO NOTHING
 """
 
 

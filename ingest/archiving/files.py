@@ -1,8 +1,8 @@
 """The archive's Parquet files: written so that a crash leaves no half of one, and read.
 
 A file of facts has every event of its range: the envelope, and the body taken apart (ingest.archiving.shapes). A file of
-samples has the bodies of raw samples, with U+001F in the place of the event's own id. What is not stored is the digest:
-it is that of the body, and the log keeps it.
+samples has the bodies of raw samples, with U+001F in the place of the event's own id. A body's digest is not stored, but
+for those of samples; a file of facts says between which links of the hash chain its events stand.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ import pyarrow.parquet as pq
 
 from domain.errors import ServiceUnavailable
 from ingest.archiving.shapes import MARK, Plan, id_texts
+from ingest.linking import link_table
 
 __all__ = [
     "UNFINISHED",
     "ArchiveDamaged",
+    "Chained",
     "bodies_at",
     "damaged",
     "missing",
+    "relinked",
     "sha256_of",
     "whole",
     "write_facts",
@@ -44,7 +47,10 @@ SAMPLES = pa.schema(
 UNFINISHED = ".writing"
 
 _FORMAT = b"assay.archive"
-_VERSION = b"1"
+_VERSION = b"2"
+_KNOWN = (b"1", _VERSION)
+"""Files of version 1 have no attestation and do not say where they stand in the chain."""
+_CHAINED = b"assay.chain"
 _PLAN = b"assay.plan"
 _GROUP_ROWS = 16_384
 _GROUP_BYTES = 16 * 2**20
@@ -56,11 +62,19 @@ class ArchiveDamaged(ServiceUnavailable):
     type = "archive-damaged"
 
 
-def write_facts(path: Path, plan: Plan, tables: Iterable[pa.Table]) -> int:
+class Chained(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the events of a file stand in the hash chain: the link before the first of them and that of the last, as hex."""
+
+    log: str
+    before: str
+    link: str
+
+
+def write_facts(path: Path, plan: Plan, tables: Iterable[pa.Table], chained: Chained) -> int:
     """Write a file of facts and return its rows. `tables` have the envelope and bodies as sent, null for samples."""
     repeating = plan.repeating
     plain = [field for field in plan.schema if field.name not in repeating]
-    metadata = {_FORMAT: _VERSION, _PLAN: msgspec.json.encode(plan)}
+    metadata = {_FORMAT: _VERSION, _PLAN: msgspec.json.encode(plan), _CHAINED: msgspec.json.encode(chained)}
     groups = (plan.taken_apart(group) for group in _groups(tables))
     return _written(path, plan.schema.with_metadata(metadata), groups, repeating, plain)
 
@@ -168,6 +182,29 @@ def whole(path: Path, after: int = 0, upto: int | None = None) -> Iterator[pa.Ta
         yield _restored(table.filter(wanted), plan)
 
 
+def relinked(path: Path) -> tuple[Chained, bytes] | None:
+    """Return where a file of facts says that it stands in the chain, and the link of its last event computed from what it holds.
+
+    None for a file of version 1. ArchiveDamaged where it cannot be read.
+    """
+    try:
+        said = (pq.read_schema(path).metadata or {}).get(_CHAINED)
+        if said is None:
+            return None
+        chained = msgspec.json.decode(said, type=Chained)
+        link = bytes.fromhex(chained.before)
+    except FileNotFoundError as error:
+        raise missing(path) from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise damaged(path, str(error).split("\n", 1)[0][:300]) from error
+    for table, plan in _read(path, lambda *_: True):
+        events = _restored(table, plan).append_column("id", table["id"].combine_chunks().storage)
+        for name in ("attestation", "digest"):
+            events = events.append_column(name, table[name])
+        link = link_table(link, events)
+    return chained, link
+
+
 def bodies_at(path: Path, positions: Sequence[int]) -> dict[int, str]:
     """Return the bodies of a file at these positions, of those that it has; only row groups that hold some are read."""
     wanted = pa.array(positions, pa.int64())
@@ -184,7 +221,7 @@ def _read(path: Path, holds: Any) -> Iterator[tuple[pa.Table, Plan | None]]:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             told = file.schema_arrow.metadata or {}
-            if told.get(_FORMAT) != _VERSION:
+            if told.get(_FORMAT) not in _KNOWN:
                 raise damaged(path, "it is not an archive file of a version that this Assay knows")
             plan = msgspec.json.decode(told[_PLAN], type=Plan) if _PLAN in told else None
             for group in range(file.num_row_groups):

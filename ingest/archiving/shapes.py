@@ -34,8 +34,12 @@ ENVELOPE = [
     ("recorded_at", pa.timestamp("us", tz="UTC")),
     ("shape", pa.string()),
     ("body", pa.string()),
+    ("attestation", pa.string()),
+    ("digest", pa.binary(32)),
 ]
-"""The columns of every file of facts; `shape` and `body` are both null for raw samples, which are in another file."""
+"""The columns of every file of facts; `shape` and `body` are both null for raw samples, which are in another file.
+
+`digest` is that of the bodies that are not in the file; of the others it can be computed."""
 
 _SCALAR = re.compile(r'(?<=[:\[,\s])("(?:[^"\\]|\\.)*+"(?!\s*:)|-?\d[0-9.eE+-]*+)')
 _MOST_SCALARS = 200
@@ -61,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeating(self) -> list[str]:
         """The columns in which few values come often."""
-        names = ["type", "source", "subject", "shape"]
+        names = ["type", "source", "subject", "shape", "attestation"]
         for path, column in self.columns.items():
             if column.repeats:
                 names += [_text_name(path)] + ([path] if column.type is not None else [])

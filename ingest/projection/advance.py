@@ -41,7 +41,7 @@ def advance(
             more = batch_rows is not None and folder.position > before
         except Undone:
             # Somewhere in the held batches is an event that cannot be projected: once more, each batch on its own.
-            for batch in source.batches(folder.position, folder.failed):
+            for batch in source.batches(folder.position, folder.failed, chain=folder.chain):
                 with writing:
                     if not go_on():
                         return
@@ -59,17 +59,25 @@ def _pass(
     moved: Callable[[], None],
 ) -> None:
     begun = time.monotonic()
-    with contextlib.closing(read_ahead(source.batches(folder.position, to, batch_rows))) as batches:
-        for batch in batches:
-            with writing:
-                if not go_on():
-                    break
-                folder.apply(batch, hold=batch_rows is None)
-                if folder.reached - folder.position >= _HELD_EVENTS or time.monotonic() - begun >= _HELD_S:
-                    folder.commit()
-                    begun = time.monotonic()
-            moved()
+    pieces = source.batches(folder.position, to, batch_rows, chain=folder.chain)
+    try:
+        with contextlib.closing(read_ahead(pieces)) as batches:
+            for batch in batches:
+                with writing:
+                    if not go_on():
+                        break
+                    folder.belong_to(source.history)
+                    folder.apply(batch, hold=batch_rows is None)
+                    if folder.reached - folder.position >= _HELD_EVENTS or time.monotonic() - begun >= _HELD_S:
+                        folder.commit()
+                        begun = time.monotonic()
+                moved()
+    finally:
+        # What was applied before the log could not be read any further is whole; applied again it would be there twice.
+        with writing:
+            if folder.reached > folder.position:
+                folder.commit()
     with writing:
-        if folder.reached > folder.position:
-            folder.commit()
+        if go_on():
+            folder.belong_to(source.history)
     moved()

@@ -7,10 +7,17 @@ import fcntl
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-__all__ = ["copy_file"]
+from domain.errors import ServiceUnavailable
+
+if TYPE_CHECKING:
+    from ingest.projection.fold import Folder
+
+__all__ = ["copy_file", "publish"]
 
 _FICLONE = 0x40049409
 """Linux' request to share the blocks of another file (btrfs, XFS, bcachefs)."""
@@ -52,3 +59,38 @@ def _moved(source: IO[bytes], copy: IO[bytes]) -> bool:
         if not count:
             return True
         copied += count
+
+
+def publish(
+    folder_now: Callable[[], Folder], writing: AbstractContextManager[object], source: Callable[[], Path], path: Path
+) -> int:
+    """Copy the tables that a Folder writes into the file `source` to `path`, and return their position.
+
+    The writer waits for the checkpoint, not for the copy; where readers of older states do not let the file be brought up
+    to date, it waits for the copy of the file and of its write-ahead log, which goes beside the path.
+    """
+    with writing:
+        folder = folder_now()
+        folder.checkpoint_by_hand(True)
+        whole = False
+        try:
+            whole = folder.checkpoint()
+            position, current = folder.position, source().open("rb")
+            if not whole:
+                log = source().with_name(source().name + ".wal")
+                with current, log.open("rb") as written:
+                    copy_file(current, path)
+                    copy_file(written, path.with_name(path.name + ".wal"))
+                return position
+        finally:
+            if not whole:
+                folder.checkpoint_by_hand(False)
+    # What is written until the next checkpoint goes to the write-ahead log and to blocks that nothing refers to.
+    try:
+        with current:
+            copy_file(current, path)
+    finally:
+        with writing, contextlib.suppress(ServiceUnavailable):
+            if folder_now() is folder:
+                folder.checkpoint_by_hand(False)
+    return position

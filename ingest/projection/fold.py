@@ -6,6 +6,7 @@ import itertools
 import logging
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import duckdb
 import msgspec
@@ -19,7 +20,7 @@ from ingest.projection.parts import Poison
 from ingest.projection.standing import Standing
 from ingest.projection.statements import FOLD, INSERTS, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "Undone", "create"]
+__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "History", "Undone", "create"]
 
 BATCH_SCHEMA = pa.schema(
     [
@@ -27,9 +28,11 @@ BATCH_SCHEMA = pa.schema(
         ("event_id", pa.string()),
         ("type", pa.string()),
         ("source", pa.string()),
+        ("attestation", pa.string()),
         ("time", pa.timestamp("us", tz="UTC")),
         ("recorded_at", pa.timestamp("us", tz="UTC")),
         ("body", pa.string()),
+        ("chain", pa.binary()),
     ]
 )
 _LOG = logging.getLogger(__name__)
@@ -52,6 +55,10 @@ _RENAMED = {
 CHECKPOINT_AT = "256MB"
 """Each checkpoint writes the last row group of every table again: seldom is cheaper, and replaying so much takes a second."""
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
+_CHECKPOINT = "SELECT position, chain, log, epoch FROM projection"
+_MOVED = "UPDATE projection SET position = ?, event_id = ?, chain = ?, log = ?, epoch = ?"
+_LINKED = 1024
+"""Positions for each of which the table `link` has one event."""
 _NAME_SCHEMA = pa.schema([("posted", pa.string()), ("canonical", pa.string())])
 _LETTER_SCHEMA = pa.schema([("position", pa.int64()), ("reason", pa.string())])
 
@@ -62,8 +69,18 @@ def create(connection: duckdb.DuckDBPyConnection, definitions: str = "") -> None
     connection.execute(TABLES)
     for name, query in VIEWS.items():
         connection.execute(f"CREATE VIEW {name} AS {query}")
-    connection.execute("INSERT INTO projection VALUES (0, NULL, ?)", [definitions])
+    connection.execute("INSERT INTO projection (position, definitions) VALUES (0, ?)", [definitions])
     connection.commit()
+
+
+class History(NamedTuple):
+    """Which log the tables tell of, and in which epoch: a position names one state of the log only within both."""
+
+    log: str | None = None
+    epoch: int | None = None
+
+    def __str__(self) -> str:
+        return f"{(self.log or '')[:8]}.{self.epoch or 0}"
 
 
 class Undone(Exception):
@@ -81,12 +98,23 @@ class Folder:
         self.failed = 0
         self._facts = Facts(connection)
         self._standing = Standing(connection)
-        self.position: int = connection.execute("SELECT position FROM projection").fetchall()[0][0]
+        ((position, chain, log, epoch),) = connection.execute(_CHECKPOINT).fetchall()
+        self.position: int = position
         self.reached = self.position
+        self.chain: bytes | None = None if chain is None else bytes.fromhex(chain)
+        self._reached_chain = self.chain
+        self.history = History(log, epoch)
         known = pa.table(
             {"type": pa.array(sorted({*DATA_TYPES, *upcasters, *_FACTS, *itertools.chain(*INSERTS.values())}))}
         )
         connection.register("known_type", known)
+
+    def belong_to(self, history: History) -> None:
+        """Say which log and epoch the tables tell of from here on."""
+        if history != self.history:
+            self.history = history
+            if not self._open:
+                self._connection.execute("UPDATE projection SET log = ?, epoch = ?", list(history))
 
     def close(self) -> None:
         """Close the connection that it writes over."""
@@ -154,7 +182,7 @@ class Folder:
                 self._undo()
                 raise
             self._facts.settle()
-            self.position, self._kept_names = self.reached, self._names
+            self.position, self._kept_names, self.chain = self.reached, self._names, self._reached_chain
 
     def _undo(self) -> None:
         self._open = False
@@ -163,7 +191,7 @@ class Folder:
         except duckdb.Error as error:  # Not instead of the error that made it necessary.
             _LOG.info("nothing to undo: %s", str(error).splitlines()[0][:200])
         self._facts.undo()
-        self.reached, self._names = self.position, self._kept_names
+        self.reached, self._names, self._reached_chain = self.position, self._kept_names, self.chain
 
     def _transact(self, batch: pa.Table, letters: Mapping[int, str]) -> None:
         connection, held = self._connection, self._open
@@ -179,26 +207,28 @@ class Folder:
         connection.register("letter", pa.Table.from_pylist(rows, schema=_LETTER_SCHEMA))
         connection.register("arrived", batch)
         connection.register("batch", sound)
-        last = batch.slice(batch.num_rows - 1).select(["position", "event_id"]).to_pylist()[0]
+        last = batch.slice(batch.num_rows - 1).select(["position", "event_id", "chain"]).to_pylist()[0]
         if not held:
             connection.begin()
             self._open = True
         try:
             connection.execute(FOLD["counts"])
+            if last["position"] // _LINKED > self.reached // _LINKED:
+                connection.execute(FOLD["links"], {"before": self.reached})
             if letters:
                 connection.execute(FOLD["dead_letters"])
             types = frozenset(sound.column("type").unique().to_pylist())
             if types - _FACTS:
                 connection.execute(FOLD["moments"])
             self._fold(types, sound.num_rows, batch.column("position")[0].as_py())
-            connection.execute("UPDATE projection SET position = ?, event_id = ?", [last["position"], last["event_id"]])
+            connection.execute(_MOVED, [last["position"], last["event_id"], last["chain"].hex(), *self.history])
         except BaseException as error:
             self._undo()
             if held and isinstance(error, (Poison, *DATA_ERRORS)):
                 self.failed = last["position"]
                 raise Undone(str(error)) from error
             raise
-        self.reached = last["position"]
+        self.reached, self._reached_chain = last["position"], last["chain"]
 
     def _sound(self, batch: pa.Table, letters: Mapping[int, str]) -> pa.Table:
         """Return the batch without the dead letters, in the newest versions."""

@@ -8,6 +8,11 @@ SELECT type, count(*), min(position), max(position), type IN (SELECT type FROM k
 ON CONFLICT (type) DO UPDATE SET
     events = events + excluded.events, last_position = excluded.last_position;
 
+-- name: links
+INSERT INTO link
+SELECT min(position), arg_min(lower(hex(chain)), position) FROM arrived
+WHERE position // 1024 > $before // 1024 GROUP BY position // 1024 ORDER BY 1;
+
 -- name: moments
 INSERT INTO moment SELECT position, recorded_at FROM arrived
 WHERE position NOT IN (SELECT position FROM letter)
@@ -25,7 +30,7 @@ SELECT position, event_id, source, time, recorded_at, d.kind, d.alias, d.canonic
 -- The facts of the batch: parts as text, figures typed. A text that is not there is empty.
 -- `figures`: how many numbers the metrics hold, going by the colons of their members. Where as many were read, so was the
 -- whole text; where not, or where it is `odd`, something is not a number where one belongs, or a member that nobody knows.
-SELECT position, event_id, type, time, recorded_at, source,
+SELECT position, event_id, type, time, recorded_at, source, attestation,
     model_sent, hardware_sent, workload_sent, execution_sent, observed_sent, run_sent, environment_sent, provenance_sent,
     validity_sent,
     metrics, samples, odd, figures,
@@ -48,7 +53,7 @@ FROM (
             - CASE WHEN contains(metrics, 'null')
                 THEN (strlen(metrics) - strlen(replace(metrics, 'null', ''))) // 4 ELSE 0 END AS figures
     FROM (SELECT *, m.latency_ms AS l, m.latency_ms.ci95 AS ci FROM (
-        SELECT position, event_id, type, source, time, recorded_at,
+        SELECT position, event_id, type, source, attestation, time, recorded_at,
             coalesce(j[1]::VARCHAR, '') AS model_sent, coalesce(j[2]::VARCHAR, '') AS hardware_sent,
             coalesce(j[3]::VARCHAR, '') AS workload_sent, coalesce(j[4]::VARCHAR, '') AS execution_sent,
             coalesce(j[5]::VARCHAR, '') AS observed_sent, coalesce(j[6]::VARCHAR, '') AS run_sent,
@@ -156,7 +161,7 @@ SELECT DISTINCT d.model.id, d.hardware.id FROM (
 -- name: runs
 -- of: assay.run.started.v1
 INSERT INTO run
-SELECT position, event_id, source, time, recorded_at, d.run_id, d.kind, d.hardware, d.environment.fingerprint, d.plan,
+SELECT position, event_id, source, attestation, time, recorded_at, d.run_id, d.kind, d.hardware, d.environment.fingerprint, d.plan,
     d.planned::BIGINT, d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence
 FROM (
     SELECT *, from_json(body, '{"data": {"run_id": "VARCHAR", "kind": "VARCHAR", "hardware": "JSON",

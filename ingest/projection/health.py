@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ingest.projection.divergence import Divergence
 from ingest.projection.statements import SCHEMA_VERSION
 
 __all__ = ["Health"]
@@ -13,7 +14,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """How the projection stands to the log. `error` is set while it cannot go on; `running` says whether it follows.
 
     `building` says why the tables are being made anew, until they have caught up: what they answer before that is true
-    of their position, and much of the log is not in it yet.
+    of their position, and much of the log is not in it yet. `diverged` is the last time that this process found the log
+    without events that its tables told of.
     """
 
     position: int
@@ -24,4 +26,5 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     running: bool
     building: str | None = None
+    diverged: Divergence | None = None
     schema: int = SCHEMA_VERSION

@@ -78,8 +78,8 @@ def _execution(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
 
 
 def _context(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
-    environment = _said(texts[2], Environment)
-    return _decoded(texts[1], Identifier), environment and environment.fingerprint, *_provenance(texts[3])
+    environment = _said(texts[3], Environment)
+    return _decoded(texts[2], Identifier), environment and environment.fingerprint, *_provenance(texts[4])
 
 
 def _provenance(text: str) -> Row:
@@ -132,7 +132,7 @@ PARTS: Mapping[str, Part] = {
         parallelism=_TEXT, power_limit_w=_NUMBER, options=_TEXT, scenario_result=_TEXT, execution=_TEXT,
     ),
     "context": _part(
-        "context", ("source", "run_sent", "environment_sent", "provenance_sent"), _context, run_id=_TEXT,
+        "context", ("source", "attestation", "run_sent", "environment_sent", "provenance_sent"), _context, run_id=_TEXT,
         environment_fingerprint=_TEXT, origin=_TEXT, provenance_source=_TEXT, reference=_TEXT, licence=_TEXT,
     ),
     "judgement": _part(

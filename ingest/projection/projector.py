@@ -6,24 +6,25 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 import duckdb
 
-from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable
+from domain.errors import AssayError, LogAltered, ProjectionBehind, ServiceUnavailable
 from domain.upcasting import UPCASTERS, Upcasters
 from ingest.archive import archive_folder
 from ingest.postgres import Database
 from ingest.projection.advance import advance
-from ingest.projection.copying import copy_file
+from ingest.projection.copying import publish
 from ingest.projection.definitions import definitions_digest
-from ingest.projection.fold import Folder
+from ingest.projection.divergence import Divergence, divergence
+from ingest.projection.fold import Folder, History
 from ingest.projection.health import Health
 from ingest.projection.lag import LagAsker
 from ingest.projection.pace import Pace
-from ingest.projection.source import LogSource
+from ingest.projection.source import Diverged, LogSource
 from ingest.projection.store import Store, out_of_order
 from ingest.projection.tables import Tables
 
@@ -43,13 +44,20 @@ class Projection:
     """The projection of one log under `home`/projection. One process owns it; any number of its threads read it.
 
     `start()` follows the log: at once after a `kick()`, which whoever waits gives too, else at most `poll_s` behind, or
-    half a second where nothing came for a while. An unreachable Postgres and a full disk are tried again, a damaged file
-    is made again; an error of another kind that no event causes stops the projector. All of
-    them are in `health().error` as long as they last.
+    half a second where nothing came for a while. An unreachable Postgres, a full disk and a row of the log that was
+    altered are tried again, a damaged file is made again; an error of another kind that no event causes stops the
+    projector. All of them are in `health().error` as long as they last. Each time that it reads, it compares the event that the tables end
+    with: where the log lost events that the tables tell of, they are made anew, and `on_divergence` is told.
     """
 
     def __init__(
-        self, home: Path | str, database: Database | str, *, poll_s: float = 0.05, upcasters: Upcasters = UPCASTERS
+        self,
+        home: Path | str,
+        database: Database | str,
+        *,
+        poll_s: float = 0.05,
+        upcasters: Upcasters = UPCASTERS,
+        on_divergence: Callable[[Divergence], None] | None = None,
     ) -> None:
         self._uri = database if isinstance(database, str) else database.adbc_uri
         self._archive = archive_folder(home)
@@ -74,6 +82,8 @@ class Projection:
         self._letters = 0
         self._pace = Pace()
         self._piece: int | None = None
+        self._diverged: Divergence | None = None
+        self._on_divergence = on_divergence
 
     def open(self) -> None:
         """Take and open the file without following the log; `start` does it by itself."""
@@ -84,7 +94,7 @@ class Projection:
             self._store.own()
             try:
                 self._open_file()
-                self._start_over_if_foreign()
+                self._require_same_log()
                 self._store.sweep()
             except BaseException:
                 self._close_file()
@@ -126,6 +136,12 @@ class Projection:
         return self._path
 
     @property
+    def history(self) -> History:
+        """The log and the epoch that the tables tell of; answers at one position may differ between two."""
+        folder = self._folder
+        return folder.history if folder is not None else History()
+
+    @property
     def position(self) -> int:
         """The position up to which the tables tell; 0 before anything."""
         folder = self._folder
@@ -162,43 +178,14 @@ class Projection:
             self._store.describe(self._path)
 
     def publish(self, path: Path) -> int:
-        """Write a copy of the tables to `path`, for a process that reads them by itself; return its position.
-
-        The projector waits for the checkpoint, not for the copy; where readers of older states do not let the file be
-        brought up to date, it waits for the copy of the file and of its write-ahead log, which goes beside the path.
-        """
+        """Write a copy of the tables to `path`, for a process that reads them by itself; return its position."""
         with self._publishing:
-            with self._writing:
-                folder = self._require_folder()
-                folder.checkpoint_by_hand(True)
-                whole = False
-                try:
-                    whole = folder.checkpoint()
-                    position, current = folder.position, self._path.open("rb")
-                    if not whole:
-                        log = self._path.with_name(self._path.name + ".wal")
-                        with current, log.open("rb") as written:
-                            copy_file(current, path)
-                            copy_file(written, path.with_name(path.name + ".wal"))
-                        return position
-                finally:
-                    if not whole:
-                        folder.checkpoint_by_hand(False)
-            # What is written until the next checkpoint goes to the write-ahead log and to blocks that nothing refers to.
-            try:
-                with current:
-                    copy_file(current, path)
-            finally:
-                with self._writing:
-                    if self._folder is folder:
-                        folder.checkpoint_by_hand(False)
-        return position
+            return publish(self._require_folder, self._writing, lambda: self._path, path)
 
     def catch_up(self, to: int | None = None, *, batch_rows: int | None = None) -> int:
         """Apply what the log holds (up to `to`), and return the position reached. For callers without the thread."""
-        folder = self._require_folder()
-        self._catch_up(folder, to, batch_rows)
-        return folder.position
+        self._catch_up(to, batch_rows)
+        return self.position
 
     def wait_for(self, position: int, timeout_s: float = 5.0) -> None:
         """Return once the tables have reached `position`; ProjectionBehind after `timeout_s`."""
@@ -229,6 +216,7 @@ class Projection:
             error=error,
             running=self._thread is not None and self._thread.is_alive(),
             building=self._building,
+            diverged=self._diverged,
         )
 
     def rebuild(self) -> int:
@@ -237,8 +225,7 @@ class Projection:
         Readers go on with the old file until the new one has caught up; dead letters get another chance.
         """
         self.open()
-        path = self._store.next()
-        connection = self._store.create(path)
+        path, connection = self._store.begin()
         folder = Folder(self._store.connect(path), self._upcasters)
         source = self._new_source()
         try:
@@ -257,6 +244,7 @@ class Projection:
             raise
         finally:
             source.close()
+            self._store.end()
         # Readers that still hold a cursor keep the old tables until they close it; its file may go already.
         if old_folder is not None:
             old_folder.close()
@@ -309,17 +297,22 @@ class Projection:
                         self._open_file()
                 before = self.position
                 if self._piece is not None:
-                    self._catch_up(self._require_folder(), before + _AROUND, self._piece)
+                    self._catch_up(before + _AROUND, self._piece)
                     self._piece = None
-                self._catch_up(self._require_folder(), None, None)
+                self._catch_up(None, None)
                 self._error = self._building = None
-                moved = self.position > before
+                moved = self.position != before
                 pause_s = self._poll_s if moved or kicked else min(2 * pause_s, _IDLE_S)
                 if moved:
                     self._stopping.wait(self._pace.rest_s(begun, time.monotonic()))
             except ServiceUnavailable as error:
                 self._error = str(error)
                 self._stopping.wait(_AGAIN_S)
+            except LogAltered as error:
+                # Put back from a backup, it is read again; until then nothing above it is projected.
+                self._error = str(error)
+                self._announce()
+                self._stopping.wait(_SELDOM_S)
             except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException, OSError) as error:
                 self._start_again(error)
             except (duckdb.FatalException, duckdb.InternalException) as error:
@@ -353,40 +346,51 @@ class Projection:
             self._close_file()
             if damaged:
                 self._building = f"the file was damaged: {said}"
-                # Another name: readers may still hold the old one open, and DuckDB would give it to us again.
-                path = self._store.next()
-                self._store.create(path).close()
-                self._store.swap(path)
-                self._store.sweep()
+                self._store.start_over()
         self._stopping.wait(_AGAIN_S)
 
-    def _catch_up(self, folder: Folder, to: int | None, batch_rows: int | None) -> None:
+    def _catch_up(self, to: int | None, batch_rows: int | None) -> None:
+        """Apply what the log holds, to new tables where it is not the log that the present ones tell of."""
+        folder = self._require_folder()
+
         def go_on() -> bool:
             return self._folder is folder and not self._stopping.is_set()
 
-        advance(folder, self._source, to, batch_rows, writing=self._writing, go_on=go_on, moved=self._announce)
+        try:
+            advance(folder, self._source, to, batch_rows, writing=self._writing, go_on=go_on, moved=self._announce)
+        except Diverged:
+            self._start_over(folder)
+            self._catch_up(to, batch_rows)
 
     def _announce(self) -> None:
         with self._moved:
             self._moved.notify_all()
 
-    def _start_over_if_foreign(self) -> None:
-        """Begin again where the file tells of another log: a restored backup, another database, a lost tail."""
-        if self._folder is None or self._connection is None or self._folder.position == 0:
-            return
+    def _require_same_log(self) -> None:
+        """Compare once before anybody reads; what follows the log compares each time that it reads."""
+        folder = self._require_folder()
+        if folder.position:
+            try:
+                if self._source.chain_at(folder.position) != folder.chain:
+                    self._start_over(folder)
+            except ServiceUnavailable as error:
+                _LOG.warning("cannot compare the projection with the log yet: %s", error)
+
+    def _start_over(self, folder: Folder) -> None:
+        """Make the tables anew where the log has lost events that they tell of; whoever reads on gets none of these."""
         with contextlib.closing(self.cursor()) as cursor:
-            ((event_id,),) = cursor.execute("SELECT event_id FROM projection").fetchall()
-        try:
-            same = self._source.event_at(self._folder.position) == event_id
-        except ServiceUnavailable as error:
-            _LOG.warning("cannot compare the projection with the log yet: %s", error)
-            return
-        if not same:
-            _LOG.warning("the log has not the event that the projection ends with: the tables are made again")
+            found = divergence(cursor, self._source, folder.position, folder.history)
+        _LOG.error("%s", found.said)
+        with self._writing:
+            if self._folder is not folder:
+                return
             self._close_file()
-            self._store.remove(self._path)
-            self._building = "the log has not the event that the tables ended with: another log, or one restored"
+            self._building, self._diverged = found.said, found
+            self._store.start_over()
             self._open_file()
+        self._announce()
+        if self._on_divergence is not None:
+            self._on_divergence(found)
 
     def _dead_letters(self) -> int:
         """Return how many there are, or were when the file could last be read."""

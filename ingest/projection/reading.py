@@ -31,7 +31,7 @@ SUBJECT = frozenset((*_OF_CONFIGURATION, "category", "family", "hardware_kind", 
 SUBJECT_OF = {**dict.fromkeys(FACTS, SUBJECT), "best_measurements": frozenset(_OF_CONFIGURATION)}
 """By view, the columns by which subjects are chosen before anything else. For the best row those that its configuration
 says: another filter asks whether the best row has it, not for the best of those that have it."""
-CONTEXT = frozenset(("source", "run_id", "environment_fingerprint", "origin", "provenance_source"))
+CONTEXT = frozenset(("source", "attestation", "run_id", "environment_fingerprint", "origin", "provenance_source"))
 """Columns of `context`."""
 ORDER = {
     **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations"), "position"),

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import adbc_driver_manager
 import adbc_driver_postgresql.dbapi
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from domain.errors import ServiceUnavailable
+from domain.errors import LogAltered, ServiceUnavailable
 from ingest.archive import Archive, ArchiveDamaged, archive_folder
 from ingest.archiving.files import whole
-from ingest.archiving.segments import SAMPLES_PREFIX
-from ingest.projection.fold import BATCH_SCHEMA
+from ingest.archiving.segments import SAMPLES_PREFIX, connected
+from ingest.archiving.shapes import id_texts
+from ingest.breaks import Break, breaks_between
+from ingest.chain import altered, genesis
+from ingest.linking import link_table
+from ingest.projection.fold import BATCH_SCHEMA, History
 
-__all__ = ["LogSource"]
+__all__ = ["Diverged", "LogSource"]
 
 # Raw samples stay where they are: tables that knew them would change when samples expire.
-_BATCHES = f"""
-SELECT position, id::text AS event_id, type, source, time, recorded_at,
-    CASE WHEN NOT starts_with(type, '{SAMPLES_PREFIX}') THEN body END AS body FROM event
-WHERE position > {{after}} {{upto}} ORDER BY position {{limit}}
+_COLUMNS = """
+SELECT position, uuid_send(id) AS id, type, source, subject, time, recorded_at, attestation, chain"""
+# The event at the checkpoint comes along, without its body: in one statement with what follows it.
+_BATCHES = f"""{_COLUMNS},
+    CASE WHEN body IS NULL OR starts_with(type, '{SAMPLES_PREFIX}') THEN digest END AS digest,
+    CASE WHEN position > {{after}} AND NOT starts_with(type, '{SAMPLES_PREFIX}') THEN body END AS body FROM event
+WHERE position >= {{after}} {{upto}} ORDER BY position {{limit}}
 """
-_LAST = "SELECT coalesce(max(position), 0) FROM event"
-_TRIMMED = "SELECT coalesce(max(last_position), 0) FROM archive_segment WHERE trimmed_at IS NOT NULL"
-_EVENT_AT = "SELECT id::text FROM event WHERE position = {position}"
+_ROWS = f"{_COLUMNS}, digest FROM event WHERE position BETWEEN {{first}} AND {{last}} ORDER BY position"
+_STATE = """
+SELECT (SELECT coalesce(max(last_position), 0) FROM archive_segment WHERE trimmed_at IS NOT NULL), id::text, epoch FROM log
+"""
+_RECORDED = """
+SELECT position, (extract(epoch FROM recorded_at) * 1000000)::bigint FROM event
+WHERE position >= {first} AND position < {end} ORDER BY position
+"""
+_NEXT_EPOCH = "UPDATE log SET epoch = epoch + 1 WHERE epoch = {epoch} RETURNING epoch"
+_AT = "SELECT chain FROM event WHERE position = {position}"
 _LAG = """
 SELECT coalesce(max(position), {position}), count(*),
        coalesce(extract(epoch FROM clock_timestamp() - min(recorded_at)), 0)::float8
@@ -48,24 +64,34 @@ class LogSource:
         self._archive = archive
         self._connection: Any = None
         self._verified: set[str] = set()
+        self.history = History()
 
-    def batches(self, after: int, upto: int | None = None, limit: int | None = None) -> Iterator[pa.Table]:
+    def batches(
+        self, after: int, upto: int | None = None, limit: int | None = None, *, chain: bytes | None = None
+    ) -> Iterator[pa.Table]:
         """Yield the events above `after` (and not above `upto`, at most `limit`) in order, about `batch_bytes` at a time.
 
-        The body of raw samples is null. Positions that were trimmed come out of the archive, those above out of the
-        database; ArchiveDamaged, which names file and remedy, where the archive has not what it should have.
+        `chain` is the link of the event at `after`. The body of raw samples is null. Positions that were trimmed come out
+        of the archive, those above out of the database. Diverged where the log has no such event at `after`; LogAltered
+        where an event is not as it was appended: those before it are yielded first. ArchiveDamaged, which names file and
+        remedy, where the archive has not what it should have.
         """
-        trimmed = int(self._one(_TRIMMED)[0])
+        if upto is not None and upto <= after:
+            return
+        trimmed = self._state()
+        previous = chain or (self.chain_at(after) if after else genesis(UUID(self.history.log)))
+        if previous is None:
+            raise Diverged(after)
         while True:
             try:
-                for table in self._pieces(after, trimmed, upto, limit):
+                for table in self._pieces(after, previous, trimmed, upto, limit):
                     yield table
-                    after = table.column("position")[-1].as_py()
+                    after, previous = table.column("position")[-1].as_py(), table.column("chain")[-1].as_py()
                     limit = None if limit is None else limit - table.num_rows
                 return
             except _Trimmed:
                 # The archive took these bodies while they were being read.
-                before, trimmed = trimmed, int(self._one(_TRIMMED)[0])
+                before, trimmed = trimmed, self._state()
                 if trimmed == before:
                     raise ArchiveDamaged(
                         f"after position {after} the database has events without a body, and no archived segment has them.",
@@ -73,19 +99,33 @@ class LogSource:
                         remedy="Restore the database and the archive from one backup.",
                     ) from None
 
-    def _pieces(self, after: int, trimmed: int, upto: int | None, limit: int | None) -> Iterator[pa.Table]:
+    def _state(self) -> int:
+        """Return the position up to which the log is trimmed, and learn which log it is."""
+        row = self._one(_STATE)
+        if row is None:
+            raise LogAltered("the table `log` is empty: the log has lost its identity.", remedy="Restore a backup.")
+        self.history = History(str(row[1]), int(row[2]))
+        return int(row[0])
+
+    def _pieces(
+        self, after: int, previous: bytes, trimmed: int, upto: int | None, limit: int | None
+    ) -> Iterator[pa.Table]:
         if after < trimmed:
+            if after and self.chain_at(after) != previous:
+                raise Diverged(after)
             for table in self._archived(after, trimmed if upto is None else min(trimmed, upto)):
                 piece = table if limit is None else table.slice(0, limit)
                 limit = None if limit is None else limit - piece.num_rows
                 if piece.num_rows:
-                    yield piece
+                    yield from self._linked(after, previous, piece, archived=True)
+                    after, previous = piece.column("position")[-1].as_py(), piece.column("chain")[-1].as_py()
                 if limit == 0:
                     return
         if upto is None or upto > trimmed:
-            yield from self._stored(max(after, trimmed), upto, limit)
+            yield from self._stored(after, previous, upto, limit)
 
     def _archived(self, after: int, upto: int) -> Iterator[pa.Table]:
+        """Yield the bodies of the archive beside the rows that the log still has of them."""
         archive = Archive(self._archive or archive_folder(), self._uri)
         for segment in archive.segments(after):
             if segment.first_position > upto:
@@ -94,34 +134,110 @@ class LogSource:
                 archive.verify(segment, deep=False, samples=False)
                 self._verified.add(segment.facts)
             for table in whole(archive.folder / segment.facts, after, upto):
-                yield table.select(BATCH_SCHEMA.names).cast(BATCH_SCHEMA)
+                if table.num_rows:
+                    yield self._rows(table).append_column("body", table["body"])
 
-    def _stored(self, after: int, upto: int | None, limit: int | None) -> Iterator[pa.Table]:
+    def _rows(self, archived: pa.Table) -> pa.Table:
+        """Return the log's rows of the events in a table of the archive; LogAltered where they are not the same events."""
+        first, last = archived["position"][0].as_py(), archived["position"][-1].as_py()
+        with self._asked(_ROWS.format(first=first, last=last)) as cursor:
+            rows = cursor.fetch_arrow_table()
+        if rows["position"].to_pylist() != archived["position"].to_pylist():
+            raise LogAltered(
+                f"the log does not have the events from position {first} to {last} that its archive has.",
+                field="position",
+                remedy="`assay log verify` says where; put the rows back from a backup.",
+            )
+        return rows
+
+    def _stored(self, after: int, previous: bytes, upto: int | None, limit: int | None) -> Iterator[pa.Table]:
         statement = _BATCHES.format(
             after=int(after),
             upto="" if upto is None else f"AND position <= {int(upto)}",
-            limit="" if limit is None else f"LIMIT {int(limit)}",
+            limit="" if limit is None else f"LIMIT {int(limit) + (after > 0)}",
         )
+        unseen = after > 0
         try:
             with self._cursor() as cursor:
                 cursor.adbc_statement.set_options(**{_FETCH_BYTES: str(self._batch_bytes)})
                 cursor.execute(statement)
                 for batch in cursor.fetch_record_batch():
-                    if batch.num_rows:
-                        _require_bodies(batch)
-                        yield pa.Table.from_batches([batch]).cast(BATCH_SCHEMA)
+                    if not batch.num_rows:
+                        continue
+                    table = pa.Table.from_batches([batch])
+                    if unseen:
+                        if table["position"][0].as_py() != after or table["chain"][0].as_py() != previous:
+                            raise Diverged(after)
+                        unseen, table = False, table.slice(1)
+                    if table.num_rows:
+                        _require_bodies(table)
+                        yield from self._linked(after, previous, table)
+                        after, previous = table["position"][-1].as_py(), table["chain"][-1].as_py()
         except (adbc_driver_manager.Error, OSError) as error:
             self.close()
             raise _away(error) from error
+        if unseen:
+            raise Diverged(after)
+
+    def _linked(self, after: int, previous: bytes, table: pa.Table, *, archived: bool = False) -> Iterator[pa.Table]:
+        """Yield the batch in the schema of the Folder where it links to the event at `after`.
+
+        Where it does not, yield what comes before the first event that was altered, and raise LogAltered.
+        """
+        table = table.set_column(
+            table.schema.get_field_index("id"), "id", table["id"].combine_chunks().cast(pa.binary(16))
+        )
+        broken = None
+        if link_table(previous, table) != table["chain"][-1].as_py():
+            broken = self._broken(after, previous, table, archived)
+            table = table.filter(pc.less(table["position"], broken.position))
+        if table.num_rows:
+            identifiers = id_texts(table["id"].combine_chunks())
+            yield table.append_column("event_id", identifiers).select(BATCH_SCHEMA.names).cast(BATCH_SCHEMA)
+        if broken is not None:
+            raise altered(broken.position or 0, broken.id or "", broken.detail)
+
+    def _broken(self, after: int, previous: bytes, table: pa.Table, archived: bool) -> Break:
+        last = table["position"][-1].as_py()
+        with connected(self._uri) as connection:
+            found = next(breaks_between(connection, previous, after, upto=last, archived=last), None)
+        if found is None and archived:
+            raise ArchiveDamaged(
+                f"a body between position {after + 1} and {last} came out of the archive other than it was appended.",
+                field="ASSAY_ARCHIVE",
+                remedy="`assay archive verify --deep` names the file; put it back from a copy of the archive.",
+            )
+        if found is None or found.position is None or found.id is None:
+            raise ServiceUnavailable(
+                f"the events from position {after + 1} to {last} did not match their links, and match them now.",
+                remedy="They are read again by themselves.",
+            )
+        return found
 
     def last_position(self) -> int:
         """Return the highest position of the log."""
-        return int(self._one(_LAST)[0])
+        return int(self._one("SELECT coalesce(max(position), 0) FROM event")[0])
 
-    def event_at(self, position: int) -> str | None:
-        """Return the id of the event at a position, None where there is none."""
-        row = self._one(_EVENT_AT.format(position=int(position)))
-        return None if row is None else str(row[0])
+    def chain_at(self, position: int) -> bytes | None:
+        """Return the link of the event at a position, None where there is none."""
+        row = self._one(_AT.format(position=int(position)))
+        return None if row is None else bytes(row[0])
+
+    def identify(self) -> History:
+        """Ask which log it is, and in which epoch."""
+        self._state()
+        return self.history
+
+    def recorded_at(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Return position and time of recording, in microseconds since 1970, of the events from `first` up to before `end`."""
+        with self._asked(_RECORDED.format(first=int(first), end=int(end))) as cursor:
+            return [(int(position), int(moment)) for position, moment in cursor.fetchall()]
+
+    def next_epoch(self, epoch: int) -> int:
+        """Begin the epoch after `epoch`, unless somebody has, and return the epoch of the log."""
+        self._one(_NEXT_EPOCH.format(epoch=int(epoch)))
+        self._state()
+        return self.history.epoch or 0
 
     def lag(self, position: int) -> tuple[int, int, float]:
         """Return the log's highest position, the events above `position`, and the age of the oldest of them in s."""
@@ -140,10 +256,15 @@ class LogSource:
             connection.close()
 
     def _one(self, statement: str) -> Any:
+        with self._asked(statement) as cursor:
+            return cursor.fetchone()
+
+    @contextmanager
+    def _asked(self, statement: str) -> Iterator[Any]:
         try:
             with self._cursor() as cursor:
                 cursor.execute(statement)
-                return cursor.fetchone()
+                yield cursor
         except (adbc_driver_manager.Error, OSError) as error:
             self.close()
             raise _away(error) from error
@@ -158,7 +279,17 @@ class _Trimmed(Exception):
     """A fact came without its body."""
 
 
-def _require_bodies(batch: pa.RecordBatch) -> None:
+class Diverged(ServiceUnavailable):
+    """The log has not the event that the tables end with."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(
+            f"the log has not the event at position {position} that the tables end with.",
+            remedy="The tables are made anew by themselves.",
+        )
+
+
+def _require_bodies(batch: pa.Table) -> None:
     if batch.column("body").null_count:
         absent = batch.filter(pc.is_null(batch.column("body"))).column("type")
         if not pc.all(pc.starts_with(absent, SAMPLES_PREFIX)).as_py():

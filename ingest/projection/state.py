@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
+from ingest.projection.fold import History
 from ingest.projection.names import Names, names_of
 from ingest.projection.past import POSTED, state_at, views_at
 from ingest.projection.reading import CONTEXT, FACTS, SUBJECT, SUBJECT_OF, Page, column, narrow_first, narrowed, plain
@@ -50,12 +51,21 @@ class State:
         position = self.checkpoint
         return position if self.as_of is None else min(position, self.as_of)
 
-    @functools.cached_property
+    @property
     def checkpoint(self) -> int:
         """The position that the tables have reached, whatever is asked of them."""
+        return self._projected[0]
+
+    @property
+    def history(self) -> str:
+        """Which log, in which epoch, the tables tell of: positions name one state only within it."""
+        return str(self._projected[1])
+
+    @functools.cached_property
+    def _projected(self) -> tuple[int, History]:
         # By itself, because an answer whose readings are kept asks for nothing else: a fifth of `_now`.
-        ((position,),) = self.cursor.execute("SELECT position FROM main.projection").fetchall()
-        return int(position)
+        ((position, log, epoch),) = self.cursor.execute("SELECT position, log, epoch FROM main.projection").fetchall()
+        return int(position), History(log, epoch)
 
     def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
         """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import logging
 import re
+import threading
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,7 @@ __all__ = ["SCHEMA_VERSION", "Store", "out_of_order"]
 
 _LOG = logging.getLogger(__name__)
 _FILE = re.compile(r"assay-v\d+(\.\d+)?(\.building)?\.duckdb(\.wal)?")
+_NUMBERED = re.compile(r"assay-v\d+\.(\d+)\.duckdb")
 _SETTINGS: dict[str, str | bool] = {
     "memory_limit": "512MiB",
     "autoinstall_known_extensions": False,
@@ -44,6 +46,8 @@ class Store:
         self.folder = folder
         self.definitions = definitions
         self._owner: IO[bytes] | None = None
+        self._naming = threading.Lock()
+        self._begun = 0
         self._described: Path | None = None
 
     def own(self) -> None:
@@ -140,11 +144,36 @@ class Store:
             self._described = path
 
     def next(self) -> Path:
-        """Return a path that no file has, for a rebuild."""
-        number = 2
+        """Return a path that no file has, for a rebuild; above the current one, so that a name never comes again soon."""
+        found = _NUMBERED.fullmatch(self.current.name)
+        number = int(found[1]) + 1 if found else 2
         while (path := self.folder / f"assay-v{SCHEMA_VERSION}.{number}.duckdb").exists():
             number += 1
         return path
+
+    def begin(self) -> tuple[Path, duckdb.DuckDBPyConnection]:
+        """Make an empty file beside the current one; until `end`, nothing is swept."""
+        with self._naming:
+            path = self.next()
+            connection = self.create(path)
+            self._begun += 1
+        return path, connection
+
+    def end(self) -> None:
+        """Say that the file which `begin` made is in place, or was removed."""
+        with self._naming:
+            self._begun -= 1
+
+    def start_over(self) -> None:
+        """Make an empty file the current one, under another name.
+
+        Readers may still hold the old one open, and DuckDB would give it again to whoever opens its name.
+        """
+        with self._naming:
+            path = self.next()
+            self.create(path).close()
+            self.swap(path)
+        self.sweep()
 
     def swap(self, path: Path) -> None:
         """Make `path` the current file, in one step."""
@@ -154,6 +183,8 @@ class Store:
 
     def sweep(self) -> None:
         """Remove the files that are not current: what a rebuild replaced, or left unfinished, or an older version."""
+        if self._begun:
+            return
         current = self.current
         for path in self.folder.iterdir():
             if _FILE.fullmatch(path.name) and path.name not in (current.name, current.name + ".wal"):

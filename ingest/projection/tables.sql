@@ -4,8 +4,14 @@
 -- is cut into batches. The views put the columns together again.
 
 CREATE TABLE projection (
-    position BIGINT NOT NULL, event_id VARCHAR, definitions VARCHAR NOT NULL
+    position BIGINT NOT NULL, event_id VARCHAR, definitions VARCHAR NOT NULL, chain VARCHAR, log VARCHAR, epoch BIGINT
 );
+COMMENT ON COLUMN projection.chain IS 'link of the event at the position in the hash chain of the log, as hex';
+
+CREATE TABLE link (
+    position BIGINT NOT NULL, chain VARCHAR NOT NULL
+);
+COMMENT ON TABLE link IS 'the first event of every 1,024 positions and its link: where a log that lost its tail was still the same';
 
 CREATE TABLE event_type_count (
     type VARCHAR PRIMARY KEY, events BIGINT NOT NULL, first_position BIGINT NOT NULL, last_position BIGINT NOT NULL,
@@ -23,7 +29,7 @@ CREATE TABLE moment (
 );
 
 CREATE TABLE run (
-    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
+    position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, attestation VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
     run_id VARCHAR NOT NULL, kind VARCHAR, hardware JSON, environment_fingerprint VARCHAR, plan JSON, planned BIGINT,
     origin VARCHAR, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
@@ -82,8 +88,8 @@ CREATE TABLE subject (
 );
 
 CREATE TABLE context (
-    id BIGINT NOT NULL, source VARCHAR NOT NULL, run_sent VARCHAR NOT NULL, environment_sent VARCHAR NOT NULL,
-    provenance_sent VARCHAR NOT NULL,
+    id BIGINT NOT NULL, source VARCHAR NOT NULL, attestation VARCHAR NOT NULL, run_sent VARCHAR NOT NULL,
+    environment_sent VARCHAR NOT NULL, provenance_sent VARCHAR NOT NULL,
     run_id VARCHAR NOT NULL, environment_fingerprint VARCHAR,
     origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
 );

@@ -2,7 +2,7 @@
 
 -- name: measurements
 SELECT
-    m.position, m.event_id::VARCHAR AS event_id, c.source, m.time, m.recorded_at, c.run_id, s.configuration,
+    m.position, m.event_id::VARCHAR AS event_id, c.source, c.attestation, m.time, m.recorded_at, c.run_id, s.configuration,
     s.model_id, s.model_id_posted, s.category, s.family, s.architecture, s.task, s.revision, s.parameters, s.weights,
     s.hardware_id, s.hardware_id_posted, s.hardware_kind, s.hardware_count,
     s.mode, s.scenario, s.batch_size, s.sequence_length, s.image_size, s.images, s.audio_seconds, s.frames, s.input_tokens,
@@ -34,7 +34,7 @@ JOIN subject AS s ON m.subject = s.id JOIN context AS c ON m.context = c.id JOIN
 
 -- name: outcomes
 SELECT
-    t.position, t.event_id::VARCHAR AS event_id, c.source, t.time, t.recorded_at, c.run_id, s.configuration,
+    t.position, t.event_id::VARCHAR AS event_id, c.source, c.attestation, t.time, t.recorded_at, c.run_id, s.configuration,
     s.model_id, s.model_id_posted, s.category, s.family, s.architecture, s.task, s.revision, s.parameters, s.weights,
     s.hardware_id, s.hardware_id_posted, s.hardware_kind, s.hardware_count,
     s.mode, s.scenario, s.batch_size, s.sequence_length, s.image_size, s.images, s.audio_seconds, s.frames, s.input_tokens,
@@ -69,7 +69,7 @@ SELECT * FROM measurements SEMI JOIN best USING (position, model_id, hardware_id
 
 -- name: runs
 SELECT
-    run.run_id, run.position, run.event_id, run.source, run.time AS started_at, run.recorded_at, run.kind, run.hardware,
+    run.run_id, run.position, run.event_id, run.source, run.attestation, run.time AS started_at, run.recorded_at, run.kind, run.hardware,
     run.environment_fingerprint, run.plan, run.planned, run.origin, run.provenance_source, run.reference, run.licence,
     last.position AS finished_position, last.time AS finished_at, last.outcome, last.measured, last.failed, last.tests,
     last.reason, void.reason AS retracted_because

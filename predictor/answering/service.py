@@ -19,7 +19,7 @@ from predictor.answering.current import current, state_of
 from predictor.answering.entry import explanation_of
 from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
-from predictor.answering.reading import Readings
+from predictor.answering.reading import Reading, Readings
 from predictor.answering.recommendation import answer, measured_options
 from predictor.fitting.question import FitQuestion
 from predictor.fleet.question import FleetQuestion
@@ -59,7 +59,7 @@ class Answerer:
         asked = question.checked()
         with self._tables(asked.at) as tables:
             predictor, notes = self._current(tables)
-            known = known_at(tables, asked, predictor, notes, self._readings.at(tables.position))
+            known = known_at(tables, asked, predictor, notes, self._reading(tables))
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
             return answer(asked, known, identity)
 
@@ -68,7 +68,7 @@ class Answerer:
         asked = question.as_question()
         with self._tables(asked.at) as tables:
             predictor, notes = self._current(tables)
-            known = known_at(tables, asked, predictor, notes, self._readings.at(tables.position))
+            known = known_at(tables, asked, predictor, notes, self._reading(tables))
             identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
             predicted = answer(asked, msgspec.structs.replace(known, rows=()), identity)
             # Without a measurement of the configuration both are one.
@@ -101,7 +101,7 @@ class Answerer:
 
         asked = question.checked()
         with self._tables(asked.at) as tables:
-            return fleet(tables, asked, *self._current(tables), self._readings.at(tables.position))
+            return fleet(tables, asked, *self._current(tables), self._reading(tables))
 
     def fit(self, question: FitQuestion) -> dict[str, Any]:
         """Return which batches and lengths of a model fit where; see `predictor.fitting.fit`."""
@@ -109,7 +109,7 @@ class Answerer:
 
         at = question.question().at
         with self._tables(at) as tables:
-            return fit(tables, question, *self._current(tables), self._readings.at(tables.position))
+            return fit(tables, question, *self._current(tables), self._reading(tables))
 
     @staticmethod
     def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:
@@ -194,10 +194,13 @@ class Answerer:
         finally:
             cursor.close()
 
+    def _reading(self, tables: Tables) -> Reading:
+        return self._readings.at((tables.history, tables.position))
+
     def _predictor(self, tables: Tables) -> tuple[Predictor, list[str]]:
         """Return the predictor in force, or the last good one before it, and a note for each that could not be read."""
         notes: list[str] = []
-        for digest in reversed(self._readings.at(tables.position).of("line", tables.predictor_line)):
+        for digest in reversed(self._reading(tables).of("line", tables.predictor_line)):
             try:
                 return self._loaded(digest), notes
             except (CorruptArtifact, NotFound) as error:
@@ -207,7 +210,7 @@ class Answerer:
     def _current(self, tables: Tables) -> tuple[Predictor, list[str]]:
         """Return the predictor in force with what was measured since, made once for each newest measurement."""
         predictor, notes = self._predictor(tables)
-        key = (predictor.digest, self._readings.at(tables.position).of("state", lambda: state_of(tables)))
+        key = (predictor.digest, tables.history, self._reading(tables).of("state", lambda: state_of(tables)))
         with self._lock:
             found = self._currents.get(key)
         if found is None:

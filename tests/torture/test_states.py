@@ -265,7 +265,7 @@ def test_a_damaged_file_is_made_again(damage, database, append, build, tmp_path,
 def test_the_clock_of_postgres_jumps_back(database, append, build, tmp_path, assert_same_projection):
     """The order is that of positions: when recorded_at falls back by an hour nothing is missed, lost or told twice.
 
-    The moment is the database's own, so the column's default is given a clock that jumps.
+    The moment is the database's own, so it is given a clock that jumps.
     """
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(_JUMPING)
@@ -288,7 +288,11 @@ def test_the_clock_of_postgres_jumps_back(database, append, build, tmp_path, ass
             assert_same_projection(kept, anew)
 
 
-_JUMPING = "ALTER TABLE event ALTER recorded_at SET DEFAULT clock_timestamp() + interval '1 hour' * sin(random() * 6.3)"
+_JUMPING = """
+CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql
+    AS $$ SELECT pg_catalog.clock_timestamp() + interval '1 hour' * sin(random() * 6.3) $$;
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database()); END $$
+"""
 
 
 def test_two_projectors_on_one_file(database, append, build, tmp_path):

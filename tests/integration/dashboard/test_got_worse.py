@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.conftest import rechain
 from tests.integration.dashboard.conftest import dashboard_on
 
 pytestmark = [pytest.mark.xdist_group("dashboard"), pytest.mark.browser]
@@ -31,6 +32,7 @@ def test_what_is_slower_than_last_week_stands_on_overview_and_trends(page: Any, 
         # As if these had come three days ago; the tables are made anew from the log.
         with psycopg.connect(service.database_url) as log:
             log.execute("UPDATE event SET recorded_at = recorded_at - interval '3 days'")
+            rechain(log)
         client.post_events([build.measurement(6.5, model=SLOWED), build.measurement(5.0, model=STEADY)])
         client.rebuild()
     with dashboard_on(service.url) as url:

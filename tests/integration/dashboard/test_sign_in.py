@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import psycopg
 import pytest
 import streamlit as st
 from streamlit import config
@@ -24,6 +23,7 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 from api.tokens import TokenStore
 from assay.client import Client
 from dashboard import launch
+from tests.conftest import append_raw
 from tests.integration.conftest import RunningService
 from tests.integration.dashboard.conftest import Page, dashboard_on, free_port, rows
 from tests.integration.dashboard.provider import DISCOVERY, PASSWORD, SECRET
@@ -46,11 +46,6 @@ operators = ["assay-operators"]
 viewers = ["assay-viewers"]
 """
 
-_BROKEN = """
-INSERT INTO event (id, type, source, digest, body) VALUES (gen_random_uuid(), 'assay.measurement.recorded.v1', 'urn:raw', '', %s)
-"""
-"""Past the gate, as a fault might write it."""
-
 
 @pytest.fixture(scope="module")
 def guarded(service_database: Any, tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[dict[str, str]]:
@@ -64,10 +59,9 @@ def guarded(service_database: Any, tmp_path_factory: pytest.TempPathFactory, bui
     running = RunningService(tmp_path_factory.mktemp("guarded"), database.url).start_with(secrets["operator"])
     with running.client() as admin:
         admin.post_events(rows(build))
-        with psycopg.connect(database.url) as connection:
-            broken = build.measurement(model="acme/broken")
-            broken["data"]["metrics"]["latency_ms"]["p50"] = "fast"
-            connection.execute(_BROKEN, [json.dumps(broken)])
+        broken = build.measurement(model="acme/broken")
+        broken["data"]["metrics"]["latency_ms"]["p50"] = "fast"
+        append_raw(database, json.dumps(broken))
         admin.wait_for(6)
     yield {"url": running.url, "broken": broken["id"], **secrets}
     running.stop()

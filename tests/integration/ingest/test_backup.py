@@ -56,8 +56,12 @@ def test_from_a_dump_and_a_copied_archive_another_server_has_the_same_log_and_ta
 
     restore(other_server.url, tmp_path / "log.dump")
     assert migrate.revision(other_server.url) == migrate.head()
-    everything = "SELECT position, id, type, time, recorded_at, digest, body FROM event ORDER BY position"
+    everything = (
+        "SELECT position, id, type, time, recorded_at, digest, attestation, chain, body FROM event ORDER BY position"
+    )
     assert rows(other_server, everything) == rows(database, everything)
+    ((log, epoch),) = rows(database, "SELECT id, epoch FROM log")
+    assert rows(other_server, "SELECT id, epoch FROM log") == [(log, epoch + 1)]
     with projected(tmp_path / "one", database) as before:
         monkeypatch.setenv("ASSAY_ARCHIVE", str(tmp_path / "copied"))
         with projected(tmp_path / "two", other_server) as after:

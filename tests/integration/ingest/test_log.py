@@ -18,6 +18,7 @@ from ingest.artifacts import ArtifactStore
 from ingest.coalescer import Coalescer
 from ingest.log import EventLog, Expected
 from ingest.schema import ORDERING_LOCK
+from tests.conftest import rechain
 
 
 def decoded(event):
@@ -110,6 +111,7 @@ def test_read_filters_by_subject_source_and_time(append, build, database):
         for hour, position in enumerate(positions):
             at = datetime(2026, 11, 20, hour, tzinfo=UTC)
             connection.execute("UPDATE event SET recorded_at = %s WHERE position = %s", [at, position])
+        rechain(connection)
 
     async def run(**filters):
         async with EventLog(database.url) as log:

@@ -12,6 +12,7 @@ import pytest
 from domain.configuration import Configuration, Execution, Hardware, Model, Runtime, Workload
 from domain.errors import ProjectionBehind, ServiceUnavailable
 from ingest.projection import Projection, facts
+from tests.conftest import append_raw
 
 
 @pytest.fixture
@@ -274,16 +275,6 @@ def test_an_unknown_type_is_kept_and_counted(projection, append, build, database
         assert tables.recorded_at() is not None
 
 
-def insert_raw(database, body, type_="assay.measurement.recorded.v1"):
-    """Write past the gate, as a fault or an older version might have."""
-    with psycopg.connect(database.url) as connection:
-        return connection.execute(
-            "INSERT INTO event (id, type, source, digest, body) VALUES (gen_random_uuid(), %s, 'urn:raw', '', %s) "
-            "RETURNING position",
-            [type_, body],
-        ).fetchone()[0]
-
-
 @pytest.mark.parametrize("where", ["missing", "wrong type", "not JSON", "bad workload"])
 def test_a_poisonous_event_is_set_aside_alone_and_shown(projection, append, build, database, where):
     body = build.measurement()
@@ -294,7 +285,7 @@ def test_a_poisonous_event_is_set_aside_alone_and_shown(projection, append, buil
     elif where == "bad workload":
         body["data"]["workload"]["batch_size"] = -1
     append([build.measurement() for _ in range(5)])
-    poisonous = insert_raw(database, "{" if where == "not JSON" else json.dumps(body))
+    poisonous = append_raw(database, "{" if where == "not JSON" else json.dumps(body))
     append([build.measurement() for _ in range(6)])
     projection.catch_up()
     with projection.tables() as tables:

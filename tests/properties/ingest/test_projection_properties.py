@@ -30,6 +30,8 @@ def table(events: list[dict[str, object] | str]) -> pa.Table:
                 "event_id": f"{position:032x}" if poisonous else event["id"],
                 "type": "assay.measurement.recorded.v1" if poisonous else event["type"],
                 "source": "urn:x",
+                "attestation": "anonymous",
+                "chain": position.to_bytes(32),
                 "time": None,
                 "recorded_at": BEGIN + timedelta(seconds=position),
                 "body": event if poisonous else json.dumps(event),

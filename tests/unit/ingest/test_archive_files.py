@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.archiving.columns import Column, chosen
-from ingest.archiving.files import ArchiveDamaged, bodies_at, whole, write_facts
+from ingest.archiving.files import ArchiveDamaged, Chained, bodies_at, whole, write_facts
 from ingest.archiving.shapes import planned
 
 WHEN = datetime(2026, 11, 20, 14, 5, 0, 353718, tzinfo=UTC)
+CHAINED = Chained(log=str(uuid.UUID(int=1)), before="00" * 32, link="00" * 32)
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 
@@ -33,6 +34,8 @@ def table(bodies, identifiers, time=WHEN):
             "time": pa.array([time] * rows, pa.timestamp("us", tz="UTC")),
             "recorded_at": pa.array([WHEN] * rows, pa.timestamp("us", tz="UTC")),
             "body": pa.array(bodies, pa.string()),
+            "attestation": ["anonymous"] * rows,
+            "digest": pa.array([None] * rows, pa.binary()),
         }
     )
 
@@ -40,7 +43,7 @@ def table(bodies, identifiers, time=WHEN):
 def through(path, bodies, identifiers=None):
     identifiers = identifiers or [str(uuid.UUID(int=number)) for number in range(len(bodies))]
     sample = [(one, body, WHEN) for one, body in zip(identifiers, bodies, strict=True) if body is not None]
-    write_facts(path, planned(sample), [table(bodies, identifiers)])
+    write_facts(path, planned(sample), [table(bodies, identifiers)], CHAINED)
     groups = list(whole(path))
     assert [one for group in groups for one in group["event_id"].to_pylist()] == identifiers
     return [body for group in groups for body in group["body"].to_pylist()]
@@ -124,7 +127,7 @@ def test_what_is_rare_stays_whole_and_samples_stay_null(path):
 def test_a_range_and_single_events_are_found(path):
     bodies = [json.dumps({"n": number}) for number in range(40_000)]
     identifiers = [str(uuid.UUID(int=number)) for number in range(len(bodies))]
-    write_facts(path, planned([(identifiers[0], bodies[0], None)] * 2), [table(bodies, identifiers)])
+    write_facts(path, planned([(identifiers[0], bodies[0], None)] * 2), [table(bodies, identifiers)], CHAINED)
     assert pq.ParquetFile(path).num_row_groups == 3
     found = [position for group in whole(path, 16_000, 33_000) for position in group["position"].to_pylist()]
     assert found == list(range(16_001, 33_001))

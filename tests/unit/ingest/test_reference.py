@@ -135,7 +135,7 @@ def batch(events: list[dict[str, Any]], first: int) -> pa.Table:
     rows = [
         {
             "position": position, "event_id": event["id"], "type": event["type"], "source": event["source"],
-            "time": None, "recorded_at": begin + timedelta(seconds=position), "body": json.dumps(event),
+            "attestation": "anonymous", "chain": bytes(32), "time": None, "recorded_at": begin + timedelta(seconds=position), "body": json.dumps(event),
         }
         for position, event in enumerate(events, start=first)
     ]  # fmt: skip

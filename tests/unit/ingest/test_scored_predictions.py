@@ -38,7 +38,7 @@ def log() -> Iterator[Log]:
         rows = [
             {
                 "position": position, "event_id": event["id"], "type": event["type"], "source": event["source"],
-                "time": None, "recorded_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=position),
+                "attestation": "anonymous", "chain": bytes(32), "time": None, "recorded_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=position),
                 "body": json.dumps(event),
             }
             for position, event in enumerate(events, start=first)
