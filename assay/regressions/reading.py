@@ -27,6 +27,8 @@ Wanted = Mapping[str, Any]
 FORMAT = 1
 LINES = (".ndjson", ".jsonl")
 SUFFIXES = (*LINES, ".parquet", ".pq", ".csv", ".json")
+JSON_BYTES = 256 << 20
+"""A JSON document beyond this is refused: it has to be in memory at once."""
 NEEDED = ("event_id", "configuration", "model_id", "hardware_id", "mode", "platform", "workload", "execution", "origin")
 
 
@@ -100,12 +102,20 @@ def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
     if suffix in LINES:
         from runner.eventfile import read_lines
 
-        return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)
+        try:
+            return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{path} is not JSON: {error}.", field=field, remedy="One object a line.") from error
     if path.is_dir() or suffix in (".parquet", ".pq"):
         return _of_records(_parquet(path), path, wanted, field)
     if suffix == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            return _of_records(map(_typed, csv.DictReader(text)), path, wanted, field)
+        from ingest.importers.reading import text_lines
+
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as text:
+                return _of_records(map(_typed, csv.DictReader(text_lines(text))), path, wanted, field)
+        except (csv.Error, UnicodeError) as error:
+            raise UsageError(f"{path} is not CSV: {error}.", field=field, remedy="Export it again.") from error
     if suffix != ".json":
         raise UsageError(
             f"{path} is no file that can be compared with.",
@@ -116,6 +126,12 @@ def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
 
 
 def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
+    if path.stat().st_size > JSON_BYTES:
+        raise UsageError(
+            f"{path} is a JSON document of more than {JSON_BYTES >> 20} MiB.",
+            field=field,
+            remedy="Write its rows one a line, as .ndjson.",
+        )
     try:
         found = msgspec.json.decode(path.read_bytes())
         if isinstance(found, dict) and "assay_regressions" in found:
