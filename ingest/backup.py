@@ -47,12 +47,10 @@ def _major(path: Path) -> int:
 def back_up(url: str, path: Path) -> int:
     """Write the database at `url` to a file in pg_dump's custom format and return its size in bytes.
 
-    It is one consistent state, taken while others append. The file appears whole or not at all.
+    It is one consistent state, taken while others append.
     """
-    beside = path.with_name(path.name + ".writing")
     server, _ = _asked(url)
-    _run([program("pg_dump", server), "--format=custom", "--no-owner", "--no-privileges", f"--file={beside}"], url)
-    beside.replace(path)
+    _run([program("pg_dump", server), "--format=custom", "--no-owner", "--no-privileges", f"--file={path}"], url)
     return path.stat().st_size
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay.exports.places import position_of
-from assay.exports.staging import Staged
+from assay.staging import Staged
 from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
 from domain.gathering import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
@@ -25,6 +25,7 @@ __all__ = ["read_side", "write_side"]
 Row = dict[str, Any]
 Wanted = Mapping[str, Any]
 FORMAT = 1
+_HEAD = b'{"assay_regressions":'
 LINES = (".ndjson", ".jsonl")
 SUFFIXES = (*LINES, ".parquet", ".pq", ".csv", ".json")
 JSON_BYTES = 256 << 20
@@ -59,6 +60,12 @@ def read_side(named: str | None, connect: Callable[[], Client], wanted: Wanted, 
 def _is_file(named: str) -> bool:
     """Whether a word names a file, or a folder of Parquet files; a bare word may be a snapshot beside a folder of its name."""
     return Path(named).is_file() or ("/" in named and Path(named).is_dir())
+
+
+def is_baseline(path: Path) -> bool:
+    """Return whether `write_side` wrote a file; its members are sorted, so that the first bytes tell."""
+    with path.open("rb") as file:
+        return file.read(len(_HEAD)) == _HEAD
 
 
 def write_side(path: Path, side: Side) -> None:

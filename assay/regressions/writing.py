@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,6 +18,7 @@ __all__ = ["FORMATS", "SUFFIXES", "between", "headline", "junit", "markdown", "p
 
 MARK = "<!-- assay regressions -->"
 """Begins the comment, so that the next run finds and replaces it."""
+_JSON_HEAD = b'{\n "worse": '
 ROWS = 30
 COMMENT_LETTERS = 60_000
 """GitHub takes 65,536."""
@@ -211,6 +213,13 @@ def _of_change(change: Change) -> tuple[str, ...]:
 
 FORMATS: Mapping[str, Callable[[Report], bytes]] = {"json": _json, "junit": junit, "markdown": markdown}
 SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
+
+
+def is_report(path: Path) -> bool:
+    """Return whether `written` made a file, by its beginning."""
+    with path.open("rb") as file:
+        head = file.read(200)
+    return head.startswith((MARK.encode(), _JSON_HEAD)) or b'<testsuites name="assay regressions"' in head
 
 
 def written(report: Report, form: str) -> bytes:
