@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from assay import numbers
+from assay.markdown import code, literal
 from domain.figures import Figure
 from domain.regression import Change, EnvironmentChange, Report, Turn
 
@@ -176,7 +177,7 @@ def _calm(report: Report) -> str:
 
 
 def _told(name: str, position: int | None) -> str:
-    return f"`{name}`" if position is None or name == f"position {position}" else f"`{name}` (position {position})"
+    return code(name) if position is None or name == f"position {position}" else f"{code(name)} (position {position})"
 
 
 def _in(found: Sequence[Any], *states: str) -> list[Any]:
@@ -193,7 +194,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Any], cells: Calla
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"([|<>`*_\[\]\\])", r"\\\1", " ".join(text.split())) or numbers.MISSING
+    return literal(" ".join(text.split())) or numbers.MISSING
 
 
 def _of_environment(change: EnvironmentChange) -> tuple[str, ...]:
