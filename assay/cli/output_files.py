@@ -19,9 +19,9 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 class OutputFile(click.Path):
     """A file that a verb writes. What is there already is refused, unless the verb's `--force` is given.
 
-    With `folder` the name of a folder is taken too; with `parents` missing folders are made; with `resumes` an existing file is taken where `--resume` is given.
-    `replaces` tells whether an existing file was made by the same option before and may be made anew. `word` is a value
-    that names no file.
+    With `folder` the name of a folder is taken too, with `parents` missing folders are made, and with `resumes` an
+    existing file is taken where `--resume` is given. `replaces` tells whether an existing file was made by the same
+    option before and may be made anew. `word` is a value that names no file.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class OutputFile(click.Path):
         """Return the path; UsageError where no file can be written there."""
         if value == self.word:
             return value
-        path = Path(super().convert(value, param, ctx))
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if self.folder and path.is_dir():
             return path
         flags = ctx.params if ctx is not None else {}

@@ -63,7 +63,7 @@ def _is_file(named: str) -> bool:
 
 
 def is_baseline(path: Path) -> bool:
-    """Return whether `write_side` wrote a file; its members are sorted, so that the first bytes tell."""
+    """Return whether `write_side` wrote a file: its first member tells."""
     with path.open("rb") as file:
         return file.read(len(_HEAD)) == _HEAD
 
