@@ -11,6 +11,7 @@ from datetime import tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import pandas as pd
 import streamlit as st
 
 from assay import numbers
@@ -32,6 +33,7 @@ __all__ = [
     "guarded",
     "header",
     "places",
+    "plain_table",
     "provenance",
     "theme",
     "titled",
@@ -69,7 +71,7 @@ def places(*widths: int) -> list[Any]:
 def provenance(page: str, words: str, fixed: View, *, terminal: str | None = None) -> None:
     """Say where a page's numbers come from, beside a link to this view; `fixed` has the position as `as_of`."""
     with st.container(horizontal=True, vertical_alignment="center", key="provenance"):
-        st.caption(words, width="content")
+        st.caption(escape(words), width="content")
         with st.popover("Copy link", type="tertiary", icon=":material/link:"):
             st.caption("This view, at this position of the log:")
             st.code(address(page, fixed), language=None, wrap_lines=True)
@@ -225,6 +227,16 @@ def downloads(files: Sequence[Download], key: str, *, label: str = "Download", n
             st.download_button(
                 label, make, name, media, key=f"download {key} {name}", on_click="ignore", width="stretch"
             )
+
+
+def plain_table(rows: pd.DataFrame | Sequence[Mapping[str, Any]], **options: Any) -> None:
+    """Show a small table of plain text; `st.table` itself reads every cell as Markdown."""
+    frame = pd.DataFrame(rows)
+    st.table(frame.map(_escaped), **options)
+
+
+def _escaped(cell: Any) -> Any:
+    return escape(cell) if isinstance(cell, str) else cell
 
 
 def escape(text: str) -> str:

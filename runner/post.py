@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,17 @@ import msgspec
 
 from assay.client import batches
 from domain.errors import AssayError
-from runner.eventfile import read_lines
+from domain.events import EVENT_LIMIT_BYTES
+from runner.eventfile import numbered_lines
 
-__all__ = ["PostReport", "Refusal", "post_files"]
+__all__ = ["MOST_REFUSALS", "PostReport", "Refusal", "post_files", "too_long"]
 
 Send = Callable[[Sequence[bytes]], Mapping[str, Any]]
 """Posts events (one JSON text each) and returns the answer of `POST /v1/events`, or raises an AssayError."""
+
+
+MOST_REFUSALS = 10_000
+"""Refusals that are kept one by one; more are counted."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +33,22 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PostReport(msgspec.Struct, kw_only=True):
-    """What came of posting files; `last_position` is the highest of those that the service has."""
+    """What came of posting files; `last_position` is the highest of those that the service has.
+
+    `refused` has the first MOST_REFUSALS lines, `refused_lines` the number of all.
+    """
 
     accepted: int = 0
     duplicate: int = 0
     refused: list[Refusal] = []
+    refused_lines: int = 0
     last_position: int | None = None
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Count a line that was not taken, and keep the reason while there are not too many."""
+        self.refused_lines += 1
+        if len(self.refused) < MOST_REFUSALS:
+            self.refused.append(refusal)
 
     @property
     def exit_code(self) -> int:
@@ -49,31 +64,46 @@ def post_files(paths: Sequence[Path], send: Send) -> PostReport:
     the rest goes on; an unreachable service or a missing right is raised.
     """
     for path in paths:
-        for _ in read_lines(path):
+        for _ in numbered_lines(path):
             pass
     report = PostReport()
     for path in paths:
-        first = 1
-        for batch in batches(read_lines(path)):
-            _post(path, first, batch, send, report)
-            first += len(batch)
+        numbers: list[int] = []
+        for batch in batches(_sendable(path, numbers, report)):
+            _post(path, numbers[: len(batch)], batch, send, report)
+            del numbers[: len(batch)]
     return report
 
 
-def _post(path: Path, first: int, batch: list[bytes], send: Send, report: PostReport) -> None:
+def too_long(path: Path, line: int) -> Refusal:
+    """Return the refusal of a line that is longer than an event may be."""
+    return Refusal(file=path.name, line=line, detail=f"longer than {EVENT_LIMIT_BYTES:,} bytes, which no event may be.")
+
+
+def _sendable(path: Path, numbers: list[int], report: PostReport) -> Iterator[bytes]:
+    """Yield the lines that an event can have, put their numbers into `numbers`, and refuse the others."""
+    for number, content in numbered_lines(path):
+        if content is None:
+            report.refuse(too_long(path, number))
+        else:
+            numbers.append(number)
+            yield content
+
+
+def _post(path: Path, numbers: Sequence[int], batch: list[bytes], send: Send, report: PostReport) -> None:
     try:
         answer = send(batch)
     except AssayError as error:
         if not 400 <= error.status < 500 or error.status in (401, 403, 429):
             raise
         own = {int(item["index"]): item for item in getattr(error, "rejected", None) or ()}
-        for index in range(len(batch)):
-            reason = own.get(index, {"detail": error.detail, "field": error.field})
-            report.refused.append(_refusal(path, first + index, reason))
+        for index, number in enumerate(numbers):
+            report.refuse(_refusal(path, number, own.get(index, {"detail": error.detail, "field": error.field})))
         return
     report.accepted += int(answer["accepted"])
     report.duplicate += int(answer["duplicate"])
-    report.refused.extend(_refusal(path, first + int(item["index"]), item) for item in answer.get("rejected", ()))
+    for item in answer.get("rejected", ()):
+        report.refuse(_refusal(path, numbers[int(item["index"])], item))
     position = answer.get("last_position")
     if position is not None:
         report.last_position = max(report.last_position or 0, int(position))

@@ -20,8 +20,8 @@ from domain.events import (
     decode_event,
 )
 from runner.campaign import survey_machine
-from runner.eventfile import read_lines
-from runner.post import Refusal
+from runner.eventfile import numbered_lines, read_lines
+from runner.post import MOST_REFUSALS, Refusal, too_long
 from runner.scrub import private_parts
 
 __all__ = ["Contents", "contents_of", "new_file", "problems_in", "published_files", "published_name"]
@@ -94,12 +94,18 @@ def problems_in(paths: Sequence[Path], *, names: tuple[str, ...] | None = None) 
     Every event passes the gate of the log and is of a type and with members that this version knows; ids are unique
     over all files and ascend within one; each row was measured by a runner and has its environment, each measurement
     its verdict; no text has a path, address, token, or one of `names` (by default this user's and this machine's).
+    After MOST_REFUSALS reasons the rest is not read.
     """
     found: list[Refusal] = []
     seen: set[str] = set()
     for path in paths:
         last = ""
-        for number, line in enumerate(read_lines(path), 1):
+        for number, line in numbered_lines(path):
+            if len(found) >= MOST_REFUSALS:
+                return found
+            if line is None:
+                found.append(too_long(path, number))
+                continue
             try:
                 event = decode_event(line)
             except AssayError as error:

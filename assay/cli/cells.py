@@ -12,6 +12,7 @@ from rich.text import Text
 
 from assay import numbers
 from assay.cli.output import grid
+from assay.markdown import literal
 from assay.reports.content import Row, Table
 from assay.reports.files import defused
 from assay.reports.levels import claimed_words
@@ -54,18 +55,23 @@ def _text(words: str, style: str) -> Text:
 def as_markdown(table: Table) -> str:
     """Return a table as Markdown, with its note below; rows that nothing was seen of are in italics."""
     shown = [column for column in table.shown if column.key != "evidence"]
-    lines = [f"**{table.title}**", "", _line([column.title or "" for column in shown]), _line(["---"] * len(shown))]
+    lines = [
+        f"**{literal(table.title)}**",
+        "",
+        _line([column.title or "" for column in shown]),
+        _line(["---"] * len(shown)),
+    ]
     for row in table.rows:
         words = dict(zip((column.key for column in table.shown), table.words(row), strict=True))
-        cells = [words[column.key].replace("\n", "; ") for column in shown]
+        cells = [literal(words[column.key].replace("\n", "; ")) for column in shown]
         if row.get("state") in NOTHING_SEEN:
             cells = [f"*{cell}*" if cell else "" for cell in cells]
         lines.append(_line(cells))
-    return "\n".join([*lines, *(("", table.note) if table.note else ())])
+    return "\n".join([*lines, *(("", literal(table.note)) if table.note else ())])
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def as_csv(rows: Sequence[Row]) -> str:

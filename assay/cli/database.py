@@ -14,6 +14,7 @@ from assay import numbers
 from assay.cli.confirming import confirm, confirmed, performed
 from assay.cli.options import as_json
 from assay.cli.output import notes, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -111,16 +112,15 @@ def _require_bodies(url: str) -> None:
 
 
 @db.command("backup", epilog="Example: assay db backup assay-2026-11-21.dump")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Overwrite the file.")
+@click.argument("file", type=OutputFile())
+@overwritable
 def back_up_log(file: Path, force: bool) -> int:
     """Write the whole database to a file, by pg_dump, while the service goes on. The archive's folder is copied after it."""
+    from assay.staging import Staged
     from ingest.backup import back_up
 
-    if file.exists() and not force:
-        raise UsageError(f"{file} exists.", field="file", remedy="Name another, or add --force.")
-    with opened(upgraded=False) as database, notes().status("copying"):
-        size = back_up(database.url, file)
+    with Staged(force=force) as staged, opened(upgraded=False) as database, notes().status("copying"):
+        size = back_up(database.url, staged.file(file))
     say(f"{file}: {numbers.memory(size)}")
     return 0
 

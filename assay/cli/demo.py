@@ -106,7 +106,7 @@ def _load(client: Client) -> None:
         return
     report = post_files(files, lambda lines: client.post_events(lines, batch=len(lines)))
     known = f"{numbers.count(report.accepted)} new, {numbers.count(report.duplicate)} already there"
-    refused = f", {len(report.refused)} refused: {report.refused[0].detail}" if report.refused else ""
+    refused = f", {report.refused_lines} refused: {report.refused[0].detail}" if report.refused else ""
     notes().print(f"  {described(contents_of(files))}; {known}{refused}", markup=False)
 
 

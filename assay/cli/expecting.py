@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import rich_click as click
 from rich.markup import escape
 
 from assay.cli.output import answers, say
+from assay.cli.output_files import OutputFile
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 def expected_and_recorded(verb: Any) -> Any:
     """Add `--expect` and `--record`."""
-    verb = click.option("--record", type=_FILE, metavar="FILE", help="Keep what is found as expectations.")(verb)
+    verb = click.option(
+        "--record",
+        type=OutputFile(replaces=_holds_expectations),
+        metavar="FILE",
+        help="Keep what is found as expectations; a file of expectations is made anew.",
+    )(verb)
     return click.option(
         "--expect", type=_FILE, metavar="FILE", help="Compare what is found with expectations kept earlier."
     )(verb)
@@ -35,11 +40,10 @@ def expected_and_recorded(verb: Any) -> Any:
 
 def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Expecting:
     """Return what compares and keeps the outcome; a file that cannot be read or written is a UsageError at once."""
+    from assay.staging import Staged
     from runner.expectations import compare_tests, expectations_of, read, write
 
     expected = read(expect) if expect else None
-    if record:
-        _require_writable(record)
 
     def settle(events: Sequence[dict[str, Any]], resumed: Path | None) -> int:
         tests = list(_tests([*_lines(resumed), *events]))
@@ -48,20 +52,22 @@ def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Exp
             for line in _told(differences):
                 say(escape(line)) if as_json else answers().print(line, highlight=False, markup=False, soft_wrap=True)
         if record:
-            write(record, expectations_of(tests))
+            with Staged(force=True) as staged:
+                write(staged.file(record), expectations_of(tests))
             say(f"expectations written to {record}; compare with --expect {record}")
         return 1 if any(each.state in ("different", "missing") for each in differences) else 0
 
     return settle
 
 
-def _require_writable(path: Path) -> None:
-    if not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(
-            f"{path} cannot be written.",
-            field="record",
-            remedy="Name a file in a folder that exists and that you may write to.",
-        )
+def _holds_expectations(path: Path) -> bool:
+    from runner.expectations import read
+
+    try:
+        read(path)
+    except UsageError:
+        return False
+    return True
 
 
 def _lines(path: Path | None) -> Iterable[dict[str, Any]]:

@@ -12,6 +12,7 @@ import rich_click as click
 from assay import numbers
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.progress import counting
 from assay.exports.wanted import DOCUMENTS, FORMATS, NOUNS, Wanted, format_of
 
@@ -66,7 +67,7 @@ Examples:
   assay export bench.json --format bmf
   assay export badge.svg --model bert-base-uncased --hardware nvidia-l4"""
 )
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=OutputFile(folder=True, parents=True))
 @click.option("--what", type=click.Choice(list(NOUNS)), help="Events by default; everything for .duckdb.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="By the suffix of PATH by default.")
 @click.option("--partition-by", type=WORDS, metavar="COLUMN,…", help="Parquet in folders by columns, or by month.")
@@ -85,7 +86,7 @@ Examples:
 @click.option(
     "--monthly", is_flag=True, help="PATH is a folder; one Parquet file of events a month of recording (UTC)."
 )
-@click.option("--force", is_flag=True, help="Overwrite what is there.")
+@overwritable
 @served
 @as_json
 def export(

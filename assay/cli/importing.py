@@ -18,6 +18,7 @@ from assay import numbers
 from assay.cli.imported import Files, Outcome, show
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from domain.errors import ConflictingEvent, UsageError
 
 if TYPE_CHECKING:
@@ -47,20 +48,25 @@ Examples:
 @click.argument("format", metavar="FORMAT|auto", required=False)
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option("--list", "list_formats", is_flag=True, help="List the formats.")
-@click.option("--dry-run", is_flag=True, help="Read, clean and count; send nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Read, clean and count; send nothing. Writes only what --rejects and --names ask for.",
+)
 @click.option(
     "--rejects",
     metavar="FILE",
-    type=_FILE,
+    type=OutputFile(),
     help="Write what is refused to a file: mend it, and import it as `rejects`.",
 )
 @click.option(
     "--names",
     metavar="FILE",
-    type=_FILE,
+    type=OutputFile(),
     help="Write names that resolve to nothing to a file, for `model alias --file`.",
 )
 @click.option("--mapping", metavar="FILE", type=_FILE, help="For `table`: which column is what.")
+@overwritable
 @click.option("--template", is_flag=True, help="For `table`: print a mapping for a file's columns, to be filled in.")
 @served
 @as_json
@@ -72,6 +78,7 @@ def import_(
     rejects: Path | None,
     names: Path | None,
     mapping: Path | None,
+    force: bool,
     template: bool,
     server: str | None,
     token: str | None,
@@ -92,13 +99,14 @@ def import_(
         )
     if template:
         return _template(format, paths)
+    _require_apart({"rejects": rejects, "names": names}, paths)
     from ingest.importers import Summary, import_paths
 
     summary, outcome = Summary(), Outcome(format=format, dry_run=dry_run)
     watcher = _Shown(outcome.files)
     items = import_paths(format, paths, _importers(format, mapping), watcher=watcher)
     known: Mapping[str, set[str]] = {}
-    with watcher.shown(paths), _rejects(rejects, paths) as write, _few_collections():
+    with watcher.shown(paths), _rejects(rejects, force=force) as write, _few_collections():
         # The first is taken before a service is started, so that wrong usage costs nothing.
         items = itertools.chain(list(itertools.islice(items, 1)), items)
         events = _events(summary.watch(watcher.counted(items)), write)
@@ -111,7 +119,7 @@ def import_(
     if names:
         from assay.cli.namefile import write_names
 
-        write_names(names, outcome.names)
+        write_names(names, outcome.names, force=force)
     if as_json:
         print_json(outcome)
     else:
@@ -218,16 +226,23 @@ def _names_of(client: Client) -> dict[str, set[str]]:
     return known
 
 
+def _require_apart(outputs: Mapping[str, Path | None], inputs: Sequence[str]) -> None:
+    """Raise UsageError where a file to write is one to import, or another one to write."""
+    taken = {Path(given).expanduser().resolve() for given in inputs}
+    for option, path in outputs.items():
+        if path is not None and path.resolve() in taken:
+            raise UsageError(f"{path} is used twice.", field=option, remedy="Name another file.")
+        taken |= {path.resolve()} if path is not None else set()
+
+
 @contextmanager
-def _rejects(path: Path | None, inputs: Sequence[str]) -> Iterator[Write]:
+def _rejects(path: Path | None, *, force: bool) -> Iterator[Write]:
     """Give what writes a refusal to the file at once, so that it is there however the import ends."""
     if path is None:
         yield lambda _: None
         return
-    if path.resolve() in [Path(given).expanduser().resolve() for given in inputs]:
-        raise UsageError("the file of rejects is one of those to import.", field="rejects", remedy="Name another file.")
     try:
-        file = path.open("wb")
+        file = path.open("wb" if force else "xb")
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}.", field="rejects", remedy="Name another."

@@ -13,6 +13,7 @@ from rich.table import Table
 from assay import numbers
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.markdown import code, literal
 from domain.vocabulary import CATEGORIES, PLATFORMS
 
 __all__ = ["markdown", "matrix", "matrix_table"]
@@ -186,19 +187,19 @@ def matrix_table(rows: Sequence[Row]) -> Table:
 def markdown(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table with whole ids and reasons, and the counts in a line above it."""
     beside = "precision" if "precision" in rows[0] else "precisions"
-    lines = [_counted(rows) + ".", ""]
+    lines = [literal(_counted(rows)) + ".", ""]
     heads = ["model", "platform", *(["precision"] if beside == "precision" else []), *FACTS.values()]
     heads += ["precisions that ran"] if beside == "precisions" else []
     lines += [_line([*heads, "why not"]), _line(["---"] * (len(heads) + 1))]
     for row in rows:
-        cells = [f"`{row['model_id']}`", *_facts(row)]
-        cells += [", ".join(row["precisions"]) or numbers.MISSING] if beside == "precisions" else []
-        lines.append(_line([*cells, row["why_not"] or ""]))
+        cells = [code(str(row["model_id"])).replace("|", "\\|"), *map(literal, _facts(row))]
+        cells += [literal(", ".join(row["precisions"])) or numbers.MISSING] if beside == "precisions" else []
+        lines.append(_line([*cells, literal(row["why_not"] or "")]))
     return "\n".join(lines)
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _facts(row: Row) -> list[str]:

@@ -15,6 +15,7 @@ from assay.cli.endpoint import bench_endpoint, endpoint_options
 from assay.cli.expecting import Expecting, expected_and_recorded, expecting
 from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, print_json, say
+from assay.cli.output_files import OutputFile, overwritable, resumable
 from assay.cli.running import progress
 from domain.errors import UsageError
 from domain.vocabulary import MODES
@@ -23,6 +24,7 @@ __all__ = ["bench", "verify"]
 
 _BESIDE_A_FILE = {
     "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
+    "force",
 }  # fmt: skip
 _OF_THE_PLAN = ("weights", "device", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
 
@@ -79,11 +81,12 @@ def _chosen(verb: Any) -> Any:
             ),
             click.option(
                 "--out",
-                type=click.Path(path_type=Path),
+                type=OutputFile(folder=True, resumes=True),
                 help="Write the events to a file (.gz: compressed), send nothing; in a folder it is named for you.",
             ),
             click.option("--memory-limit-mb", type=click.IntRange(min=1), metavar="MB", help="Of one measurement."),
-            click.option("--resume", is_flag=True, help="With --out: leave out what the file already holds."),
+            resumable("With --out: leave out what the file already holds."),
+            overwritable,
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a checkpoint."),
             click.option("--allow-pickle", is_flag=True, help="Open pickled weights (.bin), which can run code."),
         )
@@ -149,6 +152,7 @@ def bench(
 
     With --endpoint what is already served is measured: its hardware is what you state, and rows say so.
     """
+    del how["force"]
     if (code := bench_endpoint(how, out, resume, server, token, as_json=as_json)) is not None:
         return code
     if verify_only and benchmark_only:
@@ -192,6 +196,7 @@ def verify(
     With --expect what is found is compared with what was found before, and differences are explained. Exit code 1
     where a test did not pass, is not as expected, or was expected and not run.
     """
+    del how["force"]
     settle = expecting(record, expect, as_json=as_json)
     plan, _, _ = _plan(**how)
     return _perform(plan, [True], out, resume, server, token, as_json=as_json, settle=settle)

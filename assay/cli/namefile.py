@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.staging import Staged
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ __all__ = ["read_names", "write_names"]
 KINDS = ("model", "hardware")
 
 
-def write_names(path: Path, names: Sequence[Unresolved]) -> None:
+def write_names(path: Path, names: Sequence[Unresolved], *, force: bool = False) -> None:
     """Write the names with nothing behind them, each with its rows and its nearest ids as a comment."""
     lines = ["# Write the canonical id behind a name, or nothing where it is one of its own. Then:"]
     lines += [f"#   assay {kind} alias --file {path.name}" for kind in KINDS]
@@ -30,12 +31,8 @@ def write_names(path: Path, names: Sequence[Unresolved]) -> None:
         for one in found:
             near = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
             lines.append(f"  {json.dumps(one.name)}:  # {one.rows} {'row' if one.rows == 1 else 'rows'}{near}")
-    try:
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}.", field="names", remedy="Name another file."
-        ) from error
+    with Staged(force=force) as staged:
+        staged.file(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def read_names(path: Path, kind: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ import rich_click as click
 from assay import numbers
 from assay.cli.options import AS_OF, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.tables import comparison_table
 
 __all__ = ["query"]
@@ -36,7 +37,8 @@ Examples:
 @click.option(
     "--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table", show_default=True
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file (needed for parquet).")
+@click.option("--out", type=OutputFile(), help="Write to a file (needed for parquet).")
+@overwritable
 @click.option("--limit", type=click.IntRange(1, 100_000), help="Rows at the most; 10,000 by default.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, 60, min_open=True), help="Seconds; 10 by default.")
 @click.option("--as-of", type=AS_OF, help="The views as of a position of the log, or of a snapshot.")
@@ -45,10 +47,11 @@ Examples:
 )  # fmt: skip
 @served
 def query(
-    sql: str | None, form: str, out: Path | None, schema: str | None, server: str | None, token: str | None, **options: Any
+    sql: str | None, form: str, out: Path | None, force: bool, schema: str | None, server: str | None, token: str | None, **options: Any
 ) -> int:  # fmt: skip
     """Run one SELECT over the documented views (docs/tables.md), read-only, under limits of time and memory."""
     from assay.cli.connection import connected
+    from assay.staging import Staged
 
     if (sql is None) == (schema is None):
         raise click.UsageError("give a SELECT, or --schema.")
@@ -62,7 +65,9 @@ def query(
             import pyarrow.parquet as parquet
 
             # As Arrow, so that the columns keep their types.
-            parquet.write_table(client.query(sql, as_="arrow", **asked), out)
+            table = client.query(sql, as_="arrow", **asked)
+            with Staged(force=force) as staged:
+                parquet.write_table(table, staged.file(out))
             return 0
         answer = client.query(sql, **asked)
     columns, rows = [column["name"] for column in answer["columns"]], answer["rows"]
@@ -73,7 +78,8 @@ def query(
         return 0
     text = _csv(columns, rows) if form == "csv" else _json(columns, rows)
     if out is not None:
-        out.write_text(text)
+        with Staged(force=force) as staged:
+            staged.file(out).write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
     return 0

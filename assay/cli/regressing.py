@@ -13,6 +13,7 @@ import rich_click as click
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, say
+from assay.cli.output_files import OutputFile, overwritable
 from domain.errors import UsageError
 from domain.regression import ALERT
 
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["regressions"]
 
 SHOWN = 40
+
+
+def _is_baseline(path: Path) -> bool:
+    from assay.regressions.reading import is_baseline
+
+    return is_baseline(path)
+
+
+def _is_report(path: Path) -> bool:
+    from assay.regressions.writing import is_report
+
+    return is_report(path)
 
 
 @click.command(
@@ -45,10 +58,15 @@ Examples:
 @click.option("--strict", is_flag=True, help="Let suspect figures and those without an interval alarm too.")
 @click.option("--new-ok", is_flag=True, help="Exit 0 where baseline and candidate have nothing in common.")
 @click.option(
-    "--output-ci", "outputs", multiple=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Write .json, JUnit .xml or a Markdown comment .md; may be repeated.",
+    "--output-ci", "outputs", multiple=True, type=OutputFile(parents=True, replaces=_is_report), metavar="FILE",
+    help="Write .json, JUnit .xml or a Markdown comment .md, also over an earlier one; may be repeated.",
 )  # fmt: skip
-@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Keep what is known now as a baseline.")
+@click.option(
+    "--save",
+    type=OutputFile(parents=True, replaces=_is_baseline),
+    help="Keep what is known now as a baseline, also over an earlier one.",
+)
+@overwritable
 @click.option("--format", "form", type=click.Choice(["text", "json", "junit", "markdown"]), default="text")
 @served
 @as_json
@@ -66,6 +84,7 @@ def regressions(
     outputs: tuple[Path, ...],
     save: Path | None,
     form: str,
+    force: bool,  # noqa: ARG001 - the types of --output-ci and --save read it
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -76,8 +95,8 @@ def regressions(
     measurement that passed and now fails; and where nothing could be compared. Files need no service.
     """
     from assay.cli.connection import connected
-    from assay.exports.staging import Staged
     from assay.regressions import read_side, write_side, written
+    from assay.staging import Staged
     from domain.regression import compare
     from domain.sides import merged
 

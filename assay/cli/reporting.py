@@ -9,6 +9,7 @@ import rich_click as click
 
 from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import say
+from assay.cli.output_files import OutputFile, overwritable
 from domain.vocabulary import CATEGORIES
 
 __all__ = ["report"]
@@ -30,7 +31,9 @@ Examples:
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), help="Else that of --out's suffix; Markdown on a terminal."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="A file, or a folder for every table or picture.")
+@click.option(
+    "--out", type=OutputFile(folder=True, parents=True), help="A file, or a folder for every table or picture."
+)
 @click.option("--part", metavar="NAME", help="One table of a CSV or one picture by its name.")
 @click.option("--as-of", metavar="POSITION|SNAPSHOT", help="As of a position of the log, or of a named snapshot.")
 @click.option("--model", help="Only this model.")
@@ -42,6 +45,7 @@ Examples:
     "--top", type=click.IntRange(min=0), default=40, show_default=True, help="Rows of a page's table; 0 shows all."
 )
 @click.option("--pictures/--no-pictures", default=True, help="Leave the pictures out of a page or text.")
+@overwritable
 @served
 @as_json
 def report(
@@ -58,6 +62,7 @@ def report(
     precision: list[str] | None,
     top: int,
     pictures: bool,
+    force: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -98,7 +103,7 @@ def report(
         sys.stdout.buffer.flush()
     else:
         found = files(made, form, out, part=part, top=top or None, pictures=pictures)
-        write(found)
+        write(found, force=force)
         first = list(found)[-1]
         say(f"wrote {first}" if len(found) == 1 else f"wrote {len(found)} files: {first} and what is beside it")
     return 1 if made.empty else 0

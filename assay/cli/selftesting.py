@@ -11,6 +11,7 @@ import rich_click as click
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ Examples:
 )
 @click.option("--device", metavar="D", help="One of its devices, such as cuda:1; its first by default.")
 @click.option("--post", is_flag=True, help="Send the events to the service.")
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the events to a file, to post later."
-)
+@click.option("--out", type=OutputFile(), help="Write the events to a file, to post later.")
+@overwritable
 @served
 @as_json
 def selftest(
@@ -44,6 +44,7 @@ def selftest(
     device: str | None,
     post: bool,
     out: Path | None,
+    force: bool,  # noqa: ARG001 - the type of --out reads it
     server: str | None,
     token: str | None,
     as_json: bool,

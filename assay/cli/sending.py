@@ -56,7 +56,7 @@ def post(files: tuple[Path, ...], check: bool, server: str | None, token: str | 
         print_json(report)
         return report.exit_code
     say(
-        f"{numbers.count(report.accepted)} new, {numbers.count(report.duplicate)} already there, {len(report.refused)} refused"
+        f"{numbers.count(report.accepted)} new, {numbers.count(report.duplicate)} already there, {numbers.count(report.refused_lines)} refused"
     )
     _tell_refused("Refused", report.refused)
     return report.exit_code

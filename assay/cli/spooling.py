@@ -12,6 +12,7 @@ import rich_click as click
 from assay import numbers
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 
 if TYPE_CHECKING:
     from runner.spool import Spool
@@ -56,8 +57,9 @@ def send(server: str | None, token: str | None) -> int:
 
 
 @spool.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def save(file: Path) -> int:
+@click.argument("file", type=OutputFile())
+@overwritable
+def save(file: Path, force: bool) -> int:  # noqa: ARG001 - the type of FILE reads it
     """Write the refused events to a FILE of lines, as they are."""
     from runner.eventfile import EventFile
 

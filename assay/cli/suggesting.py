@@ -11,7 +11,7 @@ import rich_click as click
 
 from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
-from domain.errors import UsageError
+from assay.cli.output_files import OutputFile, overwritable
 from domain.vocabulary import MODES
 
 __all__ = ["suggest"]
@@ -63,15 +63,17 @@ Examples:
 @click.option("--as-of", type=AS_OF)
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OutputFile(),
     help="Write the plan for `assay bench --plan`; of several devices one each, named by them.",
 )
+@overwritable
 @served
 @as_json
 def suggest(
     models: tuple[str, ...],
     hardware: tuple[list[str], ...],
     out: Path | None,
+    force: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -90,7 +92,7 @@ def suggest(
         asked["hardware"] = named[0] if named in (["own"], ["all"]) else named
     with connected(server, token) as client:
         answer = client.suggest(models=list(models), **asked)
-    written = _written(out, answer["devices"]) if out and answer["runs"] else {}
+    written = _written(out, answer["devices"], force=force) if out and answer["runs"] else {}
     if as_json:
         print_json(answer)
     else:
@@ -98,29 +100,25 @@ def suggest(
     return 0 if answer["runs"] else 1
 
 
-def _written(out: Path, devices: Sequence[Mapping[str, Any]]) -> dict[str, Path]:
+def _written(out: Path, devices: Sequence[Mapping[str, Any]], *, force: bool) -> dict[str, Path]:
     """Write the plans and return their files by device."""
     import yaml
+
+    from assay.staging import Staged
 
     suffix = out.suffix or ".yaml"
     files = {
         one["hardware"]: out if len(devices) == 1 else out.with_name(f"{out.stem}.{one['hardware']}{suffix}")
         for one in devices
     }
-    for one in devices:
-        path = files[one["hardware"]]
-        text = yaml.safe_dump(_sorted(one["plan"]), sort_keys=False, default_flow_style=None, width=100)
-        try:
-            path.write_text(
+    with Staged(force=force) as staged:
+        for one in devices:
+            text = yaml.safe_dump(_sorted(one["plan"]), sort_keys=False, default_flow_style=None, width=100)
+            staged.file(files[one["hardware"]]).write_text(
                 f"# Made by assay suggest for {one['hardware']}; the best run first.\n{text}", encoding="utf-8"
             )
-        except OSError as error:
-            raise UsageError(
-                f"{path} cannot be written: {error.strerror}.",
-                field="out",
-                remedy="Name a file in a folder that exists.",
-            ) from error
-        say(f"plan of {one['runs']} runs written to {path}")
+    for one in devices:
+        say(f"plan of {one['runs']} runs written to {files[one['hardware']]}")
     return files
 
 

@@ -13,6 +13,8 @@ import rich_click as click
 from assay import numbers
 from assay.cli.options import as_json, served
 from assay.cli.output import print_json, say
+from assay.cli.output_files import OutputFile
+from assay.staging import Staged
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,12 +40,15 @@ Examples:
 )
 @click.option("--rows", type=click.IntRange(1, 100_000_000), default=100_000, show_default=True, help="Measurements.")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Other seeds, other events.")
-@click.option("--out", metavar="FILE|post", default="post", show_default=True, help="A file of events, or the service.")
-@click.option("--force", is_flag=True, help="Post even where real data are.")
+@click.option(
+    "--out", type=OutputFile(word="post"), metavar="FILE|post", default="post", show_default=True,
+    help="A file of events, or the service.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, is_eager=True, help="Post even where real data are; overwrite the file.")
 @served
 @as_json
 def bench_data(
-    rows: int, seed: int, out: str, force: bool, server: str | None, token: str | None, as_json: bool
+    rows: int, seed: int, out: Path | str, force: bool, server: str | None, token: str | None, as_json: bool
 ) -> int:
     """Make up measurements on the catalogues' models and hardware, to try capacity with.
 
@@ -68,8 +73,8 @@ def bench_data(
     else:
         begin = time.monotonic()
         with counting("events", lines_of(rows)) as advance:
-            told["bytes"] = _write(Path(out), events(rows, seed), advance)
-        told |= {"file": out, "written_s": round(time.monotonic() - begin, 3)}
+            told["bytes"] = _write(Path(out), events(rows, seed), advance, force=force)
+        told |= {"file": str(out), "written_s": round(time.monotonic() - begin, 3)}
     if as_json:
         print_json(told)
     else:
@@ -91,21 +96,13 @@ def _require_no_real_data(client: Client, *, force: bool) -> None:
         )
 
 
-def _write(path: Path, lines: Iterable[bytes], advance: Callable[[int], None]) -> int:
+def _write(path: Path, lines: Iterable[bytes], advance: Callable[[int], None], *, force: bool) -> int:
     """Write the lines, packed where the name ends in .gz, and return the file's bytes; it appears whole or not at all."""
-    place = path.with_name(f".{path.name}.part")
-    try:
-        with place.open("wb") as raw, _packed(raw) if path.suffix == ".gz" else raw as target:
-            for line in lines:
-                target.write(line + b"\n")
-                advance(1)
-        place.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}.", field="out", remedy="Name another file."
-        ) from error
-    finally:
-        place.unlink(missing_ok=True)
+    packed = path.suffix == ".gz"
+    with Staged(force=force) as staged, staged.file(path).open("wb") as raw, _packed(raw) if packed else raw as target:
+        for line in lines:
+            target.write(line + b"\n")
+            advance(1)
     return path.stat().st_size
 
 

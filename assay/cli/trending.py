@@ -11,6 +11,7 @@ import rich_click as click
 from assay import loads, numbers
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.tables import comparison_table
 
 __all__ = ["sparkline", "trends"]
@@ -40,8 +41,9 @@ Examples:
     "--metric", default="latency_ms", show_default=True, help="latency_ms is the median, or the mean where that is all."
 )
 @click.option("--points", "each", is_flag=True, help="Every point with its time, verdict and event.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw into a .svg or .png file.")
+@click.option("--picture", type=OutputFile(parents=True), help="Draw into a .svg or .png file.")
 @click.option("--as-of", metavar="POSITION|SNAPSHOT", help="As of a position of the log, or of a named snapshot.")
+@overwritable
 @served
 @as_json
 def trends(
@@ -50,6 +52,7 @@ def trends(
     each: bool,
     picture: Path | None,
     as_of: str | None,
+    force: bool,
     server: str | None,
     token: str | None,
     as_json: bool,
@@ -63,7 +66,7 @@ def trends(
         answer = client.trends(model, metric=metric, as_of=as_of)
     lines = answer.get("lines", [])
     if picture is not None and lines:
-        _draw(answer, lines, picture)
+        _draw(answer, lines, picture, force=force)
     if as_json:
         print_json(answer)
     elif not lines:
@@ -141,7 +144,7 @@ def _tell_points(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
     answers().print(comparison_table(rows, columns, f"{answer['model']}: {answer['metric']}"))
 
 
-def _draw(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], path: Path) -> None:
+def _draw(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], path: Path, *, force: bool) -> None:
     from assay.reports import charts
     from assay.reports.sections import trend_chart
     from assay.reports.writing import write
@@ -152,5 +155,5 @@ def _draw(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], path: P
         return
     footer = f"position {numbers.count(answer['position'])}"
     content = charts.png(chart, footer=footer) if path.suffix == ".png" else charts.svg(chart, footer=footer).encode()
-    write({path: content})
+    write({path: content}, force=force)
     say(f"wrote {path}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assay.exports.staging import Staged
+from assay.staging import SUFFIX, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def write_lines(events: Iterable[Event], path: Path) -> tuple[int, int]:
     written = expired = 0
     with ExitStack() as stack:
         stream: Any = stack.enter_context(path.open("wb"))
-        if path.name.removesuffix(".writing").endswith(".gz"):
+        if path.name.removesuffix(SUFFIX).endswith(".gz"):
             stream = stack.enter_context(
                 gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6)
             )

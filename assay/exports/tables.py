@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay.exports.cells import defused
+from assay.staging import SUFFIX
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _csv(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:  # n
     rows = 0
     with ExitStack() as stack:
         stream: Any = stack.enter_context(path.open("wb"))
-        if path.name.removesuffix(".writing").endswith(".gz"):
+        if path.name.removesuffix(SUFFIX).endswith(".gz"):
             stream = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0))
         flat = pa.schema(
             [(field.name, pa.string() if pa.types.is_nested(field.type) else field.type) for field in schema]
@@ -87,7 +88,7 @@ def _lines(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:  #
     rows = 0
     with ExitStack() as stack:
         stream: Any = stack.enter_context(path.open("wb"))
-        if path.name.removesuffix(".writing").endswith(".gz"):
+        if path.name.removesuffix(SUFFIX).endswith(".gz"):
             stream = stack.enter_context(
                 gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6)
             )

@@ -12,10 +12,10 @@ from assay.exports.badge import badge_of, endpoint, svg
 from assay.exports.benchmarks import bmf, github_action, tool
 from assay.exports.card import Card
 from assay.exports.events import event_schema, event_tables, write_events, write_lines
-from assay.exports.staging import Staged
 from assay.exports.tables import WRITERS, DuckdbFile, write_partitioned
 from assay.exports.views import read_view, view_names
 from assay.exports.wanted import DOCUMENTS, NOUNS, SUFFIXES, Wanted
+from assay.staging import Staged
 from domain.errors import UsageError
 
 if TYPE_CHECKING:

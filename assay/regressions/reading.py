@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay.exports.places import position_of
-from assay.exports.staging import Staged
+from assay.staging import Staged
 from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
 from domain.gathering import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
@@ -25,8 +25,11 @@ __all__ = ["read_side", "write_side"]
 Row = dict[str, Any]
 Wanted = Mapping[str, Any]
 FORMAT = 1
+_HEAD = b'{"assay_regressions":'
 LINES = (".ndjson", ".jsonl")
 SUFFIXES = (*LINES, ".parquet", ".pq", ".csv", ".json")
+JSON_BYTES = 256 << 20
+"""A JSON document beyond this is refused: it has to be in memory at once."""
 NEEDED = ("event_id", "configuration", "model_id", "hardware_id", "mode", "platform", "workload", "execution", "origin")
 
 
@@ -57,6 +60,12 @@ def read_side(named: str | None, connect: Callable[[], Client], wanted: Wanted, 
 def _is_file(named: str) -> bool:
     """Whether a word names a file, or a folder of Parquet files; a bare word may be a snapshot beside a folder of its name."""
     return Path(named).is_file() or ("/" in named and Path(named).is_dir())
+
+
+def is_baseline(path: Path) -> bool:
+    """Return whether `write_side` wrote a file: its first member tells."""
+    with path.open("rb") as file:
+        return file.read(len(_HEAD)) == _HEAD
 
 
 def write_side(path: Path, side: Side) -> None:
@@ -100,12 +109,20 @@ def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
     if suffix in LINES:
         from runner.eventfile import read_lines
 
-        return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)
+        try:
+            return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{path} is not JSON: {error}.", field=field, remedy="One object a line.") from error
     if path.is_dir() or suffix in (".parquet", ".pq"):
         return _of_records(_parquet(path), path, wanted, field)
     if suffix == ".csv":
-        with path.open(newline="", encoding="utf-8-sig") as text:
-            return _of_records(map(_typed, csv.DictReader(text)), path, wanted, field)
+        from ingest.importers.reading import text_lines
+
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as text:
+                return _of_records(map(_typed, csv.DictReader(text_lines(text))), path, wanted, field)
+        except (csv.Error, UnicodeError) as error:
+            raise UsageError(f"{path} is not CSV: {error}.", field=field, remedy="Export it again.") from error
     if suffix != ".json":
         raise UsageError(
             f"{path} is no file that can be compared with.",
@@ -116,6 +133,12 @@ def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
 
 
 def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
+    if path.stat().st_size > JSON_BYTES:
+        raise UsageError(
+            f"{path} is a JSON document of more than {JSON_BYTES >> 20} MiB.",
+            field=field,
+            remedy="Write its rows one a line, as .ndjson.",
+        )
     try:
         found = msgspec.json.decode(path.read_bytes())
         if isinstance(found, dict) and "assay_regressions" in found:

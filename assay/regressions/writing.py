@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
 
 from assay import numbers
+from assay.markdown import code, literal
 from domain.figures import Figure
 from domain.regression import Change, EnvironmentChange, Report, Turn
 
@@ -17,6 +19,7 @@ __all__ = ["FORMATS", "SUFFIXES", "between", "headline", "junit", "markdown", "p
 
 MARK = "<!-- assay regressions -->"
 """Begins the comment, so that the next run finds and replaces it."""
+_JSON_HEAD = b'{\n "worse": '
 ROWS = 30
 COMMENT_LETTERS = 60_000
 """GitHub takes 65,536."""
@@ -174,7 +177,7 @@ def _calm(report: Report) -> str:
 
 
 def _told(name: str, position: int | None) -> str:
-    return f"`{name}`" if position is None or name == f"position {position}" else f"`{name}` (position {position})"
+    return code(name) if position is None or name == f"position {position}" else f"{code(name)} (position {position})"
 
 
 def _in(found: Sequence[Any], *states: str) -> list[Any]:
@@ -191,7 +194,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Any], cells: Calla
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"([|<>`*_\[\]\\])", r"\\\1", " ".join(text.split())) or numbers.MISSING
+    return literal(" ".join(text.split())) or numbers.MISSING
 
 
 def _of_environment(change: EnvironmentChange) -> tuple[str, ...]:
@@ -211,6 +214,13 @@ def _of_change(change: Change) -> tuple[str, ...]:
 
 FORMATS: Mapping[str, Callable[[Report], bytes]] = {"json": _json, "junit": junit, "markdown": markdown}
 SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
+
+
+def is_report(path: Path) -> bool:
+    """Return whether `written` made a file, by its beginning."""
+    with path.open("rb") as file:
+        head = file.read(200)
+    return head.startswith((MARK.encode(), _JSON_HEAD)) or b'<testsuites name="assay regressions"' in head
 
 
 def written(report: Report, form: str) -> bytes:

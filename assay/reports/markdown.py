@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay import __version__, numbers
+from assay.markdown import code, literal
 from assay.reports.content import Chart, Report, Row, Table
 from assay.reports.evidence import EVENTS_SHOWN, short
 from assay.reports.kinds import command
@@ -19,18 +20,18 @@ def as_markdown(report: Report, pictures: Mapping[str, str] | None = None, *, to
 
 
 def _lines(report: Report, pictures: Mapping[str, str], top: int | None) -> Iterator[str]:
-    yield from (f"# {_text(report.title)}", "", f"*{_text(report.question)}*", "")
+    yield from (f"# {literal(report.title)}", "", f"*{literal(report.question)}*", "")
     yield f"Position {numbers.count(report.position)} of the log, recorded {numbers.date(report.recorded_at)}.  "
     for fact in report.facts:
-        yield f"{_text(fact)}.  "
+        yield f"{literal(fact)}.  "
     if report.empty:
-        yield from ("", _text(report.empty))
+        yield from ("", literal(report.empty))
     for section in report.sections:
-        yield from ("", f"## {_text(section.title)}")
+        yield from ("", f"## {literal(section.title)}")
         for part in section.parts:
             yield ""
             if isinstance(part, str):
-                yield _text(part)
+                yield literal(part)
             elif isinstance(part, Chart):
                 yield from _picture(part, pictures)
             else:
@@ -40,19 +41,19 @@ def _lines(report: Report, pictures: Mapping[str, str], top: int | None) -> Iter
         yield from ("", "## Evidence", "")
         yield from _table(behind, report.server, None, heading=False)
     yield from ("", "---", "")
-    yield f"Assay {__version__}. The same report again: `{command(report.asked, report.position)}`"
+    yield f"Assay {__version__}. The same report again: {code(command(report.asked, report.position))}"
 
 
 def _picture(chart: Chart, pictures: Mapping[str, str]) -> Iterator[str]:
     if chart.name in pictures:
-        yield f"![{_text(chart.title)}]({pictures[chart.name]})"
+        yield f"![{literal(chart.title)}]({pictures[chart.name]})"
         yield ""
-    yield f"{_text(chart.title)}. {_text(chart.sentence)}"
+    yield f"{literal(chart.title)}. {literal(chart.sentence)}"
 
 
 def _table(table: Table, server: str | None, top: int | None, *, heading: bool = True) -> Iterator[str]:
     if heading:
-        yield from (f"### {_text(table.title)}", "")
+        yield from (f"### {literal(table.title)}", "")
     shown = cut(table, top)
     yield _row([column.title or "" for column in table.shown])
     yield _row(["---:" if column.figures else "---" for column in table.shown])
@@ -61,7 +62,7 @@ def _table(table: Table, server: str | None, top: int | None, *, heading: bool =
             [_cell(words, column.key, row, server) for words, column in zip(table.words(row), table.shown, strict=True)]
         )
     if shown.note:
-        yield from ("", _text(shown.note))
+        yield from ("", literal(shown.note))
 
 
 def _cell(words: str, key: str, row: Row, server: str | None) -> str:
@@ -70,14 +71,8 @@ def _cell(words: str, key: str, row: Row, server: str | None) -> str:
         links = [f"[{short(event)}]({server}/v1/events/{event})" for event in events[:EVENTS_SHOWN]]
         rest = len(events) - EVENTS_SHOWN
         return ", ".join([*links, *([f"and {numbers.count(rest)} more"] if rest > 0 else [])])
-    return _text(words)
+    return literal(words)
 
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _text(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
-    escaped = "".join(f"\\{char}" if char in r"\`*_[]<>|#" else char for char in text)
-    return " ".join(escaped.split("\n")).replace("\r", " ")

@@ -13,6 +13,7 @@ from assay.reports.files import as_csv, as_json
 from assay.reports.kinds import KINDS
 from assay.reports.markdown import as_markdown
 from assay.reports.page import TOP, as_html
+from assay.staging import Staged
 from domain.errors import UsageError
 
 __all__ = ["FORMATS", "PICTURES", "files", "format_of", "rendered", "stem", "write"]
@@ -90,16 +91,11 @@ def _address(file: str) -> str:
     return file.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
 
 
-def write(found: Mapping[Path, bytes]) -> None:
-    """Write files, each whole or not at all, in their order."""
-    for path, content in found.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(path.name + ".writing")
-        try:
-            beside.write_bytes(content)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+def write(found: Mapping[Path, bytes], *, force: bool = False) -> None:
+    """Write files, together or not at all; without `force` one that exists is a UsageError."""
+    with Staged(force=force) as staged:
+        for path, content in found.items():
+            staged.file(path).write_bytes(content)
 
 
 def _picture(report: Report, chart: Chart, form: str) -> bytes:

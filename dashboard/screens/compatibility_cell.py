@@ -85,7 +85,7 @@ def _seen(asked: Matrix, row: Mapping[str, Any], platform: str, at: int) -> None
 def _links(asked: Matrix, row: Mapping[str, Any], platform: str) -> list[str]:
     if asked.level == "family":
         return [f"[Its models one by one](/{PAGE}?level=model&family={quote(str(row['family']))})"]
-    name = quote(str(row["name"]))
+    name, platform = quote(str(row["name"])), quote(platform)
     return [
         f"[The model](/models?id={name})", f"[Compare hardware](/compare?model={name}&platform={platform})",
         f"[Over time](/trends?model={name}&platform={platform})",

@@ -25,6 +25,7 @@ from dashboard.frame import (
     guarded,
     header,
     places,
+    plain_table,
     provenance,
     theme,
     titled,
@@ -173,7 +174,7 @@ def _unknown(asked: Device, at: int, problem: NotFound) -> None:
     if near:
         st.caption("Did you mean")
         for row in near:
-            st.page_link(menu.page(PAGE), label=str(row["id"]), query_params={"id": row["id"]})
+            st.page_link(menu.page(PAGE), label=escape(str(row["id"])), query_params={"id": row["id"]})
     elif problem.remedy:
         st.caption(escape(problem.remedy))
     if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:"):
@@ -199,12 +200,12 @@ def _tabs(asked: Device) -> Device:
 
 
 def _spec(row: Mapping[str, Any]) -> None:
-    st.table(device.spec_table(row), hide_index=True, border="horizontal", alt=f"Specification of {row['id']}")
+    plain_table(device.spec_table(row), hide_index=True, border="horizontal", alt=f"Specification of {row['id']}")
     folded("Where the figures come from", partial(_sources, row), key=f"{PAGE} sources")
 
 
 def _sources(row: Mapping[str, Any]) -> None:
-    st.table(device.sources_table(row), hide_index=True, border="horizontal", alt="Sources of the specification")
+    plain_table(device.sources_table(row), hide_index=True, border="horizontal", alt="Sources of the specification")
     st.caption(
         "sourced: read in a publisher's document · derived: computed by the formula · unverified: generally known, no "
         "document at hand · measured: read from a machine or reached there · unknown: nobody said"
@@ -228,7 +229,7 @@ def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
         st.caption("Its bandwidth is not known: only the flat part of the roof can be drawn.")
     if told["points"]:
         basis_legend(told["points"])
-    st.caption(roofs.standing(told) or "Nothing was measured on it.")
+    st.caption(escape(roofs.standing(told)) or "Nothing was measured on it.")
     _check(told)
     _points(asked, told, sentence, at)
 

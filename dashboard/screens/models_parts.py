@@ -11,7 +11,7 @@ import streamlit as st
 from assay import numbers
 from dashboard import charts, menu, model, ranking
 from dashboard.answers import registry
-from dashboard.frame import basis_legend, chart, downloads, escape, places, theme, to_paste
+from dashboard.frame import basis_legend, chart, downloads, escape, places, plain_table, theme, to_paste
 from dashboard.model import Model
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.view import adopt, go, widget
@@ -40,7 +40,7 @@ def show_about(told: Mapping[str, Any], at: int) -> None:
         st.markdown(f"**{escape(model.sentence(told))}**")
     left, right = st.columns([1, 1], gap="large")
     with left:
-        st.table(model.facts(told), hide_index=True, hide_header=True, border="horizontal", alt="What the model is")
+        plain_table(model.facts(told), hide_index=True, hide_header=True, border="horizontal", alt="What the model is")
     with right:
         _fastest(told)
         if told["best"]:

@@ -12,7 +12,19 @@ from assay import numbers
 from dashboard import answers, operations, sign_in
 from dashboard.answers import operations as told
 from dashboard.charts import day_chart
-from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, to_paste, zone
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    guarded,
+    header,
+    plain_table,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.operations import Operations, read_operations
 from dashboard.view import current, go
@@ -157,7 +169,7 @@ def _archive(day: Mapping[str, Any]) -> None:
     else:
         st.caption("Nothing is archived. `assay archive write` moves closed positions into Parquet files.")
     st.subheader("Build and settings", anchor=False)
-    st.table(operations.setting_rows(day, told.server(), zone()), hide_index=True)
+    plain_table(operations.setting_rows(day, told.server(), zone()), hide_index=True)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], key: str, alt: str) -> None:

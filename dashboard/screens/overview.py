@@ -247,7 +247,7 @@ def _health(health: Mapping[str, Any], position: int) -> None:
             f"**Archive** up to position {numbers.count(archive['last_position'])}, {numbers.memory(archive['bytes'])}"
         )
     if health.get("error"):
-        lines.append(f"⚠ **Projector stopped** {health['error']}")
+        lines.append(f"⚠ **Projector stopped** {escape(str(health['error']))}")
     trained = (health.get("predictor") or {}).get("digest")
-    lines.append(f"**Predictor** {'ships with Assay' if trained == 'shipped' else numbers.digest(trained)}")
+    lines.append(f"**Predictor** {'ships with Assay' if trained == 'shipped' else escape(numbers.digest(trained))}")
     st.markdown(" · ".join(lines))

@@ -142,7 +142,7 @@ def _tiles(answer: Mapping[str, Any]) -> None:
     with st.grid(4, min_column_width=150, key="figures"):
         for label, value in figures:
             st.metric(label, numbers.share(value), border=True)
-    told = f"Held out: {answer['split']} · n {numbers.count(one['rows'])}"
+    told = f"Held out: {escape(str(answer['split']))} · n {numbers.count(one['rows'])}"
     st.caption(told if one.get("coverage_80") is not None else f"{told} · intervals are not calibrated")
 
 

@@ -22,6 +22,7 @@ from dashboard.frame import (
     folded,
     guarded,
     header,
+    plain_table,
     provenance,
     theme,
     titled,
@@ -265,7 +266,7 @@ def _excluded(answer: Mapping[str, Any]) -> None:
     if not excluded:
         return
     st.subheader(f"Why not the others: {numbers.count(len(excluded))} left out", anchor=False)
-    st.table(limits.counted(excluded), hide_index=True)
+    plain_table(limits.counted(excluded), hide_index=True)
     folded("Each of them", partial(_each, excluded), key=f"{PAGE} each excluded")
 
 

@@ -40,7 +40,7 @@ def show(asked: Runs, at: int, strip: DeltaGenerator) -> None:
     with strip:
         fixed = msgspec.structs.replace(asked, run=run_id, as_of=at)
         words = f"position {numbers.count(at)} · run {run_id} · {running.source_words(run)}"
-        provenance(PAGE, escape(words), fixed, terminal=f"assay runs show {run_id} --samples")
+        provenance(PAGE, words, fixed, terminal=f"assay runs show {run_id} --samples")
     titled(f"{runs.heading(run)} {run_id[:13]}", "Runs")
     _head(run)
     if asked.as_of is None and not run.get("outcome"):

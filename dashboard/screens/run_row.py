@@ -12,7 +12,7 @@ from assay import energy, loads, numbers
 from dashboard import menu, samples
 from dashboard.answers import ran as asking
 from dashboard.charts import samples_chart, stages_chart
-from dashboard.frame import Download, chart, downloads, escape, guarded, theme, zone
+from dashboard.frame import Download, chart, downloads, escape, guarded, plain_table, theme, zone
 from dashboard.offers import picture_files, stem, table_files
 from dashboard.palette import badge
 from domain.errors import Expired, NotFound
@@ -38,10 +38,10 @@ def show(event: Mapping[str, Any], found: Mapping[str, Any], at: int) -> None:
             _told("Energy", energy.told(data))
         with guarded("Asked and actual"):
             st.subheader("Asked → actual", anchor=False)
-            st.table(samples.asked(data), hide_index=True)
+            plain_table(samples.asked(data), hide_index=True)
         _links(data)
     else:
-        st.markdown(f"This event is of type `{event['type']}`.")
+        st.markdown(f"This event is of type {escape(event['type'])}.")
     with st.expander("The event as it was sent", icon=":material/data_object:"):
         st.json(dict(event), expanded=2)
 
@@ -87,7 +87,7 @@ def _told(head: str, found: Sequence[tuple[str, str]]) -> None:
     if found:
         with guarded(head):
             st.subheader(head, anchor=False)
-            st.table([{"What": name, "Said": escape(words)} for name, words in found], hide_index=True)
+            plain_table([{"What": name, "Said": words} for name, words in found], hide_index=True)
 
 
 def _samples(event: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from ingest.importers.document import Document
 from ingest.importers.draft import Draft
 from ingest.importers.files import File
 from ingest.importers.identity import model_of, precision_of
-from ingest.importers.reading import BadFile, json_document, number, text, whole
+from ingest.importers.reading import BadFile, json_document, number, text, text_lines, whole
 from ingest.importers.refusals import BadRow, Refused
 
 __all__ = ["BenchmarkApp"]
@@ -99,7 +99,7 @@ def _of_csv(file: File) -> tuple[Blocks, list[dict[str, Any]]]:
     groups: list[dict[str, Any]] = []
     block = ""
     with file.open_text() as opened:
-        for line in opened:
+        for line in text_lines(opened):
             name, _, value = line.strip().partition(";")
             if line.strip() in _TITLES:
                 block = _TITLES[line.strip()]

@@ -22,7 +22,7 @@ from ingest.importers.draft import Draft
 from ingest.importers.files import File
 from ingest.importers.mlperf_results import Result, draft_of
 from ingest.importers.mlperf_words import System
-from ingest.importers.reading import BadFile, csv_text, text
+from ingest.importers.reading import BadFile, csv_text, text, text_lines
 from ingest.importers.refusals import BadRow, Refused
 
 __all__ = ["drafts", "sniff"]
@@ -59,7 +59,7 @@ def drafts(file: File, document: Document) -> Iterator[Draft | Refused]:
     """Yield a draft for each filled cell of a result line, or its refusal."""
     delimiter = "\t" if file.head()[:2000].count("\t") > file.head()[:2000].count(",") else ","
     with file.open_text("replace") as opened:
-        reader = csv.reader(opened, delimiter=delimiter)
+        reader = csv.reader(text_lines(opened), delimiter=delimiter)
         lines: list[list[str]] = []
         heading: _Heading | None = None
         block: list[tuple[int, list[str]]] = []

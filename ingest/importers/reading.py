@@ -25,6 +25,7 @@ __all__ = [
     "json_text",
     "number",
     "text",
+    "text_lines",
     "whole",
 ]
 
@@ -155,7 +156,7 @@ def csv_rows(
     header names a column twice.
     """
     with file.open_text("surrogateescape") as opened:
-        reader = csv.reader(_lines(opened), delimiter=delimiter, strict=True)
+        reader = csv.reader(text_lines(opened), delimiter=delimiter, strict=True)
         columns = header
         while True:
             try:
@@ -186,7 +187,7 @@ def csv_rows(
             yield Refused(path=file.name, row=reader.line_num, field="row", reason=reason, content=content)
 
 
-def _lines(opened: IO[str]) -> Iterator[str]:
+def text_lines(opened: IO[str]) -> Iterator[str]:
     """Yield the lines; of one that is too long for the memory only the beginning, which is then no row of the table."""
     while line := opened.readline(LINE_CHARACTERS):
         yield line

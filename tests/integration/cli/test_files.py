@@ -111,7 +111,7 @@ def test_what_the_plan_would_not_hear_is_refused(home: Path, plan: Path, tmp_pat
         (["gpt2"], "MODEL"),
         (["--batch-sizes", "2"], "batch_sizes"),
     ):
-        refused = run(home, "bench", *words, "--plan", plan, "--out", out, code=2)
+        refused = run(home, "bench", *words, "--plan", plan, "--out", out, "--force", code=2)
         assert f"{field}: " in refused.stderr and "--plan" in refused.stderr
     assert out.read_text() == "as it was\n"
 

@@ -184,3 +184,27 @@ def test_trends_have_a_line_of_blocks_a_configuration_and_a_picture(service: Any
     assert "× 2.0 faster" in line.replace("\u202f", " ")
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert known.model in (tmp_path / "t.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("query", "select 1 as one", "--format", "csv", "--out"), "rows.csv"),
+        (("query", "select 1 as one", "--format", "parquet", "--out"), "rows.parquet"),
+        (("report", "performance", "--out"), "page.html"),
+        (("trends", "bert-base-uncased", "--picture"), "line.svg"),
+        (("suggest", "bert-base-uncased", "--budget", "30m", "--out"), "plan.yaml"),
+        (("export", "--what", "measurements"), "rows.ndjson"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_file_is_overwritten_only_with_force(typed: Any, tmp_path: Path, words: tuple[str, ...], name: str) -> None:
+    path = tmp_path / name
+    typed(*words, str(path))
+    written = path.read_bytes()
+    path.write_text("mine")
+    typed(*words, str(path), code=2)
+    assert path.read_text() == "mine"
+    typed(*words, str(path), "--force")
+    assert path.read_bytes()[:100] == written[:100]
+    assert [each.name for each in tmp_path.iterdir() if each.name.endswith(".writing")] == []

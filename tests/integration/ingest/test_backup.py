@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import subprocess
 import threading
@@ -124,6 +125,33 @@ def test_what_fails_says_why_and_leaves_no_file(database, postgres_server, tmp_p
             restore(empty.url, tmp_path / "bad.dump")
     finally:
         postgres_server.drop("empty_for_restore")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda dump, major: re.sub(rb"(?<=\x00)%d\." % major, b"%d." % (major + 1), dump), ("older server", "export")),
+        (lambda dump, _: dump[:6] + b"\x63" + dump[7:], ("newer pg_dump", "client programs")),
+    ],
+    ids=["newer server", "newer format"],
+)
+def test_backup_of_newer_postgres_names_the_versions(database, postgres_server, append, build, tmp_path, change, words):
+    append([build.measurement(1.0)])
+    dump = tmp_path / "log.dump"
+    back_up(database.url, dump)
+    with psycopg.connect(database.url) as connection:
+        major = connection.info.server_version // 10_000
+    dump.write_bytes(change(dump.read_bytes(), major))
+    empty = postgres_server.create("older_server")
+    try:
+        with pytest.raises(UsageError) as refused:
+            restore(empty.url, dump)
+        assert rows(empty, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
+    finally:
+        postgres_server.drop("older_server")
+    assert words[0] in refused.value.detail and words[1] in refused.value.remedy
+    if words[0] == "older server":
+        assert f"PostgreSQL {major}" in refused.value.detail and f"PostgreSQL {major + 1}" in refused.value.detail
 
 
 def test_the_programs_fit_the_server(database):

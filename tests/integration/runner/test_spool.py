@@ -15,7 +15,7 @@ import pytest
 
 from assay.client import batches
 from domain.errors import InvalidEvent, ServiceUnavailable, SpoolFull, TooBusy, Unauthenticated, UsageError
-from domain.events import RUN_FINISHED, encode_event, new_event
+from domain.events import EVENT_LIMIT_BYTES, RUN_FINISHED, encode_event, new_event
 from runner.post import post_files
 from runner.spool import Spool
 from runner.spool_state import SpoolState
@@ -70,7 +70,7 @@ def test_a_spool_survives_the_death_of_its_process(tmp_path: Path) -> None:
     path = tmp_path / "spool.sqlite"
     code = (
         "import sys, os, signal\nfrom pathlib import Path\nfrom runner.spool import Spool\n"
-        "from domain.events import RUN_FINISHED, new_event\n"
+        "from domain.events import EVENT_LIMIT_BYTES, RUN_FINISHED, new_event\n"
         "Spool(Path(sys.argv[1])).put([new_event(RUN_FINISHED, {'run_id': 'r', 'outcome': 'completed'}, source='t')])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -154,6 +154,15 @@ def test_files_are_posted_and_refusals_named_by_line(tmp_path: Path) -> None:
     assert [(each.file, each.line, each.field) for each in report.refused] == [("a.ndjson", 4, "data.outcome")]
     again = post_files([tmp_path / "a.ndjson"], log)
     assert (again.accepted, again.duplicate) == (0, 4)
+
+
+def test_long_line_is_refused_by_its_number_and_the_others_are_posted(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.ndjson", [event(1)], tail=b"\n" + bytes(EVENT_LIMIT_BYTES + 1) + b"\n")
+    path.write_bytes(path.read_bytes() + encode_event(event(2)) + b"\n")
+    log = Log()
+    report = post_files([path], log)
+    assert (report.accepted, len(log.ids), report.refused_lines, report.exit_code) == (2, 2, 1, 1)
+    assert [(each.file, each.line) for each in report.refused] == [("a.ndjson", 3)]
 
 
 def test_a_file_that_breaks_off_sends_nothing_and_names_the_line(tmp_path: Path) -> None:

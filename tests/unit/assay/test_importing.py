@@ -136,8 +136,9 @@ def test_wrong_usage_names_the_field(words, field):
 
 def test_a_file_to_import_is_not_overwritten_with_its_own_rejects(folder):
     path = folder / NAME
-    with pytest.raises(UsageError, match="one of those to import"):
-        run("timm", path, "--dry-run", "--rejects", path)
+    for force in ((), ("--force",)):
+        with pytest.raises(UsageError, match="used twice" if force else "exists"):
+            run("timm", path, "--dry-run", "--rejects", path, *force)
     assert path.read_text().startswith(HEADER)
 
 

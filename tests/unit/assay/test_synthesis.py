@@ -73,7 +73,7 @@ def test_a_file_appears_whole_and_is_the_same_again(tmp_path, capsys, name):
     assert told["events"] == 42 and told["bytes"] == len(content)
     text = gzip.decompress(content) if name.endswith(".gz") else content
     assert text.splitlines() == list(events(40, seed=5))
-    run(["bench-data", "--rows", "40", "--seed", "5", "--out", str(path)])
+    assert run(["bench-data", "--rows", "40", "--seed", "5", "--out", str(path), "--force"]) == 0
     assert path.read_bytes() == content and [one.name for one in tmp_path.iterdir()] == [name]
 
 

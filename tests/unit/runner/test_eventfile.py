@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from domain.errors import UsageError
-from runner.eventfile import EventFile, read_lines
+from runner.eventfile import EventFile, numbered_lines, read_lines
 
 EVENTS = [{"id": str(number), "text": "é" * 200} for number in range(50)]
 NAMES = ["events.ndjson", "events.ndjson.gz"]
@@ -97,3 +97,28 @@ def test_a_damaged_file_is_named_and_never_shortened(tmp_path):
         with pytest.raises(UsageError, match="damaged"):
             attempt()
     assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ending", [b"\n", b""])
+def test_long_line_is_skipped_and_numbered(tmp_path, name, ending):
+    content = b'{"n": 1}\n\n' + bytes(5000) + b"\n" + b'{"n": 4}\r\n' + b"x" * 100 + b"\n" + bytes(3_000_000) + ending
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    lines = list(numbered_lines(path, limit=100))
+    assert lines == [(1, b'{"n": 1}'), (3, None), (4, b'{"n": 4}'), (5, b"x" * 100), (6, None)]
+
+
+@pytest.mark.parametrize("piece", [b" " * 999 + b"\n", bytes(1000)], ids=["blank lines", "one line"])
+def test_compressed_file_that_unpacks_too_far_is_refused(tmp_path, piece):
+    path = tmp_path / "bomb.ndjson.gz"
+    path.write_bytes(gzip.compress(piece * 24_000))
+    with pytest.raises(UsageError, match="400 times"):
+        for _ in numbered_lines(path):
+            pass
+
+
+def test_partial_line_longer_than_a_piece_is_cut_on_resume(tmp_path):
+    path = tmp_path / "events.ndjson"
+    path.write_bytes(b'{"id": "0"}\n' + b"x" * 2_500_000)
+    assert ids(write(path, EVENTS[1:2], resume=True)) == ["0", "1"]

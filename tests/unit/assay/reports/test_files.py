@@ -89,8 +89,10 @@ def test_one_part_is_chosen_by_name_and_others_are_listed(report: Any) -> None:
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "a.md"
     writing.write({target: b"one"})
+    with pytest.raises(UsageError, match="exists"):
+        writing.write({target: b"two"})
     with pytest.raises(TypeError):
-        writing.write({target: None})  # type: ignore[dict-item]
+        writing.write({target.with_name("b.md"): b"two", target: None}, force=True)  # type: ignore[dict-item]
     assert target.read_bytes() == b"one"
     assert [path.name for path in target.parent.iterdir()] == ["a.md"]
 
