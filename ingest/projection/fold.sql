@@ -9,7 +9,7 @@ ON CONFLICT (type) DO UPDATE SET
     events = events + excluded.events, last_position = excluded.last_position;
 
 -- name: moments
-INSERT INTO moment SELECT position, recorded_at FROM arrived
+INSERT INTO moment SELECT position, recorded_at, type FROM arrived
 WHERE position NOT IN (SELECT position FROM letter)
   AND type NOT IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1')
 ORDER BY position;
