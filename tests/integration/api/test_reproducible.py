@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from api.media import FORMATS
+from api.media import ARROW, CSV, FORMATS, JSON, PARQUET
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 VALUES = {
@@ -20,6 +20,7 @@ SQL = (
     "SELECT avg(latency_p50_ms), stddev(latency_p50_ms), sum(latency_mean_ms) FROM measurements",
     "SELECT model_id, avg(latency_p50_ms) FROM best_measurements JOIN models USING (model_id) GROUP BY ALL ORDER BY ALL",
     "FROM measurements ORDER BY position",
+    "FROM best_measurements ORDER BY position",
 )
 
 
@@ -94,10 +95,11 @@ def answers(service: Any, at: int) -> dict[tuple[str, str], tuple[int, bytes]]:
             for media in FORMATS:
                 answer = client.get(path, params={**needed, "as_of": at}, headers={"Accept": media})
                 found[path, media] = (answer.status_code, answer.content)
-        for sql in SQL:
-            for media in FORMATS:
-                answer = client.post("/v1/query", json={"sql": sql, "as_of": at}, headers={"Accept": media})
-                found[sql, media] = (answer.status_code, answer.content)
+                if media != JSON and not answer.headers["content-type"].startswith(media):
+                    break  # A document, which is JSON for everybody.
+        for sql, media in zip(SQL, (JSON, CSV, ARROW, PARQUET), strict=True):
+            answer = client.post("/v1/query", json={"sql": sql, "as_of": at}, headers={"Accept": media})
+            found[sql, media] = (answer.status_code, answer.content)
     return found
 
 
@@ -110,7 +112,7 @@ def test_an_answer_at_a_position_is_the_same_bytes_after_later_events(fresh_serv
         at = int(client.post_events(first)["last_position"])
         client.summary(min_position=at)
         known = answers(service, at)
-        assert len(known) > 80
+        assert len(known) > 60
         assert {question[0]: told for question, (status, told) in known.items() if status not in (200, 406)} == {}
         last = int(client.post_events(after(build, first))["last_position"])
         assert last > at + 300
