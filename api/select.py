@@ -121,7 +121,7 @@ def _is_unordered_sum(node: Node) -> bool:
     """Whether a node is a sum that takes its values in the order of the rows: a window with an ORDER BY has its own."""
     if node.get("type") not in ("FUNCTION", "WINDOW_AGGREGATE") or node.get("orders"):
         return False
-    arguments = [argument["expression"] for argument in node["arguments"]]
+    arguments = [argument["expression"] for argument in node.get("arguments", ())]
     is_plain = not any(one.get("class") == "STAR" for argument in arguments for one in nodes(argument))
     return is_plain and str(node["function_name"]).casefold() in _SUMMED and bool(arguments)
 
