@@ -26,7 +26,7 @@ NDJSON = "application/x-ndjson"
 PAGE_BYTES = 16 * 2**20
 """A page ends before its `limit` where its bodies reach this size."""
 FIRST_ROWS = 64
-_PLAIN = r"^[^\x00-\x1f]+$"
+_PLAIN = r"^[^\x00-\x1f]+$(?!\n)"
 
 After = Annotated[int, QueryParameter(ge=0, le=2**63 - 1, description="Only events after this position.")]
 Upto = Annotated[
@@ -41,7 +41,7 @@ Word = Annotated[str | None, QueryParameter(min_length=1, max_length=500, patter
 Moment = Annotated[
     str | None,
     QueryParameter(
-        pattern=r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+ -]\d\d:\d\d)$",
+        pattern=r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+ -]\d\d:\d\d)$(?!\n)",
         max_length=40,
         description="RFC 3339, on when the event was recorded: from `since`, before `until`.",
     ),

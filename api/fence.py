@@ -14,7 +14,7 @@ import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["require_fenced"]
+__all__ = ["Node", "nodes", "require_fenced"]
 
 _TABLE_FUNCTIONS = frozenset(
     {
@@ -41,8 +41,8 @@ _REMEDY = "Use the views in docs/tables.md, range, generate_series, unnest, json
 Node = dict[str, Any]
 
 
-def require_fenced(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raise UsageError where one SELECT names a function or view of DuckDB that reaches beyond the tables."""
+def require_fenced(connection: duckdb.DuckDBPyConnection, sql: str) -> Node:
+    """Return the tree of one SELECT; UsageError where it names a function or view that reaches beyond the tables."""
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
     try:
         told: Node = msgspec.json.decode(tree)
@@ -50,13 +50,15 @@ def require_fenced(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise UsageError("nested too deeply to be checked.", field="sql", remedy="Nest less.") from error
     if told["error"]:
         raise UsageError(f"it cannot be checked: {told['error_message']}", field="sql", remedy=_REMEDY)
-    for node in _nodes(told):
+    for node in nodes(told):
         name = _refused(node)
         if name is not None:
             raise UsageError(f"{name} reaches beyond the tables and is not for queries.", field="sql", remedy=_REMEDY)
+    return told
 
 
-def _nodes(tree: Node) -> Iterator[Node]:
+def nodes(tree: Node) -> Iterator[Node]:
+    """Yield every object of a tree."""
     waiting: list[Any] = [tree]
     while waiting:
         one = waiting.pop()

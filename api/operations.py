@@ -27,10 +27,10 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A token to be made. With `source` it appends as that source only; without `expires_at` it does not expire."""
 
     name: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*$")
+        str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*$(?!\n)")
     ]
     scopes: Annotated[list[Scope], msgspec.Meta(min_length=1)]
-    source: Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")] | None = None
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$(?!\n)")] | None = None
     expires_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 

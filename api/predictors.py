@@ -23,10 +23,10 @@ __all__ = ["router"]
 JOBS = {"scope": "jobs"}
 Json = dict[str, Any]
 Target = Annotated[Literal["latency", "memory", "ttft", "tpot", "energy"], QueryParameter()]
-Digest = Annotated[str, msgspec.Meta(min_length=6, max_length=71, pattern=r"^(shipped|(sha256:)?[0-9a-f]+)$")]
+Digest = Annotated[str, msgspec.Meta(min_length=6, max_length=71, pattern=r"^(shipped|(sha256:)?[0-9a-f]+)$(?!\n)")]
 """A digest or its beginning, or `shipped`."""
 
-Word = Annotated[str, msgspec.Meta(max_length=60, pattern=r"^[A-Za-z0-9_. -]*$")]
+Word = Annotated[str, msgspec.Meta(max_length=60, pattern=r"^[A-Za-z0-9_. -]*$(?!\n)")]
 Members = Annotated[
     list[Word] | None,
     QueryParameter(max_items=50, description="Only these members of the card, and which predictor it is; repeatable."),

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
-from api.fence import require_fenced
+from api.fence import Node, nodes, require_fenced
 from domain.errors import UsageError
 
 __all__ = ["RESULT_BYTES", "Selected", "select"]
@@ -27,6 +28,13 @@ _SETTINGS: dict[str, str | bool | int] = {
     "temp_directory": "",
     "threads": 1,
 }
+_SUMMED = frozenset({
+    "avg", "corr", "covar_pop", "covar_samp", "favg", "fsum", "geomean", "geometric_mean", "kahan_sum", "kurtosis",
+    "kurtosis_pop", "mean", "product", "regr_avgx", "regr_avgy", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
+    "regr_sxy", "regr_syy", "sem", "skewness", "stddev", "stddev_pop", "stddev_samp", "sum", "sumkahan", "var_pop",
+    "var_samp", "variance",
+})  # fmt: skip
+"""Aggregates whose last digits depend on the order in which they take floating-point values."""
 _VIEWS = "The views are in docs/tables.md; one SELECT at a time."
 _LESS = "Select fewer rows or columns, or aggregate."
 _WORD = re.compile(r"\w+")
@@ -60,16 +68,62 @@ def select(path: Path, sql: str, limit: int, *, as_of: int | None = None, most_b
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError("only one SELECT is run.", field="sql", remedy=_VIEWS)
     with duckdb.connect(str(path), read_only=True, config=_SETTINGS) as connection:
-        require_fenced(connection, sql)
+        tree = require_fenced(connection, sql)
         connection.execute("SET TimeZone = 'UTC'")
         if as_of is not None:
             _go_back(connection, as_of, sql)
         connection.execute("SET lock_configuration = true")
         try:
-            return _fetched(connection.sql(sql), limit, most_bytes)
+            return _fetched(connection.sql(_reproducible(connection, sql, tree)), limit, most_bytes)
         except (duckdb.Error, pa.ArrowException, MemoryError, OSError) as error:
             # Arrow's stream gives DuckDB's errors as those of the system.
             raise _refused(error) from error
+
+
+def _reproducible(connection: duckdb.DuckDBPyConnection, sql: str, tree: Node) -> str:
+    """Return the SELECT with its sums taken in the order of their values.
+
+    Rows come in an order that depends on the plan, and the plan on all that the tables hold, later events included. A sum
+    of floating-point values in that order changes in its last digits.
+    """
+    if not any(_is_unordered_sum(one) for one in nodes(tree)):
+        return sql
+    connection.sql(sql)  # What is wrong with it is said in its own words.
+    for one in list(nodes(tree)):
+        for item in one.get("select_list") or ():
+            if not item["alias"] and any(map(_is_unordered_sum, nodes(item))):
+                item["alias"] = _name(connection, item)
+    for one in filter(_is_unordered_sum, list(nodes(tree))):
+        ordered = one["arg_orders"] if one["type"] == "WINDOW_AGGREGATE" else one["order_bys"]["orders"]
+        ordered += [
+            {"type": "ORDER_DEFAULT", "null_order": "ORDER_DEFAULT", "expression": argument["expression"]}
+            for argument in one["arguments"]
+        ]
+    return _written(connection, tree)
+
+
+def _name(connection: duckdb.DuckDBPyConnection, item: Node) -> str:
+    """Return the name that DuckDB gives to the column of an expression: its text."""
+    ((tree,),) = connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
+    alone: Node = msgspec.json.decode(tree)
+    alone["statements"][0]["node"]["select_list"] = [item]
+    return _written(connection, alone).removeprefix("SELECT ")
+
+
+def _written(connection: duckdb.DuckDBPyConnection, tree: Node) -> str:
+    ((text,),) = connection.execute(
+        "SELECT json_deserialize_sql(?::JSON)", [msgspec.json.encode(tree).decode()]
+    ).fetchall()
+    return str(text)
+
+
+def _is_unordered_sum(node: Node) -> bool:
+    """Whether a node is a sum that takes its values in the order of the rows: a window with an ORDER BY has its own."""
+    if node.get("type") not in ("FUNCTION", "WINDOW_AGGREGATE") or node.get("orders"):
+        return False
+    arguments = [argument["expression"] for argument in node.get("arguments", ())]
+    is_plain = not any(one.get("class") == "STAR" for argument in arguments for one in nodes(argument))
+    return is_plain and str(node["function_name"]).casefold() in _SUMMED and bool(arguments)
 
 
 def _fetched(result: duckdb.DuckDBPyRelation, limit: int, most_bytes: int) -> Selected:

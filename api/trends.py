@@ -17,7 +17,7 @@ from api.paging import DEPENDENCIES, At, Row, Text, told
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure, figure_of
 from domain.gathering import contents_of
-from domain.regression import judged, parts_changed
+from domain.regression import change_of, judged, parts_changed
 from domain.sides import RUNS_KEPT
 from domain.verdicts import ENERGY
 from ingest.projection import Tables
@@ -232,7 +232,7 @@ class _Lines:
         state, why, between = judged(known[column], kept[column], column)
         if state == "same":
             return None
-        ratio = kept[column].value / known[column].value - 1 if known[column].value else None
+        ratio = change_of(known[column].value, kept[column].value) if known[column].value else None
         low, high = between or (None, None)
         return {"state": state, "change": ratio, "low": low, "high": high, "why": why, "from": sure["event_id"]}
 

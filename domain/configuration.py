@@ -34,12 +34,12 @@ __all__ = [
     "configuration_key",
 ]
 
-Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\"\\]+$")]
+Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\"\\]+$(?!\n)")]
 """A name without spaces, quotes, backslashes and control characters."""
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 NonNegative = Annotated[float, msgspec.Meta(ge=0)]
-Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$(?!\n)")]
 """A term of an open list: a platform, a precision, a layout."""
 
 

@@ -104,7 +104,7 @@ Attestation = Literal["anonymous", "bound", "signed", "service"]
 `anonymous`: no token, or a token that may use any source. `bound`: a token that is bound to this source.
 `signed`: a valid signature by a key that is registered for this source. `service`: the service wrote it itself.
 """
-Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$(?!\n)")]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,7 +175,7 @@ _PLAIN: dict[str, msgspec.json.Decoder[_Written]] = {
 }
 """Decoders of the types that come by the million, and whose members all have types."""
 _STANDARD = frozenset(Event.__struct_fields__) | {"data_base64"}
-_EXTENSION = re.compile(r"^[a-z0-9]{1,40}$")
+_EXTENSION = re.compile(r"[a-z0-9]{1,40}")
 _PATH = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _OF_THE_LOG = frozenset({"attestation", "expired", "position"})
 """Names of extension attributes that would be mistaken for what the log says of an event."""
@@ -291,7 +291,7 @@ def _whatever(text: bytes) -> tuple[Event, msgspec.Struct | None, tuple[str, ...
 
 def _envelope(event: dict[str, Any]) -> Event:
     for name in event.keys() - _STANDARD:
-        if not _EXTENSION.match(name) or not isinstance(event[name], str | int | bool):
+        if not _EXTENSION.fullmatch(name) or not isinstance(event[name], str | int | bool):
             raise InvalidEvent(
                 "not a CloudEvents extension attribute: those are named in lower-case letters and digits, and hold a "
                 "string, an integer or a boolean.",

@@ -104,8 +104,13 @@ def interval_of(row: Mapping[str, Any], column: str) -> tuple[float, float] | No
         known = interval_of(row, latency)
         if known is not None:
             below, above = known[0] / row[latency], known[1] / row[latency]
-            # A rate is low where the time is long.
-            return (value * below, value * above) if shape.better == "lower" else (value / above, value / below)
+            if shape.better == "lower":
+                low, high = value * below, value * above
+            elif below > 0:  # A rate is low where the time is long.
+                low, high = value / above, value / below
+            else:
+                return None
+            return (low, high) if high < math.inf else None
     return None
 
 

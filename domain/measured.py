@@ -39,7 +39,7 @@ __all__ = [
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}$(?!\n)")]
 Origin = Literal["measured", "imported", "simulated"]
 Stage = Literal["resolve", "load", "convert", "compile", "first_run", "run", "verify"]
 Outcome = Literal["passed", "failed", "error", "unsupported", "out_of_memory", "timeout", "skipped"]

@@ -291,7 +291,7 @@ class PredictorTrained(Shape, frozen=True, kw_only=True, omit_defaults=True):
 class PredictorChosen(Shape, frozen=True, kw_only=True, omit_defaults=True):
     """From here on this predictor answers: one that was trained before, or `shipped`. `by` is who chose it."""
 
-    digest: Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64}|shipped)$")]
+    digest: Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64}|shipped)$(?!\n)")]
     by: Sentence
     reason: Sentence | None = None
 
@@ -327,7 +327,7 @@ class OperationPerformed(Shape, frozen=True, kw_only=True, omit_defaults=True):
 
 
 SnapshotName = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z](?:[A-Za-z0-9 ._+-]*[A-Za-z0-9._+-])?$")
+    str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z](?:[A-Za-z0-9 ._+-]*[A-Za-z0-9._+-])?$(?!\n)")
 ]
 """A name that cannot be taken for a position: a letter, then letters, digits, spaces, dots, `_`, `+` and `-`."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ __all__ = [
     "EnvironmentChange",
     "Report",
     "Turn",
+    "change_of",
     "compare",
     "judged",
     "parts_changed",
@@ -44,6 +46,8 @@ RUN_DEVIATIONS = 2.0
 has the rates of false and true alarms."""
 _MEDIAN_DIFFERENCE = 0.6745 * math.sqrt(2)
 """The median absolute difference of two normal values, in standard deviations of one."""
+_MOST_REACH = 700.0
+"""Near the logarithm of the largest number."""
 FIRST_OF = ("latency_p50_ms", "latency_mean_ms", "throughput_per_s", "tokens_per_s")
 """Different words for how fast the calls were: the first that both sides have is compared."""
 ALSO = ("ttft_ms", "tpot_ms", "peak_memory_bytes", "device_memory_bytes")
@@ -125,8 +129,19 @@ def run_deviation(runs: Sequence[float]) -> float | None:
     """
     if len(runs) < RUNS_NEEDED or min(runs) <= 0:
         return None
-    steps = [abs(math.log(after / before)) for before, after in itertools.pairwise(runs)]
+    steps = [abs(_log_ratio(before, after)) for before, after in itertools.pairwise(runs)]
     return median(steps) / _MEDIAN_DIFFERENCE
+
+
+def change_of(before: float, after: float) -> float:
+    """Return how much larger `after` is, as a share of `before`: 0 where that is 0, and no more than a number can hold."""
+    return min(after / before - 1, sys.float_info.max) if before else 0.0
+
+
+def _log_ratio(before: float, after: float) -> float:
+    """Return the logarithm of after over before, also where that ratio is beyond what a number can hold."""
+    ratio = after / before
+    return math.log(ratio) if sys.float_info.min < ratio < math.inf else math.log(after) - math.log(before)
 
 
 def judged(
@@ -138,10 +153,10 @@ def judged(
     """
     shape = FIGURES[column]
     one, other = _widened(before, after)
-    between = (other[0] / one[1] - 1, other[1] / one[0] - 1) if one and other else None
+    between = (change_of(one[1], other[0]), change_of(one[0], other[1])) if one and other else None
     if before.value <= 0 or after.value <= 0:
         return ("same" if before.value == after.value else "unclear"), "a ratio with 0 says nothing", between
-    worse = math.log(after.value / before.value) * (1 if shape.better == "lower" else -1)
+    worse = _log_ratio(before.value, after.value) * (1 if shape.better == "lower" else -1)
     if abs(worse) <= math.log1p(alert):
         return "same", None, between
     if one and other:
@@ -162,7 +177,7 @@ def judged(
 def _widened(before: Figure, after: Figure) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
     """Return both intervals, reaching as far as runs are known to differ; the spread of one side speaks for both."""
     known = [found for side in (before, after) if (found := run_deviation(side.runs)) is not None]
-    reach = RUN_DEVIATIONS * max(known) if known else None
+    reach = min(RUN_DEVIATIONS * max(known), _MOST_REACH) if known else None
 
     def widened(side: Figure) -> tuple[float, float] | None:
         ends = [] if side.low is None or side.high is None else [side.low, side.high]
@@ -246,7 +261,7 @@ def _changes(
             state=state,
             before=one,
             after=other,
-            change=other.value / one.value - 1 if one.value else 0.0,
+            change=change_of(one.value, other.value),
             low=low,
             high=high,
             why=why if state == "unclear" else None,

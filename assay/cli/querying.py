@@ -110,7 +110,7 @@ def _json(columns: list[str], rows: list[list[Any]]) -> str:
 def _csv(columns: list[str], rows: list[list[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(columns)
+    writer.writerow([_cell(name) for name in columns])
     writer.writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
 

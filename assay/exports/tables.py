@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assay.exports.cells import defused
 from assay.staging import SUFFIX
+from domain.cells import defused, zeroed
 from domain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _arrow(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:
     rows = 0
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema.with_metadata(dict(told))) as writer:
         for table in tables:
-            writer.write_table(table.replace_schema_metadata(dict(told)))
+            writer.write_table(zeroed(table).replace_schema_metadata(dict(told)))
             rows += table.num_rows
     return rows
 

@@ -219,7 +219,7 @@ _TEXTS = frozenset((
 
 def _typed(row: Mapping[str, str | None]) -> Row:
     """Return a row of CSV with numbers as numbers, empty cells as null, and texts as they were before they were defused."""
-    from assay.exports.cells import restored
+    from domain.cells import restored
 
     return {name: _value(name, restored(text)) for name, text in row.items() if text}
 

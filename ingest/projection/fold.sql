@@ -14,7 +14,7 @@ SELECT min(position), arg_min(lower(hex(chain)), position) FROM arrived
 WHERE position // 1024 > $before // 1024 GROUP BY position // 1024 ORDER BY 1;
 
 -- name: moments
-INSERT INTO moment SELECT position, recorded_at FROM arrived
+INSERT INTO moment SELECT position, recorded_at, type FROM arrived
 WHERE position NOT IN (SELECT position FROM letter)
   AND type NOT IN ('assay.measurement.recorded.v1', 'assay.measurement.failed.v1', 'assay.test.reported.v1')
 ORDER BY position;

@@ -21,6 +21,20 @@ _NEWEST = " UNION ALL ".join(
     f"SELECT position, recorded_at FROM main.{table} WHERE position <= $upto AND position > $above"
     for table in ("measurement", "test", "moment", "dead_letter")
 )
+_TYPES_AT = """
+SELECT type, count(*) AS events, min(position) AS first_position, max(position) AS last_position, any_value(known) AS known
+FROM (
+    SELECT type, position FROM main.moment UNION ALL SELECT type, position FROM main.dead_letter
+    UNION ALL
+    SELECT fact.type, position FROM (
+        SELECT 'assay.measurement.recorded.v1' AS type, position FROM main.measurement
+        UNION ALL
+        SELECT IF(kind = 'test', 'assay.test.reported.v1', 'assay.measurement.failed.v1'), position FROM main.test
+    ) AS fact ANTI JOIN main.moment USING (position)
+) JOIN (SELECT type, known FROM main.event_type_count) USING (type)
+WHERE position <= ? GROUP BY type ORDER BY type
+"""
+"""An event that came in an old version of a fact's type is in `moment` under that, and among the facts."""
 _LINE = """
 SELECT digest FROM (
     SELECT position, digest FROM main.predictor WHERE accepted UNION ALL SELECT position, digest FROM main.predictor_choice
@@ -211,8 +225,11 @@ class Tables(State):
         return self._filtered("snapshots", as_of, filters)
 
     def event_type_counts(self) -> pa.Table:
-        """Return how many events of each type the projection has seen; `known` says whether this version knows the type."""
-        return self._arrow("SELECT * FROM event_type_count ORDER BY type", [])
+        """Return how many events of each type came up to the position; `known` says whether this version knows the type."""
+        at = self._at(None)
+        if at is None:
+            return self._arrow("SELECT * FROM event_type_count ORDER BY type", [])
+        return self._arrow(_TYPES_AT, [at])
 
     def tried_again(self, since: int, filters: Mapping[str, Filter] | None = None) -> list[str]:
         """Return the configurations that were tried above position `since`, they or ones much like them also before.

@@ -25,7 +25,7 @@ CREATE TABLE dead_letter (
 );
 
 CREATE TABLE moment (
-    position BIGINT NOT NULL, recorded_at TIMESTAMPTZ NOT NULL
+    position BIGINT NOT NULL, recorded_at TIMESTAMPTZ NOT NULL, type VARCHAR NOT NULL
 );
 
 CREATE TABLE run (

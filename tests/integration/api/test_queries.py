@@ -280,3 +280,43 @@ def test_an_answer_in_another_format_says_position_schema_and_whether_there_was_
         assert table.to_pydict() == {"n": [0, 1, 2], "list": [[0], [1], [2]]}
     elif media == "text/csv":
         assert answer.text.splitlines()[1] == '0,"[0]"'
+
+
+@pytest.fixture(scope="module")
+def shuffled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same floating-point values twice, in two orders."""
+    path = tmp_path_factory.mktemp("shuffled") / "tables.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SELECT setseed(0.5)")
+        connection.execute(
+            "CREATE TABLE a AS SELECT i, i % 7 AS g, random() * 1e6 AS x, random() AS y FROM range(50_000) AS t(i)"
+        )
+        connection.execute("CREATE TABLE b AS FROM a ORDER BY hash(i)")
+    return path
+
+
+SUMS = (
+    "SELECT avg(x), sum(x), stddev(x), corr(x, y), var_pop(x) FILTER (WHERE g > 2) FROM {}",
+    "SELECT g, avg(x + y), sum(DISTINCT x) FROM {} GROUP BY g HAVING sum(x) > 0 ORDER BY g",
+    "WITH m AS (SELECT g, AVG(x) AS mean FROM {} GROUP BY g) SELECT sum(mean) FROM m",
+    'SELECT "avg(x)" FROM (SELECT avg(x) FROM {})',
+    "SELECT i, avg(x) OVER (PARTITION BY g) FROM {} ORDER BY i",
+)
+
+
+@pytest.mark.parametrize("sql", SUMS)
+def test_sums_of_floating_point_values_do_not_depend_on_the_order_of_rows(shuffled, sql):
+    one, other = (select(shuffled, sql.format(name), 100_000) for name in "ab")
+    assert one.table.equals(other.table)
+    with duckdb.connect(str(shuffled), read_only=True) as connection:
+        plain = connection.sql(sql.format("a"))
+        assert [column["name"] for column in one.columns] == plain.columns
+        assert [column["type"] for column in one.columns] == [str(kind) for kind in plain.types]
+        for row, told in zip(one.table.to_pylist(), plain.to_arrow_table().to_pylist(), strict=True):
+            assert list(row.values()) == pytest.approx(list(told.values()))
+
+
+def test_an_error_in_a_sum_is_told_in_the_words_of_the_query(shuffled):
+    with pytest.raises(UsageError, match="nothing") as caught:
+        select(shuffled, "SELECT avg(nothing) FROM a", 1)
+    assert "ORDER BY" not in str(caught.value)

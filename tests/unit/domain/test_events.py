@@ -86,6 +86,26 @@ def test_a_bad_field_is_named(path: str, value: object, field: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "path",
+    ["id", "source", "type", "data.model.id", "data.execution.platform", "data.samples.digest", "time"],
+)
+def test_a_newline_at_the_end_of_a_word_is_refused(path: str) -> None:
+    word = MEASUREMENT
+    for name in path.split("."):
+        word = word[name]
+    assert decode_event(changed(path, word))
+    with pytest.raises(InvalidEvent) as caught:
+        decode_event(changed(path, f"{word}\n"))
+    assert caught.value.field == path
+
+
+def test_a_newline_at_the_end_of_the_name_of_an_extension_is_refused() -> None:
+    assert decode_event(changed("trace", "a"))
+    with pytest.raises(InvalidEvent):
+        decode_event(changed("trace\n", "a"))
+
+
+@pytest.mark.parametrize(
     "raw", [b"", b"{", b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": 1e999}', b"[" * 100_000, b"\xff", rb'"\ud800"']
 )
 def test_what_is_not_json_is_malformed(raw: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -204,3 +206,14 @@ def test_merging_keeps_the_runs_of_one_environment_the_newest_ten():
 def test_a_side_is_the_same_after_writing_and_reading():
     known = side(row(1.0), cases=[case("failed", stage="load")], environments={"env-1": {"os": "Linux"}})
     assert msgspec.json.decode(msgspec.json.encode(known), type=Side) == known
+
+
+@pytest.mark.parametrize("before", [5e-324, 1e-308, 1.0, 1.7e308])
+@pytest.mark.parametrize("after", [5e-324, 1e-308, 1.0, 1.7e308])
+def test_figures_at_the_ends_of_what_numbers_hold_are_judged(before, after):
+    runs = [before, after, before, after]
+    sides = [Figure(value=one, low=one, high=one, runs=runs) for one in (before, after)]
+    for one in (sides, [Figure(value=side.value, low=side.low, high=side.high) for side in sides]):
+        state, _, between = judged(*one, "latency_p50_ms")
+        assert state == "same" if before == after else state in ("unclear", "worse" if after > before else "better")
+        assert between is None or all(map(math.isfinite, between))

@@ -13,8 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet as parquet
 import pytest
 
-from assay.exports.cells import restored
 from assay.exports.tables import WRITERS, DuckdbFile, write_partitioned
+from domain.cells import restored
 from domain.errors import UsageError
 
 TOLD = {"assay.position": "7", "assay.filters": "{}"}
