@@ -154,7 +154,7 @@ def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataF
         "Took": [running.duration(run) for run in items],
         **{head: pd.Series([run.get(key) for run in items], dtype="Int64") for head, key in heads.items()},
         "Planned": pd.Series([run.get("planned") for run in items], dtype="Int64"),
-        "Source": [run["source"] for run in items],
+        "Source": [running.source_words(run) for run in items],
         "Id": [run["run_id"] for run in items],
     })  # fmt: skip
 

@@ -50,7 +50,7 @@ _KEPT = (
     "category", "family", "parameters", "hardware_kind", "hardware_count", "platform", "precision", *WORK, "compiled",
     "layout", "threads", "streams", "parallelism", "power_limit_w", "options", "weights", "platform_asked",
     "precision_asked", "fallback_share", "tokens_per_s", "ttft_ms", "tpot_ms", "peak_memory_bytes", "energy_j", "load_ms",
-    "first_run_ms", "verdict", "origin", "configuration", "run_id", "position", "source", "provenance_source",
+    "first_run_ms", "verdict", "origin", "configuration", "run_id", "position", "source", "attestation", "provenance_source",
     "reference", "licence", "event_id",
 )  # fmt: skip
 

@@ -20,7 +20,7 @@ from assay.cli.destination import destination
 from assay.client import Client
 from domain.canonical import canonical
 from domain.errors import AssayError, Forbidden, UsageError
-from domain.events import Decoded, decode_event, encode_event
+from domain.events import Decoded, decode_event, encode_event, uuid7
 from domain.signing import key_id, sign, signed_bytes, verifies
 from runner.signing import KEY_FILE, PublicKey, find_key, make_key, signer
 
@@ -161,6 +161,50 @@ def test_attestation_says_how_far_a_source_is_known(key, build):
     assert [one.attestation for one in attestations] == ["anonymous", "anonymous", "bound"]
 
 
+def test_attestation_is_shown_wherever_a_source_is(guarded, tmp_path, build, monkeypatch, capsys):
+    """Four ways into the log, read from the event, the tables, the list of runs, a report and the command line."""
+    source = "urn:acme:attested"
+    key = make_key(tmp_path)
+    with guarded.client() as admin:
+        admin.register_key("attested", source, PublicKey(key).text)
+        bound = admin.create_token("bound", ["append"], source=source)["secret"]
+        ways = {"anonymous": guarded.append, "bound": bound, "signed": bound}
+        rows: dict[str, str] = {}
+        for attestation, secret in ways.items():
+            run_id = uuid7()
+            started = {
+                "run_id": run_id, "kind": "bench", "hardware": [{"id": "acme-one", "kind": "cpu", "count": 1}],
+                "provenance": {"origin": "measured"},
+            }  # fmt: skip
+            events = [
+                build.event("assay.run.started.v1", started, source=source, subject=run_id),
+                build.measurement(source=source, run_id=run_id),
+            ]
+            if attestation == "signed":
+                events = [sign(event, key) for event in events]
+            with Client(guarded.url, token=secret) as runner:
+                answer = runner.post_events(events)
+            assert answer["rejected"] == [], attestation
+            admin.wait_for(answer["last_position"])
+            assert [admin.event(event["id"])["attestation"] for event in events] == [attestation] * 2
+            (row,) = admin.page("tables/measurements", run_id=run_id)["items"]
+            (fact,) = admin.page("measurements", run_id=run_id)["items"]
+            assert row["attestation"] == fact["attestation"] == admin.run(run_id)["run"]["attestation"] == attestation
+            rows[run_id] = attestation
+        listed = {run["run_id"]: run["attestation"] for run in admin.runs() if run["source"] == source}
+        assert listed == rows
+        (operation, *_) = admin.events(types=["assay.operation.performed.v1"])
+        assert operation["attestation"] == "service"
+    monkeypatch.setenv("ASSAY_TOKEN", guarded.token)
+    for run_id, attestation in rows.items():
+        assert run(["runs", "show", run_id, "--server", guarded.url]) == 0
+        assert f"{source} ({attestation})" in capsys.readouterr().out
+        report = tmp_path / f"{run_id}.json"
+        assert run(["report", "run", run_id, "--out", str(report), "--server", guarded.url]) == 0
+        assert {row["attestation"] for row in json.loads(report.read_text())["evidence"]} == {attestation}
+        capsys.readouterr()
+
+
 def test_what_the_service_writes_is_attested_as_its_own():
     from api.audit import operation
 
@@ -178,7 +222,9 @@ def test_runs_are_signed_before_the_file_and_the_spool(service, client, key, tmp
     with destination(None, False, service.url, None) as deliver:
         deliver(sent)
     stored = client.event(sent["id"])
-    assert verifies({name: stored[name] for name in stored if name not in ("position", "recorded_at")}, public)
+    assert stored["attestation"] == "anonymous"
+    sent_members = {name: stored[name] for name in stored if name not in ("position", "recorded_at", "attestation")}
+    assert verifies(sent_members, public)
 
 
 def test_keys_on_the_command_line(database, tmp_path, monkeypatch, capsys):
