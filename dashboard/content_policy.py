@@ -21,6 +21,8 @@ POLICY = "; ".join(
         "object-src 'none'",
         "base-uri 'self'",
         "form-action 'self'",
+        # No other page may put this one in a frame and have its buttons clicked.
+        "frame-ancestors 'self'",
     )
 )
 
