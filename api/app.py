@@ -64,6 +64,8 @@ class Service(Litestar):
         asked = Asked(request_id(sent.get(b"x-request-id")), method, path)
         current = CURRENT.set(asked)
         parts: Parts = self.state.parts
+        peer = scope.get("client")
+        parts.active.enter(peer)
         try:
             if path == APPEND and method == "POST":
                 asked.route = APPEND
@@ -88,6 +90,7 @@ class Service(Litestar):
                 await super().__call__(scope, timely, marked)
                 asked.route = scope.get("path_template")
         finally:
+            parts.active.leave(peer)
             duration_s = time.perf_counter() - asked.begun
             parts.metrics.answered(asked, duration_s)
             if parts.access_log.enabled:

@@ -15,13 +15,18 @@ import signal
 import sys
 from asyncio.subprocess import Process
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from domain.errors import AssayError, ServiceUnavailable, UsageError
+from domain.errors import AssayError, MalformedBody, ServiceUnavailable, UsageError
 
-__all__ = ["Worked", "main", "run"]
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from litestar.types import Receive
+
+__all__ = ["Worked", "main", "run", "unless_left"]
 
 _SPARED = ("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
 _MORE_BYTES = 2 * 2**30
@@ -81,6 +86,29 @@ async def run(
     if "problem" in told:
         raise _error(told["problem"])
     return Worked(told, content)
+
+
+async def unless_left(receive: Receive, work: Coroutine[Any, Any, Worked]) -> Worked:
+    """Return what `work` gives; cancel it, which ends its child, and raise MalformedBody where the client leaves.
+
+    `receive` is that of a request whose body was read whole.
+    """
+    task = asyncio.create_task(work)
+    leaving = asyncio.create_task(_until_left(receive))
+    try:
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return await task
+        raise MalformedBody("the client left before the answer.", field="$", remedy="Ask again and wait.")
+    finally:
+        for unfinished in (task, leaving):
+            unfinished.cancel()
+        await asyncio.gather(task, leaving, return_exceptions=True)
+
+
+async def _until_left(receive: Receive) -> None:
+    while cast("dict[str, Any]", await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _give(child: Process, question: bytes) -> None:

@@ -23,6 +23,7 @@ from api.access import Access, require_tokens
 from api.answered import Answered
 from api.audit import operation, record
 from api.circuit import Circuit
+from api.connections import CONNECTIONS, ActivePeers, AddressLimit, connection_limit
 from api.keys import Keys, KeyStore
 from api.metrics import Metrics
 from api.positions import Positions
@@ -98,6 +99,7 @@ class Parts:
         self.signing_keys = KeyStore(database.url)
         self.keys = Keys(self.signing_keys)
         self.artifacts = ArtifactStore(database.url)
+        self.active = ActivePeers()
         self.queries = 0
         self.caught_up = False
         self.training = asyncio.Lock()
@@ -289,12 +291,15 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
             await stack.enter_async_context(parts.watch)
         if parts.minutes is not None:
             await stack.enter_async_context(parts.minutes)
+        most = max(1, min(settings.connections_per_address, connection_limit(CONNECTIONS) // 2))
+        stack.enter_context(AddressLimit(most, parts.active))
         app.state.parts = parts
         # What is loaded now stays; a body of a thousand events makes no garbage that needs a search for cycles.
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
         if settings.supervisor is not None:
             _end_streams_at_the_end(parts)
+            _announce(settings.ready_folder)
         yield
     if settings.supervisor is not None:
         # Everything is closed; taking the modules apart would hold up a restart by seconds.
@@ -310,6 +315,12 @@ def _end_streams_at_the_end(parts: Parts) -> None:
 
     # The loop's own handlers are woken through a file descriptor, whatever Python's handler is.
     signal.signal(signal.SIGTERM, ending)
+
+
+def _announce(folder: Path | None) -> None:
+    """Tell the process that started this worker that it can answer: the worker before it may end."""
+    if folder is not None:
+        (folder / str(os.getpid())).touch()
 
 
 def _end_with(supervisor: int) -> None:

@@ -65,7 +65,8 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
             "media": media, "beside": beside,
         }  # fmt: skip
         # Text in JSON may be longer than in Arrow: whatever comes, so much of it is kept.
-        found = await child.run("query", asked, timeout_s=data.timeout_s, most_bytes=2 * RESULT_BYTES, stranger="sql")
+        work = child.run("query", asked, timeout_s=data.timeout_s, most_bytes=2 * RESULT_BYTES, stranger="sql")
+        found = await child.unless_left(request.receive, work)
     if media == JSON:
         return Response(found.content, media_type=JSON, headers={"Vary": "Accept"})
     headers = headers_of(etag(history, beside["position"], "", media), found.told)

@@ -19,6 +19,8 @@ __all__ = ["DEFAULT_RATE", "LEVELS", "ROLES", "Rate", "Settings"]
 ROLES = ("all", "ingest", "query")
 LEVELS = ("debug", "info", "warning", "error")
 BODY_DEADLINE_S = 30.0
+IDLE_TIMEOUT_S = 30.0
+CONNECTIONS_PER_ADDRESS = 1024
 _DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhd])", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -39,8 +41,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     `host` is the address that the server binds to; it decides whether the service may be open (see api.access).
     `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
-    the process that started this worker: it waits for a Postgres that is away, and ends with its supervisor.
-    `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
+    the process that started this worker: it waits for a Postgres that is away, ends with its supervisor, and leaves a file in `ready_folder` when it answers.
+    A connection that sends no head of a request for `idle_timeout_s` is closed, and so are those that one address
+    holds beyond `connections_per_address`. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
     """
 
     home: Path
@@ -51,13 +54,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     body_deadline_s: float = BODY_DEADLINE_S
     supervisor: int | None = None
+    ready_folder: Path | None = None
     retrain_every_s: float | None = None
     allowed_hosts: str = ""
+    idle_timeout_s: float = IDLE_TIMEOUT_S
+    connections_per_address: int = CONNECTIONS_PER_ADDRESS
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL,
-        ASSAY_BODY_DEADLINE_S, ASSAY_RETRAIN_EVERY and ASSAY_ALLOWED_HOSTS; raise UsageError naming the one that is wrong.
+        ASSAY_BODY_DEADLINE_S, ASSAY_RETRAIN_EVERY, ASSAY_ALLOWED_HOSTS,
+        ASSAY_IDLE_TIMEOUT_S and ASSAY_CONNECTIONS_PER_ADDRESS; raise UsageError naming the one that is wrong.
         """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
@@ -70,10 +77,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             host=values.get("ASSAY_HOST") or "127.0.0.1",
             rate=_rate(values.get("ASSAY_RATE_LIMIT") or ""),
             log_level=_among((values.get("ASSAY_LOG_LEVEL") or "info").lower(), LEVELS, "ASSAY_LOG_LEVEL", "level"),
-            body_deadline_s=_seconds(values.get("ASSAY_BODY_DEADLINE_S") or ""),
+            body_deadline_s=_seconds(values, "ASSAY_BODY_DEADLINE_S", BODY_DEADLINE_S),
+            idle_timeout_s=_seconds(values, "ASSAY_IDLE_TIMEOUT_S", IDLE_TIMEOUT_S),
+            connections_per_address=_count(values, "ASSAY_CONNECTIONS_PER_ADDRESS", CONNECTIONS_PER_ADDRESS),
             retrain_every_s=_every(values.get("ASSAY_RETRAIN_EVERY") or ""),
             supervisor=int(values["ASSAY_SUPERVISOR"]) if values.get("ASSAY_SUPERVISOR") else None,
             allowed_hosts=values.get(ALLOWED_HOSTS) or "",
+            ready_folder=Path(values["ASSAY_READY_FOLDER"]) if values.get("ASSAY_READY_FOLDER") else None,
         )
         settings.hosts()
         return settings
@@ -124,14 +134,22 @@ def _rate(text: str) -> Rate | None:
     return Rate(requests_per_s=requests, events_per_s=events)
 
 
-def _seconds(text: str) -> float:
+def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
+    text = values.get(name) or str(default)
     try:
-        seconds = float(text or BODY_DEADLINE_S)
+        seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < math.inf:
-        raise UsageError(f"{text!r} is not a time.", field="ASSAY_BODY_DEADLINE_S", remedy="Give seconds above 0.")
+        raise UsageError(f"{text!r} is not a time.", field=name, remedy="Give seconds above 0.")
     return seconds
+
+
+def _count(values: Mapping[str, str], name: str, default: int) -> int:
+    text = values.get(name) or str(default)
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
+        raise UsageError(f"{text!r} is not a count.", field=name, remedy="Give a whole number above 0.")
+    return int(text)
 
 
 def _every(text: str) -> float | None:

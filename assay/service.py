@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -22,13 +26,12 @@ from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, Usag
 
 __all__ = ["Settings", "ephemeral", "free_port", "serve", "started", "up"]
 
+_LOG = logging.getLogger(__name__)
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 RELEASE_SECONDS = 2.0
-BACKLOG = 2048
-"""Connections that may wait to be accepted, and requests that a process works on at a time."""
-RESPAWN_S = 4.0
-"""Between a new worker's start and the end of the old one: it has to be listening by then."""
+WORKER_START_S = 120.0
+"""A new worker that does not answer within this time is ended, and the one before it stays."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,21 +111,20 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve_here(settings: Settings, *, until_stdin_closes: bool) -> None:
-    from granian.constants import Interfaces
     from granian.errors import FatalError
     from granian.server.embed import Server
 
     from api.app import create_app, end_streams
+    from api.settings import Settings as ServiceSettings
 
-    app = create_app()
+    chosen = ServiceSettings.from_environment()
+    app = create_app(chosen)
     server = Server(
         app,
         address=settings.host,
         port=settings.port,
-        interface=Interfaces.ASGI,
-        backlog=BACKLOG,
         log_enabled=False,
-        websockets=False,
+        **_limits(chosen.idle_timeout_s),
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -155,8 +157,7 @@ def _serve_workers(settings: Settings) -> None:
     """Serve the ingest role in worker processes; SIGHUP replaces them one after the other (docs/api.md, restarts)."""
     import multiprocessing
 
-    from granian import Granian
-    from granian.constants import Interfaces, Loops
+    from granian.constants import Loops
 
     from api.logs import dictconfig
     from api.parts import checked_database
@@ -166,25 +167,89 @@ def _serve_workers(settings: Settings) -> None:
     multiprocessing.set_start_method("spawn", force=True)
     chosen = ServiceSettings.from_environment()
     # Held for as long as the workers live: what forbids to serve is said once, not by each of them.
-    with checked_database(chosen):
+    with checked_database(chosen), contextlib.ExitStack() as stack:
         os.environ["ASSAY_SUPERVISOR"] = str(os.getpid())
-        Granian(
+        ready = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-"))
+        os.environ["ASSAY_READY_FOLDER"] = ready
+        _supervisor(Path(ready))(
             "api.app:create_app",
             factory=True,
             address=settings.host,
             port=settings.port,
-            interface=Interfaces.ASGI,
             loop=Loops.auto,
             workers=settings.workers,
-            backlog=BACKLOG,
             respawn_failed_workers=True,
-            respawn_interval=RESPAWN_S,
             # An open stream of positions would hold a worker for ever.
             workers_kill_timeout=10,
             log_access=False,
             log_dictconfig=dictconfig(chosen.log_level),
-            websockets=False,
+            **_limits(chosen.idle_timeout_s),
         ).serve()
+
+
+def _limits(idle_timeout_s: float) -> dict[str, Any]:
+    """Return granian's options that bound connections. HTTP/1 alone: looking for HTTP/2 waits for a silent client for ever."""
+    from granian.constants import HTTPModes, Interfaces
+    from granian.http import HTTP1Settings
+
+    from api.connections import CONNECTIONS, connection_limit
+
+    return {
+        "interface": Interfaces.ASGI,
+        "http": HTTPModes.http1,
+        "http1_settings": HTTP1Settings(header_read_timeout=max(1, int(idle_timeout_s * 1000))),
+        "backlog": CONNECTIONS,
+        "backpressure": connection_limit(CONNECTIONS),
+        "websockets": False,
+    }
+
+
+def _supervisor(ready: Path) -> Any:
+    """Return granian's server, changed so that a worker ends when the one after it answers, and on one shared socket.
+
+    With a socket for each worker, as granian has on Linux, connections that wait at a worker which ends are reset.
+    """
+    from granian import Granian
+
+    class Supervisor(Granian):  # type: ignore[misc, valid-type]
+        def _init_shared_socket(self) -> None:
+            from granian.net import SocketSpec
+
+            self._shd = SocketSpec(self.bind_addr, self.bind_port, self.backlog).build()
+            self._sfd = self._shd.get_fd()
+            self._sso = socket.socket(fileno=self._sfd)
+            self._sso.set_inheritable(True)
+
+        def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:  # noqa: ARG002 - granian's signature
+            for index in workers:
+                self.respawned_wrks[index] = time.monotonic()
+                worker = self._spawn_worker(idx=index, target=spawn_target, callback_loader=target_loader)
+                worker.start()
+                before = self.wrks[index]
+                if before.is_alive() and not _answers(worker, ready):
+                    _LOG.error("the new worker does not answer; the one before it goes on")
+                    worker.kill()
+                    worker.join()
+                    continue
+                self.wrks[index] = worker
+                before.terminate()
+                before.join(self.workers_kill_timeout)
+                if before.is_alive():
+                    before.kill()
+                    before.join()
+
+    return Supervisor
+
+
+def _answers(worker: Any, ready: Path) -> bool:
+    """Wait until a worker process says that it can answer; False where it ends before, or takes too long."""
+    until = time.monotonic() + WORKER_START_S
+    sign = ready / str(worker.inner.pid)
+    while not sign.exists():
+        if not worker.inner.is_alive() or time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class RunningService:
         self.process: subprocess.Popen[bytes] | None = None
         self.token: str | None = None
         self.environment: dict[str, str] = {}
+        self.before_start: Callable[[], None] | None = None
         home.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> RunningService:
@@ -45,7 +46,13 @@ class RunningService:
         environment |= {"ASSAY_HOME": str(self.home), "ASSAY_DATABASE_URL": self.database_url, **self.environment}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                preexec_fn=self.before_start,
             )
         until = time.monotonic() + START_S
         with self.client(patience_s=0) as client:
