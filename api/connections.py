@@ -51,18 +51,18 @@ class ActivePeers:
     def __init__(self) -> None:
         self._peers: Counter[tuple[str, int]] = Counter()
 
-    def enter(self, peer: tuple[str, int] | None) -> None:
-        """Count a request of a client."""
+    def enter(self, peer: tuple[str, int | str] | None) -> None:
+        """Count a request of a client; the server names the port in text."""
         if peer is not None:
-            self._peers[peer[0], peer[1]] += 1
+            self._peers[peer[0], int(peer[1])] += 1
 
-    def leave(self, peer: tuple[str, int] | None) -> None:
+    def leave(self, peer: tuple[str, int | str] | None) -> None:
         """Forget a request of a client."""
         if peer is not None:
-            peer = (peer[0], peer[1])
-            self._peers[peer] -= 1
-            if self._peers[peer] <= 0:
-                del self._peers[peer]
+            key = (peer[0], int(peer[1]))
+            self._peers[key] -= 1
+            if self._peers[key] <= 0:
+                del self._peers[key]
 
     def __contains__(self, peer: tuple[str, int]) -> bool:
         return peer in self._peers

@@ -62,7 +62,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
-    """Serve until SIGTERM or Ctrl-C; the query and all roles are one process, which owns its DuckDB file."""
+    """Serve until SIGTERM, SIGHUP or Ctrl-C; the query and all roles are one process, which owns its DuckDB file."""
     require_free(settings.host, settings.port)
     os.environ.update(ASSAY_HOME=str(settings.home.path), ASSAY_ROLE=settings.role, ASSAY_HOST=settings.host)
     if settings.retrain_every is not None:
@@ -128,7 +128,7 @@ async def _serve_here(settings: Settings, *, until_stdin_closes: bool) -> None:
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     if until_stdin_closes:
         threading.Thread(target=_wait_for_end_of_input, args=(loop, stopping), daemon=True).start()
@@ -213,7 +213,7 @@ def _supervisor(ready: Path) -> Any:
 
     class Supervisor(Granian):  # type: ignore[misc, valid-type]
         def _init_shared_socket(self) -> None:
-            from granian.net import SocketSpec
+            from granian.net import SocketSpec  # type: ignore[attr-defined]  # granian re-exports it without saying so
 
             self._shd = SocketSpec(self.bind_addr, self.bind_port, self.backlog).build()
             self._sfd = self._shd.get_fd()

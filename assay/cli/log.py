@@ -11,8 +11,8 @@ from assay import numbers
 from assay.cli.database import opened
 from assay.cli.options import as_json
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.progress import counting
-from domain.errors import UsageError
 
 if TYPE_CHECKING:
     from ingest.verifying import Verified
@@ -67,8 +67,9 @@ def verify(files: tuple[Path, ...], since: int, as_json: bool) -> int:
 
 
 @log.command("head", epilog="Example: assay log head --out /elsewhere/head-2026-11-21.json")
-@click.option("--out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write it there.")
-def head(out: Path | None) -> int:
+@click.option("--out", metavar="FILE", type=OutputFile(), help="Write it there.")
+@overwritable
+def head(out: Path | None, force: bool) -> int:
     """Sign the head of the log with the key of this installation, as JSON; keep it where the log's administrator cannot write.
 
     The key is ASSAY_HOME/keys/log.pem, made at the first need.
@@ -76,17 +77,16 @@ def head(out: Path | None) -> int:
     import msgspec
 
     from assay.home import find_home
+    from assay.staging import Staged
     from ingest.heads import sign_head, signing_key
 
-    if out is not None and out.exists():
-        raise UsageError(f"{out} exists.", field="out", remedy="Name another file.")
     with opened() as database:
         signed = sign_head(database.url, signing_key(find_home().path))
     if out is None:
         print_json(signed)
         return 0
-    with out.open("xb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(signed)) + b"\n")
+    with Staged(force=force) as staged:
+        staged.file(out).write_bytes(msgspec.json.format(msgspec.json.encode(signed)) + b"\n")
     say(f"{out}: position {numbers.count(signed.position)} of log {signed.log}")
     return 0
 

@@ -17,7 +17,7 @@ from tests.torture.ordering import Plan, start_reader, start_writers, told
 EVENTS = int(os.environ.get("ASSAY_TORTURE_EVENTS", "500000"))
 SHORT = Plan(writers=4, events=5_000)
 LONG = Plan(writers=8, events=-(-EVENTS // 8))
-UNLOCKED = Plan(writers=4, events=5_000, locked=False, shared=0.0, cancelled=0.0)
+UNLOCKED = Plan(writers=6, events=5_000, locked=False, shared=0.0, cancelled=0.0)
 _VICTIM = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'

@@ -15,7 +15,7 @@ from assay.cli.output_files import OutputFile
 
 READ = {
     ("bench", "body"), ("bench", "plan_file"), ("bench", "tokenizer"), ("db restore", "file"), ("fleet", "file"),
-    ("hardware alias", "path"), ("import", "mapping"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
+    ("hardware alias", "path"), ("import", "mapping"), ("log verify", "files"), ("migrate", "tree"), ("model alias", "path"), ("post", "files"),
     ("verify", "expect"), ("verify", "plan_file"),
 }  # fmt: skip
 """Files and folders that a verb reads."""
