@@ -87,10 +87,8 @@ def _require_understood(path: Path, server: int) -> int:
             field="file",
             remedy="Install the client programs of the PostgreSQL that the backup is of, and restore into such a server.",
         )
-    dumped_from, dumped_by = (
-        int(found[1]) if (found := re.search(rf"^; +{words} version: (\d+)", listing.stdout, re.MULTILINE)) else 0
-        for words in ("Dumped from database", "Dumped by pg_dump")
-    )
+    dumped_from = _major_in(listing.stdout, "Dumped from database")
+    dumped_by = _major_in(listing.stdout, "Dumped by pg_dump")
     if max(dumped_from, dumped_by) > server:
         raise UsageError(
             f"{path.name} is a backup of PostgreSQL {dumped_from}, written by pg_dump {dumped_by}; this server is "
@@ -100,6 +98,12 @@ def _require_understood(path: Path, server: int) -> int:
             "`assay export log.ndjson.gz` from a service on the backup and `assay post log.ndjson.gz` to one on that server.",
         )
     return max(server, dumped_by)
+
+
+def _major_in(listing: str, words: str) -> int:
+    """Return the major version that the head of a dump names, 0 where it names none."""
+    match = re.search(rf"^; +{words} version: (\d+)", listing, re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
 def _begin_epoch(url: str) -> None:

@@ -16,8 +16,9 @@ import pytest
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
-from dashboard import device, model
+from dashboard.device import TABS as DEVICE_TABS
 from dashboard.menu import MENU
+from dashboard.model import TABS as MODEL_TABS
 from domain.errors import AssayError
 from domain.events import decode_event, encode_event
 from tests.integration.dashboard.conftest import dashboard_on
@@ -139,9 +140,9 @@ def addresses_of(
         "hardware?id=nvidia-h200-sxm", f"hardware?id={asked}", f"compatibility?level=model&sel={asked}~{asked}",
         f"runs?run={quote(row_of_run[-1][1], safe='')}&row={row_of_run[-1][0]}",
     ]  # fmt: skip
-    rest = [f"models?id={id_}&tab={tab}" for id_ in models for tab in model.TABS]
+    rest = [f"models?id={id_}&tab={tab}" for id_ in models for tab in MODEL_TABS]
     rest += [f"{page}?model={id_}" for page in ("recommend", "compare", "trends") for id_ in models]
-    rest += [f"hardware?id={id_}&tab={tab}" for id_ in devices for tab in device.TABS]
+    rest += [f"hardware?id={id_}&tab={tab}" for id_ in devices for tab in DEVICE_TABS]
     rest += [f"compare?subject=hw&hw={id_}" for id_ in devices]
     rest += [f"runs?run={quote(run, safe='')}&row={event}" for event, run in row_of_run]
     rest += [f"query?sql={quote(f'select * from {view} limit 20')}&run=true" for view in ("measurements", "tests")]
