@@ -193,7 +193,6 @@ def test_trends_have_a_line_of_blocks_a_configuration_and_a_picture(service: Any
         (("query", "select 1 as one", "--format", "parquet", "--out"), "rows.parquet"),
         (("report", "performance", "--out"), "page.html"),
         (("trends", "bert-base-uncased", "--picture"), "line.svg"),
-        (("suggest", "bert-base-uncased", "--budget", "30m", "--out"), "plan.yaml"),
         (("export", "--what", "measurements"), "rows.ndjson"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
