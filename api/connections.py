@@ -114,7 +114,8 @@ class AddressLimit:
                         ports.add(port)
                     else:
                         host, from_port = connection.getpeername()[:2]
-                        peers.append((host, from_port, port, connection))
+                        # The server leaves out the interface of a link-local address.
+                        peers.append((host.partition("%")[0], from_port, port, connection))
             for host, from_port, port, connection in peers:
                 if port in ports:
                     silence = -1 if (host, from_port) in self._active else _silence_ms(connection)
@@ -130,7 +131,8 @@ class AddressLimit:
                         with contextlib.suppress(OSError):
                             connection.shutdown(socket.SHUT_RDWR)
                             closed += 1
-                _LOG.warning("%s holds %s connections; the limit is %s", host, len(connections), self._limit)
+                if closed:
+                    _LOG.warning("%s holds %s connections; the limit is %s", host, len(connections), self._limit)
         return closed
 
 

@@ -224,6 +224,8 @@ def _supervisor(ready: Path) -> Any:
             for index in workers:
                 self.respawned_wrks[index] = time.monotonic()
                 worker = self._spawn_worker(idx=index, target=spawn_target, callback_loader=target_loader)
+                for sign in ready.iterdir():
+                    sign.unlink(missing_ok=True)
                 worker.start()
                 before = self.wrks[index]
                 if before.is_alive() and not _answers(worker, ready):
