@@ -27,12 +27,12 @@ BATCH = 1000
 _STAGING = """
 CREATE TEMPORARY TABLE staging (
     ordinal bigint GENERATED ALWAYS AS IDENTITY, id uuid, type text, source text, subject text, time timestamptz,
-    digest bytea, body text
+    digest bytea, body text, attestation text, chain bytea
 ) ON COMMIT DELETE ROWS
 """
 _INSERT = """
 INSERT INTO event (id, type, source, subject, time, digest, body, attestation, chain)
-SELECT id, type, source, subject, time, digest, body, 'anonymous', digest FROM staging ORDER BY ordinal ON CONFLICT (id) DO NOTHING
+SELECT id, type, source, subject, time, digest, body, attestation, chain FROM staging ORDER BY ordinal ON CONFLICT (id) DO NOTHING
 """
 
 
