@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from ingest.projection import Projection
+from ingest.verifying import verify_log
 from tests.torture.load import assert_kept, sending
 from tests.torture.processes import Postgres, Served, postgres, until
 
@@ -107,9 +108,12 @@ def test_killed_at_random_nothing_is_lost_or_doubled(victims, house, build, tmp_
         assert anew.catch_up() == one.position == two.position
         assert_same_projection(one, anew)
         assert_same_projection(two, anew)
+    verified = verify_log(house.server.url)
+    assert (verified.events, verified.breaks) == (events, [])
     figures(
         f"{len(victims)} kills in {took_s:.0f} s ({counted(victims)}); {events:,} events acknowledged, all there once; "
-        f"{sum(sender.again for sender in senders):,} times a client began again; both projections equal a fresh one"
+        f"{sum(sender.again for sender in senders):,} times a client began again; both projections equal a fresh one; "
+        "hash chain valid"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from ingest.verifying import verify_log
 from tests.torture.ordering import Plan, start_reader, start_writers, told
 
 EVENTS = int(os.environ.get("ASSAY_TORTURE_EVENTS", "500000"))
@@ -73,13 +74,15 @@ def test_a_tailing_reader_misses_none_and_sees_none_twice(plan, database, tmp_pa
     there = committed(database.url)
     assert len(there) == plan.writers * plan.events
     assert seen == there
+    verified = verify_log(database.url)
+    assert (verified.events, verified.breaks) == (len(there), [])
     writers = told(tmp_path)
     assert sum(one.duplicates for one in writers) > 0
     assert sum(one.cancelled for one in writers) > 0
     figures(
         f"{len(there):,} events by {plan.writers} writers; {there[-1] - len(there):,} positions unused; "
         f"{sum(one.cancelled for one in writers):,} appends cancelled midway, {terminator.ended:,} backends ended, "
-        f"{sum(one.duplicates for one in writers):,} duplicates; missed 0, twice 0"
+        f"{sum(one.duplicates for one in writers):,} duplicates; missed 0, twice 0; hash chain valid"
     )
 
 

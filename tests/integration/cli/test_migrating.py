@@ -91,7 +91,8 @@ def test_a_tree_is_migrated_copied_and_cleaned(tree, typed, service, tmp_path):
 def test_contradictions_are_listed_and_voided_as_new_facts(tree, typed, service):
     typed("migrate", tree, code=1)
     assert "no rule is called" in typed("validate", "--rule", "nonsense", code=2)
-    assert "inconsistent-rate" in typed("validate", code=1)
+    assert "Contradictions" in typed("validate", code=1)
+    assert "inconsistent-rate" in typed("validate", "--rule", "inconsistent-rate", code=1)
     voided = typed("validate", "--rule", "inconsistent-rate", "--repair", "--yes", "--json")
     (mine,) = [one for one in voided["found"] if one["reference"] == "old/b.json"]
     assert (mine["rule"], mine["verdict"], mine["marked"]) == ("inconsistent-rate", "suspect", "suspect")
