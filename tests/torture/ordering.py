@@ -132,9 +132,10 @@ def _run_writer(url: str, plan: Plan, writer: int, folder: str) -> None:
     (Path(folder) / f"writer-{writer}.json").write_bytes(msgspec.json.encode(told))
 
 
-async def _tail(url: str, page: int, ended: Any, seen: array[int]) -> None:
+async def _tail(url: str, page: int, reading: Any, ended: Any, seen: array[int]) -> None:
     after = 0
     async with _opened(url) as log:
+        reading.set()
         while True:
             # Asked before the log is read: what was committed by then is in that reading.
             last = ended.is_set()
@@ -149,9 +150,9 @@ async def _tail(url: str, page: int, ended: Any, seen: array[int]) -> None:
                 return
 
 
-def _run_reader(url: str, page: int, ended: Any, path: str) -> None:
+def _run_reader(url: str, page: int, reading: Any, ended: Any, path: str) -> None:
     seen: array[int] = array("q")
-    asyncio.run(_tail(url, page, ended, seen))
+    asyncio.run(_tail(url, page, reading, ended, seen))
     Path(path).write_bytes(seen.tobytes())
 
 
@@ -169,12 +170,14 @@ def start_writers(url: str, plan: Plan, folder: Path) -> list[BaseProcess]:
 def start_reader(url: str, path: Path, page: int = 1000) -> Iterator[None]:
     """Tail the log from position 0 in a process until the block has ended and nothing more comes.
 
+    The block begins once the reader has opened the log: writers that have finished by then cannot show an order.
     `path` then holds the positions that it was given, in the order in which they came, as 64-bit integers.
     """
-    ended = SPAWN.Event()
-    process = SPAWN.Process(target=_run_reader, args=(url, page, ended, str(path)))
+    reading, ended = SPAWN.Event(), SPAWN.Event()
+    process = SPAWN.Process(target=_run_reader, args=(url, page, reading, ended, str(path)))
     process.start()
     try:
+        assert reading.wait(60), "the reader has not opened the log"
         yield
     finally:
         ended.set()
