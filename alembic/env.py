@@ -1,4 +1,4 @@
-"""Run the migrations on a connection that ingest.migrate passes in, or on ASSAY_DATABASE_URL."""
+"""Run the migrations on a connection that ingest.log.migrate passes in, or on ASSAY_DATABASE_URL."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sqlalchemy as sa
 
 from alembic import context
-from ingest.migrate import sqlalchemy_url
-from ingest.schema import metadata
+from ingest.log.migrate import sqlalchemy_url
+from ingest.log.schema import metadata
 
 
 def _run(connection: sa.Connection) -> None:

@@ -19,14 +19,14 @@ from litestar.types import (
     Send,
 )
 
-from api import events, health, operations
-from api.access import address_of, guard
-from api.append import append_events
-from api.body import Timely, has_body
-from api.contract import openapi
-from api.logs import CURRENT, Asked, request_id
-from api.parts import Parts, opened
-from api.problems import EXCEPTION_HANDLERS
+from api.container import Parts, opened
+from api.http.access import address_of, guard
+from api.http.body import Timely, has_body
+from api.http.logs import CURRENT, Asked, request_id
+from api.http.openapi import openapi
+from api.http.problems import EXCEPTION_HANDLERS
+from api.routes import events, health, operations
+from api.routes.append import append_events
 from api.settings import Settings
 from domain.interchange import require_shallow
 
@@ -145,35 +145,35 @@ def create_app(settings: Settings | None = None) -> Service:
 
 def _of_tables() -> list[Router]:
     """Return the routes that need tables; a process that only takes events never loads what they rest on."""
-    from api import (
+    from api.routes import (
         answers,
         comparisons,
         compatibility,
         fits,
         fleets,
+        hardware_coverage,
         matrix,
-        operating,
         operators,
         predictors,
         prices,
-        projected,
+        projection,
         query,
         registry,
         regressions,
         rooflines,
         rows,
+        service_overview,
         snapshots,
-        suggesting,
+        suggestions,
         tables,
         trends,
-        tried,
     )
 
     return [
-        rows.router, registry.router, tables.router, comparisons.router, projected.router, query.router, answers.router,
-        predictors.router, snapshots.router, suggesting.router, prices.router, compatibility.router,
-        fits.router, fleets.router, operating.router, trends.router, regressions.router, matrix.router,
-        rooflines.router, operators.router, tried.router,
+        rows.router, registry.router, tables.router, comparisons.router, projection.router, query.router, answers.router,
+        predictors.router, snapshots.router, suggestions.router, prices.router, compatibility.router,
+        fits.router, fleets.router, service_overview.router, trends.router, regressions.router, matrix.router,
+        rooflines.router, operators.router, hardware_coverage.router,
     ]  # fmt: skip
 
 

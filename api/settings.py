@@ -39,7 +39,7 @@ DEFAULT_RATE = Rate(requests_per_s=500.0, events_per_s=50_000.0)
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """`role` says which routes and parts there are: `ingest` has no tables, `query` takes no events, `all` has both.
 
-    `host` is the address that the server binds to; it decides whether the service may be open (see api.access).
+    `host` is the address that the server binds to; it decides whether the service may be open (see api.http.access).
     `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
     the process that started this worker: it waits for a Postgres that is away, ends with its supervisor, and leaves a file in `ready_folder` when it answers.
     A connection that sends no head of a request for `idle_timeout_s` is closed, and so are those that one address

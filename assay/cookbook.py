@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from domain.recipes import Recipe, recipes
+from domain.cookbook import Recipe, recipes
 
 __all__ = ["page", "words"]
 

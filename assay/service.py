@@ -159,8 +159,8 @@ def _serve_workers(settings: Settings) -> None:
 
     from granian.constants import Loops
 
-    from api.logs import dictconfig
-    from api.parts import checked_database
+    from api.container import checked_database
+    from api.http.logs import dictconfig
     from api.settings import Settings as ServiceSettings
 
     # Each worker imports the code anew, so that a restart one by one brings a new version in.
@@ -192,7 +192,7 @@ def _limits(idle_timeout_s: float) -> dict[str, Any]:
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
 
-    from api.connections import CONNECTIONS, connection_limit
+    from api.http.connections import CONNECTIONS, connection_limit
 
     return {
         "interface": Interfaces.ASGI,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from domain import hardware, models
+from domain.catalogues import hardware, models
 from domain.errors import PartMissing
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED
 from domain.vocabulary import PRECISION_BITS

@@ -21,13 +21,13 @@ from typing import Any
 
 import msgspec
 
-from domain import hardware
+from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
-from predictor.learning.dataset import Row, row_from_event, training_rows
+from predictor.features.dataset import Row, row_from_event, training_rows
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.learning.evaluation import evaluate
 from predictor.learning.routes import chosen, routed
-from predictor.learning.traces import TraceBook, trace_from_data
 
 __all__ = ["LINES", "Line", "main"]
 

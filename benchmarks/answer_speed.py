@@ -25,9 +25,9 @@ import httpx
 
 from benchmarks.processor import Meter
 from benchmarks.serving import ROOT, Running, service
-from domain.hardware import catalogue
-from ingest.migrate import upgrade
-from ingest.postgres import open_database
+from domain.catalogues.hardware import catalogue
+from ingest.log.migrate import upgrade
+from ingest.log.postgres import open_database
 
 MODELS = ("microsoft/resnet-50", "google-bert/bert-base-uncased", "facebook/convnext-tiny-224")
 PRECISIONS, BATCHES = ["fp32", "fp16", "bf16", "amp-fp16"], [1, 2, 4, 8, 16, 32, 64, 128]

@@ -12,7 +12,7 @@ import adbc_driver_postgresql.dbapi
 import duckdb
 import pyarrow as pa
 
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 
 __all__ = ["COLUMNS", "fetch", "fetched", "folded", "raw"]
 

@@ -17,8 +17,8 @@ from rich.console import Console
 from benchmarks.documents import models_for
 from benchmarks.loading import grow
 from benchmarks.processor import Meter
-from ingest.migrate import upgrade
-from ingest.postgres import Database, open_database
+from ingest.log.migrate import upgrade
+from ingest.log.postgres import Database, open_database
 
 __all__ = ["Bench", "Plan"]
 

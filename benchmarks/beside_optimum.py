@@ -27,7 +27,7 @@ from transformers import ViTForImageClassification as ViT
 
 from benchmarks.peers import environment
 from benchmarks.serving import ROOT
-from runner.processor import threads_allowed
+from runner.machine.processor import threads_allowed
 
 TOKENS, NEW_TOKENS = 128, 32
 _FRESH = {"batch_size": 1, "sequence_length": TOKENS}

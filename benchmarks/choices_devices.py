@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy import rows_of
 from benchmarks.choices_served import Fold
-from domain import hardware
+from domain.catalogues import hardware
 from predictor.choosing.scores import regrets
 from predictor.choosing.strength import Speed, facts_of, strengths
-from predictor.learning.dataset import Row, training_rows
-from predictor.learning.table import Array
-from predictor.serving.neighbours import MOST_ROWS, Neighbours, points_of
-from predictor.serving.table import tabulate
+from predictor.features.dataset import Row, training_rows
+from predictor.features.table import Array
+from predictor.llm_serving.neighbours import MOST_ROWS, Neighbours, points_of
+from predictor.llm_serving.table import tabulate
 
 __all__ = ["POOL", "POOLED", "devices"]
 

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy import book_of, rows_of
-from domain import hardware
+from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED, MODEL_TRACED
-from predictor.learning.dataset import Row, row_from_event, training_rows
-from predictor.learning.table import Array, Table
-from predictor.learning.traces import TraceBook, trace_from_data
+from predictor.features.dataset import Row, row_from_event, training_rows
+from predictor.features.table import Array, Table
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.memory.facts import tabulate
 from predictor.memory.method import MemoryMethod
 

@@ -175,7 +175,7 @@ def picture(lines: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Return success over overspend of every rule as SVG, with the corner that the bar asks for."""
     import altair as alt
 
-    from dashboard import pictures
+    from dashboard import chart_files
 
     span = alt.Scale(type="log", domain=[0.004, 20])
     height = alt.Scale(domain=[0.4, 1.0], zero=False)
@@ -197,7 +197,7 @@ def picture(lines: Mapping[str, Mapping[str, Any]]) -> bytes:
             + drawn.mark_circle(size=70)
             + drawn.mark_text(align=align, dx=away, fontSize=10).encode(text="rule:N")
         )
-    return pictures.svg(layers.properties(width=680, height=400))
+    return chart_files.svg(layers.properties(width=680, height=400))
 
 
 def _dots(lines: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

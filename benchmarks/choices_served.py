@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.accuracy import rows_of
-from domain import hardware, language
-from domain.prices import packaged
+from domain.catalogues import hardware, language_models
+from domain.catalogues.prices import packaged
 from predictor.choosing.baselines import like_another, named, of_random
 from predictor.choosing.belief import Belief
 from predictor.choosing.rule import Beliefs, Rule, decide
 from predictor.choosing.scores import Outcome, judged, scores
 from predictor.choosing.work import Need, Work
-from predictor.learning.dataset import training_rows
-from predictor.learning.table import Array, Table
-from predictor.serving.neighbours import MOST_ROWS, Neighbours, labels_of, points_of
-from predictor.serving.table import tabulate
+from predictor.features.dataset import training_rows
+from predictor.features.table import Array, Table
+from predictor.llm_serving.neighbours import MOST_ROWS, Neighbours, labels_of, points_of
+from predictor.llm_serving.table import tabulate
 
 __all__ = ["PROVIDER", "Fold", "choices", "folds", "price_of", "reliability"]
 
@@ -268,7 +268,7 @@ def _far(model: str, other: Work) -> float:
 @functools.cache
 def _parameters(architecture: str) -> float:
     return next(
-        float(one.active_parameters) for one in language.catalogue().values() if one.architecture == architecture
+        float(one.active_parameters) for one in language_models.catalogue().values() if one.architecture == architecture
     )
 
 

@@ -22,8 +22,8 @@ from benchmarks.documents import Document
 from benchmarks.loading import fill
 from benchmarks.serving import Running, service
 from domain.errors import ProjectionBehind, ServiceUnavailable
-from ingest.migrate import upgrade
-from ingest.postgres import open_database
+from ingest.log.migrate import upgrade
+from ingest.log.postgres import open_database
 
 __all__ = ["DEVICES", "MODELS", "ROWS", "documents", "full_service"]
 

@@ -39,7 +39,7 @@ from runner.endpoint.plan import Sizes, plan_of
 from runner.endpoint.prompts import WORDS, Prompts
 from runner.endpoint.protocols import EXTRAS, language_call
 from runner.endpoint.target import Stated, Target, target_of
-from runner.stopping import Method
+from runner.measure.stopping import Method
 
 ROOT = Path(__file__).resolve().parents[1]
 TOKENS = 40

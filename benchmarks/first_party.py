@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.offsets import fit_offset
-from domain import hardware as catalogue
+from domain.catalogues import hardware as catalogue
+from domain.catalogues.hardware import HardwareSpec
 from domain.events import HARDWARE_DESCRIBED, MEASUREMENT_RECORDED, MODEL_TRACED
-from domain.hardware import HardwareSpec
-from predictor.learning.dataset import by_software, row_from_event, training_rows
+from predictor.features.dataset import by_software, row_from_event, training_rows
+from predictor.features.operators_route import tabulate
+from predictor.features.table import Array, Names, Table
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.learning.method import Method, Prediction
-from predictor.learning.operators import tabulate
 from predictor.learning.parametric import ParametricMethod
-from predictor.learning.table import Array, Names, Table
-from predictor.learning.traces import TraceBook, trace_from_data
 
 KIN = {
     "encoders": "bert roberta distilbert electra albert mobilebert mpnet squeezebert layoutlm xlm-roberta camembert deberta",

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain.roofline import memory_estimate
+from domain.performance.roofline import memory_estimate
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Problem, cheapest
 from predictor.fleet.replicas import FLOOR_MARGIN, RUNTIME_BYTES, Replica
-from predictor.learning.traces import TraceBook, trace_from_data
 
 FLEETS = 40
 SIZES = ((2, 6), (4, 6), (6, 6), (4, 12))

@@ -17,13 +17,13 @@ from collections import Counter
 
 from domain.configuration import Workload
 from domain.verdicts import judge
-from runner.facts import observed_of
-from runner.measuring import circumstances_of
-from runner.noise import noise
-from runner.parent import run_task
-from runner.processor import threads_allowed
-from runner.stopping import Method
-from runner.tasks import Case, Measure
+from runner.campaign.event_payloads import observed_of
+from runner.machine.processor import threads_allowed
+from runner.measure.measuring import circumstances_of
+from runner.measure.noise import noise
+from runner.measure.stopping import Method
+from runner.protocol.parent import run_task
+from runner.protocol.tasks import Case, Measure
 
 BAR = 0.02
 MODEL = "prajjwal1/bert-tiny"

@@ -13,8 +13,8 @@ from itertools import islice
 import psycopg
 
 from benchmarks.documents import Document, measurements
-from ingest.chain import CHAINED, EPOCH_US, link
-from ingest.schema import ORDERING_LOCK
+from ingest.log.chain import CHAINED, EPOCH_US, link
+from ingest.log.schema import ORDERING_LOCK
 
 __all__ = ["COPY", "LOCK", "copy_rows", "fill", "grow"]
 

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import msgspec
 
 from domain.configuration import Workload
-from runner.parent import CHILD_DESCRIPTOR
-from runner.stopping import Method
-from runner.tasks import Case, Failed, Finished, Measure, Message
+from runner.measure.stopping import Method
+from runner.protocol.parent import CHILD_DESCRIPTOR
+from runner.protocol.tasks import Case, Failed, Finished, Measure, Message
 
 BAR = 0.03
 MODELS = "prajjwal1/bert-tiny,google-bert/bert-base-uncased,google/vit-base-patch16-224"
@@ -78,7 +78,7 @@ def _peak(model: str, platform: str, program: str | None) -> Peak:
         under = [program, "-v", "-o", str(report)] if program else []
         with task.open("rb") as given:
             child = subprocess.Popen(
-                [*under, sys.executable, "-m", "runner.child"],
+                [*under, sys.executable, "-m", "runner.protocol.child"],
                 stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write,),
                 env={**os.environ, CHILD_DESCRIPTOR: str(write)},
             )  # fmt: skip

@@ -22,9 +22,9 @@ import numpy as np
 
 from domain.events import MEASUREMENT_RECORDED, MODEL_TRACED
 from ingest.importers import Refused, import_paths
-from predictor.learning.dataset import row_from_event, training_rows
-from predictor.learning.table import Array, Table
-from predictor.learning.traces import TraceBook, trace_from_data
+from predictor.features.dataset import row_from_event, training_rows
+from predictor.features.table import Array, Table
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.memory.facts import tabulate
 from predictor.memory.lines import parts_of
 from predictor.memory.method import SIZES, MemoryFitted, MemoryMethod

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from predictor.learning.dataset import SoftwareKey, by_software
+from predictor.features.dataset import SoftwareKey, by_software
+from predictor.features.table import Array, Table
 from predictor.learning.method import Base, Prediction, Predictive
-from predictor.learning.table import Array, Table
 
 __all__ = ["BETWEEN_DEVICES", "WITHIN_DEVICE", "Fit", "OffsetMethod", "Shifted", "fit_offset"]
 

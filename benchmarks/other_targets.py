@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.first_party import events_of
-from domain import hardware
+from domain.catalogues import hardware
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
 from ingest.importers import Refused, import_paths
-from predictor.learning.dataset import Row, row_from_event, training_rows
-from predictor.learning.energy import Draw, draw_from_row, fit_energy
-from predictor.learning.table import Array
-from predictor.learning.tails import PERCENTILES, fit_tails
-from predictor.outcome.cases import ENDS, Case, cases_of
-from predictor.outcome.cases import row_from_event as case_row
-from predictor.outcome.shares import Shares
+from predictor.artifact.energy import Draw, draw_from_row, fit_energy
+from predictor.artifact.tails import PERCENTILES, fit_tails
+from predictor.failure_rates.cases import ENDS, Case, cases_of
+from predictor.failure_rates.cases import row_from_event as case_row
+from predictor.failure_rates.shares import Shares
+from predictor.features.dataset import Row, row_from_event, training_rows
+from predictor.features.table import Array
 
 FACTS = (MEASUREMENT_RECORDED, MEASUREMENT_FAILED, TEST_REPORTED)
 FOLDS = 10

@@ -19,8 +19,8 @@ from benchmarks.answer_speed import filled
 from benchmarks.browsing import dashboard
 from benchmarks.serving import ROOT, service
 from dashboard import gallery
-from ingest.migrate import upgrade
-from ingest.postgres import open_database
+from ingest.log.migrate import upgrade
+from ingest.log.postgres import open_database
 
 MODEL, HARDWARE = "google/vit-base-patch16-224", "intel-xeon-2c"
 TOLD = "trends"

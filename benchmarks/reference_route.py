@@ -17,15 +17,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from domain import hardware
+from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
-from predictor.learning.conformal import width
-from predictor.learning.dataset import Row, by_software, row_from_event, training_rows
+from predictor.artifact.conformal import width
+from predictor.device_transfer.method import ReferenceMethod
+from predictor.device_transfer.pieces import piece_of, tabulate
+from predictor.features.dataset import Row, by_software, row_from_event, training_rows
+from predictor.features.table import Array, Table
 from predictor.learning.method import Fitted, Method, Prediction
-from predictor.learning.table import Array, Table
-from predictor.reference.method import ReferenceMethod
-from predictor.reference.pieces import piece_of, tabulate
 
 SHOTS = 10
 

@@ -32,17 +32,17 @@ from torch.utils.benchmark import Timer
 from benchmarks.subjects import SUBJECTS, Subject
 from domain.configuration import Workload
 from domain.statistics import median_interval
-from runner.measuring import measure
-from runner.noise import noise
-from runner.parent import run_task
+from runner.machine.processor import threads_allowed
+from runner.measure.measuring import measure
+from runner.measure.noise import noise
+from runner.measure.stopping import Method
+from runner.measure.workloads import Forward
 from runner.platforms.base import Converted, Platform, Recipe, Settings
 from runner.platforms.openvino import OpenVino
 from runner.platforms.torch_cuda import Cuda
 from runner.platforms.torch_eager import Cpu
-from runner.processor import threads_allowed
-from runner.stopping import Method
-from runner.tasks import Case, Measure
-from runner.workloads import Forward
+from runner.protocol.parent import run_task
+from runner.protocol.tasks import Case, Measure
 
 BAR = (0.97, 1.03)
 IDLE_BAR = 0.01

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from domain.comparison.regression import judged
 from domain.figures import Figure
-from domain.regression import judged
 from domain.statistics import latency_summary
 
 __all__ = ["LAWS", "Law", "alarms"]

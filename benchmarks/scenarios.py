@@ -31,9 +31,9 @@ import mlperf_loadgen as loadgen
 import numpy as np
 
 from domain.statistics import quantile
-from runner.measuring import measure
-from runner.queueing import served
-from runner.stopping import Method
+from runner.measure.measuring import measure
+from runner.measure.queueing import served
+from runner.measure.stopping import Method
 
 TIMES_S = (0.015, 0.025)
 SEED = 20261122

@@ -17,16 +17,16 @@ from typing import Any
 
 import msgspec
 
-from domain import hardware, language
-from domain.hardware import HardwareSpec
-from predictor.answering.known import Known
+from domain.catalogues import hardware, language_models
+from domain.catalogues.hardware import HardwareSpec
+from predictor.answering.context import Known
 from predictor.answering.option import Option, Sizes
 from predictor.answering.question import Question
-from predictor.answering.served import served_options
-from predictor.answering.serving import Served
-from predictor.learning.artifact import Predictor, load_shipped, read_folder
-from predictor.learning.dataset import Row
-from predictor.serving.table import taught
+from predictor.answering.serving_context import Served
+from predictor.answering.serving_options import served_options
+from predictor.artifact.artifact import Predictor, load_shipped, read_folder
+from predictor.features.dataset import Row
+from predictor.llm_serving.table import taught
 
 MODELS = {"a model that trained": "meta-llama/Llama-3.1-8B", "a model that did not": "Qwen/Qwen3-32B"}
 REPEATS = 25
@@ -36,7 +36,7 @@ NEAR = 400
 
 def known(predictor: Predictor, model: str, specs: Sequence[HardwareSpec], near: Sequence[Row] = ()) -> Known:
     """Return what an answer knows, with these rows in the tables."""
-    card, facts = predictor.card.serving, language.find(model)
+    card, facts = predictor.card.serving, language_models.find(model)
     if card is None or facts is None:
         raise SystemExit("this predictor knows no serving, or the model has no facts")
     fitted = {target: card.restored(target, predictor.others) for target in ("ttft", "tpot")}

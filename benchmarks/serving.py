@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from assay.service import free_port
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 
 __all__ = ["ROOT", "Running", "program", "server", "service"]
 

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import torch
 
 from domain.statistics import dependence, quantile
-from runner.measuring import measure, timed_ms
-from runner.noise import noise
-from runner.stopping import MAXIMUM_SAMPLES, Method, next_look, stop_reason
+from runner.measure.measuring import measure, timed_ms
+from runner.measure.noise import noise
+from runner.measure.stopping import MAXIMUM_SAMPLES, Method, next_look, stop_reason
 
 TARGET = Method().interval_target
 COUNTS = (10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000)

@@ -21,15 +21,15 @@ import numpy as np
 
 from benchmarks.first_party import read
 from benchmarks.offsets import BETWEEN_DEVICES, WITHIN_DEVICE, OffsetMethod
-from domain.roofline import OPERATOR_CLASSES
+from domain.performance.roofline import OPERATOR_CLASSES
+from predictor.artifact.calibrated import CalibratedMethod
+from predictor.features.dataset import by_software
+from predictor.features.table import Array, Table
 from predictor.learning.building import LIGHT
-from predictor.learning.calibrated import CalibratedMethod
-from predictor.learning.dataset import by_software
 from predictor.learning.method import Fitted, Method
 from predictor.learning.parametric import ParametricMethod
-from predictor.learning.table import Array, Table
 from predictor.learning.trees import TreeMethod
-from predictor.prior.__main__ import table_of
+from predictor.shipped.__main__ import table_of
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
 from predictor.suggesting.choice import choose
 from predictor.suggesting.cost import run_seconds

@@ -21,9 +21,9 @@ import torchvision
 import transformers
 from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-from domain import models
-from runner import timm_models
-from runner.tracing import architecture_digest, record, traced_data
+from domain.catalogues import models
+from runner.models import timm
+from runner.tracing.trace import architecture_digest, record, traced_data
 
 Made = tuple[Any, Any]
 
@@ -152,7 +152,7 @@ def named() -> Iterator[tuple[str, Callable[[], Made]]]:
         yield (
             name,
             lambda architecture=architecture, side=side: (
-                timm_models.create(architecture, side),
+                timm.create(architecture, side),
                 (torch.empty(1, 3, side, side),),
             ),
         )

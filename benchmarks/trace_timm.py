@@ -22,11 +22,11 @@ from typing import Any, Literal
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from domain.models import timm_family
-from runner import timm_models
-from runner.build import count_parameters
-from runner.operator_rows import architecture_digest, sums_of
-from runner.tracing import record, traced_data
+from domain.catalogues.models import timm_family
+from runner.models import timm
+from runner.models.build import count_parameters
+from runner.tracing.operator_rows import architecture_digest, sums_of
+from runner.tracing.trace import record, traced_data
 
 Phase = Literal["forward", "training"]
 RENAMED = (("swin_v2_cr_", "swinv2_cr_"), ("_224_sam", "_224"))
@@ -61,18 +61,18 @@ def trace_pair(name: str, image_size: int, phase: Phase, architectures: dict[str
     import torch
 
     with torch.device("meta"):
-        module = timm_models.create(today(name), image_size)
+        module = timm.create(today(name), image_size)
         channels = module.pretrained_cfg["input_size"][0]
         image = torch.empty(1, channels, image_size, image_size)
         rows, totals = record_step(module, image) if phase == "training" else record(module, (image,))
         if name not in architectures:
-            default = timm_models.create(today(name))
-            side = timm_models.image_size_of(default)
+            default = timm.create(today(name))
+            side = timm.image_size_of(default)
             same = phase == "forward" and side == image_size
             default_rows = rows if same else record(default, (torch.empty(1, channels, side, side),))[0]
             architectures[name] = architecture_digest(default_rows)
     model = {
-        "id": timm_models.PREFIX + name,
+        "id": timm.PREFIX + name,
         "category": "vision",
         "family": timm_family(today(name)),
         "task": "image-classification",
@@ -85,11 +85,11 @@ def record_step(module: Any, image: Any) -> tuple[list[dict[str, Any]], dict[str
     """Return the operator rows of a forward pass, the loss and the backward pass, and their totals."""
     import torch
 
-    from runner.operators import Recorder
+    from runner.tracing.operators import Recorder
 
     # A batch norm refuses to train on one number a channel; nothing is computed here, and the shapes are the same.
     torch.nn.functional._verify_batch_size = lambda _: None
-    step = timm_models.WithLoss(module).train()
+    step = timm.WithLoss(module).train()
     recorder = Recorder(step)
     with recorder.recording(gradients=True):
         step(image, torch.zeros(1, dtype=torch.long))["loss"].backward()
@@ -106,7 +106,7 @@ def already_traced(out: Path, phase: Phase) -> tuple[set[tuple[str, int]], dict[
         with gzip.open(out, "rt") as lines:
             for line in lines:
                 data = json.loads(line)
-                name = data["model"]["id"].removeprefix(timm_models.PREFIX)
+                name = data["model"]["id"].removeprefix(timm.PREFIX)
                 architectures[name] = data["model"]["architecture"]
                 if data["workload"].get("phase", "forward") == phase:
                     done.add((name, data["workload"]["image_size"]))

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from domain.catalogues.models import catalogue
 from domain.errors import AssayError
-from domain.models import catalogue
-from runner.build import build_meta
-from runner.sources import resolve
-from runner.tracing import trace
+from runner.models.build import build_meta
+from runner.models.sources import resolve
+from runner.tracing.trace import trace
 
 __all__ = ["main", "seconds"]
 

@@ -10,8 +10,8 @@ from assay.service import free_port
 from benchmarks.bench import Bench
 from benchmarks.peers import environment
 from benchmarks.serving import Running, server
-from ingest.migrate import sqlalchemy_url
-from ingest.postgres import Database
+from ingest.log.migrate import sqlalchemy_url
+from ingest.log.postgres import Database
 
 __all__ = ["tracking_server"]
 

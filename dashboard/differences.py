@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assay.loads import STATED_WORDS
-from assay.numbers import MISSING
+from presentation.formatting import MISSING
+from presentation.loads import STATED_WORDS
 
 __all__ = ["FIELDS", "Difference", "Differences", "find"]
 

@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pandas as pd
 import streamlit as st
 
-from assay import numbers
 from dashboard import answers
 from dashboard.address import View
-from dashboard.charts.frame import shared
-from dashboard.palette import BASIS_MARKS, Theme
-from dashboard.view import address
+from dashboard.page_state import address
 from domain.errors import AssayError
+from presentation import formatting
+from presentation.charts.frame import shared
+from presentation.palette import BASIS_MARKS, Theme
 
 __all__ = [
     "Download",
@@ -140,7 +140,7 @@ def basis_legend(rows: Sequence[Any], interval: float | None = None) -> None:
     present = {row.get("basis") for row in rows}
     parts = [f"{mark.glyph} {name}: {mark.meaning}" for name, mark in BASIS_MARKS.items() if name in present]
     if interval is not None:
-        parts.append(f"lines show {numbers.share(interval).replace('.0', '')} intervals (95 % CI where measured)")
+        parts.append(f"lines show {formatting.share(interval).replace('.0', '')} intervals (95 % CI where measured)")
     st.caption(" · ".join(parts))
 
 

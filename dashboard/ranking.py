@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from assay import numbers
-from dashboard.card import energy_doubt, figures, price_doubt, price_words, shown, title
-from dashboard.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
-from dashboard.limits import chance
-from dashboard.palette import badge
+from dashboard.pages.recommend.limits import chance
+from dashboard.pages.recommend.words import energy_doubt, figures, price_doubt, price_words, shown, title
+from presentation import formatting
+from presentation.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
+from presentation.palette import badge
 
 __all__ = [
     "answer_sentence",
@@ -109,12 +109,12 @@ def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str
         first = f"{percentile} {first}"
     parts = [first, *(told for told in figures(best, metric, percentile) if told)]
     if metric is not METRICS["memory"] and best.get("peak_memory_bytes") is not None:
-        parts.append(numbers.memory(best["peak_memory_bytes"]))
+        parts.append(formatting.memory(best["peak_memory_bytes"]))
     elif best.get("memory_floor_bytes") is not None:
-        parts.append(f"at least {numbers.memory(best['memory_floor_bytes'])}")
+        parts.append(f"at least {formatting.memory(best['memory_floor_bytes'])}")
     told = badge(best.get("basis"), best.get("origin"))
     if best.get("n") is not None:
-        told += f", {numbers.samples(best['n'], best.get('runs'))}"
+        told += f", {formatting.samples(best['n'], best.get('runs'))}"
     return f"{name_of(best)}: {', '.join(parts)} ({told})"
 
 
@@ -142,9 +142,9 @@ def brief(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return in words what each row is, its figures with their intervals, and what it rests on; no figure that none has."""
     figured = {metric.title: [_shown(row, metric) for row in rows] for metric in METRICS.values()}
     return {
-        "Rank": [str(row.get("rank_band") or row.get("rank") or numbers.MISSING) for row in rows],
+        "Rank": [str(row.get("rank_band") or row.get("rank") or formatting.MISSING) for row in rows],
         "Configuration": [name_of(row) for row in rows],
-        **{head: words for head, words in figured.items() if set(words) != {numbers.MISSING}},
+        **{head: words for head, words in figured.items() if set(words) != {formatting.MISSING}},
         "n": [_counted(row.get("n")) for row in rows],
         "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
     }
@@ -157,14 +157,14 @@ def _shown(row: Row, metric: Metric) -> str:
 
 
 def _counted(n: int | None) -> str:
-    return numbers.MISSING if n is None else numbers.count(n)
+    return formatting.MISSING if n is None else formatting.count(n)
 
 
 def table(rows: Sequence[Row]) -> Styler:
     """Return the ranking as a table that sorts on raw numbers and shows them with three figures."""
-    time = numbers.latency_scale([row.get("latency_ms") for row in rows])
-    rate = numbers.throughput_scale([row.get("throughput_per_s") for row in rows])
-    size = numbers.memory_scale([row.get("peak_memory_bytes") for row in rows])
+    time = formatting.latency_scale([row.get("latency_ms") for row in rows])
+    rate = formatting.throughput_scale([row.get("throughput_per_s") for row in rows])
+    size = formatting.memory_scale([row.get("peak_memory_bytes") for row in rows])
     heads: dict[str, Callable[[Row], float | None]] = {
         f"Latency {time.unit}": lambda row: time.of(row.get("latency_ms")),
         "First token ms": lambda row: row.get("ttft_ms"),
@@ -180,7 +180,7 @@ def table(rows: Sequence[Row]) -> Styler:
     }
     columns = {head: pd.Series([read(row) for row in rows], dtype="float64") for head, read in heads.items()}
     named = {
-        "Rank": [str(row.get("rank_band") or row.get("rank") or numbers.MISSING) for row in rows],
+        "Rank": [str(row.get("rank_band") or row.get("rank") or formatting.MISSING) for row in rows],
         "Hardware": [title(row) for row in rows],
         "Platform": [_word(row, "platform") for row in rows],
         "Precision": [_word(row, "precision") for row in rows],
@@ -189,7 +189,7 @@ def table(rows: Sequence[Row]) -> Styler:
         "At a time": pd.Series([row.get("concurrency") for row in rows], dtype="Int64"),
     }
     spread = [
-        numbers.interval(
+        formatting.interval(
             row.get("latency_ms_low"), row.get("latency_ms_high"), time, value=row.get("latency_ms"), unit=False
         )
         for row in rows
@@ -209,11 +209,13 @@ def table(rows: Sequence[Row]) -> Styler:
     frame.insert(list(frame).index(f"Latency {time.unit}") + 1, f"Interval {time.unit}", spread)
     kept = {f"Latency {time.unit}", "n", "Evidence"} | ({"Batch"} if frame["At a time"].isna().all() else set())
     empty = [
-        head for head in frame if head not in kept and (frame[head].isna() | (frame[head] == numbers.MISSING)).all()
+        head for head in frame if head not in kept and (frame[head].isna() | (frame[head] == formatting.MISSING)).all()
     ]
     frame = frame.drop(columns=empty)
-    formats: dict[str, Callable[[float], str]] = {head: numbers.significant for head in columns if head in frame}
-    return frame.style.format(formats | ({"$/h": numbers.money} if "$/h" in frame else {}), na_rep=numbers.MISSING)
+    formats: dict[str, Callable[[float], str]] = {head: formatting.significant for head in columns if head in frame}
+    return frame.style.format(
+        formats | ({"$/h": formatting.money} if "$/h" in frame else {}), na_rep=formatting.MISSING
+    )
 
 
 def csv_file(answer: Mapping[str, Any]) -> bytes:
@@ -246,7 +248,7 @@ def _length(value: Any) -> int | None:
 
 def _word(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
-    return numbers.MISSING if value is None or value == "" else str(value)
+    return formatting.MISSING if value is None or value == "" else str(value)
 
 
 def _surely(row: Row) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from assay import numbers
+from presentation import formatting
 
 __all__ = ["Ratio", "of", "told"]
 
-NOTHING_SAID = numbers.MISSING
+NOTHING_SAID = formatting.MISSING
 
 
 class Ratio(NamedTuple):

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode
 import streamlit as st
 
 from dashboard.frame import escape
-from dashboard.person import LOCAL, Person, person, read_rules
+from dashboard.viewer_role import LOCAL, Person, person, read_rules
 from domain.errors import UsageError
 
 __all__ = ["ENVIRONMENT", "admitted", "badge", "goal", "providers", "reader", "remember", "return_to"]

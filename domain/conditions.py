@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from domain.devices import DeviceConditions
-from domain.energy import Energy
+from domain.performance.device_state import DeviceConditions
+from domain.performance.energy import Energy
 
 __all__ = ["Conditions", "Noise"]
 
@@ -64,7 +64,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Noise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The score of a quiet moment on a machine: may it measure, and if not, why not and what would help.
 
-    `figures` are those of `runner.noise`, each with its unit in its name.
+    `figures` are those of `runner.measure.noise`, each with its unit in its name.
     """
 
     verdict: Literal["pass", "noisy", "unusable"]

@@ -22,8 +22,8 @@ compilation, the first run) were taken once. Thresholds and where they come from
 | a hypervisor gave more than 2 % of the processors' time to others | suspect | times |
 | other work used more than 20 % of the processors before the series | suspect | single times |
 | memory of the process was swapped, or the machine's swap grew by more than 16 MiB | suspect | times, memory |
-| the accelerator was throttled, its clock fell, others used it, or calls were not waited for (`domain.devices`) | suspect | times |
-| the power meter was not read for more than 3 s / its integral is 5 % off its counter, and other rules of `domain.energy` | invalid / suspect | energy, power |
+| the accelerator was throttled, its clock fell, others used it, or calls were not waited for (`domain.performance.device_state`) | suspect | times |
+| the power meter was not read for more than 3 s / its integral is 5 % off its counter, and other rules of `domain.performance.energy` | invalid / suspect | energy, power |
 | a share of the work fell back to another device: above 10 % / above 50 % | suspect / invalid | all |
 | operators were moved to the processor one by one (MPS with its fallback on) | suspect | all |
 | the device or platform that did the work is not the one asked for | suspect; the row is keyed by the actual | all |
@@ -34,9 +34,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from domain.conditions import Conditions
-from domain.devices import device_doubts
-from domain.energy import doubts as energy_doubts
 from domain.payloads import Observed, Validity, Verdict
+from domain.performance.device_state import device_doubts
+from domain.performance.energy import doubts as energy_doubts
 from domain.series import drift, held_up_share, leading_warmup, modes
 from domain.statistics import median, series_interval
 from domain.vocabulary import VERDICTS

@@ -23,12 +23,12 @@ from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload
 from domain.verdicts import FALLBACK_SUSPECT
 from domain.vocabulary import PRECISIONS
-from runner.parent import Ended, run_task
+from runner.measure.prepared_case import Ready
+from runner.measure.stopping import Method
 from runner.platforms.base import Platform
 from runner.platforms.registry import create, names, word
-from runner.ready import Ready
-from runner.stopping import Method
-from runner.tasks import Case, Convert, Measure, Message, Verify
+from runner.protocol.parent import Ended, run_task
+from runner.protocol.tasks import Case, Convert, Measure, Message, Verify
 
 __all__ = ["PlatformContract"]
 

@@ -47,8 +47,8 @@ def _container_url() -> tuple[Any, str]:
 
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The server that tests make their databases on; an `ingest.postgres.Database`."""
-    from ingest.postgres import Database, open_database
+    """The server that tests make their databases on; an `ingest.log.postgres.Database`."""
+    from ingest.log.postgres import Database, open_database
 
     choice = request.config.getoption("--postgres")
     if choice == "auto":
@@ -71,7 +71,7 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def database_template(postgres_server: Any) -> Iterator[str]:
     """Name of a database with the schema and nothing in it, to copy from: a tenth of the time of migrating."""
-    from ingest.migrate import upgrade
+    from ingest.log.migrate import upgrade
 
     name = f"template_{uuid.uuid4().hex}"
     upgrade(postgres_server.create(name).url)
@@ -81,7 +81,7 @@ def database_template(postgres_server: Any) -> Iterator[str]:
 
 @pytest.fixture
 def database(postgres_server: Any, database_template: str) -> Iterator[Any]:
-    """A fresh database with the log's schema, an `ingest.postgres.Database`."""
+    """A fresh database with the log's schema, an `ingest.log.postgres.Database`."""
     name = f"test_{uuid.uuid4().hex}"
     yield postgres_server.create(name, template=database_template)
     postgres_server.drop(name)
@@ -172,7 +172,7 @@ def append_events(database: Any, events: Iterable[dict[str, Any]]) -> list[Any]:
 
 def append_decoded(database: Any, events: Sequence[Any]) -> list[Any]:
     """Append events as they are, in one batch, and return what became of each."""
-    from ingest.log import EventLog
+    from ingest.log.event_log import EventLog
 
     async def run() -> list[Any]:
         async with EventLog(database.url) as log:
@@ -205,8 +205,8 @@ def append_raw(database: Any, body: str, type_: str = "assay.measurement.recorde
 
 def rechain(connection: Any) -> None:
     """Compute the chain of all rows again, as an administrator can who rewrites the log; in the caller's transaction."""
-    from ingest.chain import COPY_ROWS, genesis, link, rows
-    from ingest.verifying import identity
+    from ingest.log.chain import COPY_ROWS, genesis, link, rows
+    from ingest.log.verify import identity
 
     previous = genesis(identity(connection)[0])
     links = []

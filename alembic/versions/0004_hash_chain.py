@@ -62,7 +62,7 @@ def upgrade() -> None:
     op.alter_column("event", "attestation", server_default=None)
     op.add_column(
         "event",
-        sa.Column("chain", sa.LargeBinary, comment="SHA-256 of the chain before it and this row; see ingest.chain"),
+        sa.Column("chain", sa.LargeBinary, comment="SHA-256 of the chain before it and this row; see ingest.log.chain"),
     )
     _link_all()
     op.alter_column("event", "chain", nullable=False)

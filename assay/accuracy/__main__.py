@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from assay.accuracy.report import WORST_FAMILIES, report
 from assay.accuracy.results import Result, of_benchmarks, of_card
-from dashboard import scores
-from predictor.learning.artifact import load_shipped
+from dashboard.pages.predictor import words
+from predictor.artifact.artifact import load_shipped
 
 if TYPE_CHECKING:
-    from dashboard.charts.frame import Spec
+    from presentation.charts.frame import Spec
 
 __all__ = ["main", "write"]
 
@@ -23,7 +23,7 @@ RESULTS = Path("benchmarks/results/accuracy")
 
 def write(out: Path, results: Path) -> list[Path]:
     """Write `accuracy.md` and the pictures that it shows into a folder, and return their paths."""
-    from dashboard import pictures
+    from dashboard import chart_files
 
     predictor = load_shipped()
     card, benchmarks = of_card(predictor.card), of_benchmarks(results)
@@ -35,7 +35,7 @@ def write(out: Path, results: Path) -> list[Path]:
     written = []
     for name, chart in drawn.items():
         path = folder / f"{name}.svg"
-        path.write_bytes(pictures.svg(chart))
+        path.write_bytes(chart_files.svg(chart))
         written.append(path)
     page = out / "accuracy.md"
     page.write_text(report(predictor, card, benchmarks, drawn), encoding="utf-8")
@@ -44,12 +44,10 @@ def write(out: Path, results: Path) -> list[Path]:
 
 def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, Spec]:
     """Return the pictures by name: intervals, errors by device and by family, and one of each result with points."""
-    from dashboard import charts
+    from presentation import charts
 
     drawn: dict[str, Spec] = {}
-    lines = [
-        {"name": result.title, "calibration": scores.calibration(result.answer)} for result in [*card, *benchmarks]
-    ]
+    lines = [{"name": result.title, "calibration": words.calibration(result.answer)} for result in [*card, *benchmarks]]
     if lines:
         drawn["calibration"] = charts.calibration(lines, theme="light", picture=True)
     devices = [
@@ -62,13 +60,11 @@ def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, Sp
         drawn["devices"] = charts.errors(devices, theme="light", picture=True)
     family = next((one for one in card if one.answer["split"] == "family" and one.answer["by_family"]), None)
     if family is not None:
-        rows = scores.grouped(family.answer, "family", WORST_FAMILIES)
+        rows = words.grouped(family.answer, "family", WORST_FAMILIES)
         drawn["families"] = charts.errors(rows, theme="light", log=True, picture=True)
     for result in [*benchmarks, *card]:
         if result.fields:
-            drawn[result.picture] = charts.parity(
-                result.fields, scores.unit(result.answer), theme="light", picture=True
-            )
+            drawn[result.picture] = charts.parity(result.fields, words.unit(result.answer), theme="light", picture=True)
     return drawn
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay import numbers
 from assay.accuracy.results import Result
-from dashboard.scores import grouped, macro_devices
-from predictor.learning.artifact import Predictor
+from dashboard.pages.predictor.words import grouped, macro_devices
+from predictor.artifact.artifact import Predictor
+from presentation import formatting
 
 __all__ = ["COMMAND", "WORST_FAMILIES", "report"]
 
@@ -74,7 +74,7 @@ def _bars(results: Sequence[Result]) -> list[str]:
         one = answer["overall"] if bar.of == "all" else answer["by_hardware"].get(bar.of, {})
         figure = "" if bar.figure == "mape" else " (median)"
         cells = [
-            result.title, bar.of, numbers.count(one.get("rows")), f"{_percent(bar.found)}{figure}", f"≤ {_percent(bar.most)}",
+            result.title, bar.of, formatting.count(one.get("rows")), f"{_percent(bar.found)}{figure}", f"≤ {_percent(bar.most)}",
             "yes" if bar.met else _missed(bar.found, bar.most), _percent(one.get("within_10")),
             _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
             _percent(one.get("coverage_80")), _percent(one.get("coverage_90")),
@@ -100,7 +100,7 @@ def _splits(card: Sequence[Result]) -> list[str]:
         one, answer = result.answer["overall"], result.answer
         tau = one.get("kendall_tau")
         cells = [
-            result.title, numbers.count(one.get("rows")),
+            result.title, formatting.count(one.get("rows")),
             *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
             "–" if tau is None else f"{tau:.3f}",
             *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
@@ -111,7 +111,7 @@ def _splits(card: Sequence[Result]) -> list[str]:
 
 
 def _served(predictor: Predictor) -> list[str]:
-    """The shipped part for served language models, which keeps no rows: see `predictor.serving.shipped`."""
+    """The shipped part for served language models, which keeps no rows: see `predictor.llm_serving.shipped`."""
     serving = predictor.card.serving
     if serving is None:
         return []
@@ -131,7 +131,7 @@ def _served(predictor: Predictor) -> list[str]:
             lines.append(
                 _line(
                     [
-                        target, name, numbers.count(one["rows"]),
+                        target, name, formatting.count(one["rows"]),
                         *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
                         "–" if tau is None else f"{tau:.3f}",
                         *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
@@ -169,7 +169,7 @@ def _families(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
         "| --- | --- | --- |",
     ]
     worst = grouped(found.answer, "family", WORST_FAMILIES)
-    lines += [_line([one["name"], numbers.count(one["rows"]), _percent(one["mape"])]) for one in worst]
+    lines += [_line([one["name"], formatting.count(one["rows"]), _percent(one["mape"])]) for one in worst]
     return [*lines, "", *_picture("families", "Errors of families that never trained", drawn)]
 
 
@@ -238,7 +238,7 @@ def _data(predictor: Predictor) -> list[str]:
         "",
         *(f"- {_source(one)}" for one in sources),
         *([""] if sources else []),
-        "The predictor is made again by `python -m predictor.prior --help`.",
+        "The predictor is made again by `python -m predictor.shipped --help`.",
     ]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dashboard.scores import in_order, title
+from dashboard.pages.predictor.words import in_order, title
 from domain.errors import UsageError
-from predictor.learning.artifact import Card
+from predictor.artifact.artifact import Card
 
 __all__ = ["Bar", "Result", "of_benchmarks", "of_card"]
 

@@ -31,6 +31,6 @@ def confirm(what: str, *, yes: bool) -> None:
 
 def performed(url: str, action: str, on: str | None, details: dict[str, Any]) -> None:
     """Append to the log at `url` what was done here."""
-    from api.audit import LOCAL, operation, record
+    from api.background.audit import LOCAL, operation, record
 
     record(url, operation(action, LOCAL, on, details))

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.table import Table
 
-from assay import numbers
 from assay.cli.output import grid
+from presentation import formatting
 
 __all__ = [
     "at_hand_table",
@@ -62,13 +62,13 @@ def measurements_table(events: Sequence[Event]) -> Table | None:
             [
                 _short(data["model"]["id"]),
                 _platform(data["execution"], observed.get("platform"), several),
-                observed.get("precision") or data["execution"].get("precision") or numbers.MISSING,
-                str(data["workload"].get("batch_size") or numbers.MISSING),
-                numbers.latency(latency.get("p50"), low, high),
-                numbers.throughput(data["metrics"].get("throughput_per_s")),
-                numbers.memory(data["metrics"].get("peak_memory_bytes")),
-                numbers.count(latency.get("n")),
-                validity.get("verdict") or numbers.MISSING,
+                observed.get("precision") or data["execution"].get("precision") or formatting.MISSING,
+                str(data["workload"].get("batch_size") or formatting.MISSING),
+                formatting.latency(latency.get("p50"), low, high),
+                formatting.throughput(data["metrics"].get("throughput_per_s")),
+                formatting.memory(data["metrics"].get("peak_memory_bytes")),
+                formatting.count(latency.get("n")),
+                validity.get("verdict") or formatting.MISSING,
             ]
         )
     right = ["batch", "p50 (95 %)", "items", "memory", "n"]
@@ -103,7 +103,7 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
             [
                 _short(data["model"]["id"]),
                 _platform(data["execution"], None, several),
-                data["execution"].get("precision") or numbers.MISSING,
+                data["execution"].get("precision") or formatting.MISSING,
                 data["outcome"],
                 data["stage"],
                 _worst(outputs, "cosine", min, 6),
@@ -119,7 +119,7 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
 
 def _worst(outputs: Sequence[Mapping[str, Any]], name: str, pick: Callable[[list[float]], float], digits: int) -> str:
     known = [output[name] for output in outputs if output.get(name) is not None]
-    return numbers.significant(pick(known), digits) if known else numbers.MISSING
+    return formatting.significant(pick(known), digits) if known else formatting.MISSING
 
 
 def failures_table(events: Sequence[Event]) -> Table | None:
@@ -128,7 +128,7 @@ def failures_table(events: Sequence[Event]) -> Table | None:
         [
             _short(data["model"]["id"]),
             data["execution"]["platform"],
-            data["execution"].get("precision") or numbers.MISSING,
+            data["execution"].get("precision") or formatting.MISSING,
             f"{data['outcome']} at {data['stage']}",
             data["failure"]["message"].splitlines()[0] if data["failure"]["message"] else "",
             data.get("remedy") or "",
@@ -152,7 +152,7 @@ def at_hand_table(answer: Mapping[str, Any]) -> Table | None:
             str(one["name"]),
             str(one["platform"]),
             str(one["precision"]),
-            numbers.latency(one["latency_ms"], one["latency_ms_low"], one["latency_ms_high"]),
+            formatting.latency(one["latency_ms"], one["latency_ms_low"], one["latency_ms_high"]),
             str(one["basis"]),
         ]
         for place, one in enumerate(found["order"])
@@ -203,7 +203,7 @@ def excluded_table(answer: Mapping[str, Any]) -> Table | None:
 
 
 def _examples(items: Sequence[Mapping[str, Any]], most: int = 3) -> str:
-    names = list(dict.fromkeys(str(item.get("hardware") or numbers.MISSING) for item in items))
+    names = list(dict.fromkeys(str(item.get("hardware") or formatting.MISSING) for item in items))
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
@@ -221,11 +221,11 @@ def _figures(values: Iterable[Any]) -> bool:
 
 def _cell(value: Any) -> str:
     if value is None:
-        return numbers.MISSING
+        return formatting.MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return numbers.significant(value)
+        return formatting.significant(value)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return str(value)

@@ -7,13 +7,13 @@ from typing import Any
 
 import psycopg
 
-from assay import numbers
 from assay.diagnosis.finding import Finding, fine, note, problem
 from domain.errors import AssayError
-from ingest import migrate
-from ingest.archive import Archive, ArchiveDamaged, Progress, Segment
-from ingest.postgres import UNSAFE, not_durable
-from ingest.verifying import verify_log
+from ingest.archive.archive import Archive, ArchiveDamaged, Progress, Segment
+from ingest.log import migrate
+from ingest.log.postgres import UNSAFE, not_durable
+from ingest.log.verify import verify_log
+from presentation import formatting
 
 __all__ = ["archived", "chain", "clock", "durability", "growth", "schema", "server", "tokens"]
 
@@ -74,7 +74,7 @@ def growth(connection: psycopg.Connection[Any]) -> tuple[Finding, float | None]:
     if not events:
         return fine("log", "empty"), None
     each = size / events
-    found = f"{numbers.count(events)} events, {numbers.memory(size)} ({each:,.0f} bytes each with indexes), {numbers.count(week)} in 7 days"
+    found = f"{formatting.count(events)} events, {formatting.memory(size)} ({each:,.0f} bytes each with indexes), {formatting.count(week)} in 7 days"
     return fine("log", found), each * week / 7
 
 
@@ -84,16 +84,16 @@ def clock(connection: psycopg.Connection[Any]) -> Finding:
     if ahead:
         return problem(
             "clock",
-            f"{numbers.count(ahead)} of the newest {numbers.count(looked_at)} events were recorded in what is the future now",
+            f"{formatting.count(ahead)} of the newest {formatting.count(looked_at)} events were recorded in what is the future now",
             "Correct the database server's clock (NTP). Order and tables are by position and stay right; ages and retention wait.",
         )
     if back:
         return note(
             "clock",
-            f"recorded_at went back {numbers.count(back)} times in the newest {numbers.count(looked_at)} events, first at position {first}",
+            f"recorded_at went back {formatting.count(back)} times in the newest {formatting.count(looked_at)} events, first at position {first}",
             "Check the database server's clock (NTP). Order and tables are by position and stay right.",
         )
-    return fine("clock", f"recorded_at never went back in the newest {numbers.count(looked_at)} events")
+    return fine("clock", f"recorded_at never went back in the newest {formatting.count(looked_at)} events")
 
 
 def chain(archive: Archive, progress: Progress) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def chain(archive: Archive, progress: Progress) -> Iterator[Finding]:
         )
     if not verified.breaks:
         yield fine(
-            "chain", f"{numbers.count(verified.events)} events are as they were appended ({verified.chain[:16]}…)"
+            "chain", f"{formatting.count(verified.events)} events are as they were appended ({verified.chain[:16]}…)"
         )
 
 
@@ -117,11 +117,11 @@ def tokens(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     found = connection.execute(_TOKENS, [EXPIRES_WITHIN_DAYS]).fetchall()
     for name, expires_at, gone in found:
         if gone:
-            yield note("tokens", f"{name!r} expired on {numbers.date(expires_at)}", "Revoke it, or create another.")
+            yield note("tokens", f"{name!r} expired on {formatting.date(expires_at)}", "Revoke it, or create another.")
         else:
             yield problem(
                 "tokens",
-                f"{name!r} expires on {numbers.date(expires_at)}",
+                f"{name!r} expires on {formatting.date(expires_at)}",
                 "`assay token create` another and hand it out before.",
             )
     if not found:
@@ -149,7 +149,7 @@ def archived(archive: Archive, segments: list[Segment], *, deep: bool) -> Iterat
         yield fine("archive", "nothing archived yet")
         return
     trimmed = max((one.last_position for one in segments if one.trimmed_at), default=0)
-    size = numbers.memory(sum(one.size_bytes for one in segments))
+    size = formatting.memory(sum(one.size_bytes for one in segments))
     whole = "whole" if deep else "there (`--deep` reads them)"
     yield fine(
         "archive",

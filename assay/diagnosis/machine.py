@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from assay import numbers
 from assay.diagnosis.finding import Finding, fine, note, problem
 from assay.home import Home, running
+from presentation import formatting
 
 __all__ = ["installed", "left_behind", "room", "spooled"]
 
@@ -39,10 +39,10 @@ def installed() -> Iterator[Finding]:
 def room(folder: Path, what: str, bytes_a_day: float | None = None) -> Finding:
     """Return how much room a folder's disk has, and for how many days that lasts as the log grows."""
     free = shutil.disk_usage(folder).free
-    found = f"{numbers.memory(free)} free at {folder}"
+    found = f"{formatting.memory(free)} free at {folder}"
     if bytes_a_day:
         days = free / bytes_a_day
-        found += f"; the log grew by {numbers.memory(bytes_a_day)} a day last week: enough for {numbers.count(int(days))} days"
+        found += f"; the log grew by {formatting.memory(bytes_a_day)} a day last week: enough for {formatting.count(int(days))} days"
         if days < 30:
             return problem(what, found, "Make room, archive to another disk (ASSAY_ARCHIVE) and `assay archive trim`.")
     if free < LEAST_FREE_BYTES:
@@ -112,7 +112,7 @@ def left_behind(home: Home, archive: Path, known: Sequence[tuple[str, str | None
         shown = ", ".join(path.name for path in dead[:3]) + (", …" if len(dead) > 3 else "")
         yield problem(
             "left behind",
-            f"{len(dead)} files that nothing uses, {numbers.memory(size)}: {shown}",
+            f"{len(dead)} files that nothing uses, {formatting.memory(size)}: {shown}",
             "assay doctor --fix",
             remove,
         )

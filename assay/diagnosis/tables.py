@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from assay import numbers
 from assay.client import Client
 from assay.diagnosis.finding import Finding, fine, note, problem
 from domain.errors import AssayError
+from presentation import formatting
 
 __all__ = ["tables"]
 
@@ -37,14 +37,14 @@ def tables(client: Client, chain_at: ChainAt | None) -> Iterator[Finding]:
     for unknown in health.get("unknown_types") or []:
         yield note(
             "unknown type",
-            f"{unknown['type']}: {numbers.count(unknown['events'])} events are kept and not projected",
+            f"{unknown['type']}: {formatting.count(unknown['events'])} events are kept and not projected",
             "A newer version of Assay may know it, and then projects what is there.",
         )
 
 
 def _position(health: dict[str, Any]) -> Finding:
     position, last = health["position"], health["log_position"]
-    found = f"at position {numbers.count(position)} of {numbers.count(last)}"
+    found = f"at position {formatting.count(position)} of {formatting.count(last)}"
     if last is not None and position > last:
         return problem("tables", f"{found}: they tell of another log", "Start the service again: it makes them anew.")
     if health.get("lag_seconds") and health["lag_seconds"] > 60:
@@ -84,7 +84,7 @@ def _dead_letters(client: Client) -> Iterator[Finding]:
     for reason, events, first in rows:
         yield problem(
             "dead letters",
-            f"{numbers.count(events)} events from position {first} could not be projected: {reason}",
+            f"{formatting.count(events)} events from position {first} could not be projected: {reason}",
             "After an upgrade `assay doctor --fix` tries them again; `assay retract` voids what is wrong for good.",
             client.rebuild,
         )

@@ -8,9 +8,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from assay import numbers
 from domain.errors import NotFound
 from domain.figures import FIGURES, described, figure_of
+from presentation import formatting
 
 __all__ = ["Badge", "badge_of", "endpoint", "svg"]
 
@@ -53,7 +53,7 @@ def badge_of(rows: Iterable[Row], column: str = "latency_p50_ms", label: str | N
     word = str(best["origin"]) + (f", {best['verdict']}" if best.get("verdict") in ("suspect", "invalid") else "")
     return Badge(
         label=label or f"{str(best['model_id']).rpartition('/')[2]} on {best['hardware_id']}",
-        message=f"{numbers.plain(_shown(column, figure.value))} {word}",
+        message=f"{formatting.plain(_shown(column, figure.value))} {word}",
         colour=COLOURS["doubted" if word != best["origin"] else str(best["origin"])],
         title=f"{described(best)}: {column} {figure.value:g} {FIGURES[column].unit} {word}",
         evidence=str(best.get("event_id")),
@@ -63,12 +63,12 @@ def badge_of(rows: Iterable[Row], column: str = "latency_p50_ms", label: str | N
 def _shown(column: str, value: float) -> str:
     shape = FIGURES[column]
     if shape.unit == "ms":
-        return numbers.latency(value)
+        return formatting.latency(value)
     if shape.unit == "B":
-        return numbers.memory(value)
+        return formatting.memory(value)
     if shape.unit == "1/s":
-        return numbers.throughput(value)
-    return f"{numbers.significant(value)} {shape.unit}"
+        return formatting.throughput(value)
+    return f"{formatting.significant(value)} {shape.unit}"
 
 
 def endpoint(badge: Badge) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import msgspec
 
 from assay.exports.places import position_of
 from assay.staging import Staged
+from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
+from domain.comparison.comparison_sides import Side
 from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
-from domain.gathering import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
-from domain.sides import Side
 
 if TYPE_CHECKING:
     from assay.client import Client
@@ -107,7 +107,7 @@ def _of_service(client: Client, named: str | None, wanted: Wanted) -> Side:
 def _of_file(path: Path, wanted: Wanted, field: str) -> Side:
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in LINES:
-        from runner.eventfile import read_lines
+        from runner.spool.event_file import read_lines
 
         try:
             return _of_records((msgspec.json.decode(line) for line in read_lines(path)), path, wanted, field)

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from assay import numbers
-from assay.markdown import code, literal
+from domain.comparison.regression import Change, EnvironmentChange, Report, Turn
 from domain.figures import Figure
-from domain.regression import Change, EnvironmentChange, Report, Turn
+from presentation import formatting
+from presentation.markdown import code, literal
 
 __all__ = ["FORMATS", "SUFFIXES", "between", "headline", "junit", "markdown", "percent", "shown", "written"]
 
@@ -53,22 +53,22 @@ def _count(found: Iterable[Change | Turn], state: str) -> int:
 def percent(value: float | None) -> str:
     """Write a change with its sign: `+23.0 %`; an em dash where it is not known."""
     if value is None:
-        return numbers.MISSING
-    return f"{'+' if value > 0 else numbers.MINUS if value < 0 else ''}{abs(value) * 100:.1f} %"
+        return formatting.MISSING
+    return f"{'+' if value > 0 else formatting.MINUS if value < 0 else ''}{abs(value) * 100:.1f} %"
 
 
 def shown(figure: Figure, unit: str, *, bare: bool = False) -> str:
     """Write a figure in the unit that people read, with its interval unless it is to be `bare`."""
     low, high = (None, None) if bare else (figure.low, figure.high)
     if unit == "ms":
-        text = numbers.latency(figure.value, low, high)
+        text = formatting.latency(figure.value, low, high)
     elif unit == "B":
-        text = numbers.memory(figure.value, low, high)
+        text = formatting.memory(figure.value, low, high)
     elif unit == "1/s":
-        text = numbers.throughput(figure.value, low, high)
+        text = formatting.throughput(figure.value, low, high)
     else:
-        text = f"{numbers.significant(figure.value)} {unit}"
-    return numbers.plain(text)
+        text = f"{formatting.significant(figure.value)} {unit}"
+    return formatting.plain(text)
 
 
 def between(change: Change) -> str:
@@ -194,7 +194,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Any], cells: Calla
 
 
 def _cell(text: str) -> str:
-    return literal(" ".join(text.split())) or numbers.MISSING
+    return literal(" ".join(text.split())) or formatting.MISSING
 
 
 def _of_environment(change: EnvironmentChange) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import msgspec
 from assay.client import Client
 from benchmarks.documents import measurements
 from domain.events import uuid7
-from runner.spool import Spool
+from runner.spool.spool import Spool
 
 GROUP = 1000
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.documents import model_name
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 from ingest.projection import Projection
 
 QUESTIONS = 30

@@ -14,8 +14,8 @@ from litestar import Litestar
 
 from api.app import create_app as create_service
 from domain.events import Decoded
-from ingest.append import Appended
-from ingest.coalescer import Coalescer
+from ingest.log.append import Appended
+from ingest.log.coalescer import Coalescer
 
 
 class OneByOne(Coalescer):

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 from ingest.projection import Projection
 
 

@@ -15,7 +15,7 @@ from benchmarks.lines import Limit, Line, plain, quantile, times
 from benchmarks.rows.comparison import ask, projected
 from benchmarks.rows.rebuild import rebuilt
 from benchmarks.serving import service
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 
 __all__ = ["comparison_large"]
 

@@ -10,7 +10,7 @@ import psutil
 
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, plain
-from ingest.postgres import EmbeddedServer, open_database
+from ingest.log.postgres import EmbeddedServer, open_database
 
 __all__ = ["embedded"]
 

@@ -14,8 +14,8 @@ from benchmarks.documents import measurements, models_for
 from benchmarks.lines import Line, growth, interleaved, plain
 from benchmarks.serving import ROOT
 from domain.events import decode_event
-from ingest.log import EventLog
-from ingest.postgres import Database
+from ingest.log.event_log import EventLog
+from ingest.log.postgres import Database
 
 __all__ = ["growing"]
 

@@ -18,7 +18,7 @@ from benchmarks.lines import Limit, Line, interleaved, plain, rates
 from benchmarks.loading import COPY, LOCK, copy_rows
 from benchmarks.processor import Meter
 from benchmarks.serving import service
-from ingest.schema import ORDERING_LOCK
+from ingest.log.schema import ORDERING_LOCK
 
 __all__ = ["CLIENTS", "http_batches", "post_together"]
 

@@ -16,7 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.documents import measurements
 from benchmarks.lines import Limit, Line, interleaved, plain, rates
 from benchmarks.serving import ROOT, Running, program, service
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 
 __all__ = ["http_single"]
 

@@ -15,7 +15,7 @@ from benchmarks.lines import Limit, Line, interleaved, rates
 from benchmarks.loading import COPY, copy_rows
 from benchmarks.peers import Peer
 from domain.events import Decoded, decode_event
-from ingest.log import EventLog
+from ingest.log.event_log import EventLog
 
 __all__ = ["in_process"]
 

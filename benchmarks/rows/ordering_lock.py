@@ -10,9 +10,9 @@ from benchmarks.bench import Bench
 from benchmarks.documents import measurements
 from benchmarks.lines import Line, plain
 from domain.events import Decoded, decode_event
-from ingest import append
-from ingest.log import EventLog
-from ingest.postgres import Database
+from ingest.log import append
+from ingest.log.event_log import EventLog
+from ingest.log.postgres import Database
 
 __all__ = ["ordering_lock"]
 

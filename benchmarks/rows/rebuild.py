@@ -14,7 +14,7 @@ from benchmarks.documents import models_for
 from benchmarks.lines import Limit, Line, growth, interleaved, plain
 from benchmarks.loading import grow
 from benchmarks.serving import ROOT
-from ingest.postgres import Database
+from ingest.log.postgres import Database
 
 __all__ = ["rebuild", "rebuilt"]
 

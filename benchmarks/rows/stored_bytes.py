@@ -13,8 +13,8 @@ from benchmarks.bench import Bench
 from benchmarks.documents import SAMPLES, Document, measurements, models_for, samples
 from benchmarks.lines import Limit, Line, share
 from benchmarks.loading import fill
-from ingest.archive import Archive
-from ingest.postgres import Database
+from ingest.archive.archive import Archive
+from ingest.log.postgres import Database
 from ingest.projection import Projection
 
 __all__ = ["stored_bytes"]

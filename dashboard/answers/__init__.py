@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dashboard.answers.source import KEPT, NewerService, checked, client, forget, kept, probed
+from dashboard.service import KEPT, NewerService, checked, client, forget, kept, probed
 from domain.errors import Forbidden
 
 __all__ = [
@@ -127,8 +127,8 @@ def reporter(kind: str, subject: str | None, position: int) -> Callable[[], byte
     one = client()
 
     def make() -> bytes:
-        from assay.reports import Asked, build
-        from assay.reports.page import as_html
+        from presentation.reports import Asked, build
+        from presentation.reports.page import as_html
 
         return as_html(build(one, Asked(kind=kind, subject=subject, as_of=position)))
 

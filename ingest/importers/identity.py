@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from domain import hardware, models
 from domain.canonical import canonical
-from domain.slugs import slug
+from domain.catalogues import hardware, models
+from domain.catalogues.slugs import slug
 
 __all__ = ["hardware_of", "model_of", "precision_of", "row_id", "runtime_of"]
 

@@ -13,8 +13,8 @@ import msgspec
 
 from ingest.importers.base import Importer
 from ingest.importers.files import File
+from ingest.importers.legacy.other import SeedOther, what_it_is
 from ingest.importers.refusals import Refused
-from ingest.importers.seed_other import SeedOther, what_it_is
 
 __all__ = ["Entry", "Ledger", "sha256_of"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from domain import hardware
-from domain.slugs import slug
+from domain.catalogues import hardware
+from domain.catalogues.slugs import slug
 from domain.statistics import SAMPLES_NEEDED
 from ingest.importers.files import File
 from ingest.importers.identity import hardware_of

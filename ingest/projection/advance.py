@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from ingest.projection.ahead import read_ahead
 from ingest.projection.fold import Folder, Undone
+from ingest.projection.prefetch import read_ahead
 from ingest.projection.source import LogSource
 
 __all__ = ["advance"]

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest.projection.dimensions import PARTS, Poison, check_metrics, part_row
 from ingest.projection.names import Names
-from ingest.projection.parts import PARTS, Poison, check_metrics, part_row
 from ingest.projection.statements import FOLD
 
 __all__ = ["MEASURED", "TESTED", "Facts"]

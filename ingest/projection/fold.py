@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from domain.events import DATA_TYPES
 from domain.upcasting import UPCASTERS, Upcasters, upcast
+from ingest.projection.aggregates import Standing
+from ingest.projection.dimensions import Poison
 from ingest.projection.facts import MEASURED, TESTED, Facts
 from ingest.projection.names import Names, names_of
-from ingest.projection.parts import Poison
-from ingest.projection.standing import Standing
 from ingest.projection.statements import FOLD, INSERTS, TABLES, VIEWS
 
 __all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "History", "Undone", "create"]

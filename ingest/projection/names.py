@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from domain.canonical import digest
-from domain.identity import catalogue_aliases, follow
+from domain.catalogues.identity import catalogue_aliases, follow
 
 __all__ = ["Names", "catalogue_digest", "names_of"]
 
@@ -15,7 +15,7 @@ Declaration = tuple[str, str, str]
 
 
 class Names:
-    """What the ids of one kind stand for, by `domain.identity`'s rules."""
+    """What the ids of one kind stand for, by `domain.catalogues.identity`'s rules."""
 
     def __init__(self, aliases: Mapping[str, str]) -> None:
         self._aliases = aliases

@@ -14,12 +14,12 @@ import duckdb
 
 from domain.errors import AssayError, LogAltered, ProjectionBehind, ServiceUnavailable
 from domain.upcasting import UPCASTERS, Upcasters
-from ingest.archive import archive_folder
-from ingest.postgres import Database
+from ingest.archive.archive import archive_folder
+from ingest.log.postgres import Database
 from ingest.projection.advance import advance
-from ingest.projection.copying import publish
 from ingest.projection.definitions import definitions_digest
 from ingest.projection.divergence import Divergence, divergence
+from ingest.projection.file_copy import publish
 from ingest.projection.fold import Folder, History
 from ingest.projection.health import Health
 from ingest.projection.lag import LagAsker

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from domain.errors import LogAltered, ServiceUnavailable
-from ingest.archive import Archive, ArchiveDamaged, archive_folder
-from ingest.archiving.files import whole
-from ingest.archiving.segments import SAMPLES_PREFIX, connected
-from ingest.archiving.shapes import id_texts
-from ingest.breaks import Break, breaks_between
-from ingest.chain import altered, genesis
-from ingest.linking import link_table
+from ingest.archive.archive import Archive, ArchiveDamaged, archive_folder
+from ingest.archive.files import whole
+from ingest.archive.segments import SAMPLES_PREFIX, connected
+from ingest.archive.shapes import id_texts
+from ingest.log.chain import altered, genesis
+from ingest.log.chain_arrow import link_table
+from ingest.log.chain_breaks import Break, breaks_between
 from ingest.projection.fold import BATCH_SCHEMA, History
 
 __all__ = ["Diverged", "LogSource"]

@@ -31,7 +31,7 @@ FOLD = _blocks("fold.sql")
 """Statements that turn a batch into rows, by name."""
 INSERTS = {name: frozenset(found[1].split(", ")) for name, block in FOLD.items() if (found := _OF.search(block))}
 """Types of events of those statements that need no more than that such an event came: a new table is one more."""
-STANDING = _blocks("standing.sql")
+STANDING = _blocks("aggregates.sql")
 """Statements that keep count of each subject, by name."""
 VIEWS = _blocks("views.sql")
 """Stable views by name; each reads only tables and views above it, so that it can be asked as of a position."""

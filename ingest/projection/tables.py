@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.projection.past import state_at
-from ingest.projection.state import Filter, State
+from ingest.projection.snapshot_reader import Filter, State
+from ingest.projection.time_travel import state_at
 
 __all__ = ["Tables"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from domain.models import OPEN_LICENCES, OWN_PREFIX, find
+from domain.catalogues.models import OPEN_LICENCES, OWN_PREFIX, find
 from ingest.projection import Tables
 from predictor.answering.facts import trace_from_row
-from predictor.learning.coverage import op_mix
-from predictor.learning.traces import Trace, TraceBook
+from predictor.artifact.coverage import op_mix
+from predictor.features.traces import Trace, TraceBook
 
 __all__ = ["Beside", "alternatives", "beside", "siblings"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from predictor.answering.constraints import Constraint, memory
-from predictor.answering.entry import figures
-from predictor.answering.known import Known
+from predictor.answering.context import Known
 from predictor.answering.option import Option
 from predictor.answering.question import Device, Question
+from predictor.answering.ranked_entry import figures
 
 __all__ = ["at_hand"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from domain.hardware import HardwareSpec
-from domain.roofline import Limits, limits_of
+from domain.catalogues.hardware import HardwareSpec
+from domain.performance.roofline import Limits, limits_of
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
-from predictor.learning.artifact import Card, Predictor
-from predictor.learning.dataset import minor_version
+from predictor.artifact.artifact import Card, Predictor
+from predictor.features.dataset import minor_version
 
 __all__ = ["Candidate", "Exclusion", "candidates"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from predictor.answering.known import Known
+from predictor.answering.context import Known
 from predictor.answering.option import BENCH_FLAGS, Option
 from predictor.answering.question import Question
 

@@ -10,20 +10,20 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from predictor.answering.batch_monotonicity import growing
 from predictor.answering.candidates import Candidate
-from predictor.answering.growth import growing
+from predictor.answering.memory_fit import roomed
 from predictor.answering.option import Option, Sizes
-from predictor.answering.room import roomed
-from predictor.learning.artifact import Predictor
-from predictor.learning.calibrated import UNMEASURED_SHARE, Calibrated
-from predictor.learning.calibrations import evidence_of
-from predictor.learning.dataset import Row
-from predictor.learning.few import Few, Place
-from predictor.learning.operators import asked
+from predictor.artifact.artifact import Predictor
+from predictor.artifact.calibrated import UNMEASURED_SHARE, Calibrated
+from predictor.artifact.calibrations import evidence_of
+from predictor.artifact.tails import Tails
+from predictor.features.dataset import Row
+from predictor.features.operators_route import asked
+from predictor.features.table import Array, Table
+from predictor.features.traces import Trace
+from predictor.learning.few_shot import Few, Place
 from predictor.learning.siblings import Siblings
-from predictor.learning.table import Array, Table
-from predictor.learning.tails import Tails
-from predictor.learning.traces import Trace
 
 __all__ = ["INTERVAL", "estimate"]
 

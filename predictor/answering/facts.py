@@ -9,29 +9,29 @@ from typing import Any
 
 import msgspec
 
-from domain import hardware as catalogue
-from domain import instances, language, models
+from domain.catalogues import hardware as catalogue
+from domain.catalogues import instances, language_models, models
+from domain.catalogues.hardware import HardwareSpec
+from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
-from domain.hardware import HardwareSpec
-from domain.instances import Instance
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from ingest.projection.names import Names
-from predictor.answering.drawn import energy_at
+from predictor.answering.context import Known
 from predictor.answering.evidence import COLUMNS, chosen_sizes
-from predictor.answering.known import Known
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
+from predictor.answering.power_estimates import energy_at
 from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
-from predictor.answering.reading import Reading
-from predictor.answering.serving import served_at
+from predictor.answering.serving_context import served_at
+from predictor.answering.table_cache import Reading
 from predictor.answering.verified import output_errors
-from predictor.learning import dataset
-from predictor.learning.artifact import Predictor
-from predictor.learning.dataset import Row, row_from_table, taught
-from predictor.learning.operators import SpecOf, tabulate
+from predictor.artifact.artifact import Predictor
+from predictor.features import dataset
+from predictor.features.dataset import Row, row_from_table, taught
+from predictor.features.operators_route import SpecOf, tabulate
+from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.learning.siblings import Siblings
-from predictor.learning.traces import Trace, TraceBook, trace_from_data
 
 __all__ = ["Devices", "device_named", "known_at", "trace_from_row"]
 
@@ -187,7 +187,11 @@ def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spe
 
 
 def _is_known(tables: Tables, model: str) -> bool:
-    return models.find(model) is not None or language.find(model) is not None or tables.models(model=model).num_rows > 0
+    return (
+        models.find(model) is not None
+        or language_models.find(model) is not None
+        or tables.models(model=model).num_rows > 0
+    )
 
 
 def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded:

@@ -8,7 +8,7 @@ from typing import Any
 from predictor.answering.candidates import Exclusion
 from predictor.answering.command import command_of, first_command
 from predictor.answering.constraints import SEEN
-from predictor.answering.known import Known
+from predictor.answering.context import Known
 from predictor.answering.objective import better
 from predictor.answering.option import Option
 from predictor.answering.question import Question

@@ -10,7 +10,7 @@ import msgspec
 from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
 from predictor.answering.prices import Hour
-from predictor.outcome.shares import Chances
+from predictor.failure_rates.shares import Chances
 
 __all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option", "Sizes"]
 

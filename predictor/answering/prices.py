@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from domain import prices
-from domain.prices import Offer
+from domain.catalogues import prices
+from domain.catalogues.prices import Offer
 from ingest.projection import Tables
 
 __all__ = ["Hour", "Price", "offers_at", "priced", "prices_at"]
@@ -20,7 +20,7 @@ class Hour(msgspec.Struct, frozen=True, kw_only=True):
     """What so many devices cost for an hour, in US dollars: `machines` of one offer, each rented whole.
 
     `age_days` counts to the time at the position, None where either date is unknown; `stale` is older than
-    `domain.prices.STALE_DAYS`, or undated.
+    `domain.catalogues.prices.STALE_DAYS`, or undated.
     """
 
     usd_per_hour: float

@@ -13,18 +13,18 @@ import msgspec
 from predictor.answering.at_hand import at_hand
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.constraints import constraints_of
-from predictor.answering.drawn import powered
-from predictor.answering.entry import compared, entry, figures, plain_cpu
+from predictor.answering.context import Known
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
-from predictor.answering.known import Known
-from predictor.answering.left_out import NO_ROOM, abstention, distance, merged, undecided, within_reach
+from predictor.answering.exclusions import NO_ROOM, abstention, distance, merged, undecided, within_reach
 from predictor.answering.next_runs import next_runs
 from predictor.answering.objective import tied
 from predictor.answering.option import Option
+from predictor.answering.power_estimates import powered
 from predictor.answering.question import LIMITS, Question
+from predictor.answering.ranked_entry import compared, entry, figures, plain_cpu
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
-from predictor.answering.served import served_options
+from predictor.answering.serving_options import served_options
 
 __all__ = ["Known", "answer", "measured_options"]
 

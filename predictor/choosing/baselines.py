@@ -12,7 +12,7 @@ import numpy as np
 
 from predictor.choosing.scores import Outcome
 from predictor.choosing.work import Need, Work
-from predictor.learning.table import Array
+from predictor.features.table import Array
 
 __all__ = ["like_another", "named", "of_random"]
 

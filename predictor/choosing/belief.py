@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.choosing.chance import below
-from predictor.learning.table import Array, Matrix
+from predictor.features.table import Array, Matrix
 
 __all__ = ["Belief"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from predictor.learning.table import Array
+from predictor.features.table import Array
 
 __all__ = ["below", "chance_below", "chance_of_all"]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from predictor.choosing.belief import Belief
 from predictor.choosing.work import Need, Work
-from predictor.learning.table import Array
+from predictor.features.table import Array
 
 __all__ = ["Beliefs", "Rule", "decide"]
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domain.hardware import HardwareSpec
-from predictor.learning.table import Array
+from domain.catalogues.hardware import HardwareSpec
+from predictor.features.table import Array
 
 __all__ = ["Speed", "facts_of", "strengths"]
 

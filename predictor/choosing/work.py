@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.learning.table import Array
+from predictor.features.table import Array
 
 __all__ = ["Need", "Work"]
 

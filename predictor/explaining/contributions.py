@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.learning.table import Array
+from predictor.features.table import Array
 from predictor.learning.training import Trees
 
 __all__ = ["Attribution", "attribution_of"]

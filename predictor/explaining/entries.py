@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from domain.roofline import Limits, Roofline, roofline
+from domain.performance.roofline import Limits, Roofline, roofline
+from predictor.artifact.artifact import Predictor
 from predictor.explaining.contributions import attribution_of
 from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL, Explanation, explain, explain_shares
 from predictor.explaining.groups import grouped, kind_of
-from predictor.learning.artifact import Predictor
+from predictor.features.coordinates import WIDE
+from predictor.features.dataset import Row
+from predictor.features.operators_route import asked
+from predictor.features.traces import Trace
+from predictor.features.work import TERMS
 from predictor.learning.blend import wide
-from predictor.learning.dataset import Row
-from predictor.learning.operators import asked
-from predictor.learning.places import WIDE
-from predictor.learning.traces import Trace
-from predictor.learning.work import TERMS
 
 __all__ = ["explained", "placed"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from domain.roofline import Roofline
+from domain.performance.roofline import Roofline
 from predictor.explaining.groups import COMPUTE, LAUNCHES, MEMORY
 
 __all__ = ["CALIBRATION", "SIBLING", "USUAL", "Explanation", "Part", "explain", "explain_shares"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from domain.roofline import ARITHMETIC_CLASSES
+from domain.performance.roofline import ARITHMETIC_CLASSES
 
 __all__ = [
     "ATTENTION",
@@ -75,7 +75,7 @@ def group_of(feature: str) -> str:
 
 
 def kind_of(work: str) -> str:
-    """Return the group of a kind of work (`predictor.learning.work.TERMS`)."""
+    """Return the group of a kind of work (`predictor.features.work.TERMS`)."""
     name = work.partition(".")[0]
     if name in ARITHMETIC_CLASSES:
         return COMPUTE

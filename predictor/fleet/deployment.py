@@ -11,25 +11,25 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain import instances
-from domain.prices import OWN, Offer
+from domain.catalogues import instances
+from domain.catalogues.prices import OWN, Offer
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.estimates import INTERVAL
 from predictor.answering.facts import Devices, device_named
 from predictor.answering.prices import offers_at
 from predictor.answering.question import answer_id
-from predictor.answering.reading import Reading
-from predictor.fleet.bettered import worth_having
-from predictor.fleet.compared import alternatives, ends
-from predictor.fleet.gathered import Gathered, gathered
+from predictor.answering.table_cache import Reading
+from predictor.artifact.artifact import Predictor
+from predictor.fleet.candidate_replicas import Gathered, gathered
+from predictor.fleet.dominated_machines import worth_having
 from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine, offered
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Plan, Problem, cheapest, growth, served_share, solve
+from predictor.fleet.plan_comparison import alternatives, ends
+from predictor.fleet.plan_document import ASSUMPTIONS, figures, machine_entries, unknowns
 from predictor.fleet.question import MACHINES_LIMIT, FleetQuestion, Own
-from predictor.fleet.told import ASSUMPTIONS, figures, machine_entries, unknowns
-from predictor.learning.artifact import Predictor
 
 __all__ = ["fleet"]
 

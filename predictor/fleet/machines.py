@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from domain.prices import OWN, Offer
+from domain.catalogues.prices import OWN, Offer
 from predictor.fleet.question import Own
 
 __all__ = ["Machine", "offered"]

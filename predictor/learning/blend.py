@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from predictor.learning.costs import WORK, multiples_of, work_table
-from predictor.learning.dataset import Row
-from predictor.learning.field import Field
+from predictor.features.coordinates import WIDE, Scales
+from predictor.features.dataset import Row
+from predictor.features.operator_shapes import shape_table
+from predictor.features.operators_route import distinct
+from predictor.features.table import Array, Matrix, Names, Table
+from predictor.features.work_costs import WORK, multiples_of, work_table
 from predictor.learning.method import Prediction
-from predictor.learning.operators import distinct
-from predictor.learning.places import WIDE, Scales
-from predictor.learning.shapes import shape_table
-from predictor.learning.single import single_threaded
-from predictor.learning.table import Array, Matrix, Names, Table
+from predictor.learning.nearest_residuals import Field
+from predictor.learning.single_thread import single_threaded
 from predictor.learning.training import Learner, Trees, fit_trees
 
 __all__ = ["LOCAL", "QUICK", "BlendMethod", "FittedBlend", "Local", "Place"]

@@ -8,26 +8,26 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from predictor.learning.artifact import DIFFICULTY, Card, Predictor, Spread, encode
+from predictor.artifact.artifact import DIFFICULTY, Card, Predictor, Spread, encode
+from predictor.artifact.calibrated import CalibratedMethod
+from predictor.artifact.conformal import Widths
+from predictor.artifact.coverage import coverage_of
+from predictor.artifact.difficulty import Difficulty, cross_fitted
+from predictor.artifact.tails import fit_tails
+from predictor.failure_rates.cases import Case
+from predictor.failure_rates.shares import Shares
+from predictor.features.dataset import Row, by_software, minor_version, training_rows
+from predictor.features.features import FEATURES, FEATURES_VERSION, version_number
+from predictor.features.operators_route import SpecOf, tabulate
+from predictor.features.table import Table
+from predictor.features.traces import TraceBook
 from predictor.learning.blend import QUICK, BlendMethod, FittedBlend
-from predictor.learning.calibrated import CalibratedMethod
-from predictor.learning.conformal import Widths
-from predictor.learning.coverage import coverage_of
-from predictor.learning.dataset import Row, by_software, minor_version, training_rows
-from predictor.learning.difficulty import Difficulty, cross_fitted
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
-from predictor.learning.features import FEATURES, FEATURES_VERSION, version_number
-from predictor.learning.few import Few, few_of
-from predictor.learning.operators import SpecOf, tabulate
-from predictor.learning.table import Table
-from predictor.learning.tails import fit_tails
-from predictor.learning.traces import TraceBook
+from predictor.learning.few_shot import Few, few_of
 from predictor.learning.training import Learner, Trees
+from predictor.llm_serving.shipped import SERVING
 from predictor.memory.facts import tabulate as memory_table
 from predictor.memory.kept import memory_of
-from predictor.outcome.cases import Case
-from predictor.outcome.shares import Shares
-from predictor.serving.shipped import SERVING
 
 __all__ = ["LIGHT", "Needs", "Trained", "build_from_table", "train"]
 

@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.comparison.parity import fields
 from domain.errors import UsageError
-from domain.parity import fields
-from predictor.learning.conformal import width
-from predictor.learning.dataset import TARGETS, by_software
-from predictor.learning.difficulty import Difficulty, cross_fitted
+from predictor.artifact.conformal import width
+from predictor.artifact.difficulty import Difficulty, cross_fitted
+from predictor.features.dataset import TARGETS, by_software
+from predictor.features.table import Array, Matrix, Names, Table
 from predictor.learning.method import Fitted, Method, Prediction
 from predictor.learning.scores import score
-from predictor.learning.table import Array, Matrix, Names, Table
 
 __all__ = ["SPLITS", "HeldOut", "evaluate", "hold_out", "split_groups", "summarise"]
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from predictor.learning.table import Array, Table
+from predictor.features.table import Array, Table
 
 __all__ = ["Base", "Fitted", "Method", "Prediction", "Predictive"]
 

@@ -20,12 +20,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.roofline import ARITHMETIC_CLASSES
-from predictor.learning.dataset import Row
+from domain.performance.roofline import ARITHMETIC_CLASSES
+from predictor.features.dataset import Row
+from predictor.features.table import Array, Matrix, Table
+from predictor.features.work import MULTIPLES, TERMS, work_of_many
 from predictor.learning.method import Prediction
-from predictor.learning.single import single_threaded
-from predictor.learning.table import Array, Matrix, Table
-from predictor.learning.work import MULTIPLES, TERMS, work_of_many
+from predictor.learning.single_thread import single_threaded
 
 __all__ = ["LAYERS", "MOST_ROWS", "OFFSETS", "Known", "ParametricMethod", "ParametricModel"]
 

@@ -8,20 +8,20 @@ from typing import Annotated
 import msgspec
 
 from domain.errors import UsageError
+from predictor.artifact.calibrated import CalibratedMethod
+from predictor.device_transfer.method import ReferenceMethod
+from predictor.device_transfer.pieces import tabulate as referred
+from predictor.features.dataset import TARGETS, Row, by_software
+from predictor.features.operators_route import SpecOf, tabulate
+from predictor.features.table import Table
+from predictor.features.traces import TraceBook
 from predictor.learning.blend import ARCHITECTURES_NEEDED, BlendMethod
-from predictor.learning.calibrated import CalibratedMethod
-from predictor.learning.dataset import TARGETS, Row, by_software
 from predictor.learning.method import Method
-from predictor.learning.operators import SpecOf, tabulate
 from predictor.learning.parametric import ParametricMethod
-from predictor.learning.table import Table
-from predictor.learning.traces import TraceBook
+from predictor.llm_serving.method import ServingMethod
+from predictor.llm_serving.table import tabulate as served
 from predictor.memory.facts import tabulate as remembered
 from predictor.memory.method import MemoryMethod
-from predictor.reference.method import ReferenceMethod
-from predictor.reference.pieces import tabulate as referred
-from predictor.serving.method import ServingMethod
-from predictor.serving.table import tabulate as served
 
 __all__ = ["ROUTES", "Evaluation", "chosen", "routed"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.learning.table import Array
+from predictor.features.table import Array
 
 __all__ = ["kendall_tau", "score"]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from predictor.learning.table import Array
+from predictor.features.table import Array
 
 __all__ = ["Level", "Nested"]
 

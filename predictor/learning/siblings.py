@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.learning.dataset import Row
-from predictor.learning.kinship import version_steps
+from predictor.features.dataset import Row
+from predictor.features.table import Array, Table
+from predictor.learning.covariance import version_steps
 from predictor.learning.method import Predictive
-from predictor.learning.table import Array, Table
 
 __all__ = ["Matched", "Siblings"]
 

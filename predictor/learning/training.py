@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from predictor.features.features import FEATURES
+from predictor.features.table import Array, Matrix
 from predictor.learning.boosting import lightgbm
-from predictor.learning.features import FEATURES
-from predictor.learning.table import Array, Matrix
 
 __all__ = ["LEARNERS", "Learner", "Trees", "fit_trees"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from predictor.features.table import Table
 from predictor.learning.method import Prediction
-from predictor.learning.table import Table
 from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
 
 __all__ = ["FittedTrees", "TreeMethod"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from predictor.live.scored import Scored
+from predictor.live.scored_predictions import Scored
 
 __all__ = ["accuracy", "score"]
 

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from domain.errors import CorruptArtifact, NotFound
-from predictor.answering.current import corrected
-from predictor.answering.service import Answerer
-from predictor.learning.artifact import Predictor, load_shipped
+from predictor.answering.corrected_predictor import corrected
+from predictor.artifact.artifact import Predictor, load_shipped
+from predictor.features.dataset import Row
 from predictor.learning.building import Trained, train
-from predictor.learning.dataset import Row
 from predictor.live.accuracy import accuracy
 from predictor.live.drift import Drift, drift
 from predictor.live.replay import differences
-from predictor.live.scored import given_out, scored_at
+from predictor.live.scored_predictions import given_out, scored_at
 from predictor.live.shadow import Comparison
 from predictor.live.trial import shots, since, tried
+from predictor.service import Answerer
 
 __all__ = ["LiveAnswerer"]
 

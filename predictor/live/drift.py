@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from predictor.live.scored import Scored
+from predictor.live.scored_predictions import Scored
 
 __all__ = ["CHANCE", "WINDOW", "Drift", "drift", "lower_tail"]
 

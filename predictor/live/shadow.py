@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from predictor.learning.artifact import Card
-from predictor.learning.dataset import Row
+from predictor.artifact.artifact import Card
+from predictor.features.dataset import Row
 
 __all__ = ["Case", "Comparison", "Given", "compared", "held_out", "learnt_by", "uncompared"]
 

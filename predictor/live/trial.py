@@ -9,14 +9,14 @@ import msgspec
 
 from domain.errors import AssayError
 from ingest.projection import Tables
-from predictor.answering.current import NEWEST, SHOTS
+from predictor.answering.corrected_predictor import NEWEST, SHOTS
 from predictor.answering.facts import known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
 from predictor.answering.recommendation import Known, answer
-from predictor.learning.artifact import Predictor, load_shipped
-from predictor.learning.dataset import Row
-from predictor.live.scored import scored_at
+from predictor.artifact.artifact import Predictor, load_shipped
+from predictor.features.dataset import Row
+from predictor.live.scored_predictions import scored_at
 from predictor.live.shadow import Case, Comparison, Given, compared, held_out, learnt_by, uncompared
 
 __all__ = ["shots", "since", "tried"]

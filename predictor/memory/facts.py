@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from domain.roofline import (
+from domain.performance.roofline import (
     OPERATOR_CLASSES,
     MemoryEstimate,
     activation_bytes_per_element,
     memory_estimate,
     weight_bytes_per_element,
 )
-from predictor.learning.dataset import Row, measured_target
-from predictor.learning.table import Array, Table
-from predictor.learning.traces import Trace, TraceBook
+from predictor.features.dataset import Row, measured_target
+from predictor.features.table import Array, Table
+from predictor.features.traces import Trace, TraceBook
 
 __all__ = ["FACTS", "facts_of", "floor_of", "tabulate"]
 

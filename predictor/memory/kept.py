@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from predictor.learning.dataset import Row
-from predictor.learning.single import single_threaded
-from predictor.learning.table import Array, Table
-from predictor.learning.traces import Trace
+from predictor.features.dataset import Row
+from predictor.features.table import Array, Table
+from predictor.features.traces import Trace
+from predictor.learning.single_thread import single_threaded
 from predictor.memory.facts import FACTS, facts_of, floor_of
 from predictor.memory.method import MemoryFitted
 

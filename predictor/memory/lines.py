@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.learning.dataset import Row
-from predictor.learning.table import Array, Matrix
+from predictor.features.dataset import Row
+from predictor.features.table import Array, Matrix
 
 __all__ = ["Lines", "fit_lines", "parts_of"]
 

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.features.table import Array, Matrix, Table
 from predictor.learning.method import Prediction
-from predictor.learning.table import Array, Matrix, Table
 from predictor.memory.lines import Lines, fit_lines, parts_of
 
 __all__ = ["SPARED", "SURE", "MemoryFitted", "MemoryMethod"]

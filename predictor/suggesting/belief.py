@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 import msgspec
 import numpy as np
 
-from predictor.learning.table import Array, Matrix
+from predictor.features.table import Array, Matrix
 
 __all__ = ["Belief", "Kernel", "Points", "covariance"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from predictor.learning.table import Array
+from predictor.features.table import Array
 from predictor.suggesting.belief import Belief
 
 __all__ = ["Chosen", "choose"]

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain import models
+from domain.catalogues import models
 from domain.errors import TraceNeeded, UnknownModel
-from domain.roofline import OPERATOR_CLASSES, limits_of, roofline
+from domain.performance.roofline import OPERATOR_CLASSES, limits_of, roofline
 from ingest.projection import Tables
 from predictor.answering.facts import Devices, known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import Question
 from predictor.answering.recommendation import Known, answer
-from predictor.learning.artifact import Predictor
-from predictor.learning.coverage import op_mix
-from predictor.learning.dataset import minor_version
-from predictor.learning.table import Array
+from predictor.artifact.artifact import Predictor
+from predictor.artifact.coverage import op_mix
+from predictor.features.dataset import minor_version
+from predictor.features.table import Array
 from predictor.suggesting.question import MODELS_LIMIT, SuggestQuestion
 
 __all__ = ["Asked", "Configuration", "gathered", "mixes", "targets"]

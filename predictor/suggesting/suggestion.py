@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ingest.projection import Tables
-from predictor.learning.artifact import Predictor
-from predictor.learning.dataset import minor_version
+from predictor.artifact.artifact import Predictor
+from predictor.features.dataset import minor_version
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
 from predictor.suggesting.choice import Chosen, choose
 from predictor.suggesting.cost import BUDGET_S, Costs

@@ -17,14 +17,15 @@ from typing import Any, Literal
 import msgspec
 
 from domain.canonical import digest
+from domain.catalogues.language_models import find as find_language
+from domain.catalogues.models import find as find_model
 from domain.conditions import Conditions
 from domain.configuration import Execution, Hardware, Model, Parallelism, Workload
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED, SAMPLES_RECORDED, uuid7
-from domain.language import find as find_language
 from domain.measured import STATED, Failure, Metrics, Observed, Requested, SamplesReference
-from domain.models import find as find_model
 from domain.payloads import MeasurementFailed, MeasurementRecorded, RunFinished, RunStarted, SamplesRecorded
-from runner.arrivals import poisson
+from runner.campaign.event_payloads import provenance, runner_source, stamped
+from runner.campaign.run import OnEvent, OnProgress, Progress, RunReport
 from runner.endpoint.driver import Driver, fetch
 from runner.endpoint.exchange import Exchange
 from runner.endpoint.faults import EndpointFault
@@ -35,13 +36,12 @@ from runner.endpoint.load import Course, closed_loop, open_loop
 from runner.endpoint.plan import EndpointPlan, case_of, key_of
 from runner.endpoint.prompts import Prompts, counter_of
 from runner.endpoint.protocols import Call, Plain, language_call, tensors
-from runner.environment import environment
-from runner.eventfile import read_lines
-from runner.facts import provenance, runner_source, stamped
-from runner.run import OnEvent, OnProgress, Progress, RunReport
-from runner.scenarios import result_of
-from runner.stopping import MAXIMUM_SAMPLES
-from runner.tasks import Case, Failed
+from runner.machine.environment import environment
+from runner.measure.arrivals import poisson
+from runner.measure.scenarios import result_of
+from runner.measure.stopping import MAXIMUM_SAMPLES
+from runner.protocol.tasks import Case, Failed
+from runner.spool.event_file import read_lines
 
 __all__ = ["cases_done", "run_endpoint"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from runner.tasks import Failed
+from runner.protocol.tasks import Failed
 
 __all__ = [
     "EndpointFault", "broken", "gone", "not_json", "not_streamed", "refused", "silent", "too_long", "unreachable",

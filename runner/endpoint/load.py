@@ -20,7 +20,7 @@ from runner.endpoint.driver import Driver
 from runner.endpoint.exchange import Exchange
 from runner.endpoint.faults import EndpointFault, gone
 from runner.endpoint.link import StampedLoop
-from runner.stopping import Method, next_look, stop_reason
+from runner.measure.stopping import Method, next_look, stop_reason
 
 __all__ = ["Course", "Stop", "closed_loop", "late_ms", "open_loop"]
 

@@ -14,8 +14,8 @@ from domain.errors import UsageError
 from runner.endpoint.figures import Objective
 from runner.endpoint.load import Stop
 from runner.endpoint.target import Stated, Target
-from runner.scenarios import Rule
-from runner.tasks import Case
+from runner.measure.scenarios import Rule
+from runner.protocol.tasks import Case
 
 __all__ = ["EndpointPlan", "Sizes", "case_of", "key_of", "plan_of"]
 

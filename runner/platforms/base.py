@@ -15,9 +15,9 @@ import msgspec
 
 from domain.configuration import Runtime, Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload
-from runner.devices.watching import Watcher
-from runner.power.choice import host_meter
-from runner.power.meter import Meter, Unread
+from runner.machine.devices.watching import Watcher
+from runner.measure.power.choice import host_meter
+from runner.measure.power.meter import Meter, Unread
 
 __all__ = ["Converted", "Generator", "Observation", "Platform", "Probe", "Rank", "Recipe", "Settings", "Trainer"]
 
@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What may be set on a platform: the device (None: its first), threads, and whether to compile the module.
 
     `purpose` is the kind of work: inference, generation or training. `dropout` false trains without, so that two runs
-    can be compared. `options` are those of `runner.platforms.asked`. `rank` is this process's part of a split model.
+    can be compared. `options` are those of `runner.platforms.execution_options`. `rank` is this process's part of a split model.
     """
 
     precision: str

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 from domain.configuration import Runtime
 from domain.errors import PlatformUnavailable
+from runner.measure.power.meter import Unread
 from runner.platforms.base import Converted, Observation, Platform, Probe, Recipe, Settings
 from runner.platforms.onnx_runtime_work import work_of
 from runner.platforms.shares import observation_of
-from runner.power.meter import Unread
 
 __all__ = ["OnnxRuntime", "OnnxRuntimeCuda"]
 

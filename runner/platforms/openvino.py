@@ -13,15 +13,15 @@ from typing import Any
 
 from domain.configuration import Runtime
 from domain.errors import UnsupportedWorkload
+from runner.measure.power.choice import host_meter
+from runner.measure.power.hwmon import find_hwmon
+from runner.measure.power.meter import Meter, Unread
 from runner.platforms import openvino_quantized
 from runner.platforms.base import Converted, Generator, Observation, Platform, Probe, Recipe, Settings
 from runner.platforms.openvino_quantized import QUANTIZED
 from runner.platforms.openvino_recording import recorded, settled
 from runner.platforms.openvino_work import fill, work_of
 from runner.platforms.shares import observation_of
-from runner.power.choice import host_meter
-from runner.power.hwmon import find_hwmon
-from runner.power.meter import Meter, Unread
 
 __all__ = ["OpenVino"]
 

@@ -15,7 +15,7 @@ import msgspec
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, EncoderDecoderCache
 
-from runner.generation import TorchGeneration, cache_tensors, text_input
+from runner.measure.generation import TorchGeneration, cache_tensors, text_input
 from runner.platforms.openvino_recording import choose_text, recorded, settled
 from runner.platforms.openvino_work import fill
 

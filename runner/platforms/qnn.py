@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 
 from domain.configuration import Runtime
 from domain.errors import PlatformUnavailable
+from runner.measure.power.battery import find_battery
+from runner.measure.power.meter import Meter, Unread
 from runner.platforms.base import Observation, Probe
 from runner.platforms.onnx_runtime import OnnxRuntime
 from runner.platforms.onnx_runtime_work import work_of
 from runner.platforms.qnn_facts import emulation, layers_of, provider_options, times_of
 from runner.platforms.shares import observation_of
-from runner.power.battery import find_battery
-from runner.power.meter import Meter, Unread
 
 __all__ = ["Qnn"]
 

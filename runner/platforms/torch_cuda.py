@@ -8,15 +8,15 @@ import warnings
 from typing import Any, ClassVar
 
 from domain.errors import PartMissing, UnsupportedWorkload
-from runner.devices.amd import find_amd
-from runner.devices.nvidia import find_nvidia
-from runner.devices.nvidia_facts import absence, architecture_problem, fp8_problem, mig_profile
-from runner.devices.watching import Watcher
-from runner.environment import nvidia_driver
-from runner.platforms.asked import batch_parts
+from runner.machine.devices.amd import find_amd
+from runner.machine.devices.nvidia import find_nvidia
+from runner.machine.devices.nvidia_facts import absence, architecture_problem, fp8_problem, mig_profile
+from runner.machine.devices.watching import Watcher
+from runner.machine.environment import nvidia_driver
+from runner.measure.power.meter import Unread
 from runner.platforms.base import Observation, Settings
+from runner.platforms.execution_options import batch_parts
 from runner.platforms.torch_platform import TorchPlatform
-from runner.power.meter import Unread
 
 __all__ = ["Cuda", "Rocm", "amd_fp8_problem"]
 

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from runner.devices.apple import Apple
-from runner.devices.watching import Watcher
+from runner.machine.devices.apple import Apple
+from runner.machine.devices.watching import Watcher
+from runner.machine.processor import threads_allowed
+from runner.measure.power.hwmon import find_hwmon
+from runner.measure.power.meter import Meter, Unread
 from runner.platforms.base import Observation
 from runner.platforms.torch_cuda import Cuda, Rocm
 from runner.platforms.torch_platform import TorchPlatform
-from runner.power.hwmon import find_hwmon
-from runner.power.meter import Meter, Unread
-from runner.processor import threads_allowed
 
 __all__ = ["Cpu", "Cuda", "Mps", "Rocm", "TorchPlatform", "Xpu", "moved_operators"]
 

@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 
 from domain.configuration import Runtime, Workload
 from domain.errors import PartMissing, UnsupportedPrecision
-from runner.generation import TorchGeneration, require_generation
+from runner.measure.generation import TorchGeneration, require_generation
+from runner.measure.training import TorchTraining
 from runner.platforms import torch_precision
-from runner.platforms.asked import Asked, read_options
 from runner.platforms.base import Observation, Platform, Probe, Settings
+from runner.platforms.execution_options import Asked, read_options
 from runner.platforms.shares import observation_of
 from runner.platforms.splitting import split
-from runner.training import TorchTraining
 
 __all__ = ["TorchPlatform"]
 

@@ -1,5 +1,5 @@
 """Does a platform do on this machine what Assay says of it? Checks that its owner runs, and posts."""
 
-from runner.selftest.told import SelfTest, run_selftest
+from runner.selftest.run import SelfTest, run_selftest
 
 __all__ = ["SelfTest", "run_selftest"]

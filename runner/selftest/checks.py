@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from domain.energy import doubts
 from domain.errors import AssayError
-from runner.devices.lock import take
-from runner.measuring import timed_ms
-from runner.memory import resident_memory_bytes
+from domain.performance.energy import doubts
+from runner.campaign.discovery import Announcer
+from runner.machine.devices.lock import take
+from runner.machine.processor import threads_allowed
+from runner.machine.resident_memory import resident_memory_bytes
+from runner.machine.scrub import scrub
+from runner.measure.measuring import timed_ms
+from runner.measure.power.meter import Unread
+from runner.measure.power.sampling import Sampling, rest
 from runner.platforms.base import Converted, Platform, Recipe, Settings
 from runner.platforms.registry import create
-from runner.power.meter import Unread
-from runner.power.sampling import Sampling, rest
-from runner.processor import threads_allowed
-from runner.scrub import scrub
+from runner.protocol.tasks import Examine, Exhaust
 from runner.selftest.judging import ARITHMETIC, memory_problem, precision_problem, timing_problem
 from runner.selftest.record import Check
-from runner.survey import Announcer
-from runner.tasks import Examine, Exhaust
 
 __all__ = ["examine", "exhaust"]
 

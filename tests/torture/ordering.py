@@ -16,8 +16,8 @@ import msgspec
 
 from domain.errors import ServiceUnavailable
 from domain.events import Decoded, decode_event
-from ingest import append
-from ingest.log import EventLog
+from ingest.log import append
+from ingest.log.event_log import EventLog
 
 __all__ = ["Plan", "Told", "identifier", "start_reader", "start_writers", "told"]
 

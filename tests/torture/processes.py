@@ -25,8 +25,8 @@ import domain
 from assay.client import Client
 from assay.service import free_port
 from domain.errors import AssayError, ServiceUnavailable
-from ingest.migrate import upgrade
-from ingest.postgres import Database, EmbeddedServer, open_database
+from ingest.log.migrate import upgrade
+from ingest.log.postgres import Database, EmbeddedServer, open_database
 
 __all__ = ["Postgres", "Served", "postgres", "until"]
 

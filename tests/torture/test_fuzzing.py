@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from domain.events import Decoded, decode_event
-from ingest.log import EventLog
+from ingest.log.event_log import EventLog
 from tests.torture.fuzzing import fuzz
 
 SECONDS = float(os.environ.get("ASSAY_TORTURE_FUZZ_S", "600"))

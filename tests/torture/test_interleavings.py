@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from domain.errors import TooBusy, VersionConflict
 from domain.events import Decoded, decode_event
-from ingest.append import Appended, Expected
-from ingest.coalescer import Coalescer
-from ingest.log import EventLog
+from ingest.log.append import Appended, Expected
+from ingest.log.coalescer import Coalescer
+from ingest.log.event_log import EventLog
 
 SUBJECTS = 2
 _rounds = itertools.count()

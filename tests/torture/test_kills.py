@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from ingest.log.verify import verify_log
 from ingest.projection import Projection
-from ingest.verifying import verify_log
 from tests.torture.load import assert_kept, sending
 from tests.torture.processes import Postgres, Served, postgres, until
 

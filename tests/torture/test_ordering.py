@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ingest.verifying import verify_log
+from ingest.log.verify import verify_log
 from tests.torture.ordering import Plan, start_reader, start_writers, told
 
 EVENTS = int(os.environ.get("ASSAY_TORTURE_EVENTS", "500000"))

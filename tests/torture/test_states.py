@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from domain.errors import ServiceUnavailable
-from ingest.postgres import open_database
+from ingest.log.postgres import open_database
 from ingest.projection import Projection
 from tests.torture.load import assert_kept, sending
 from tests.torture.mounts import volume

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ingest.importers.draft import Draft, Finding
-from ingest.importers.rules import rows, together
+from ingest.importers.rules import across_rows, rows
 
 __all__ = ["ROW_RULES", "TOGETHER_RULES", "judge", "judge_together"]
 
@@ -44,10 +44,10 @@ ROW_RULES: dict[str, Callable[[Draft], Finding | None]] = {
 }
 """Rules that look at one row."""
 TOGETHER_RULES: dict[str, Callable[[Sequence[Draft]], Iterator[tuple[Draft, Finding]]]] = {
-    "constant-across-models": together.constant_across_models,
-    "equal-to-cpu": together.equal_to_cpu,
-    "slower-elsewhere": together.slower_elsewhere,
-    "identical-rows": together.identical_rows,
+    "constant-across-models": across_rows.constant_across_models,
+    "equal-to-cpu": across_rows.equal_to_cpu,
+    "slower-elsewhere": across_rows.slower_elsewhere,
+    "identical-rows": across_rows.identical_rows,
 }
 """Rules that compare the rows of a file."""
 

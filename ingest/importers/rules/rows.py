@@ -7,9 +7,9 @@ import statistics
 from functools import lru_cache
 from typing import Any
 
-from domain import hardware
-from domain.hardware import HardwareSpec
-from domain.roofline import TRAINING_PASSES
+from domain.catalogues import hardware
+from domain.catalogues.hardware import HardwareSpec
+from domain.performance.roofline import TRAINING_PASSES
 from domain.scrub import scrub
 from ingest.importers.draft import Draft, Finding
 

@@ -15,9 +15,9 @@ import httpx
 import psycopg
 import pytest
 
-from api.access import REFRESH_S, STALE_S, UNKNOWN_REFRESH_S, Access
+from api.http.access import REFRESH_S, STALE_S, UNKNOWN_REFRESH_S, Access
+from api.http.tokens import PREFIX, TokenStore
 from api.settings import Settings
-from api.tokens import PREFIX, TokenStore
 from domain.errors import AssayError, Forbidden, NotFound, ServiceUnavailable, Unauthenticated, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]

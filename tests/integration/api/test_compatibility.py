@@ -9,7 +9,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from domain.compatibility import RULES, STATES
+from domain.compatibility.states import RULES, STATES
 from domain.vocabulary import PLATFORMS
 
 FAMILY = f"family-{uuid.uuid4().hex[:8]}"

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.tokens import TokenStore
+from api.http.tokens import TokenStore
 
 HERE = Path(__file__).resolve().parent
 SECONDS = int(os.environ.get("ASSAY_CONTRACT_SECONDS", "600"))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from api.tokens import TokenStore
+from api.http.tokens import TokenStore
 from assay.cli import run
 from assay.client import Client
 from domain.errors import Forbidden
-from ingest.archive import Archive, archive_folder
+from ingest.archive.archive import Archive, archive_folder
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import httpx
 import msgspec
 import pytest
 
-from api.tokens import TokenStore
+from api.http.tokens import TokenStore
 from assay.client import Client
 from domain.errors import AssayError, Forbidden, NotFound
 from domain.events import DATA_TYPES, new_event
 from domain.permissions import OTHER_TYPES, PERMISSIONS, SERVICE_SOURCE
-from ingest.artifacts import ArtifactStore
+from ingest.log.artifacts import ArtifactStore
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden"

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from api.app import create_app
-from api.room import BYTES
+from api.http.body_budget import BYTES
+from api.http.tokens import TokenStore
 from api.settings import Settings
-from api.tokens import TokenStore
 from tests.integration.api.test_limits import MB, Watch
 
 WITH_BODY = ("POST", "PUT", "PATCH")

@@ -16,7 +16,7 @@ import psutil
 import psycopg
 import pytest
 
-from api.room import BYTES
+from api.http.body_budget import BYTES
 from assay.client import Client
 from domain.errors import ServiceUnavailable
 
@@ -177,8 +177,8 @@ def test_a_rate_is_kept_to_by_token_and_said(fresh_service, build):
 def test_a_postgres_that_is_away_is_said_at_once_and_comes_back_by_itself(fresh_service, build, tmp_path, way):
     import signal
 
-    from ingest.migrate import upgrade
-    from ingest.postgres import open_database
+    from ingest.log.migrate import upgrade
+    from ingest.log.postgres import open_database
 
     server_home = tmp_path / "own"
     with open_database(server_home) as own:

@@ -7,7 +7,7 @@ import uuid
 import httpx
 import pytest
 
-from domain.compatibility import STATES
+from domain.compatibility.states import STATES
 
 FAMILY = f"mx{uuid.uuid4().hex[:8]}"
 CPU, GPU = "mx-cpu", "mx-gpu"

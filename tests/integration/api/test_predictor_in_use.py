@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from assay.cli import run
-from domain import hardware
+from domain.catalogues import hardware
 from domain.errors import CorruptArtifact, NotFound, UsageError
-from domain.roofline import limits_of, roofline
+from domain.performance.roofline import limits_of, roofline
 from tests.integration.conftest import RunningService
 
 DEVICE, PLATFORM, PRECISION = "nvidia-l4", "cuda", "fp16"
@@ -336,7 +336,7 @@ def stored(database: Any, digest: str) -> bytes:
 
 
 def put(database: Any, content: bytes) -> str:
-    from ingest.artifacts import ArtifactStore
+    from ingest.log.artifacts import ArtifactStore
 
     return ArtifactStore(database.url).put(content, {}, "predictor")
 

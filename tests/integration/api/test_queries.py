@@ -14,9 +14,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from api import child
-from api.fence import _SCALARS
-from api.select import select
+from api.background import child
+from api.http.select import select
+from api.http.sql_allowlist import _SCALARS
 from domain.errors import ServiceUnavailable, UsageError
 from ingest.projection.store import SCHEMA_VERSION
 

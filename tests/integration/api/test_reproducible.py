@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from api.media import ARROW, CSV, FORMATS, JSON, PARQUET
+from api.http.media import ARROW, CSV, FORMATS, JSON, PARQUET
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 VALUES = {

@@ -11,10 +11,10 @@ import httpx
 import psycopg
 import pytest
 
-from assay import running
 from assay.cli import run as typed
 from domain.canonical import digest
 from domain.errors import Expired, NotFound
+from presentation import run_progress
 
 LIBRARIES = {"torch": "2.13.0", "openvino": "2026.4.1"}
 
@@ -85,9 +85,9 @@ def test_a_run_tells_what_is_there_of_it(client, bench):
     assert (run["tests_passed"], run["models"], run["devices"], run["hardware_ids"]) == (1, 1, 1, [bench.hardware])
     assert bench.hardware in found["choices"]["hardware"]
     assert {"bench"} <= set(found["choices"]["kind"])
-    assert running.length(run) == "4 of 5 configurations, 1 failed, 1 of 1 test passed"
-    assert running.verdicts(run) == "1 valid, 1 suspect, 0 invalid"
-    assert running.duration(run) == "1\u202fmin 30\u202fs"
+    assert run_progress.length(run) == "4 of 5 configurations, 1 failed, 1 of 1 test passed"
+    assert run_progress.verdicts(run) == "1 valid, 1 suspect, 0 invalid"
+    assert run_progress.duration(run) == "1\u202fmin 30\u202fs"
 
 
 def test_runs_are_filtered_and_their_pages_follow_each_other(client, build):
@@ -199,9 +199,9 @@ def test_a_run_is_live_until_it_ends_or_falls_silent(client, build):
     post(client, made.events)
     (run,) = client.runs(hardware=made.hardware)
     heard = datetime.fromisoformat(run["last_at"])
-    assert running.state(run, heard + timedelta(minutes=14)) == ("running", True)
-    assert running.state(run, heard + timedelta(minutes=16)) == ("never ended", False)
-    assert running.progress(run) == 0.8
+    assert run_progress.state(run, heard + timedelta(minutes=14)) == ("running", True)
+    assert run_progress.state(run, heard + timedelta(minutes=16)) == ("never ended", False)
+    assert run_progress.progress(run) == 0.8
 
 
 def test_a_run_that_is_loaded_from_a_file_later_is_not_under_way(client, build):
@@ -209,8 +209,8 @@ def test_a_run_that_is_loaded_from_a_file_later_is_not_under_way(client, build):
     post(client, [event | {"time": days_ago.isoformat()} for event in made.events])
     (run,) = client.runs(hardware=made.hardware)
     assert datetime.fromisoformat(run["last_at"]) == days_ago
-    assert running.state(run, datetime.now(UTC)) == ("never ended", False)
-    assert running.heard({**run, "last_at": None}) == days_ago
+    assert run_progress.state(run, datetime.now(UTC)) == ("never ended", False)
+    assert run_progress.heard({**run, "last_at": None}) == days_ago
 
 
 def test_typed_runs_are_those_of_the_service(service, client, bench, capsys):

@@ -6,7 +6,7 @@ import duckdb
 import httpx
 import pytest
 
-from api.select import select
+from api.http.select import select
 from assay.cli import run
 from domain.errors import UnknownView
 from ingest.projection import Projection, reference

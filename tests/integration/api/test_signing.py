@@ -12,17 +12,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from api.admission import Admission, attested
-from api.keys import KeyStore, SigningKey
-from api.tokens import Token, TokenStore
+from api.http.admission import Admission, attested
+from api.http.keys import KeyStore, SigningKey
+from api.http.tokens import Token, TokenStore
 from assay.cli import run
-from assay.cli.destination import destination
+from assay.cli.measure.destination import destination
 from assay.client import Client
 from domain.canonical import canonical
 from domain.errors import AssayError, Forbidden, UsageError
 from domain.events import Decoded, decode_event, encode_event, uuid7
 from domain.signing import key_id, sign, signed_bytes, verifies
-from runner.signing import KEY_FILE, PublicKey, find_key, make_key, signer
+from runner.machine.signing import KEY_FILE, PublicKey, find_key, make_key, signer
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SOURCE, OTHER = "urn:acme:signing", "urn:acme:other"
@@ -81,7 +81,7 @@ def test_signed_samples_take_the_short_way_through_the_gate(key):
 
 
 def test_detect_makes_the_key_and_shows_its_public_half(tmp_path, monkeypatch, capsys):
-    from assay.cli.detecting import _tell_identity
+    from assay.cli.measure.detecting import _tell_identity
 
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
     monkeypatch.setenv("ASSAY_SOURCE", SOURCE)
@@ -206,7 +206,7 @@ def test_attestation_is_shown_wherever_a_source_is(guarded, tmp_path, build, mon
 
 
 def test_what_the_service_writes_is_attested_as_its_own():
-    from api.audit import operation
+    from api.background.audit import operation
 
     assert operation("token.created", "root").attestation == "service"
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.catalogues.models import in_category
 from domain.errors import AssayError, UnknownHardware, UnknownModel
-from domain.models import in_category
 
 DEVICE = "nvidia-l4"
 UNMEASURED = "nvidia-a40"

@@ -13,8 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from assay.cli.synthesising import _require_no_real_data
-from assay.rows import Measurement
+from assay.cli.keep.bench_data import _require_no_real_data
+from assay.client.row_types import Measurement
 from assay.synthesis import events
 from domain.errors import UsageError
 

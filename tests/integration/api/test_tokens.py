@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.tokens import TokenStore
+from api.http.tokens import TokenStore
 from assay.client import Client
 from domain.errors import AssayError, Forbidden, Unauthenticated
 

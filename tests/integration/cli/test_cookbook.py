@@ -10,7 +10,7 @@ import pytest
 
 from assay.cli import run
 from assay.cookbook import page, words
-from domain.recipes import Recipe, recipes
+from domain.cookbook import Recipe, recipes
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "cookbook.md"

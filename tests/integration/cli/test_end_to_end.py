@@ -207,7 +207,7 @@ def test_examples_keep_their_lines() -> None:
 
 def test_the_runner_and_the_client_need_no_service_packages() -> None:
     program = (
-        "import sys, assay, assay.cli, runner, runner.bench, runner.spool\n"
+        "import sys, assay, assay.cli, runner, runner.campaign.bench, runner.spool.spool\n"
         "print(sorted({'litestar', 'streamlit', 'duckdb', 'lightgbm', 'torch', 'numpy', 'pandas'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.cli import cli
-from domain.models import models_set
+from domain.catalogues.models import models_set
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from assay.cli import run
 from assay.exports.events import write_events
 from domain.errors import Expired, UsageError
-from ingest import migrate
+from ingest.log import migrate
 from tests.conftest import append_raw, rechain
 
 NOTE = "vendor.note.v7"

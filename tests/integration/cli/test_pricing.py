@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from assay.cli.catalogues import hardware
-from assay.cli.importing import import_
-from assay.cli.pricing import price
+from assay.cli.ask.hardware import hardware
+from assay.cli.ask.pricing import price
+from assay.cli.keep.importing import import_
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral

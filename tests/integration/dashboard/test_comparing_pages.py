@@ -25,21 +25,21 @@ LATENCIES = {1: 10.0, 2: 12.0, 4: 20.0, 8: 39.0}
 
 
 def compare() -> None:
-    from dashboard.screens import compare
+    from dashboard.pages.compare import view
 
-    compare.show()
+    view.show()
 
 
 def overview() -> None:
-    from dashboard.screens import overview
+    from dashboard.pages.overview import view
 
-    overview.show()
+    view.show()
 
 
 def recommend() -> None:
-    from dashboard.screens import recommend
+    from dashboard.pages.recommend import view
 
-    recommend.show()
+    view.show()
 
 
 def measured(build: Any, p50: float, *, mode: str = "inference", day: str | None = None, **more: Any) -> dict[str, Any]:

@@ -24,9 +24,9 @@ GPU = {"platform": "cuda", "precision": "fp16", "hardware": "acme-gpu"}
 
 
 def compatibility() -> None:
-    from dashboard.screens import compatibility
+    from dashboard.pages.compatibility import view
 
-    compatibility.show()
+    view.show()
 
 
 def of_family(event: dict[str, Any]) -> dict[str, Any]:

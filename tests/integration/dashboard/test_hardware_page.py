@@ -14,10 +14,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from assay import numbers
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from presentation import formatting
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 DEVICE, OTHER, MODEL = "acme-roofed", "acme-plain", "acme/under-roof"
@@ -25,9 +25,9 @@ WORKLOAD = {"mode": "inference", "scenario": "single_stream", "sequence_length":
 
 
 def script() -> None:
-    from dashboard.screens import hardware
+    from dashboard.pages.hardware import view
 
-    hardware.show()
+    view.show()
 
 
 def described(build: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def test_the_specification_says_what_is_known_how_and_what_is_not(asked: str) ->
     told = {row["Figure"]: (plain(row["Value"]), row["Known"]) for row in table.to_dict("records")}
     assert told["Peak fp32"] == ("1.00 TFLOP/s", "measured")
     assert told["Memory"] == ("16.0 GB", "measured")
-    assert told["Power"] == (numbers.MISSING, "unknown")
+    assert told["Power"] == (formatting.MISSING, "unknown")
 
 
 def test_filters_of_the_points_become_the_address(asked: str) -> None:
@@ -209,7 +209,10 @@ def test_the_picture_is_what_the_api_says(page: Any, dashboards: Any, roofed_url
         told = client.roofline(DEVICE)
     text = page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}")
     below = next(point for point in told["points"] if not point["over"])
-    assert f"{MODEL} · cpu · fp32 · batch 1 reaches {numbers.plain(numbers.share(below['share']))} of its roof" in text
+    assert (
+        f"{MODEL} · cpu · fp32 · batch 1 reaches {formatting.plain(formatting.share(below['share']))} of its roof"
+        in text
+    )
     assert "1 over their roof, ringed above" in text and "● measured" in text
     page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
     with page.page.expect_download() as expected:

@@ -13,26 +13,26 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from assay.client import Client
-from domain.recipes import recipes
+from domain.cookbook import recipes
 
 MODEL = "acme/tiny"
 pytestmark = pytest.mark.xdist_group("dashboard")
 
 
 def recommend() -> None:
-    from dashboard.screens import recommend
+    from dashboard.pages.recommend import view as recommend
 
     recommend.show()
 
 
 def compare() -> None:
-    from dashboard.screens import compare
+    from dashboard.pages.compare import view as compare
 
     compare.show()
 
 
 def overview() -> None:
-    from dashboard.screens import overview
+    from dashboard.pages.overview import view as overview
 
     overview.show()
 
@@ -78,12 +78,12 @@ def test_every_page_runs_without_parameters(asked: str, page: Any) -> None:
 
 
 def test_trying_again_leaves_those_alone_who_are_in_the_midst_of_asking(asked: str) -> None:
-    from dashboard.answers import source
+    from dashboard import service
 
-    others = source.client()
-    source.forget()
+    others = service.client()
+    service.forget()
     assert others.ready()["position"]
-    assert source.client() is not others
+    assert service.client() is not others
 
 
 def test_the_form_turns_widgets_into_parameters(asked: str) -> None:

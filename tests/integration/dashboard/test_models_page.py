@@ -14,10 +14,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from assay import numbers
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from presentation import formatting
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, SIBLING, DEVICE = "acme/broken-down", "acme/broken-up", "acme-l4"
@@ -26,9 +26,9 @@ OPERATORS = [("aten.addmm", "mm", 40, 1e9, 100_000), ("aten.relu", "elementwise"
 
 
 def script() -> None:
-    from dashboard.screens import models
+    from dashboard.pages.models import view
 
-    models.show()
+    view.show()
 
 
 def traced(build: Any, name: str, layers: int = 40) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def test_what_it_is_and_where_it_is_fastest_are_the_apis(asked: str) -> None:
         told = client.model(MODEL)
     test = run(id=MODEL)
     facts = dict(test.table[0].value.itertuples(index=False))
-    assert facts["Parameters"] == numbers.count(told["model"]["parameters"])
+    assert facts["Parameters"] == formatting.count(told["model"]["parameters"])
     assert facts["Licence"] == "unknown" and facts["Family"].startswith("acmenet")
     best = test.dataframe[0].value
     assert [plain(value) for value in best["Throughput"]] == ["1,000/s"]
@@ -215,7 +215,7 @@ def test_the_bars_are_what_the_api_says_and_can_be_taken_away(
         told = client.operators(MODEL, hardware="nvidia-l4", platform="cuda", precision="fp16", batch_size=4)
     text = page.open(f"{dashboards(known_url)}/models?id={MODEL}&tab=operators")
     first = told["operators"][0]
-    assert f"with {numbers.plain(numbers.share(first['share']))}" in text
+    assert f"with {formatting.plain(formatting.share(first['share']))}" in text
     page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
     with page.page.expect_download() as expected:
         page.page.get_by_role("button", name="CSV, every column").click()

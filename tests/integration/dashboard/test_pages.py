@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from assay import numbers
 from assay.client import Client
 from dashboard import gallery
+from presentation import formatting
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
 MODEL = "acme/tiny"
@@ -33,13 +33,13 @@ def test_recommend_says_what_the_api_says(page: Any, dashboards: Any, service_ur
     best = answer["ranked"][0]
     assert best["basis"] == "measured"
     text = page.open(f"{dashboards(service_url)}/recommend?model={MODEL}")
-    latency = numbers.latency(best["latency_ms"], best["latency_ms_low"], best["latency_ms_high"])
-    assert f"acme-one · openvino · bf16 · batch 1: p50 {numbers.plain(latency)}" in text
-    assert numbers.plain(numbers.throughput(best["throughput_per_s"])) in text
+    latency = formatting.latency(best["latency_ms"], best["latency_ms_low"], best["latency_ms_high"])
+    assert f"acme-one · openvino · bf16 · batch 1: p50 {formatting.plain(latency)}" in text
+    assert formatting.plain(formatting.throughput(best["throughput_per_s"])) in text
     assert "● measured" in text
-    assert f"position {numbers.count(answer['position'])}" in text
-    assert f"predictor {numbers.digest(answer['predictor'])}" in text
-    assert f"{numbers.count(answer['met'])} of {numbers.count(answer['considered'])} meet what is asked" in text
+    assert f"position {formatting.count(answer['position'])}" in text
+    assert f"predictor {formatting.digest(answer['predictor'])}" in text
+    assert f"{formatting.count(answer['met'])} of {formatting.count(answer['considered'])} meet what is asked" in text
     page.page.get_by_text("Evidence and how to check").first.click()
     page.page.get_by_text(best["command"], exact=True).first.wait_for()
     page.page.get_by_text(best["evidence"][0]).wait_for()

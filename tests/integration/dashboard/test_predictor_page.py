@@ -12,10 +12,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from assay import numbers
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
+from presentation import formatting
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, DEVICE = "acme/traced", "nvidia-l4"
@@ -23,9 +23,9 @@ ASKED = {"hardware": DEVICE, "platform": "cuda", "precision": "fp16", "batch_siz
 
 
 def predictor() -> None:
-    from dashboard.screens import predictor
+    from dashboard.pages.predictor import view
 
-    predictor.show()
+    view.show()
 
 
 def trace(build: Any) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def test_an_address_chooses_the_evaluation_and_its_groups(asked: str) -> None:
     test = run(split=name, group="family")
     assert test.selectbox(key="predictor group").value == "family"
     assert any("Error by family" in str(found.value) for found in test.subheader)
-    worst = f"15 worst of {numbers.count(len(families))}"
+    worst = f"15 worst of {formatting.count(len(families))}"
     assert any(worst in plain(found.value) for found in test.caption)
 
 
@@ -122,7 +122,7 @@ def test_an_evaluation_that_is_not_there_is_named(asked: str) -> None:
 def test_a_split_without_intervals_has_a_dash_and_says_why(asked: str) -> None:
     test = run(split=named(asked, "hardware")[0])
     figures = {found.label: found.value for found in test.metric}
-    assert figures["80 % intervals held"] == numbers.MISSING
+    assert figures["80 % intervals held"] == formatting.MISSING
     assert any("not calibrated" in plain(found.value) for found in test.caption)
 
 
@@ -164,8 +164,8 @@ def test_the_page_says_what_the_card_says(page: Any, dashboards: Any, used_url: 
     name, answer = named(used_url, "family")
     one = answer["overall"]
     text = page.open(f"{dashboards(used_url)}/predictor?split={name}")
-    assert f"predictor {numbers.digest(card['digest'])}" in text
-    assert f"half of the errors are under {numbers.plain(numbers.share(one['median_ape']))}" in text
+    assert f"predictor {formatting.digest(card['digest'])}" in text
+    assert f"half of the errors are under {formatting.plain(formatting.share(one['median_ape']))}" in text
     assert "ships with Assay" in text and "assay suggest" in text
     page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
     with page.page.expect_download() as expected:

@@ -14,11 +14,11 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from assay import numbers
 from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
 from domain.canonical import digest
+from presentation import formatting
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 MODEL, DEVICE = "acme/sampled", "acme-runner"
@@ -26,9 +26,9 @@ VALUES = [10.0 + at % 5 / 10 for at in range(61)]
 
 
 def page_of_runs() -> None:
-    from dashboard.screens import runs
+    from dashboard.pages.runs import view
 
-    runs.show()
+    view.show()
 
 
 class Made(NamedTuple):
@@ -207,7 +207,9 @@ def test_a_row_alone_finds_its_run_and_shows_its_samples(
     assert "run run-a" in text
     assert "sampled · openvino · fp32 · batch 1 · acme-runner: 10.2 ms (10.1–10.3)" in text
     assert "p95 — (needs 90, has 61)" in text
-    beyond = f"1 call lies beyond the histogram, up to {numbers.plain(numbers.latency(drawn['beyond']['largest']))}"
+    beyond = (
+        f"1 call lies beyond the histogram, up to {formatting.plain(formatting.latency(drawn['beyond']['largest']))}"
+    )
     assert beyond in text
     assert "cuda" in text and "≠ no" in text
     page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()

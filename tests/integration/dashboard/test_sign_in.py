@@ -20,7 +20,7 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value, decode_signed_value
 
-from api.tokens import TokenStore
+from api.http.tokens import TokenStore
 from assay.client import Client
 from dashboard import launch
 from tests.conftest import append_raw
@@ -260,9 +260,9 @@ def test_without_a_sign_in_operations_is_for_this_machine_alone(
     monkeypatch.delenv("ASSAY_SIGN_IN", raising=False)
 
     def operations() -> None:
-        from dashboard.screens import operations
+        from dashboard.pages.operations import view
 
-        operations.show()
+        view.show()
 
     app(monkeypatch, ASSAY_SERVER=guarded["url"], ASSAY_TOKEN=guarded["viewer"])
     text = {}

@@ -24,9 +24,9 @@ VALUES = (4.0, 4.02, 2.0, 2.01, 3.0)
 
 
 def trends() -> None:
-    from dashboard.screens import trends
+    from dashboard.pages.trends import view
 
-    trends.show()
+    view.show()
 
 
 def history(build: Any) -> list[dict[str, Any]]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from runner.campaign.run import RunReport
 from runner.endpoint.bench import run_endpoint
 from runner.endpoint.load import Stop
 from runner.endpoint.plan import Sizes, plan_of
 from runner.endpoint.target import Stated, target_of
-from runner.run import RunReport
-from runner.stopping import Method
+from runner.measure.stopping import Method
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRST_MS, GAP_MS = 20.0, 5.0

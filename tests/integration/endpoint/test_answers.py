@@ -15,7 +15,7 @@ from runner.endpoint.prompts import Prompts
 from runner.endpoint.protocols import language_call
 from runner.endpoint.stamps import HERE
 from runner.endpoint.target import target_of
-from runner.scenarios import Rule
+from runner.measure.scenarios import Rule
 from tests.integration.endpoint.conftest import FIRST_MS, GAP_MS, Bench, Echo
 
 BUSY = 3.0

@@ -15,12 +15,12 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 
-import ingest.archive
+import ingest.archive.archive
 from domain.errors import Expired, LogAltered, ServiceUnavailable
 from domain.events import decode_event, encode_event
-from ingest.archive import Archive, ArchiveDamaged, archive_folder
-from ingest.archiving.retention import expire_samples
-from ingest.log import EventLog
+from ingest.archive.archive import Archive, ArchiveDamaged, archive_folder
+from ingest.archive.retention import expire_samples
+from ingest.log.event_log import EventLog
 from ingest.projection import Projection
 from ingest.projection.source import LogSource
 from tests.conftest import rechain
@@ -363,7 +363,7 @@ def test_a_clock_that_goes_back_confuses_nothing(
 WRITER = """
 import os, sys
 from ingest import archive as module
-from ingest.archive import Archive
+from ingest.archive.archive import Archive
 stage, folder, url = sys.argv[1:]
 archive = Archive(folder, url)
 def die(*_, **__):

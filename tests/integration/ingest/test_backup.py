@@ -13,11 +13,11 @@ import pytest
 
 from domain.errors import PartMissing, ServiceUnavailable, UsageError
 from domain.events import decode_event, encode_event
-from ingest import migrate
-from ingest.archive import Archive
-from ingest.backup import back_up, program, restore
-from ingest.log import EventLog
-from ingest.postgres import open_database
+from ingest.archive.archive import Archive
+from ingest.log import migrate
+from ingest.log.backup import back_up, program, restore
+from ingest.log.event_log import EventLog
+from ingest.log.postgres import open_database
 from ingest.projection import Projection
 
 

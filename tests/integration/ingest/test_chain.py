@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from assay.cli import run
 from domain.errors import LogAltered
-from ingest import migrate
-from ingest.archive import Archive
-from ingest.breaks import breaks_between
-from ingest.chain import genesis
+from ingest.archive.archive import Archive
+from ingest.log import migrate
+from ingest.log.chain import genesis
+from ingest.log.chain_breaks import breaks_between
+from ingest.log.verify import identity
 from ingest.projection import Projection
-from ingest.verifying import identity
 from tests.conftest import rechain
 
 COLUMNS = "position, id, type, source, subject, time, recorded_at, digest, body, attestation, chain"

@@ -10,15 +10,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from api.tokens import TokenStore
+from api.http.tokens import TokenStore
 from assay.diagnosis import log as diagnosis
 from domain.errors import ServiceUnavailable
 from domain.events import decode_event, encode_event
-from ingest.artifacts import ArtifactStore
-from ingest.embedded import EmbeddedServer
-from ingest.log import EventLog
-from ingest.migrate import upgrade
-from ingest.postgres import Database
+from ingest.log.artifacts import ArtifactStore
+from ingest.log.embedded import EmbeddedServer
+from ingest.log.event_log import EventLog
+from ingest.log.migrate import upgrade
+from ingest.log.postgres import Database
 
 _SEEN = """
 CREATE TABLE seen (name text, value text);

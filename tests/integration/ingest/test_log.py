@@ -13,11 +13,11 @@ import pytest
 
 from domain.errors import CorruptArtifact, Expired, NotFound, ServiceUnavailable, TooBusy, VersionConflict
 from domain.events import decode_event, encode_event
-from ingest.append import Appended
-from ingest.artifacts import ArtifactStore
-from ingest.coalescer import Coalescer
-from ingest.log import EventLog, Expected
-from ingest.schema import ORDERING_LOCK
+from ingest.log.append import Appended
+from ingest.log.artifacts import ArtifactStore
+from ingest.log.coalescer import Coalescer
+from ingest.log.event_log import EventLog, Expected
+from ingest.log.schema import ORDERING_LOCK
 from tests.conftest import rechain
 
 

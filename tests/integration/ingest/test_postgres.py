@@ -19,13 +19,13 @@ from alembic.runtime.migration import MigrationContext
 
 from domain.canonical import digest as canonical_digest
 from domain.errors import ServiceUnavailable, UsageError
-from ingest import migrate
-from ingest.postgres import EmbeddedServer, open_database
-from ingest.schema import metadata
+from ingest.log import migrate
+from ingest.log.postgres import EmbeddedServer, open_database
+from ingest.log.schema import metadata
 
 OWNER = """
 import sys
-from ingest.postgres import open_database
+from ingest.log.postgres import open_database
 database = open_database(sys.argv[1])
 print(database.server.pid, flush=True)
 sys.stdin.read()

@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 from domain.errors import ServiceUnavailable
-from ingest import account as accounts
-from ingest.embedded import EmbeddedServer
-from ingest.postgres import open_database
+from ingest.log import account as accounts
+from ingest.log.embedded import EmbeddedServer
+from ingest.log.postgres import open_database
 
 AS_ANOTHER = """
 import fcntl, json, os, pathlib, sys
@@ -252,7 +252,7 @@ def test_odd_path_and_variables_of_the_environment_do_not_reach_the_server(home,
 AS_ORDINARY = """
 import os, stat, sys
 import psycopg, multiprocessing, encodings.idna
-from ingest.postgres import open_database
+from ingest.log.postgres import open_database
 os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
 with open_database(sys.argv[2]) as database, psycopg.connect(database.url) as connection:
     connection.execute("CREATE TABLE IF NOT EXISTS kept AS SELECT 7 AS value")

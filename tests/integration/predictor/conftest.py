@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from domain import hardware
 from domain.canonical import digest
-from domain.roofline import limits_of
-from predictor.learning.dataset import Row
-from predictor.learning.operators import tabulate
-from predictor.learning.table import Table
-from predictor.learning.traces import TraceBook, trace_from_data
+from domain.catalogues import hardware
+from domain.performance.roofline import limits_of
+from predictor.features.dataset import Row
+from predictor.features.operators_route import tabulate
+from predictor.features.table import Table
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.learning.training import Learner
 
 PEAK_SHARE = {"conv": 0.55, "mm": 0.8, "depthwise": 0.1, "attention": 0.4}
@@ -136,9 +136,9 @@ class Service:
     """A log, its projection and an Answerer over them."""
 
     def __init__(self, database: Any, home: Path) -> None:
-        from ingest.artifacts import ArtifactStore
+        from ingest.log.artifacts import ArtifactStore
         from ingest.projection import Projection
-        from predictor.answering.service import Answerer
+        from predictor.service import Answerer
 
         self.database = database
         self.artifacts = ArtifactStore(database.url)

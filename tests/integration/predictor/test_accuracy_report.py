@@ -11,10 +11,10 @@ import pytest
 
 from assay.accuracy import of_benchmarks, of_card, report
 from assay.accuracy.__main__ import RESULTS, main
-from dashboard.scores import calibration
+from dashboard.pages.predictor.words import calibration
 from domain.errors import UsageError
-from predictor.learning.artifact import load_shipped
-from predictor.learning.calibrated import CalibratedMethod
+from predictor.artifact.artifact import load_shipped
+from predictor.artifact.calibrated import CalibratedMethod
 from predictor.learning.evaluation import evaluate
 from predictor.learning.trees import TreeMethod
 

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain import hardware
+from domain.catalogues import hardware
+from predictor.features.operators_route import tabulate
+from predictor.features.table import Table
 from predictor.learning.blend import LOCAL, BlendMethod, FittedBlend, Place, nearest
 from predictor.learning.evaluation import evaluate
-from predictor.learning.operators import tabulate
-from predictor.learning.table import Table
 from predictor.learning.trees import TreeMethod
 from tests.integration.predictor.conftest import World
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from domain.catalogues.hardware import require
 from domain.errors import ImpossibleConstraint, TraceNeeded, UnknownHardware, UnknownModel, UsageError
-from domain.hardware import require
-from predictor.fitting.question import FitQuestion
+from predictor.capacity.question import FitQuestion
 
 MODEL = "acme/net"
 GPU = "amd-instinct-mi300x"

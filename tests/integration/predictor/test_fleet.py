@@ -115,7 +115,7 @@ def test_memory_keeps_models_apart(service: Any, told: Any, priced: Any, measure
 
 
 def room(hardware: str) -> float:
-    from domain.hardware import require
+    from domain.catalogues.hardware import require
 
     figure = require(hardware).memory_bytes
     assert figure is not None

@@ -12,20 +12,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain import hardware
+from domain.catalogues import hardware
 from domain.errors import CorruptArtifact, UsageError
-from domain.roofline import limits_of
+from domain.performance.roofline import limits_of
 from predictor.answering.candidates import Candidate
 from predictor.answering.estimates import estimate
-from predictor.learning.artifact import Predictor, decode, encode, load_shipped, read_folder, write_folder
+from predictor.artifact.artifact import Predictor, decode, encode, load_shipped, read_folder, write_folder
+from predictor.artifact.calibrated import CalibratedMethod
+from predictor.artifact.calibrations import calibrations_of
+from predictor.features.dataset import training_rows
+from predictor.features.features import FEATURES, TRACE_FEATURES
+from predictor.features.operators_route import tabulate
 from predictor.learning.blend import BlendMethod
 from predictor.learning.building import Needs, build_from_table, train
-from predictor.learning.calibrated import CalibratedMethod
-from predictor.learning.calibrations import calibrations_of
-from predictor.learning.dataset import training_rows
 from predictor.learning.evaluation import evaluate, hold_out
-from predictor.learning.features import FEATURES, TRACE_FEATURES
-from predictor.learning.operators import tabulate
 from predictor.learning.trees import TreeMethod
 
 SCORE = {
@@ -177,7 +177,7 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
 
 def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> None:
     shipped = load_shipped()
-    folder = files("predictor").joinpath("prior")
+    folder = files("predictor").joinpath("shipped")
     size = sum(len(entry.read_bytes()) for entry in folder.iterdir() if entry.name.endswith((".gz", ".json")))
     assert size < 4_000_000
     scores = shipped.card.scores

@@ -12,7 +12,7 @@ from domain.errors import ProjectionBehind, TraceNeeded, UnknownHardware, Unknow
 from domain.vocabulary import BASES
 from predictor.answering.prices import prices_at
 from predictor.answering.question import PredictQuestion, Question
-from predictor.learning.artifact import ARTIFACT_KIND, load_shipped
+from predictor.artifact.artifact import ARTIFACT_KIND, load_shipped
 
 MODEL = "acme/net"
 GPU = "nvidia-rtx-4090"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from domain.catalogues.models import in_category
 from domain.errors import ProjectionBehind, UnknownHardware, UnknownModel, UsageError
-from domain.models import in_category
 from predictor.answering.question import PredictQuestion, Question
 from predictor.suggesting.question import SuggestQuestion
-from runner.planfile import read_plan
+from runner.campaign.plan_file import read_plan
 
 CPU = "intel-xeon-2c"
 MODELS = [model.id for model in in_category("vision")][:8]

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from domain.catalogues.models import catalogue
 from domain.errors import PartMissing, UnsupportedWorkload
-from domain.models import catalogue
-from runner.build import build_meta
-from runner.sources import resolve
+from runner.models.build import build_meta
+from runner.models.sources import resolve
 
 
 def rounds_to(exact: int, published: int) -> bool:

@@ -12,10 +12,10 @@ import pytest
 
 from domain.configuration import Workload
 from domain.errors import PartMissing, UnknownPlatform
-from runner.parent import Ended, run_task
+from runner.measure.stopping import Method
 from runner.platforms.registry import create, names
-from runner.stopping import Method
-from runner.tasks import Case, Measure, Verify
+from runner.protocol.parent import Ended, run_task
+from runner.protocol.tasks import Case, Measure, Verify
 
 CASE = Case(
     model="example/doubling",

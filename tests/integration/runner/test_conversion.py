@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from domain.configuration import Workload
-from runner.build import build
-from runner.inputs import make_inputs
+from runner.models.build import build
+from runner.models.inputs import make_inputs
+from runner.models.sources import resolve
 from runner.platforms.openvino_recording import settled
-from runner.sources import resolve
 from tests.integration.runner.workbench import case, converted, failed, verified
 
 

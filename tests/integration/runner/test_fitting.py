@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from domain.configuration import Workload
-from runner.fitting import MARGIN, check_fits, required_bytes
-from runner.headroom import NotEnoughMemory
-from runner.sources import resolve
+from runner.machine.headroom import NotEnoughMemory
+from runner.machine.memory_check import MARGIN, check_fits, required_bytes
+from runner.models.sources import resolve
 
 GB = 10**9
 
@@ -87,10 +87,10 @@ def test_what_does_not_fit_is_refused_with_both_figures_and_what_would() -> None
 MEASURE = """
 import sys, torch
 from domain.configuration import Workload
-from runner.build import build
-from runner.inputs import make_inputs, training_inputs
-from runner.memory import peak_memory_bytes
-from runner.sources import resolve
+from runner.models.build import build
+from runner.models.inputs import make_inputs, training_inputs
+from runner.machine.resident_memory import peak_memory_bytes
+from runner.models.sources import resolve
 torch.set_num_threads(1)
 mode, batch = sys.argv[1], int(sys.argv[2])
 work = Workload(mode=mode, batch_size=batch, optimizer="adamw" if mode == "training" else None)

@@ -12,12 +12,12 @@ import torch
 from domain.configuration import Workload
 from domain.errors import UnsupportedWorkload
 from domain.payloads import Metrics
-from runner.build import build
-from runner.facts import _metrics
-from runner.generation import TorchGeneration, decode_step
-from runner.inputs import generation_inputs
+from runner.campaign.event_payloads import _metrics
+from runner.measure.generation import TorchGeneration, decode_step
+from runner.models.build import build
+from runner.models.inputs import generation_inputs
+from runner.models.sources import resolve
 from runner.platforms.torch_eager import Cpu
-from runner.sources import resolve
 from tests.integration.runner.workbench import case, converted, failed, measured, verified
 
 SIZES = {"input_tokens": 12, "output_tokens": 5}

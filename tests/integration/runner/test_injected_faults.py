@@ -15,11 +15,11 @@ import pytest
 from domain.configuration import Workload
 from domain.payloads import Validity
 from domain.verdicts import judge
-from runner.facts import observed_of
-from runner.measuring import circumstances_of
-from runner.parent import Ended, run_task
-from runner.stopping import Method
-from runner.tasks import Case, Measure
+from runner.campaign.event_payloads import observed_of
+from runner.measure.measuring import circumstances_of
+from runner.measure.stopping import Method
+from runner.protocol.parent import Ended, run_task
+from runner.protocol.tasks import Case, Measure
 
 BUSY = "print(flush=True)\nwhile True: pass"
 DUTY_CYCLE = """

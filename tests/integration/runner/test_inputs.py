@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from domain.catalogues.models import catalogue, models_set
 from domain.configuration import Workload
 from domain.errors import UsageError
-from domain.models import catalogue, models_set
-from runner.build import build
-from runner.inputs import make_inputs, workload_defaults
-from runner.sources import resolve
+from runner.models.build import build
+from runner.models.inputs import make_inputs, workload_defaults
+from runner.models.sources import resolve
 
 SMALL = models_set("small")
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from domain.errors import UsageError
-from runner.bench import run_plan
-from runner.build import build, build_meta
-from runner.checkpoints import check_shapes
-from runner.plan import Plan, Sweep, make_plan
-from runner.sources import hub_problem, resolve
-from runner.stopping import Method
-from runner.verify import run_verification
+from runner.campaign.bench import run_plan
+from runner.campaign.plan import Plan, Sweep, make_plan
+from runner.campaign.verify import run_verification
+from runner.measure.stopping import Method
+from runner.models.build import build, build_meta
+from runner.models.checkpoints import check_shapes
+from runner.models.sources import hub_problem, resolve
 
 METHOD = Method(budget_s=0.2)
 LLAMA = "assay/llama-small"

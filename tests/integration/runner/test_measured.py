@@ -12,13 +12,13 @@ import pytest
 from domain.canonical import digest
 from domain.errors import PlatformUnavailable, UnsupportedPrecision, UsageError
 from domain.events import decode_event, encode_event
-from runner.bench import run_plan
-from runner.eventfile import EventFile
-from runner.plan import Plan, Sweep, make_plan
-from runner.resume import cases_in
-from runner.run import RunReport
-from runner.stopping import Method
-from runner.verify import run_verification
+from runner.campaign.bench import run_plan
+from runner.campaign.plan import Plan, Sweep, make_plan
+from runner.campaign.resume import cases_in
+from runner.campaign.run import RunReport
+from runner.campaign.verify import run_verification
+from runner.measure.stopping import Method
+from runner.spool.event_file import EventFile
 
 MODEL = "prajjwal1/bert-tiny"
 Told = tuple[RunReport, list[dict[str, Any]]]

@@ -8,10 +8,10 @@ import pytest
 
 from domain.configuration import Workload
 from domain.errors import TooBusy
-from runner.devices.lock import take
-from runner.execution import measure_case
-from runner.stopping import Method
-from runner.tasks import Case, Measure
+from runner.campaign.execution import measure_case
+from runner.machine.devices.lock import take
+from runner.measure.stopping import Method
+from runner.protocol.tasks import Case, Measure
 
 
 class Stages:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from domain.errors import PlatformUnavailable, UnsupportedPrecision
+from runner.measure.prepared_case import available
 from runner.platforms.base import Converted, Settings
 from runner.platforms.onnx_runtime import OnnxRuntime, OnnxRuntimeCuda
-from runner.ready import available
 from tests.integration.runner.workbench import case, converted, failed, measured, verified
 
 

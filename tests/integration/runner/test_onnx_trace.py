@@ -21,12 +21,12 @@ from torch import nn
 from domain.configuration import Workload
 from domain.errors import AssayError, UnsupportedWorkload, Untraceable, UsageError
 from domain.payloads import ModelTraced
-from domain.roofline import OPERATOR_CLASSES
-from runner.build import build
-from runner.inputs import make_inputs
-from runner.onnx_trace import trace_onnx
-from runner.sources import resolve
-from runner.tracing import record, trace
+from domain.performance.roofline import OPERATOR_CLASSES
+from runner.models.build import build
+from runner.models.inputs import make_inputs
+from runner.models.sources import resolve
+from runner.tracing.onnx_trace import trace_onnx
+from runner.tracing.trace import record, trace
 
 Export = Callable[..., Path]
 
@@ -414,7 +414,7 @@ def test_a_file_cannot_be_measured_and_says_what_it_can(tmp_path: Path) -> None:
 def test_the_trace_needs_no_torch(export: Export) -> None:
     path = export(nn.Linear(8, 8), torch.zeros(1, 8))
     code = (
-        "import json, sys; from pathlib import Path; from runner.onnx_trace import trace_onnx;"
+        "import json, sys; from pathlib import Path; from runner.tracing.onnx_trace import trace_onnx;"
         f"found = trace_onnx(Path({str(path)!r})); assert 'torch' not in sys.modules; print(json.dumps(found))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

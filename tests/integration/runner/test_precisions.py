@@ -13,13 +13,13 @@ import torch
 
 from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision
-from runner.comparison import TOLERANCES, widened
-from runner.execution import conversion_of
-from runner.parent import run_task
+from runner.campaign.execution import conversion_of
+from runner.measure.output_comparison import TOLERANCES, widened
+from runner.measure.reference_outputs import reference_of, sensitivities
 from runner.platforms.registry import create
 from runner.platforms.torch_precision import quantize
-from runner.reference import reference_of, sensitivities
-from runner.tasks import Measure
+from runner.protocol.parent import run_task
+from runner.protocol.tasks import Measure
 from tests.integration.runner.workbench import METHOD, case, converted, failed, verified
 
 DECODING = {"input_tokens": 12, "output_tokens": 4}

@@ -9,9 +9,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, ViTImageProcessor, Wav2Vec2FeatureExtractor
 
 from domain.configuration import Workload
-from runner.execution import measure_case
-from runner.preprocessing import processing_times, processor_in, raw_items
-from runner.tasks import Case, Measure
+from runner.campaign.execution import measure_case
+from runner.measure.preprocessing import processing_times, processor_in, raw_items
+from runner.protocol.tasks import Case, Measure
 from tests.integration.runner.workbench import METHOD, Stages
 
 TEXT = Workload(mode="inference", batch_size=2, sequence_length=8)

@@ -7,13 +7,13 @@ import json
 import pytest
 import torch
 
+from domain.catalogues.models import models_set
 from domain.configuration import Workload
 from domain.errors import UnsupportedWorkload, UsageError
-from domain.models import models_set
-from runner.build import build
-from runner.heads import generates
-from runner.inputs import generation_inputs, training_inputs
-from runner.sources import resolve
+from runner.models.build import build
+from runner.models.heads import generates
+from runner.models.inputs import generation_inputs, training_inputs
+from runner.models.sources import resolve
 
 SMALL = [model for model in models_set("small") if not model.requires]
 WRITERS = [model for model in SMALL if generates(resolve(model.id, "random"))]

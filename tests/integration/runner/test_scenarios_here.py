@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runner.bench import run_plan
-from runner.plan import Sweep, make_plan
-from runner.stopping import Method
+from runner.campaign.bench import run_plan
+from runner.campaign.plan import Sweep, make_plan
+from runner.measure.stopping import Method
 
 
 def test_a_server_run_is_timed_from_arrivals_and_held_to_its_rule(tmp_path: Path) -> None:

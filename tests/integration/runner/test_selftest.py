@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from domain.events import RUN_STARTED, TEST_REPORTED, decode_event, encode_event
-from runner.parent import run_task
+from runner.protocol.parent import run_task
+from runner.protocol.tasks import Examine
 from runner.selftest import run_selftest
 from runner.selftest.record import Check
-from runner.tasks import Examine
 
 
 def examined(platform: str) -> dict[str, Check]:

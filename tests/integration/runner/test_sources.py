@@ -14,10 +14,10 @@ import torch
 
 from domain.configuration import Workload
 from domain.errors import PartMissing, ServiceUnavailable, UnknownModel, UsageError
-from runner.build import NotEnoughMemory, build, build_meta
-from runner.inputs import make_inputs
-from runner.sources import hub_problem, resolve
-from runner.weights import choose_weights
+from runner.models.build import NotEnoughMemory, build, build_meta
+from runner.models.inputs import make_inputs
+from runner.models.sources import hub_problem, resolve
+from runner.models.weights import choose_weights
 
 
 @pytest.fixture(autouse=True)
@@ -196,7 +196,7 @@ def test_a_gate_is_named_and_open_models_are_offered(tmp_path) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     code = (
         "from domain.errors import ServiceUnavailable\n"
-        "from runner.sources import resolve\nfrom runner.weights import choose_weights\n"
+        "from runner.models.sources import resolve\nfrom runner.models.weights import choose_weights\n"
         "print(choose_weights(resolve('llama-3.2-1b')).reason)\n"
         "try: choose_weights(resolve('llama-3.2-1b', 'pretrained'))\n"
         "except ServiceUnavailable as error: print(error)\n"
@@ -324,7 +324,7 @@ def test_timm_models_are_built_where_timm_is_and_name_its_package_where_it_is_no
 
 def test_finding_a_model_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from runner.sources import resolve; resolve('bert-base-uncased', 'random');"
+        "import sys; from runner.models.sources import resolve; resolve('bert-base-uncased', 'random');"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,9 +16,9 @@ import pytest
 from assay.client import batches
 from domain.errors import InvalidEvent, ServiceUnavailable, SpoolFull, TooBusy, Unauthenticated, UsageError
 from domain.events import EVENT_LIMIT_BYTES, RUN_FINISHED, encode_event, new_event
-from runner.post import post_files
-from runner.spool import Spool
-from runner.spool_state import SpoolState
+from runner.spool.post import post_files
+from runner.spool.spool import Spool
+from runner.spool.state import SpoolState
 
 
 def event(number: int = 0) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_what_is_put_is_sent_once_and_in_order(spool: Spool) -> None:
 def test_a_spool_survives_the_death_of_its_process(tmp_path: Path) -> None:
     path = tmp_path / "spool.sqlite"
     code = (
-        "import sys, os, signal\nfrom pathlib import Path\nfrom runner.spool import Spool\n"
+        "import sys, os, signal\nfrom pathlib import Path\nfrom runner.spool.spool import Spool\n"
         "from domain.events import EVENT_LIMIT_BYTES, RUN_FINISHED, new_event\n"
         "Spool(Path(sys.argv[1])).put([new_event(RUN_FINISHED, {'run_id': 'r', 'outcome': 'completed'}, source='t')])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

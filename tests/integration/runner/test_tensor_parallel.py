@@ -11,10 +11,10 @@ import msgspec
 import psutil
 import pytest
 
-from runner.parent import Ended, run_task
-from runner.processor import threads_allowed
-from runner.stopping import Method
-from runner.tasks import Case, Measure, Verify
+from runner.machine.processor import threads_allowed
+from runner.measure.stopping import Method
+from runner.protocol.parent import Ended, run_task
+from runner.protocol.tasks import Case, Measure, Verify
 from tests.integration.runner.workbench import METHOD, case, failed
 
 pytestmark = pytest.mark.skipif(threads_allowed() < 2, reason="two ranks need two processors")

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
+from domain.catalogues.models import catalogue
 from domain.configuration import Workload
 from domain.errors import UnsupportedWorkload, Untraceable
-from domain.models import catalogue
 from domain.payloads import ModelTraced
-from runner.operators import Recorder
-from runner.sources import resolve
-from runner.tracing import architecture, phases_of, record, trace
+from runner.models.sources import resolve
+from runner.tracing.operators import Recorder
+from runner.tracing.trace import architecture, phases_of, record, trace
 
 
 def traced(name: str, **sizes):

@@ -10,11 +10,11 @@ import torch
 
 from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UnsupportedWorkload
-from runner.build import build
-from runner.inputs import training_inputs
-from runner.reference import reference_of
-from runner.sources import resolve
-from runner.training import TorchTraining
+from runner.measure.reference_outputs import reference_of
+from runner.measure.training import TorchTraining
+from runner.models.build import build
+from runner.models.inputs import training_inputs
+from runner.models.sources import resolve
 from tests.integration.runner.workbench import case, failed, measured, verified
 
 TRAINING: dict[str, Any] = {"mode": "training", "optimizer": "adamw"}

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from domain.configuration import Workload
-from runner.execution import measure_case, verify_case
-from runner.parent import run_task
-from runner.stopping import Method
-from runner.tasks import Case, Convert, Measure, Message, Verify
+from runner.campaign.execution import measure_case, verify_case
+from runner.measure.stopping import Method
+from runner.protocol.parent import run_task
+from runner.protocol.tasks import Case, Convert, Measure, Message, Verify
 
 METHOD = Method(iterations=5, budget_s=0.2)
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.canonical import canonical, drop_nulls, first_difference
+from domain.catalogues.identity import follow
 from domain.errors import AssayError
 from domain.events import decode_event
-from domain.identity import follow
 from tests.torture.fuzzing import SLOW_S, examine, fuzz
 
 MEASUREMENT = json.loads((Path(__file__).parents[2] / "golden/assay.measurement.recorded.v1.json").read_text())

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.catalogues.prices import COLUMNS, offer_from_row
 from domain.errors import InvalidInput
 from domain.events import decode_event, encode_event
-from domain.prices import COLUMNS, offer_from_row
-from ingest.importers.prices import price_event
+from ingest.importers.tables.prices import price_event
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 amounts = st.floats().map(str) | st.integers(-5, 10**7).map(str)

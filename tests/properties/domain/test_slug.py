@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.hardware import catalogue, cpu_slug, find, slug
+from domain.catalogues.hardware import catalogue, cpu_slug, find, slug
 
 WORDS = st.sampled_from(
     [

@@ -1,6 +1,6 @@
 """Answers that were given: kept within a room, the least asked for forgotten first."""
 
-from api.answered import LARGEST_BYTES, Answered, Given
+from api.http.response_cache import LARGEST_BYTES, Answered, Given
 
 
 def given(size: int) -> Given:

@@ -9,8 +9,8 @@ import os
 import pytest
 import zstandard
 
-from api.body import BODY_LIMIT_BYTES, EVENTS_LIMIT, split, unpacked
-from api.problems import UnsupportedMedia
+from api.http.body import BODY_LIMIT_BYTES, EVENTS_LIMIT, split, unpacked
+from api.http.problems import UnsupportedMedia
 from domain.errors import MalformedBody, PayloadTooLarge
 
 PACKERS = [("gzip", gzip.compress), ("zstd", zstandard.compress)]

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from api.encoding import encoded
-from api.media import ARROW, CSV, PARQUET
+from api.http.encoding import encoded
+from api.http.media import ARROW, CSV, PARQUET
 from domain.cells import zeroed
 
 SECRET = b"secret!!"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from api.logs import CURRENT, Asked, JsonLines, request_id
-from api.tokens import Token
+from api.http.logs import CURRENT, Asked, JsonLines, request_id
+from api.http.tokens import Token
 
 
 @pytest.mark.parametrize("good", [b"a", b"Req-1.2_x", b"x" * 64])

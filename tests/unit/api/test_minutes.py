@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from api.minutes import KEPT, Minutes
+from api.background.lag_history import KEPT, Minutes
 from ingest.projection.health import Health
 
 START = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)

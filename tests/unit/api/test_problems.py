@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from api.app import create_app
-from api.problems import INTERNAL, TYPE_PREFIX, problem
+from api.http.problems import INTERNAL, TYPE_PREFIX, problem
 from api.settings import Settings
 from domain.errors import AssayError, UnknownModel, UsageError
-from ingest.archive import ArchiveDamaged  # noqa: F401 - so that it is among the errors
+from ingest.archive.archive import ArchiveDamaged  # noqa: F401 - so that it is among the errors
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 FROM_HTTP = {"method-not-allowed"}

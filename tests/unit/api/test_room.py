@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from api.body import read_body
-from api.problems import BodyTooSlow
-from api.room import Room
+from api.http.body import read_body
+from api.http.body_budget import Room
+from api.http.problems import BodyTooSlow
 from domain.errors import MalformedBody, TooBusy
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from api.background.watch import reason_to_train
 from api.settings import Settings
-from api.watch import reason_to_train
 from domain.errors import UsageError
 from predictor.live.drift import Drift
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.operations import NewToken
-from api.predictors import Digest
-from api.predictors import Word as Target
+from api.routes.operations import NewToken
+from api.routes.predictors import Digest
+from api.routes.predictors import Word as Target
 from domain.payloads import SnapshotNamed
 
 TOKEN = {"name": "runner", "scopes": ["append"], "source": "urn:acme"}

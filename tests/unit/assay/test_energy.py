@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay import energy, numbers
+from presentation import energy, formatting
 
 READING = {
     "meter": "nvml", "scope": "board", "readings": 212, "seconds": 42.3, "longest_gap_s": 0.21, "counted_j": 1620.0,
@@ -18,7 +18,7 @@ METRICS = {
 
 
 def told(**data):
-    return {name: numbers.plain(words) for name, words in energy.told(data)}
+    return {name: formatting.plain(words) for name, words in energy.told(data)}
 
 
 def test_energy_is_told_with_its_own_verdict_idle_and_method():
@@ -36,7 +36,7 @@ def test_energy_is_told_with_its_own_verdict_idle_and_method():
 def test_an_invalid_energy_has_its_reason_and_no_figure():
     judged = {"energy_j": {"verdict": "invalid", "reasons": ["the power meter was not read for 4.0 s"]}}
     found = told(metrics={}, validity={"verdict": "valid", "metrics": judged}, conditions={"energy": READING})
-    assert found["Energy"] == numbers.MISSING
+    assert found["Energy"] == formatting.MISSING
     assert found["Its verdict"] == "invalid: the power meter was not read for 4.0 s"
     assert found["At rest"].startswith("20.4 W, in")
 

@@ -15,7 +15,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from assay import Client, rows
+from assay import Client
+from assay.client import row_types
 from domain.errors import PartMissing, UsageError
 
 Asked = tuple[str, dict[str, list[str]], bytes]
@@ -128,13 +129,13 @@ def test_rows_are_structs_page_by_page(service):
     }  # fmt: skip
     pages = [msgspec.json.encode({"items": [told, told], "next_cursor": "x"}), msgspec.json.encode({"items": [told]})]
     client, asked = service(*(({}, page) for page in pages))
-    found = list(client.rows(rows.Measurement, model="m"))
+    found = list(client.rows(row_types.Measurement, model="m"))
     assert len(found) == 3 and asked[0][1]["model"] == ["m"]
     assert "cursor" not in asked[0][1] and asked[1][1]["cursor"] == ["x"]
     assert found[0].recorded_at == datetime(2026, 3, 1, 10, tzinfo=UTC)
     assert (found[0].latency_p50_ms, found[0].precision, found[0].options) == (1.5, None, {"a": 1})
     client, asked = service(({}, msgspec.json.encode({"items": []})))
-    assert list(client.rows(rows.Failure, limit=5)) == [] and asked[0][1] == {"failures": ["true"], "limit": ["5"]}
+    assert list(client.rows(row_types.Failure, limit=5)) == [] and asked[0][1] == {"failures": ["true"], "limit": ["5"]}
 
 
 def test_structs_name_every_column_of_the_views():
@@ -142,9 +143,9 @@ def test_structs_name_every_column_of_the_views():
 
     documented = {view.name: {column.name for column in view.columns} for view in reference.views()}
     for shape, view in (
-        (rows.Measurement, "measurements"), (rows.Test, "tests"), (rows.Failure, "failures"), (rows.Run, "runs"),
-        (rows.Compatibility, "compatibility"), (rows.Compatibility, "cells"),
-        (rows.Environment, "environments"),
+        (row_types.Measurement, "measurements"), (row_types.Test, "tests"), (row_types.Failure, "failures"), (row_types.Run, "runs"),
+        (row_types.Compatibility, "compatibility"), (row_types.Compatibility, "cells"),
+        (row_types.Environment, "environments"),
     ):  # fmt: skip
         assert documented[view] <= set(shape.__struct_fields__), view
-    assert set(rows.Measurement.__struct_fields__) <= documented["measurements"]
+    assert set(row_types.Measurement.__struct_fields__) <= documented["measurements"]

@@ -8,11 +8,11 @@ import pytest
 from click.exceptions import Abort
 from click.testing import CliRunner
 
-from assay.cli.importing import import_
-from assay.cli.namefile import read_names, write_names
+from assay.cli.keep.importing import import_
+from assay.cli.keep.name_file import read_names, write_names
 from domain.errors import InvalidInput, UsageError
 from ingest.importers import IMPORTERS
-from ingest.importers.names import Unresolved
+from ingest.importers.unknown_names import Unresolved
 
 NAME = "benchmark-infer-amp-nhwc-pt240-cu124-rtx4090.csv"
 HEADER = "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count\n"

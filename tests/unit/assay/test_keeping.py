@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from assay.cli.keeping import MANIFEST, CopyBroken, clean, verify_copy, write_copy
+from assay.cli.keep.originals import MANIFEST, CopyBroken, clean, verify_copy, write_copy
 from ingest.importers.ledger import Entry, sha256_of
 
 

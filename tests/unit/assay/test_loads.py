@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay import loads, numbers
+from presentation import formatting, loads
 
 SERVER = {
     "scenario": "server", "result": "invalid", "reasons": ["p99 of 31 ms is above 15 ms"], "queries": 512,
@@ -11,7 +11,7 @@ SERVER = {
 
 
 def told(**data):
-    return {name: numbers.plain(words) for name, words in loads.told(data)}
+    return {name: formatting.plain(words) for name, words in loads.told(data)}
 
 
 def test_a_scenario_at_an_endpoint_is_told_with_its_rule_its_load_and_whose_word_the_hardware_is():

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from assay.cli.matrix import markdown as matrix_markdown
-from assay.markdown import code, literal
+from assay.cli.ask.matrix import markdown as matrix_markdown
+from presentation.markdown import code, literal
 
 HOSTILE = "`![x](http://h/a)<img/src=//h/b>|[y](//h/c)``**z**"
 

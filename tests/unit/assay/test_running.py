@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.running import source_words
+from presentation.run_progress import source_words
 
 
 def test_source_says_how_the_log_knows_it():

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from assay.cli import run
-from assay.cli.synthesising import _require_no_real_data
+from assay.cli.keep.bench_data import _require_no_real_data
 from assay.synthesis import events, lines_of
-from domain import hardware, models
+from domain.catalogues import hardware, models
 from domain.errors import UsageError
 from domain.events import decode_event
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from assay.cli.trending import sparkline
+from assay.cli.ask.trending import sparkline
 
 
 def test_blocks_rise_from_the_smallest_to_the_largest_value() -> None:

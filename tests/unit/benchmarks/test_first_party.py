@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.first_party import METHODS, groups_of, left_out, read, scores
+from predictor.features.table import Table
 from predictor.learning.method import Prediction
-from predictor.learning.table import Table
 
 DATA = sorted((Path(__file__).parents[3] / "data").glob("*.ndjson.gz"))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.suggesting import BUDGETS, POLICIES, Field, compared, simulated
-from domain.roofline import OPERATOR_CLASSES
-from predictor.learning.dataset import Row
-from predictor.learning.table import Array, Table
+from domain.performance.roofline import OPERATOR_CLASSES
+from predictor.features.dataset import Row
+from predictor.features.table import Array, Table
 from predictor.suggesting.cost import run_seconds
 
 FAMILIES, MEMBERS = 24, 6

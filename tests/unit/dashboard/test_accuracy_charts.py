@@ -5,8 +5,9 @@ from typing import Any
 import altair as alt
 import pytest
 
-from dashboard import charts, palette, pictures
-from domain.parity import fields
+from dashboard import chart_files
+from domain.comparison.parity import fields
+from presentation import charts, palette
 
 LINES = [
     {"name": "family", "calibration": [{"nominal": 0.8, "covered": 0.846}, {"nominal": 0.9, "covered": 0.88}]},
@@ -94,4 +95,4 @@ def test_pictures_stand_alone_in_both_themes(theme: Any) -> None:
     )
     for chart in drawn:
         assert chart.to_dict()["background"] == ground
-        assert pictures.svg(chart).startswith(b"<svg")
+        assert chart_files.svg(chart).startswith(b"<svg")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from dashboard import card
-from dashboard.charts import COST, LATENCY, METRICS, THROUGHPUT
+from dashboard.pages.recommend import words as card
+from presentation import formatting
+from presentation.charts import COST, LATENCY, METRICS, THROUGHPUT
 
 PRICE = {
     "provider": "aws", "instance": "g6.xlarge", "region": "us-east-1", "spot": False, "machines": 1, "devices_each": 1,
@@ -48,9 +48,9 @@ def test_without_a_price_nothing_is_said_of_it() -> None:
 
 def test_memory_is_told_with_what_it_is_made_of() -> None:
     parts = {"weights_bytes": 300e6, "kv_cache_bytes": None, "activations_bytes": 100e6, "runtime_bytes": 0}
-    words = numbers.plain(card.memory_words(row(peak_memory_bytes=400e6, memory_parts=parts)))
+    words = formatting.plain(card.memory_words(row(peak_memory_bytes=400e6, memory_parts=parts)))
     assert words == "Memory 400 MB: weights 300 MB, activations 100 MB"
-    least = numbers.plain(card.memory_words(row(memory_floor_bytes=400e6, memory_parts=parts)))
+    least = formatting.plain(card.memory_words(row(memory_floor_bytes=400e6, memory_parts=parts)))
     assert least == "Memory at least 400 MB: weights 300 MB, activations 100 MB; the peak is not known"
     assert card.memory_words(row()) == "Memory not known"
 
@@ -76,7 +76,7 @@ def test_an_interval_says_of_which_kind_it_is() -> None:
             {"interval_covered": True}, {"interval_covered": False}, {"basis": "measured"}, {"latency_ms_low": None},
         )
     ]  # fmt: skip
-    assert [numbers.plain(one) for one in told] == [
+    assert [formatting.plain(one) for one in told] == [
         "1.1–1.3, 80 % interval",
         "1.1–1.3, 80 % interval, not covered by measurement",
         "1.1–1.3, 95 % CI",
@@ -94,7 +94,7 @@ def test_figures_are_those_that_are_known_each_with_its_name() -> None:
         tpot_ms=9.0,
         tokens_per_s=930.0,
     )
-    told = [numbers.plain(one) for one in card.figures(found, THROUGHPUT, "p95")]
+    told = [formatting.plain(one) for one in card.figures(found, THROUGHPUT, "p95")]
     assert told == [
         "p95 1.2 ms (1.1–1.3)", "$0.0500 a million items", "0.200 J an item (suspect)", "first token 40.0 ms", "then 9.00 ms a token",
         "930 tokens/s",
@@ -114,8 +114,8 @@ def test_energy_says_what_it_rests_on_and_power_its_own_verdict() -> None:
     ends = {"energy_per_item_j": 0.2, "energy_per_item_j_low": 0.1, "energy_per_item_j_high": 0.4}
     guessed = row(basis="measured", energy_basis="predicted", rated_power_w=72.0, **ends)
     assert card.energy_doubt(guessed) == "predicted"
-    assert "80 % interval" in numbers.plain(card.interval_words(guessed, METRICS["energy"], 0.8))
+    assert "80 % interval" in formatting.plain(card.interval_words(guessed, METRICS["energy"], 0.8))
     drawn = row(verdict="valid", energy_verdict="suspect", power_w=69.7, rated_power_w=72.0)
-    assert numbers.plain(str(card.power_words(drawn))) == "Power 69.7 W drawn (⚠ suspect), rated 72.0 W"
+    assert formatting.plain(str(card.power_words(drawn))) == "Power 69.7 W drawn (⚠ suspect), rated 72.0 W"
     assert card.energy_doubt(row()) is None
     assert card.power_words(row()) is None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard import cells
 from dashboard.address import parameters
-from dashboard.cells import Matrix, class_of, read_matrix, request, told
-from domain.compatibility import STATES
+from dashboard.pages.compatibility import words
+from dashboard.pages.compatibility.words import Matrix, class_of, read_matrix, request, told
+from domain.compatibility.states import STATES
 
 
 def of(**states):
@@ -41,11 +41,11 @@ def test_what_is_not_understood_is_named(given, word):
 
 
 def test_a_request_has_the_words_of_the_api_and_nothing_empty():
-    assert request(Matrix()) == {"level": "family", "claims": False, "offset": 0, "limit": cells.PAGE_ROWS}
+    assert request(Matrix()) == {"level": "family", "claims": False, "offset": 0, "limit": words.PAGE_ROWS}
     asked = request(Matrix(state=("error",), stale="no", page=3, hw="h"))
     assert asked["seen"] == ["error"]
     assert asked["stale"] is False
-    assert (asked["hardware"], asked["offset"]) == ("h", 2 * cells.PAGE_ROWS)
+    assert (asked["hardware"], asked["offset"]) == ("h", 2 * words.PAGE_ROWS)
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_a_cell_says_its_class_and_how_many(cell, kind, text):
 
 def test_every_state_has_a_class():
     for state in STATES:
-        assert class_of({"state": state}) in cells.CLASSES
+        assert class_of({"state": state}) in words.CLASSES
 
 
 def test_the_sentence_counts_what_was_tried_and_names_where_least_ran():
     platforms = [{"platform": "cpu", "models": 4, "working": 4}, {"platform": "mps", "models": 4, "working": 1}]
-    said = cells.sentence({"total": 2, "platforms": platforms}, "family")
+    said = words.sentence({"total": 2, "platforms": platforms}, "family")
     assert said == "2 families: 5 of 8 pairs of a model and a platform that were tried ran; fewest on mps, 1 of 4."
-    assert "nobody tried" in cells.sentence(
+    assert "nobody tried" in words.sentence(
         {"total": 1, "platforms": [{"platform": "mps", "models": 0, "working": 0}]}, "family"
     )
 
@@ -84,12 +84,12 @@ def test_the_sentence_counts_what_was_tried_and_names_where_least_ran():
 def test_the_table_has_a_line_a_cell_and_a_dash_where_nobody_tried():
     seen = {"platform": "cpu", **of(verified=1), "tries": 2, "age_days": 3, "stale": False, "level": "high"}
     claimed = {"platform": "mps", "state": "claimed", "claimed": "low"}
-    table = cells.known_table([row("bert", seen, claimed)])
+    table = words.known_table([row("bert", seen, claimed)])
     assert list(table["Platform"]) == ["cpu", "mps"]
     assert list(table["Seen"]) == ["✓ verified", "—"]
     assert list(table["Models"]) == ["1 of 1 ran", "—"]
     assert table["Documents claim"][1] == "low"
-    wide = cells.wide([row("bert", seen)], ["cpu", "cuda"])
+    wide = words.wide([row("bert", seen)], ["cpu", "cuda"])
     assert wide == [{"name": "bert", "category": "vision", "family": "bert", "cpu": "verified", "cuda": None}]
 
 
@@ -100,29 +100,29 @@ def test_outcomes_begin_with_what_stopped_and_stages_count_every_case():
         {**base, "model_id": "b", "state": "error", "stopped_stage": "convert", "stopped_message": "no rule\nmore", "evidence_ids": ["two"]},
         {**base, "model_id": "c", "state": "unavailable", "stopped_stage": "resolve", "evidence": "three"},
     ]  # fmt: skip
-    lines = cells.outcomes(found)
+    lines = words.outcomes(found)
     assert [line["Model"] for line in lines] == ["b", "c", "a"]
     assert (lines[0]["Stopped at"], lines[0]["Error"], lines[0]["Evidence"]) == ("convert", "no rule", "two")
     assert lines[1]["Evidence"] == "three"
-    assert cells.stages(found) == [("resolve", 1, "1 unavailable"), ("convert", 1, "1 error"), ("came through", 1, "")]
+    assert words.stages(found) == [("resolve", 1, "1 unavailable"), ("convert", 1, "1 error"), ("came through", 1, "")]
 
 
 def test_a_cell_is_found_by_its_name():
     rows = [row("a/b", {"platform": "cpu", "state": "ran"})]
-    assert cells.known_cell(rows, "a/b~cpu") == (rows[0], rows[0]["cells"][0])
-    assert cells.known_cell(rows, "a/b~cuda") is None
+    assert words.known_cell(rows, "a/b~cpu") == (rows[0], rows[0]["cells"][0])
+    assert words.known_cell(rows, "a/b~cuda") is None
 
 
 def test_an_open_cell_is_asked_for_alone_on_whatever_page_it_is():
-    assert cells.alone(Matrix(sel="clip (vision)~cpu"))["family"] == "clip"
+    assert words.alone(Matrix(sel="clip (vision)~cpu"))["family"] == "clip"
     asked = Matrix(level="model", page=4, state=("error",), hw="h", sel="acme/tiny~cpu")
-    assert cells.alone(asked) == {
-        "level": "model", "model": "acme/tiny", "hardware": "h", "claims": False, "offset": 0, "limit": cells.PAGE_ROWS,
+    assert words.alone(asked) == {
+        "level": "model", "model": "acme/tiny", "hardware": "h", "claims": False, "offset": 0, "limit": words.PAGE_ROWS,
     }  # fmt: skip
 
 
 def test_what_did_not_work_can_be_chosen():
     ran, not_all = {"working": 2, "models": 2}, {"working": 1, "models": 2}
-    assert not cells.some_did_not({"platforms": [ran]})
-    assert cells.some_did_not({"platforms": [ran, not_all]})
-    assert set(cells.DID_NOT) == {"fell back", "wrong", "out of memory", "timeout", "error", "unsupported"}
+    assert not words.some_did_not({"platforms": [ran]})
+    assert words.some_did_not({"platforms": [ran, not_all]})
+    assert set(words.DID_NOT) == {"fell back", "wrong", "out of memory", "timeout", "error", "unsupported"}

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import dashboard
-from dashboard import charts, palette, pictures
+from dashboard import chart_files
 from domain.vocabulary import BASES
+from presentation import charts, palette
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -211,8 +212,8 @@ def test_pictures_are_real_files() -> None:
     chart = charts.intervals(
         [row(), row(basis="roofline", latency_ms=40.0)], charts.LATENCY, theme="light", picture=True
     )
-    titled = pictures.titled(chart, "Hardware for a model", answer="cuda", footer="position 7")
-    assert pictures.png(titled).startswith(b"\x89PNG")
-    svg = pictures.svg(titled).decode()
+    titled = chart_files.titled(chart, "Hardware for a model", answer="cuda", footer="position 7")
+    assert chart_files.png(titled).startswith(b"\x89PNG")
+    svg = chart_files.svg(titled).decode()
     assert "position 7" in svg
     assert "#1A794E".lower() in svg.lower()

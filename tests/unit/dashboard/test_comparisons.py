@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from dashboard import batches, charts, comparison, differences, evidence, modes, precisions, ratios
+from dashboard import differences, evidence, ratios
 from dashboard.address import Comparison, parameters, read_comparison
-from dashboard.batches import Line
+from dashboard.pages.compare import batches, modes, precisions
+from dashboard.pages.compare import words as comparison
+from dashboard.pages.compare.batches import Line
+from presentation import charts, formatting
 
 
 def row(batch: int = 1, latency: float | None = 10.0, **more: Any) -> dict[str, Any]:
@@ -54,12 +56,12 @@ def test_training_is_told_an_item_with_what_a_step_is_made_of() -> None:
     both = pair(row(4, 8.0), row(4, 24.0, mode="training", stages=stages), 3.0)
     found = modes.paired([both, pair(row(4, 9.0), None, None)])
     assert [(one.inference["latency_ms"], one.training["latency_ms"]) for one in found] == [(2.0, 6.0)]
-    assert "× 3.00 (" in numbers.plain(modes.sentence(found, {"pairs": 1}))
+    assert "× 3.00 (" in formatting.plain(modes.sentence(found, {"pairs": 1}))
     told = modes.table(found).data.iloc[0]
     assert (told["Forward %"], told["Backward %"], told["n training"]) == (30.0, 60.0, 30)
     assert "Loss %" not in told
     spread = {"pairs": 264, "least": 2.0, "median": 2.5, "most": 3.0}
-    assert "× 2.50 the time of inference, the median of 264 pairs" in numbers.plain(modes.sentence(found, spread))
+    assert "× 2.50 the time of inference, the median of 264 pairs" in formatting.plain(modes.sentence(found, spread))
     assert [one["mode"] for one in modes.flat(found) if "mode" in one] == ["training"]
     drawn = charts.modes([(one.name, one.inference, one.training, 3.0) for one in found], picture=True).to_dict()
     words = [
@@ -68,7 +70,7 @@ def test_training_is_told_an_item_with_what_a_step_is_made_of() -> None:
         for value in data.get("data", {}).get("values", [])
         if "words" in value
     ]
-    assert any(word.startswith("training 6") for word in map(numbers.plain, words))
+    assert any(word.startswith("training 6") for word in map(formatting.plain, words))
 
 
 def test_precisions_stand_beside_fp32_of_their_platform() -> None:
@@ -80,7 +82,7 @@ def test_precisions_stand_beside_fp32_of_their_platform() -> None:
     found = {(one["platform"], one["precision"]): one for one in precisions.beside_fp32(rows)}
     assert (found["cpu", "bf16"]["speed_ratio"], found["cpu", "bf16"]["memory_ratio"]) == (2.0, 0.6)
     assert found["openvino", "bf16"]["speed_ratio"] is None
-    words = numbers.plain(precisions.sentence(list(found.values())))
+    words = formatting.plain(precisions.sentence(list(found.values())))
     assert words == "bf16 on cpu: × 2.0 faster than fp32, 60.0 % of its memory (● measured); outputs not verified"
     told = precisions.table(list(found.values())).data.set_index(["Platform", "Precision"])
     assert told["Against fp32"]["cpu", "bf16"] == "▲ faster"
@@ -102,7 +104,7 @@ def test_a_precision_stands_beside_fp32_under_its_own_load() -> None:
     }  # fmt: skip
     assert precisions.sentence(found).startswith("bf16 on cpu · 8 at a time: ")
     shown = precisions.table(found).data
-    assert sorted(shown["Load"]) == ["4 requests/s", "8 at a time", "8 at a time", numbers.MISSING]
+    assert sorted(shown["Load"]) == ["4 requests/s", "8 at a time", "8 at a time", formatting.MISSING]
     assert list(shown).index("Against fp32") == list(shown).index("Speed vs fp32 ×") + 1
     assert "Load" not in precisions.table(precisions.beside_fp32(rows[:1])).data
 
@@ -114,9 +116,9 @@ def test_a_line_stops_scaling_where_no_doubling_helps_any_more() -> None:
     assert stop is not None
     assert (stop.batch, stop.measured) == (4, False)
     assert stop.gain == pytest.approx(185 / 180 - 1)
-    assert numbers.plain(batches.stop_words(found)).endswith("at batch 4: 8 gives 2.8 % more, by estimate")
+    assert formatting.plain(batches.stop_words(found)).endswith("at batch 4: 8 gives 2.8 % more, by estimate")
     assert batches.stop_of(line(row(1, 10.0), row(2, 11.0))) is None
-    assert "gives most, 180/s" in numbers.plain(batches.sentence([found]))
+    assert "gives most, 180/s" in formatting.plain(batches.sentence([found]))
 
 
 def test_no_line_crosses_a_batch_that_it_lacks() -> None:
@@ -159,11 +161,11 @@ def test_energy_is_compared_under_its_own_verdict_and_rows_of_other_loads_are_na
     shown = comparison.table(found, charts.ENERGY).data
     assert list(shown["Verdict"]) == ["valid", "suspect"]
     assert list(shown["Hardware"]) == ["h", "h (stated)"]
-    assert list(shown["Load"]) == [numbers.MISSING, "4 requests/s"]
+    assert list(shown["Load"]) == [formatting.MISSING, "4 requests/s"]
     assert list(comparison.table(found, charts.LATENCY).data["Verdict"]) == ["suspect", "valid"]
-    assert numbers.plain(comparison.sentence(found, charts.ENERGY)).endswith(
+    assert formatting.plain(comparison.sentence(found, charts.ENERGY)).endswith(
         "44.4 % less than h (stated) · cpu · fp32 · batch 1 · 4 requests/s"
     )
     differing = {one.field: dict(one.values) for one in differences.find(found).differs}
-    assert differing["Requests a second"] == {numbers.MISSING: 1, "4.0": 1}
-    assert differing["Where it ran is"] == {numbers.MISSING: 1, "stated by the operator, not seen": 1}
+    assert differing["Requests a second"] == {formatting.MISSING: 1, "4.0": 1}
+    assert differing["Where it ran is"] == {formatting.MISSING: 1, "stated by the operator, not seen": 1}

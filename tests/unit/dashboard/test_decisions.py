@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assay import numbers
-from dashboard import charts, decisions
+from dashboard.pages.predictor import decisions
 from predictor.choosing.decisions import decisions as shipped
+from presentation import charts, formatting
 
 TOLD = shipped()
 
@@ -28,11 +28,11 @@ def test_the_answer_is_what_it_chooses_unmeasured_and_where_it_is_right_most_oft
         {"rule": rule, "success": right, "overspend": over, "questions": 9, "top_1": 0, "top_3": 0}
         for rule, (right, over) in {"biggest GPU": (0.99, 5.7), **ours}.items()
     ]
-    assert numbers.plain(decisions.sentence(decisions.rules({"machines": made}))) == (
+    assert formatting.plain(decisions.sentence(decisions.rules({"machines": made}))) == (
         "With nothing measured 84.0 % of choices meet the limits, at 25.0 % above the cheapest; "
         "3 checked, 97.0 % of choices meet the limits, at 7.0 %"
     )
-    alone = numbers.plain(decisions.sentence(decisions.rules({"machines": made[:2]})))
+    alone = formatting.plain(decisions.sentence(decisions.rules({"machines": made[:2]})))
     assert alone.endswith("at 25.0 % above the cheapest")
 
 

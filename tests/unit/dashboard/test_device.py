@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay import numbers
-from dashboard import device
 from dashboard.address import parameters
-from dashboard.device import Device
+from dashboard.pages.hardware import words
+from dashboard.pages.hardware.words import Device
+from presentation import formatting
 
 
 def figure(value: float, status: str = "sourced", **more: Any) -> dict[str, Any]:
@@ -22,25 +22,25 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> str:
-    return numbers.plain(str(value))
+    return formatting.plain(str(value))
 
 
 def test_an_address_is_restored_and_what_is_not_understood_is_named() -> None:
     asked = Device(id="acme-one", tab="siblings", platform="cuda", precision="fp16", mode="training", as_of=7)
-    read = device.read_device(parameters(asked, everything=True))
+    read = words.read_device(parameters(asked, everything=True))
     assert (read.asked, read.dropped) == (asked, [])
-    listed = device.read_device({"search": ["rtx"], "kind": ["gpu"], "vendor": ["nvidia"], "known": ["all"]})
+    listed = words.read_device({"search": ["rtx"], "kind": ["gpu"], "vendor": ["nvidia"], "known": ["all"]})
     assert listed.asked == Device(search="rtx", kind="gpu", vendor="nvidia", known="all")
-    wrong = device.read_device({"tab": ["moon"], "colour": ["red"]})
+    wrong = words.read_device({"tab": ["moon"], "colour": ["red"]})
     assert len(wrong.dropped) == 2 and "tab=moon" in wrong.dropped[0]
 
 
 def test_a_specification_says_unit_and_how_each_figure_is_known() -> None:
-    table = device.spec_table(row())
+    table = words.spec_table(row())
     told = {name: (plain(value), known) for name, value, known in table.itertuples(index=False)}
     assert told["Memory"] == ("24.0 GB", "sourced")
     assert told["Bandwidth"] == ("936 GB/s", "unverified")
-    assert told["Power"] == (numbers.MISSING, "unknown")
+    assert told["Power"] == (formatting.MISSING, "unknown")
     assert told["Peak int8"] == ("284 Top/s", "derived")
     assert told["Peak fp32"] == ("35.6 TFLOP/s", "sourced")
     assert "Clock" not in told, "only what everybody asks for is listed where nobody knows it"
@@ -51,12 +51,12 @@ def test_what_a_runner_read_of_the_machine_comes_before_the_catalogue() -> None:
         "memory_bytes": figure(25e9, "measured", source="the system"),
         "sustained_flops": {"bf16": figure(1e12, "measured")},
     }
-    table = device.spec_table(row(described_spec=said))
+    table = words.spec_table(row(described_spec=said))
     told = {name: (plain(value), known) for name, value, known in table.itertuples(index=False)}
     assert told["Memory"] == ("25.0 GB", "measured")
     assert told["bf16, reached"] == ("1.00 TFLOP/s", "measured")
     sources = dict(
-        zip(*(device.sources_table(row(described_spec=said))[name] for name in ("Figure", "From")), strict=True)
+        zip(*(words.sources_table(row(described_spec=said))[name] for name in ("Figure", "From")), strict=True)
     )
     assert (sources["Memory"], sources["Peak int8"]) == ("the system", "2 × 142e12")
     assert sources["Bandwidth"] == "no document was at hand: unverified"
@@ -69,17 +69,17 @@ def test_siblings_tell_ratios_and_speed_and_nothing_where_nothing_is_shared() ->
         {**base, "id": "two", "alike": "models", "peak_ratio": 2.0, "peak_precision": "fp16", "speed_ratio": 1.5},
         {**base, "id": "three"},
     ]
-    table = device.siblings_table(rows)
-    assert [plain(value) for value in table["Speed on what both ran"]] == ["50 % faster", numbers.MISSING]
-    assert [plain(value) for value in table["Peak"]] == ["× 2.00 fp16", numbers.MISSING]
+    table = words.siblings_table(rows)
+    assert [plain(value) for value in table["Speed on what both ran"]] == ["50 % faster", formatting.MISSING]
+    assert [plain(value) for value in table["Peak"]] == ["× 2.00 fp16", formatting.MISSING]
 
 
 def test_prices_say_their_date_and_that_they_are_old() -> None:
     one = {"provider": "aws", "instance": "p5", "count": 8, "region": None, "usd_per_hour": 98.32, "usd_per_device": 12.29,
            "spot": False, "date": None, "stale": True}  # fmt: skip
-    (told,) = device.prices_table([one]).to_dict("records")
+    (told,) = words.prices_table([one]).to_dict("records")
     assert (told["Machine"], told["$ an hour"], told["As of"], told["Region"]) == (
-        "aws:p5", "$98.32", "undated · stale", numbers.MISSING,
+        "aws:p5", "$98.32", "undated · stale", formatting.MISSING,
     )  # fmt: skip
 
 
@@ -89,12 +89,12 @@ def test_environments_come_newest_first_without_empty_columns() -> None:
         {**empty, "fingerprint": "a", "libraries": None},
         {**empty, "fingerprint": "b", "os": "Debian", "libraries": '{"torch":"2.13.0"}'},
     ]
-    table = device.environments_table(rows)
+    table = words.environments_table(rows)
     assert list(table.columns) == ["Fingerprint", "Libraries", "System"]
     assert table.iloc[0].to_list() == ["b", "torch 2.13.0", "Debian"]
 
 
 def test_a_list_says_what_is_known_and_leaves_gaps_open() -> None:
-    table = device.listed([row(), row(id="bare", name=None, vendor=None, memory_bytes=None, peak_flops={})])
-    assert [plain(value) for value in table["Memory"]] == ["24.0 GB", numbers.MISSING]
+    table = words.listed([row(), row(id="bare", name=None, vendor=None, memory_bytes=None, peak_flops={})])
+    assert [plain(value) for value in table["Memory"]] == ["24.0 GB", formatting.MISSING]
     assert list(table["Vendor"]) == ["acme", "unknown"]

@@ -7,9 +7,9 @@ import json
 import pytest
 import vl_convert
 
-from dashboard import pictures
-from dashboard.charts.frame import shared
-from dashboard.charts.heat_map import CELL, CELL_COLOURS, heat_map
+from dashboard import chart_files
+from presentation.charts.frame import shared
+from presentation.charts.heat_map import CELL, CELL_COLOURS, heat_map
 
 ROWS = [
     {
@@ -77,7 +77,7 @@ def test_too_many_cells_are_refused():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_picture_is_drawn(theme):
-    assert b"supported" in pictures.svg(heat_map(ROWS, PLATFORMS, theme=theme, picture=True))
+    assert b"supported" in chart_files.svg(heat_map(ROWS, PLATFORMS, theme=theme, picture=True))
 
 
 def test_a_page_gets_rows_that_layers_share_once_and_draws_the_same():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import altair as alt
 import pytest
 
-from dashboard import history, pictures, worsened
+from dashboard import chart_files, regressions
 from dashboard.address import parameters
-from dashboard.charts.trend_chart import span_of, stacked, trend
-from dashboard.history import Trend, lanes, read_trend
+from dashboard.pages.trends import words as history
+from dashboard.pages.trends.words import Trend, lanes, read_trend
+from presentation.charts.trend_chart import span_of, stacked, trend
 
 
 def point(day, value=1.0, **more):
@@ -150,8 +151,8 @@ def test_pictures_of_lanes_stand_one_above_the_other(x):
         for lane in found
     ]
     alt.VConcatChart.validate(stacked(panels, "dark").to_dict())
-    drawn = pictures.svg(
-        pictures.titled(stacked(panels, "dark"), "a/b over time", answer="it did", footer="position 1")
+    drawn = chart_files.svg(
+        chart_files.titled(stacked(panels, "dark"), "a/b over time", answer="it did", footer="position 1")
     ).decode()
     assert all(word in drawn for word in ("batch 8", "driver 550", "40", "a/b over time"))
 
@@ -163,10 +164,10 @@ def test_what_got_worse_is_a_sentence_and_lines_with_links():
     }  # fmt: skip
     turn = {**change, "state": "worse", "test": None, "before": "passed", "after": "error at run", "message": "no"}
     found = {"compared": 3, "counts": {"worse": 1}, "changes": [change], "turns": [turn, {**turn, "state": "better"}]}
-    assert worsened.sentence(found, 7) == (
+    assert regressions.sentence(found, 7) == (
         "1 value is worse than before the last 7 days, and 1 no longer passes; 3 configurations were tried again."
     )
-    first, second = worsened.lines(found, None)
+    first, second = regressions.lines(found, None)
     assert first["Over time"] == "/trends?model=a/b&hw=acme-one&platform=cpu"
     assert second["Now"] == "error at run: no"
-    assert worsened.sentence({**found, "compared": 0}, 1) == "Nothing was measured again over the last day."
+    assert regressions.sentence({**found, "compared": 0}, 1) == "Nothing was measured again over the last day."

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from dashboard import limits
-from dashboard.question import LIMITS, Question
+from dashboard.pages.recommend import limits
+from dashboard.pages.recommend.question import LIMITS, Question
+from presentation import formatting
 
 
 def would_do(constraint: str, limit: float, value: float, hardware: str = "h") -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_every_limit_and_filter_has_a_chip_and_can_be_taken_away() -> None:
 
 
 def test_a_probability_is_never_said_to_be_certain() -> None:
-    assert [numbers.plain(limits.chance(one)) for one in (0.934, 0.99996, 1, 0, None)] == [
+    assert [formatting.plain(limits.chance(one)) for one in (0.934, 0.99996, 1, 0, None)] == [
         "93.4 %", "> 99.9 %", "> 99.9 %", "< 0.1 %", "nobody knows how likely",
     ]  # fmt: skip
 
@@ -44,7 +44,7 @@ def test_a_limit_is_met_with_a_probability_or_by_a_figure() -> None:
         {"constraint": "max_memory_mb", "limit": 8200, "value": 900.0, "probability": None},
         {"constraint": "max_power_w", "limit": 300, "value": 72.0, "probability": 1},
     ]
-    assert [numbers.plain(told) for told in limits.met({"meets": meets})] == [
+    assert [formatting.plain(told) for told in limits.met({"meets": meets})] == [
         "first token ≤ 200 ms: 87.0 %", "memory ≤ 8.2 GB: nobody knows how likely", "power ≤ 300 W: 72.0 W",
     ]  # fmt: skip
     assert limits.met({}) == []

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from dashboard import model, pictures
+from dashboard import chart_files
 from dashboard.address import parameters
-from dashboard.charts.breakdown_chart import breakdown
-from dashboard.model import Model
+from dashboard.pages.models import words
+from dashboard.pages.models.words import Model
+from presentation import formatting
+from presentation.charts.breakdown_chart import breakdown
 
 
 def identity(**changes: Any) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def operators(basis: str = "roofline", **changes: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> str:
-    return numbers.plain(str(value))
+    return formatting.plain(str(value))
 
 
 def test_an_address_is_restored_and_what_is_not_understood_is_named() -> None:
@@ -63,14 +64,14 @@ def test_an_address_is_restored_and_what_is_not_understood_is_named() -> None:
         id="acme/tiny", tab="operators", hw="acme-one", platform="cuda", precision="fp16", batch=4, mode="training",
         metric="latency", as_of=9,
     )  # fmt: skip
-    assert model.read_model(parameters(asked, everything=True)) == (asked, [])
-    wrong = model.read_model({"batch": ["none"], "metric": ["beauty"], "id": ["x"]})
+    assert words.read_model(parameters(asked, everything=True)) == (asked, [])
+    wrong = words.read_model({"batch": ["none"], "metric": ["beauty"], "id": ["x"]})
     assert wrong.asked == Model(id="x")
     assert [said.split("=")[0] for said in wrong.dropped] == ["batch", "metric"]
 
 
 def test_facts_say_what_is_not_known() -> None:
-    found = dict(model.facts(told()).itertuples(index=False))
+    found = dict(words.facts(told()).itertuples(index=False))
     assert found["Parameters"] == "5,717,416"
     assert (found["Licence"], found["One item"], found["Measured with"]) == ("unknown", "not traced", "nothing yet")
     assert found["Family"] == "vit: its config says model_type vit"
@@ -78,21 +79,21 @@ def test_facts_say_what_is_not_known() -> None:
         sizes={"flops": 8.18e9, "operators": 174, "at": {"image_size": 224}},
         model=identity(parameters=None, parameters_about=25e6, weights_measured={"random": 11}, measurements=11),
     )
-    found = dict(model.facts(traced).itertuples(index=False))
+    found = dict(words.facts(traced).itertuples(index=False))
     assert plain(found["One item"]) == "8.18 GFLOP in 174 operators, at image size 224"
     assert plain(found["Parameters"]) == "about 25.0 M"
     assert found["Measured with"] == "random (11 rows) weights"
 
 
 def test_the_fastest_is_said_with_its_work_its_unit_and_its_basis() -> None:
-    said = plain(model.sentence(told(best=[best(hardware_count=8, precision=None)])))
+    said = plain(words.sentence(told(best=[best(hardware_count=8, precision=None)])))
     assert said.startswith(
         "Fastest where it was measured (mode inference, image size 224): 8 × acme-one · cuda · precision"
     )
     assert said.endswith("400/s (● measured)")
-    tokens = plain(model.sentence(told(best=[best(unit="tokens/s", origin="simulated")])))
+    tokens = plain(words.sentence(told(best=[best(unit="tokens/s", origin="simulated")])))
     assert "400 tokens/s" in tokens and "SIMULATED" in tokens
-    assert model.sentence(told()) == "acme/tiny: nothing was measured, none with a throughput"
+    assert words.sentence(told()) == "acme/tiny: nothing was measured, none with a throughput"
 
 
 def test_gaps_come_with_commands_that_the_runner_understands() -> None:
@@ -101,7 +102,7 @@ def test_gaps_come_with_commands_that_the_runner_understands() -> None:
                  {"platform": "webnn", "precision": "int8"}, {"platform": "cpu", "precision": "int8"}],
         never_tried=["cuda", "tpu"],
     )  # fmt: skip
-    assert model.commands(gaps) == [
+    assert words.commands(gaps) == [
         ("cpu in bf16, int8", "assay bench acme/tiny --platform cpu --precision bf16,int8"),
         ("cuda: never tried", "assay verify acme/tiny --platform cuda"),
     ]
@@ -113,41 +114,41 @@ def test_states_are_words_with_glyphs_and_evidence_leads_to_its_run() -> None:
         {**base, "state": "verified", "evidence": "e-1"},
         {**base, "state": "failed", "why_not": "no operator", "evidence": None},
     ]
-    table = model.platforms_table(rows)
+    table = words.platforms_table(rows)
     assert list(table["State"]) == ["✓ verified", "✕ failed"]
     assert table["Evidence"].isna().to_list() == [False, True] and table["Evidence"][0] == "/runs?row=e-1"
     assert table["For example on"][0] == "a, b, c"
-    assert "Why not" not in model.platforms_table(rows[:1]).columns
-    assert model.standing(rows) == "2 platform × precision: 1 verified, 1 failed"
+    assert "Why not" not in words.platforms_table(rows[:1]).columns
+    assert words.standing(rows) == "2 platform × precision: 1 verified, 1 failed"
 
 
 def test_parts_are_shares_of_the_least_time_or_of_bytes_where_nothing_is_timed() -> None:
-    parts = model.parts(operators())
+    parts = words.parts(operators())
     assert [(part["name"], part["share"]) for part in parts] == [("addmm (mm)", 0.75), ("3 other operators", 0.25)]
     assert plain(parts[0]["words"]) == "75.0 % · 3.00 ms · compute-bound"
     assert plain(parts[0]["told"]) == "4 calls · 4.00 GFLOP · 8.00 MB moved"
-    assert [part["share"] for part in model.parts(operators("traced"))] == [0.8, 0.2]
-    assert plain(model.bound_sentence(operators())).startswith(
+    assert [part["share"] for part in words.parts(operators("traced"))] == [0.8, 0.2]
+    assert plain(words.bound_sentence(operators())).startswith(
         "75.0 % of the least time is compute-bound; most of it is addmm"
     )
-    assert plain(model.bound_sentence(operators("traced"))) == "addmm (mm) moves 80.0 % of the bytes"
-    table = model.operators_table(operators("traced"))
-    assert table["Least ms"].isna().all() and list(table["Bound"]) == [numbers.MISSING] * 2
+    assert plain(words.bound_sentence(operators("traced"))) == "addmm (mm) moves 80.0 % of the bytes"
+    table = words.operators_table(operators("traced"))
+    assert table["Least ms"].isna().all() and list(table["Bound"]) == [formatting.MISSING] * 2
 
 
 def test_bars_begin_at_zero_and_are_dotted_where_nothing_was_measured() -> None:
-    spec = breakdown(model.parts(operators()), "share, %").to_dict()
+    spec = breakdown(words.parts(operators()), "share, %").to_dict()
     bar = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
     assert bar["mark"]["strokeDash"] == [1, 3] and bar["mark"]["fillOpacity"] < 0.5
     assert bar["encoding"]["x"]["scale"]["domain"][0] == 0
-    sure = breakdown(model.parts(operators()), "share, %", covered=True).to_dict()
+    sure = breakdown(words.parts(operators()), "share, %", covered=True).to_dict()
     assert next(layer for layer in sure["layer"] if layer["mark"]["type"] == "bar")["mark"]["strokeDash"] == [1, 0]
     with pytest.raises(ValueError, match="marks are more than"):
-        breakdown(model.parts(operators()) * 600, "share, %")
-    assert b"<svg" in pictures.svg(breakdown(model.parts(operators()), "share, %", picture=True))
+        breakdown(words.parts(operators()) * 600, "share, %")
+    assert b"<svg" in chart_files.svg(breakdown(words.parts(operators()), "share, %", picture=True))
 
 
 def test_a_list_says_by_which_name_a_model_was_found() -> None:
     row = {**identity(), "tests": 0, "traces": 1, "match": {"how": "typo", "edits": 2, "name": "tinny"}}
-    table = model.listed([row, {**row, "match": None}])
-    assert list(table["Found by"]) == ["2 letters off: tinny", numbers.MISSING]
+    table = words.listed([row, {**row, "match": None}])
+    assert list(table["Found by"]) == ["2 letters off: tinny", formatting.MISSING]

@@ -7,7 +7,7 @@ import io
 
 import pyarrow.parquet as pq
 
-from dashboard.offers import stem, table_files
+from dashboard.downloads import stem, table_files
 
 ROWS = [
     {"model": "acme/tiny", "latency_ms": 2.5, "n": 30, "evidence": ["a", "b"], "mixed": 1},

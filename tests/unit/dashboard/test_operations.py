@@ -3,8 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from assay import numbers
-from dashboard.operations import (
+from dashboard.pages.operations.words import (  # fmt: skip
     archive_rows,
     behind,
     letter_rows,
@@ -16,7 +15,8 @@ from dashboard.operations import (
     token_rows,
     took,
     used_words,
-)  # fmt: skip
+)
+from presentation import formatting
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 HEALTH = {"position": 88_830, "lag_events": 0, "lag_seconds": 0.0, "error": None, "building": None}
@@ -33,7 +33,7 @@ def test_the_sentence_says_how_the_tables_stand() -> None:
     assert sentence(HEALTH) == "The tables hold every event of the log, up to position 88,830."
     assert "88,830; 2 events could not be projected" in sentence(HEALTH | {"dead_letters": 2})
     assert "1 event behind" in sentence(HEALTH | {"lag_events": 1, "lag_seconds": 2.5})
-    assert numbers.plain(sentence(HEALTH | {"lag_events": 3000, "lag_seconds": 2.5})).endswith("for 2.50 s.")
+    assert formatting.plain(sentence(HEALTH | {"lag_events": 3000, "lag_seconds": 2.5})).endswith("for 2.50 s.")
     assert "stand still: no room" in sentence(HEALTH | {"error": "no room"})
     assert "not known" in sentence(HEALTH | {"lag_events": None})
 
@@ -63,7 +63,7 @@ def test_tokens_that_work_stand_first_and_never_with_a_secret() -> None:
         {"good": "2026-11-22T11:00:00Z"}, NOW,
     )  # fmt: skip
     assert [row["State"] for row in rows] == ["✓ works", "✕ revoked", "✕ expired"]
-    good = {name: numbers.plain(value) for name, value in rows[0].items()}
+    good = {name: formatting.plain(value) for name, value in rows[0].items()}
     assert (good["Last used"], good["Appends as"], good["Begins with"]) == ("1 h ago", "urn:acme:7", "assay_ab12cd…")
     assert rows[1]["Last used"] is None
     assert rows[1]["Expires"] == "never"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard import address
-from dashboard.question import (
+from dashboard.pages.recommend.question import (
     OBJECTIVES,
     PERCENTILES,
     PICTURES,
@@ -18,7 +18,7 @@ from dashboard.question import (
     read_question,
     request,
 )
-from domain.recipes import Recipe, recipes
+from domain.cookbook import Recipe, recipes
 
 SLUGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=12)
 NAMES = st.lists(SLUGS, max_size=3, unique=True).map(tuple)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from dashboard import pictures, roofs
-from dashboard.charts.roofline_chart import roofline
+from dashboard import chart_files
+from dashboard.pages.hardware import roofline as roofs
+from presentation import formatting
+from presentation.charts.roofline_chart import roofline
 
 PEAK, FEED = 1e12, (1e11, "100 GB/s")
 
@@ -31,7 +32,7 @@ def answer(*points: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> str:
-    return numbers.plain(str(value))
+    return formatting.plain(str(value))
 
 
 def test_precisions_of_one_rate_are_one_roof_and_what_was_reached_stands_with_it_or_alone() -> None:
@@ -48,7 +49,7 @@ def test_precisions_of_one_rate_are_one_roof_and_what_was_reached_stands_with_it
 
 
 def test_a_bandwidth_that_a_probe_reached_says_so() -> None:
-    assert roofs.bandwidth(answer()) == (1e11, numbers.si(1e11, "B/s"))
+    assert roofs.bandwidth(answer()) == (1e11, formatting.si(1e11, "B/s"))
     told = answer(bandwidth_bytes_per_s=None, reached_bandwidth_bytes_per_s={"value": 2.5e10})
     found = roofs.bandwidth(told)
     assert found is not None and plain(found[1]) == "25.0 GB/s reached"
@@ -120,6 +121,6 @@ def test_what_is_simulated_says_so_on_every_mark() -> None:
 def test_too_many_points_are_refused_and_a_picture_needs_no_browser() -> None:
     with pytest.raises(ValueError, match="marks are more than"):
         roofline([point()] * 1100, roofs.roofs(answer()), FEED)
-    assert pictures.png(roofline([point()], roofs.roofs(answer()), FEED, theme="dark", picture=True)).startswith(
+    assert chart_files.png(roofline([point()], roofs.roofs(answer()), FEED, theme="dark", picture=True)).startswith(
         b"\x89PNG"
     )

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from dashboard import comparison, differences, launch, ranking
+from dashboard import differences, launch, ranking
 from dashboard.address import Comparison
-from dashboard.charts import COST, LATENCY, THROUGHPUT, Metric, name_of
 from dashboard.frame import escape
+from dashboard.pages.compare import words as comparison
+from presentation import formatting
+from presentation.charts import COST, LATENCY, THROUGHPUT, Metric, name_of
 
 
 def row(
@@ -75,12 +76,12 @@ def test_asked_and_actual_are_said_where_they_differ() -> None:
 
 def test_the_answer_in_words_has_value_interval_basis_and_n() -> None:
     best = row(1, 1.2, 1.19, 1.21, n=61, throughput_per_s=6612.0)
-    words = numbers.plain(ranking.answer_sentence([best], LATENCY, "p50"))
+    words = formatting.plain(ranking.answer_sentence([best], LATENCY, "p50"))
     assert words == "h · cpu · fp32 · batch 1: p50 1.20 ms (1.19–1.21), 6,610/s (● measured, n 61)"
-    assert numbers.plain(ranking.answer_sentence([best], THROUGHPUT, "p50")).startswith(
+    assert formatting.plain(ranking.answer_sentence([best], THROUGHPUT, "p50")).startswith(
         "h · cpu · fp32 · batch 1: 6,610/s, p50 1.20 ms"
     )
-    priced = numbers.plain(ranking.answer_sentence([{**best, "usd_per_million": 0.0517}], COST, "p50"))
+    priced = formatting.plain(ranking.answer_sentence([{**best, "usd_per_million": 0.0517}], COST, "p50"))
     assert priced.startswith("h · cpu · fp32 · batch 1: $0.0517 a million items, p50 1.20 ms")
 
 
@@ -98,7 +99,7 @@ def test_a_ranking_in_words_has_intervals_doubts_and_what_it_rests_on() -> None:
     first = row(1, 1.2, 1.19, 1.21, n=1200, energy_per_item_j=0.5, energy_verdict="suspect", rank_band="1–2")
     shown = ranking.brief([first, row(2, None, basis="predicted")])
     assert list(shown) == ["Rank", "Configuration", "Latency", "Energy of an item", "n", "Basis"]
-    told, other = ([numbers.plain(words[place]) for words in shown.values()] for place in (0, 1))
+    told, other = ([formatting.plain(words[place]) for words in shown.values()] for place in (0, 1))
     assert told[:3] == ["1–2", "h · cpu · fp32 · batch 1", "1.20 ms (1.19–1.21)"]
     assert told[3].endswith("(suspect)")
     assert told[4:] == ["1,200", "● measured"]
@@ -113,7 +114,7 @@ def test_a_table_has_the_columns_that_an_answer_fills() -> None:
         [row(1, 1.2, meets=meets, price=price, usd_per_hour=0.8, usd_per_million=0.05, compiled=True)]
     )
     cells = shown.data.iloc[0]
-    assert numbers.plain(cells["Meets all with"]) == "93.0 %"
+    assert formatting.plain(cells["Meets all with"]) == "93.0 %"
     assert cells["Price of"] == "$0.80/h · aws g6.xlarge · us-east-1"
     assert cells["Price to check"] == "undated price: check it"
     assert cells["Compiled"] == "yes"
@@ -208,10 +209,10 @@ def test_latency_is_compared_at_one_batch_and_modes_are_not_mixed() -> None:
 
 def test_a_comparison_says_faster_only_where_intervals_are_apart() -> None:
     rows = [row(1, 1.0, 0.9, 1.1), row(2, 1.05, 1.0, 1.2, hardware="near"), row(3, 3.0, 2.9, 3.1, hardware="far")]
-    assert "× 3.0 faster than far" in numbers.plain(comparison.sentence(rows, LATENCY))
+    assert "× 3.0 faster than far" in formatting.plain(comparison.sentence(rows, LATENCY))
     assert "cannot be told apart" in comparison.sentence(rows[:2], LATENCY)
     wide = [row(1, 1.0, throughput_per_s=300.0), row(2, 1.0, throughput_per_s=100.0, hardware="slow")]
-    assert "× 3.0 faster than slow" in numbers.plain(comparison.sentence(wide, THROUGHPUT))
+    assert "× 3.0 faster than slow" in formatting.plain(comparison.sentence(wide, THROUGHPUT))
 
 
 @pytest.mark.parametrize(

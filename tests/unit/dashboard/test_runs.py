@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dashboard import runs
 from dashboard.address import parameters
-from dashboard.runs import Runs, read_runs
+from dashboard.pages.runs import words
+from dashboard.pages.runs.words import Runs, read_runs
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 ROW = "01a2021c-5247-7713-8e24-f7cecbfcdeb2"
@@ -44,7 +44,7 @@ def test_what_is_not_understood_in_an_address_is_named() -> None:
 
 
 def test_the_service_is_asked_for_what_the_address_says() -> None:
-    asked = runs.asked_of_list(Runs(hw="acme-one", cursor="abc"), 15)
+    asked = words.asked_of_list(Runs(hw="acme-one", cursor="abc"), 15)
     assert asked == {
         "kind": None,
         "origin": None,
@@ -74,37 +74,37 @@ def test_the_service_is_asked_for_what_the_address_says() -> None:
     ],
 )  # fmt: skip
 def test_a_run_is_said_in_a_sentence(more: dict[str, Any], told: str) -> None:
-    assert runs.sentence(run(**more), NOW).startswith(told)
+    assert words.sentence(run(**more), NOW).startswith(told)
 
 
 def test_a_list_says_how_many_and_how_the_newest_stands() -> None:
     page = {"total": 49, "first": 1, "items": [run()]}
     assert (
-        runs.finding(page, NOW)
+        words.finding(page, NOW)
         == "49 runs; the newest, bench on acme-one, completed: 102 of 208 configurations, 2 failed"
     )
-    assert runs.finding({**page, "first": 16}, NOW) == "Runs 16–16 of 49"
+    assert words.finding({**page, "first": 16}, NOW) == "Runs 16–16 of 49"
 
 
 def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
     made = [run(), run(run_id="run-2", rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0)]
-    first, second = runs.mix(made, NOW, None)
+    first, second = words.mix(made, NOW, None)
     assert first["counts"] == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
     assert first["text"] == "92 ✓ · 7 ⚠ · 1 ✕ · 2 failed"
     assert first["label"] == "22 Nov 2026 11:50 UTC · bench on acme-one"
     assert first["brief"] == "92.0\u202f% ✓"
     assert (second["text"], second["brief"]) == ("no rows", "no rows")
     tested = run(rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0, rows_tested=6, tests_passed=5)
-    assert runs.mix([tested], NOW, None)[0]["brief"] == runs.mix([tested], NOW, None)[0]["text"] == "5/6 tests passed"
+    assert words.mix([tested], NOW, None)[0]["brief"] == words.mix([tested], NOW, None)[0]["text"] == "5/6 tests passed"
     doubted = run(rows_valid=0, rows_suspect=51, rows_invalid=0, rows_unjudged=49)
-    assert runs.mix([doubted], NOW, None)[0]["brief"] == "51.0\u202f% ⚠"
-    assert runs.mix([run(retracted_because="x")], NOW, None)[0]["text"] == "retracted"
-    table = runs.listed(made, NOW, None)
+    assert words.mix([doubted], NOW, None)[0]["brief"] == "51.0\u202f% ⚠"
+    assert words.mix([run(retracted_because="x")], NOW, None)[0]["text"] == "retracted"
+    table = words.listed(made, NOW, None)
     assert list(table["Valid"]) == [92, 0]
     assert list(table["Took"]) == ["8\u202fmin 20\u202fs"] * 2
     assert list(table["State"]) == ["completed", "completed"]
     imported = run(kind="import", started_at="2022-07-19T00:00:00Z", finished_at="2022-07-19T00:00:00Z")
-    told = runs.listed([imported, run(started_at=None)], NOW, ZoneInfo("America/New_York"))
+    told = words.listed([imported, run(started_at=None)], NOW, ZoneInfo("America/New_York"))
     assert list(told["Started"]) == ["19 Jul 2022", "came 22 Nov 2026 06:50 EST"]
     assert list(told["Took"]) == ["—", "—"]
 
@@ -116,14 +116,14 @@ def test_rows_are_a_table_that_says_what_is_missing() -> None:
         "verdict": "suspect", "verdict_reasons": ["bimodal"], "throughput_per_s": 6612.0, "peak_memory_bytes": 5e8,
     }  # fmt: skip
     bare = {"model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "latency_mean_ms": 2.0}
-    table = runs.measured([row, bare]).to_dict("records")
+    table = words.measured([row, bare]).to_dict("records")
     assert table[0]["Latency p50 (95 % CI)"] == "1.20\u202fms (1.19–1.21)"
     assert (table[0]["Verdict"], table[0]["Why"], table[0]["Peak memory MB"]) == ("⚠ suspect", "bimodal", "500")
     assert table[1]["Latency p50 (95 % CI)"] == "2.00\u202fms (mean)"
     assert (table[1]["Verdict"], table[1]["Throughput"], table[1]["Precision"]) == ("· no verdict", "—", "—")
-    assert runs.latency({"latency_p99_ms": 3.0, "latency_p90_ms": 2.0}) == "2.00\u202fms (p90)"
-    assert runs.latency({}) == "—"
-    assert runs.named(row) == "tiny · cpu · fp32 · batch 8"
+    assert words.latency({"latency_p99_ms": 3.0, "latency_p90_ms": 2.0}) == "2.00\u202fms (p90)"
+    assert words.latency({}) == "—"
+    assert words.named(row) == "tiny · cpu · fp32 · batch 8"
 
 
 def test_failures_say_how_far_they_came_and_what_to_try() -> None:
@@ -131,14 +131,14 @@ def test_failures_say_how_far_they_came_and_what_to_try() -> None:
         "model_id": "acme/tiny", "platform": "cuda", "outcome": "out_of_memory", "stage": "first_run",
         "message": "no room\nat all", "remedy": "Use a smaller batch.",
     }  # fmt: skip
-    (told,) = runs.failures([row]).to_dict("records")
+    (told,) = words.failures([row]).to_dict("records")
     assert (told["Outcome"], told["Stage"], told["Message"]) == ("out of memory", "first run", "no room")
     assert told["What to try"] == "Use a smaller batch."
 
 
 def test_an_environment_shows_what_it_was_before_where_that_changed() -> None:
     now = {"driver": "2.0", "os": "Linux", "memory_bytes": 25e9, "libraries": {"torch": "2.13.0", "onnx": "1.0"}}
-    table = runs.environment(now, {"driver": ["1.0", "2.0"], "onnx": [None, "1.0"], "nncf": ["3.0", None]})
+    table = words.environment(now, {"driver": ["1.0", "2.0"], "onnx": [None, "1.0"], "nncf": ["3.0", None]})
     told = {row["What"]: (row["This run"], row["The run before"]) for row in table.to_dict("records")}
     assert told == {
         "Driver": ("2.0", "1.0"), "Operating system": ("Linux", "the same"), "Memory": ("25.0\u202fGB", "the same"),
@@ -148,5 +148,5 @@ def test_an_environment_shows_what_it_was_before_where_that_changed() -> None:
 
 def test_a_run_that_was_heard_of_lately_is_running() -> None:
     made = run(outcome=None, last_at=(NOW - timedelta(minutes=1)).isoformat())
-    assert runs.standing(made, NOW) == "is running"
-    assert runs.standing(made, NOW + timedelta(hours=1)) == "never ended"
+    assert words.standing(made, NOW) == "is running"
+    assert words.standing(made, NOW + timedelta(hours=1)) == "never ended"

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard import pictures, samples
-from dashboard.charts import samples_chart
-from dashboard.charts.frame import MAX_MARKS
-from dashboard.charts.stages_chart import stages
-from dashboard.charts.verdict_chart import verdict_mix
+from dashboard import chart_files
+from dashboard.pages.runs import samples
 from domain.canonical import digest
 from domain.payloads import SamplesRecorded
 from domain.samples import picture
+from presentation.charts import samples_chart
+from presentation.charts.frame import MAX_MARKS
+from presentation.charts.stages_chart import stages
+from presentation.charts.verdict_chart import verdict_mix
 
 
 def data(**more: Any) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def test_every_picture_can_be_saved(theme: Any) -> None:
         verdict_mix([mix, none], theme=theme, picture=True),
     ]
     for chart in charts:
-        assert pictures.svg(chart).startswith(b"<svg")
+        assert chart_files.svg(chart).startswith(b"<svg")
 
 
 def test_the_verdicts_of_a_run_fill_its_bar_and_its_figures_stand_beside() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard import scores
+from dashboard.pages.predictor import words
 
 
 def score(**changes: Any) -> dict[str, Any]:
@@ -24,8 +24,8 @@ def answer(split: str, shots: int = 0, target: str = "throughput", **changes: An
 
 def test_evaluations_stand_from_interpolation_to_the_furthest() -> None:
     given = {"hardware-10": answer("hardware", 10), "hardware-5": answer("hardware", 5), "random": answer("random")}
-    assert list(scores.in_order(given)) == ["random", "hardware-5", "hardware-10"]
-    odd = scores.in_order({"new": answer("moon"), "time": answer("time")})
+    assert list(words.in_order(given)) == ["random", "hardware-5", "hardware-10"]
+    odd = words.in_order({"new": answer("moon"), "time": answer("time")})
     assert list(odd) == ["time", "new"]
 
 
@@ -39,36 +39,36 @@ def test_evaluations_stand_from_interpolation_to_the_furthest() -> None:
     ],
 )
 def test_a_title_says_what_was_held_out_and_given(given: dict[str, Any], told: str) -> None:
-    assert scores.title(given).endswith(told)
+    assert words.title(given).endswith(told)
 
 
 def test_a_random_split_is_called_interpolation_and_no_interval_not_calibrated() -> None:
-    assert scores.sentence(answer("random")).startswith("Interpolation only: ")
+    assert words.sentence(answer("random")).startswith("Interpolation only: ")
     bare = answer("hardware", overall=score(coverage_80=None))
-    assert scores.sentence(bare).endswith("no interval is given: not calibrated")
+    assert words.sentence(bare).endswith("no interval is given: not calibrated")
 
 
 def test_the_worst_groups_come_first_and_families_of_few_rows_are_left_out() -> None:
     families = {"x": score(mape=0.9, rows=3), "y": score(mape=0.2), "z": score(mape=0.5)}
     given = answer("family", by_family=families)
-    assert [row["name"] for row in scores.grouped(given, "family", 9)] == ["z", "y"]
-    assert [row["name"] for row in scores.grouped(given, "hardware", 1)] == ["b"]
+    assert [row["name"] for row in words.grouped(given, "family", 9)] == ["z", "y"]
+    assert [row["name"] for row in words.grouped(given, "hardware", 1)] == ["b"]
     few = answer("family", by_family={"x": score(rows=3)})
-    assert [row["name"] for row in scores.grouped(few, "family", 9)] == ["x"]
+    assert [row["name"] for row in words.grouped(few, "family", 9)] == ["x"]
 
 
 def test_the_mean_over_devices_is_counted_where_it_was_not_told() -> None:
-    assert scores.macro_devices(answer("family")) == pytest.approx(0.2)
-    assert scores.macro_devices(answer("family", macro_hardware_mape=0.7)) == 0.7
+    assert words.macro_devices(answer("family")) == pytest.approx(0.2)
+    assert words.macro_devices(answer("family", macro_hardware_mape=0.7)) == 0.7
 
 
 def test_missing_is_a_dash_and_never_a_zero() -> None:
-    frame = scores.splits_table({"hardware-0": answer("hardware", overall=score(coverage_80=None, kendall_tau=None))})
+    frame = words.splits_table({"hardware-0": answer("hardware", overall=score(coverage_80=None, kendall_tau=None))})
     assert (frame["80 % holds"][0], frame["τ"][0]) == ("—", "—")
 
 
 def test_a_width_that_nothing_supports_is_not_covered() -> None:
-    frame = scores.widths_table({"by_level": {"new_hardware": {"0.8": 0.4, "0.9": None}}, "rows": {"new_hardware": 7}})
+    frame = words.widths_table({"by_level": {"new_hardware": {"0.8": 0.4, "0.9": None}}, "rows": {"new_hardware": 7}})
     assert frame.to_dict("records") == [
         {"Level": "new hardware", "Rows": 7, "80 % interval": "0.400 × difficulty", "90 % interval": "not covered"}
     ]
@@ -76,13 +76,13 @@ def test_a_width_that_nothing_supports_is_not_covered() -> None:
 
 def test_the_file_has_every_group_and_an_empty_cell_for_what_is_missing() -> None:
     given = {"hardware-0": answer("hardware", overall=score(coverage_80=None))}
-    rows = list(csv.DictReader(io.StringIO(scores.csv_file(given, 7, "sha256:ab").decode())))
+    rows = list(csv.DictReader(io.StringIO(words.csv_file(given, 7, "sha256:ab").decode())))
     assert [(row["by"], row["group"]) for row in rows] == [("all", ""), ("hardware", "a"), ("hardware", "b")]
     assert (rows[0]["coverage_80"], rows[0]["as_of"], rows[2]["mape"]) == ("", "7", "0.3")
 
 
 def test_history_says_which_predictor_answers() -> None:
     items = [{"digest": "sha256:" + "a" * 64, "in_force": True, "accepted": True, "trained_at_position": 9, "rows": 5}]
-    frame = scores.history({"items": items})
+    frame = words.history({"items": items})
     assert (frame["State"][0], frame["Predictor"][0]) == ("in force", "aaaaaaa")
-    assert scores.history({}).empty
+    assert words.history({}).empty

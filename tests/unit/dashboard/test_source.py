@@ -1,7 +1,7 @@
 import pytest
 import streamlit as st
 
-from dashboard.answers import source
+from dashboard import service
 from domain.errors import UsageError
 
 
@@ -18,5 +18,5 @@ def _nothing_kept(monkeypatch):
 def test_a_patience_that_is_none_is_named_with_what_to_set(monkeypatch, said):
     monkeypatch.setenv("ASSAY_PATIENCE_S", said)
     with pytest.raises(UsageError, match="not a number of seconds") as raised:
-        source.probed()
+        service.probed()
     assert raised.value.field == "ASSAY_PATIENCE_S"

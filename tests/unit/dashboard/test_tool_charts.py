@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dashboard import pictures
-from dashboard.charts import day_chart, sql_chart
-from dashboard.sql import Drawing
+from dashboard import chart_files
+from dashboard.pages.query.words import Drawing
+from presentation.charts import day_chart, sql_chart
 
 START = datetime(2026, 11, 22, 0, tzinfo=UTC)
 STEPS = [
@@ -84,4 +84,4 @@ def test_pictures_are_made_of_all_three() -> None:
     rows = [{"day": "2026-11-20", "n": 3}, {"day": "2026-11-21", "n": 5}]
     line = sql_chart.result(rows, Drawing("line", "day", "n", None), horizontal="time", theme="light", picture=True)
     for chart in (line, day_chart.throughput(STEPS, 600, picture=True), day_chart.lag([], STEPS, 600, picture=True)):
-        assert pictures.png(pictures.titled(chart, "A", answer="b", footer="c"))[:4] == b"\x89PNG"
+        assert chart_files.png(chart_files.titled(chart, "A", answer="b", footer="c"))[:4] == b"\x89PNG"

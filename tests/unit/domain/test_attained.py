@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.attained import grid, point_of, ridge, work_of
-from domain.roofline import Limits
+from domain.performance.achieved_roofline import grid, point_of, ridge, work_of
+from domain.performance.roofline import Limits
 
 LIMITS = Limits(peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=4.0)
 TOTALS = {"flops": 1e9, "read_elements": 3e6, "write_elements": 1e6, "weight_elements": 1e6}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from domain.breakdown import breakdown
-from domain.roofline import Limits, roofline
+from domain.performance.roofline import Limits, roofline
+from domain.performance.time_breakdown import breakdown
 
 LIMITS = Limits(peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=2.0)
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.claims import claims, claims_of
-from domain.compatibility import judged
-from domain.contradictions import VERDICTS, beside, opposed
-from domain.models import catalogue
+from domain.catalogues.models import catalogue
+from domain.compatibility.claims import claims, claims_of
+from domain.compatibility.contradictions import VERDICTS, beside, opposed
+from domain.compatibility.states import judged
 from domain.vocabulary import CATEGORIES, PLATFORMS
 from tests.unit.domain.test_compatibility import cell, stopped
 

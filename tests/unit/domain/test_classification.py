@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from domain.classification import Classification, classified, families_by_operators, settled
-from domain.models import catalogue
+from domain.catalogues.classification import Classification, classified, families_by_operators, settled
+from domain.catalogues.models import catalogue
 
 VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"]}
 SAID_BERT = Classification(family="bert", category="embedding", task="fill-mask", basis="said", why="as it was sent")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from domain.compatibility import (
+from domain.compatibility.contradictions import VERDICTS
+from domain.compatibility.states import (
     LEVELS,
     RULES,
     STALE_DAYS,
@@ -20,7 +21,6 @@ from domain.compatibility import (
     machine_bound,
     works,
 )
-from domain.contradictions import VERDICTS
 from domain.vocabulary import OUTCOMES, STAGES
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from domain.devices import DeviceConditions, DeviceState, device_doubts, summary
 from domain.payloads import Observed
+from domain.performance.device_state import DeviceConditions, DeviceState, device_doubts, summary
 from domain.verdicts import Circumstances, judge
 
 STEADY = [10.0, 10.1, 10.2] * 20

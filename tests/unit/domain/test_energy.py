@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.energy import Energy, PowerReading, doubts, energy_of, figures, per_item_j
+from domain.performance.energy import Energy, PowerReading, doubts, energy_of, figures, per_item_j
 
 
 def of(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from domain.comparison.comparison_input import Gathered, row_of_event
 from domain.configuration import Configuration, Execution, Hardware, Model, Runtime, Workload
 from domain.errors import UsageError
-from domain.gathering import Gathered, row_of_event
 
 P50 = "latency_p50_ms"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from domain.errors import InvalidEvent, UnknownHardware
-from domain.hardware import (
+from domain.catalogues.hardware import (
     Figure,
     HardwareSpec,
     catalogue,
@@ -20,6 +19,7 @@ from domain.hardware import (
     slug,
     spec_from_event,
 )
+from domain.errors import InvalidEvent, UnknownHardware
 from domain.vocabulary import HARDWARE_KINDS, PLATFORMS, PRECISIONS
 
 SPECS = list(catalogue().values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from domain import instances
-from domain.hardware import find
+from domain.catalogues import instances
+from domain.catalogues.hardware import find
 
 
 def test_an_id_gives_hardware_count_and_host():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.language import catalogue, find
+from domain.catalogues.language_models import catalogue, find
 
 PUBLISHED_B = {
     "deepseek-ai/DeepSeek-V3": (671, 37),

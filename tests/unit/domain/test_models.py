@@ -7,9 +7,8 @@ import re
 import msgspec
 import pytest
 
-from domain import language, models
-from domain.errors import UsageError
-from domain.models import (
+from domain.catalogues import language_models, models
+from domain.catalogues.models import (
     KEY_CLASSES,
     OWN_PREFIX,
     catalogue,
@@ -22,6 +21,7 @@ from domain.models import (
     smaller_siblings,
     timm_family,
 )
+from domain.errors import UsageError
 from domain.vocabulary import CATEGORIES
 
 OLDER_NAMES = ("assay/qwen-small", "assay/qwen-vl-small")
@@ -172,9 +172,9 @@ def test_licences_are_those_that_a_card_tags_and_unknown_ones_are_not_called_ope
     assert all(licence is None for name, licence in licences.items() if name.startswith(OWN_PREFIX))
     tags = r"(apache-2\.0|mit|bsd-3-clause|cc-by-nc-4\.0|llama[23](\.\d)?|[a-z-]+rail(-m|-1\.0)|other)"
     assert all(licence is None or re.fullmatch(tags, licence) for licence in licences.values())
-    assert all(one.licence is None or re.fullmatch(tags, one.licence) for one in language.catalogue().values())
+    assert all(one.licence is None or re.fullmatch(tags, one.licence) for one in language_models.catalogue().values())
     assert find("whisper-tiny").open is True
     assert find("meta-llama/Llama-3.2-1B").open is False
     assert find("openai/clip-vit-base-patch32").open is None
-    both = {one.id: one.licence for one in language.catalogue().values() if one.id in licences}
+    both = {one.id: one.licence for one in language_models.catalogue().values() if one.id in licences}
     assert both.items() <= licences.items()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.parity import FIELDS_A_DECADE, fields
+from domain.comparison.parity import FIELDS_A_DECADE, fields
 
 
 def test_every_pair_lies_in_the_field_that_begins_at_or_below_it() -> None:

@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
+from domain.catalogues.hardware import find
+from domain.catalogues.prices import Offer, age_days, in_force, is_stale, offer_from_row, own_cost, packaged
 from domain.errors import UnknownHardware, UsageError
-from domain.hardware import find
-from domain.prices import Offer, age_days, in_force, is_stale, offer_from_row, own_cost, packaged
 
 ROW = {"provider": "acme", "hardware": "NVIDIA L4", "usd_per_hour": "0.8", "date": "2026-11-01"}
 TODAY = date(2026, 11, 22)

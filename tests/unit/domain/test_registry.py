@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from domain.models import find
-from domain.registry import MEASURED_ON, best_measured, coverage, gaps, missing, platforms_of, state_of, untried
+from domain.catalogues.models import find
+from domain.catalogues.registry import (
+    MEASURED_ON,
+    best_measured,
+    coverage,
+    gaps,
+    missing,
+    platforms_of,
+    state_of,
+    untried,
+)
 from domain.vocabulary import CATEGORIES, PLATFORMS
 from runner.platforms.registry import word
 

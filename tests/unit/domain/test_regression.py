@@ -7,10 +7,10 @@ import math
 import msgspec
 import pytest
 
+from domain.comparison.comparison_sides import RUNS_KEPT, Case, Measured, Side, merged
+from domain.comparison.regression import compare, judged, run_deviation
 from domain.errors import UsageError
 from domain.figures import Figure
-from domain.regression import compare, judged, run_deviation
-from domain.sides import RUNS_KEPT, Case, Measured, Side, merged
 
 P50 = "latency_p50_ms"
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.compatibility import judged
-from domain.remedies import RULES, advice, failures
+from domain.compatibility.remedies import RULES, advice, failures
+from domain.compatibility.states import judged
 from domain.vocabulary import OUTCOMES, STAGES
 from tests.unit.domain.test_compatibility import cell, stopped
 

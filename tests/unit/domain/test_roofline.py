@@ -1,8 +1,8 @@
 import pytest
 
-from domain.hardware import HardwareSpec
+from domain.catalogues.hardware import HardwareSpec
 from domain.payloads import Figure
-from domain.roofline import Limits, limits_of, memory_estimate, roofline, roofline_share
+from domain.performance.roofline import Limits, limits_of, memory_estimate, roofline, roofline_share
 
 LIMITS = Limits(peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=2.0)
 

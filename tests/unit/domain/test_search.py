@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.models import catalogue
-from domain.search import edits, matches, meant
+from domain.catalogues.models import catalogue
+from domain.catalogues.search import edits, matches, meant
 
 NAMES = {
     "google-bert/bert-base-uncased": ("bert-base-uncased", "bert"),

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.archiving.columns import Column, chosen
-from ingest.archiving.files import ArchiveDamaged, Chained, bodies_at, whole, write_facts
-from ingest.archiving.shapes import planned
+from ingest.archive.columns import Column, chosen
+from ingest.archive.files import ArchiveDamaged, Chained, bodies_at, whole, write_facts
+from ingest.archive.shapes import planned
 
 WHEN = datetime(2026, 11, 20, 14, 5, 0, 353718, tzinfo=UTC)
 CHAINED = Chained(log=str(uuid.UUID(int=1)), before="00" * 32, link="00" * 32)

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from api.select import select
+from api.http.select import select
 from domain.errors import UnknownView
 from ingest.projection import reference, statements
 from ingest.projection.fold import BATCH_SCHEMA, Folder, create

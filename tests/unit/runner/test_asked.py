@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from domain.errors import UsageError
-from runner.platforms.asked import Asked, batch_parts, read_options
+from runner.platforms.execution_options import Asked, batch_parts, read_options
 from runner.platforms.torch_eager import Cpu, Cuda, Mps, Rocm
 
 CUDA = Cuda.known_options

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runner.comparison import (
+from runner.measure.output_comparison import (
     TOLERANCES,
     Sensitivity,
     compare,

@@ -8,8 +8,8 @@ import pytest
 
 from domain.configuration import Workload
 from domain.payloads import MeasurementRecorded
-from runner.facts import Machine, measurement_data
-from runner.tasks import Case
+from runner.campaign.event_payloads import Machine, measurement_data
+from runner.protocol.tasks import Case
 
 SAMPLES = [10.0, 10.1, 10.2] * 20
 METER = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from domain.errors import UsageError
-from runner.eventfile import EventFile, numbered_lines, read_lines
+from runner.spool.event_file import EventFile, numbered_lines, read_lines
 
 EVENTS = [{"id": str(number), "text": "é" * 200} for number in range(50)]
 NAMES = ["events.ndjson", "events.ndjson.gz"]

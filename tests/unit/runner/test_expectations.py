@@ -10,7 +10,7 @@ import pytest
 
 from domain import payloads
 from domain.errors import UsageError
-from runner.expectations import compare_tests, expectations_of, read, write
+from runner.campaign.expectations import compare_tests, expectations_of, read, write
 
 
 def reported(**changes: Any) -> payloads.TestReported:

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runner.headroom import available_bytes
+from runner.machine.headroom import available_bytes
 
 MB = 1_000_000
 

@@ -10,8 +10,8 @@ import time
 import msgspec
 
 from domain.verdicts import judge
-from runner.measuring import circumstances_of, measure
-from runner.stopping import Method
+from runner.measure.measuring import circumstances_of, measure
+from runner.measure.stopping import Method
 
 
 def spin(seconds: float) -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from domain.models import catalogue
-from runner.model_table import table, with_table
+from domain.catalogues.models import catalogue
+from runner.models.__main__ import table, with_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 
 
 def test_the_page_holds_the_table_as_it_is_now() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert with_table(text) == text, "write it anew: python -m runner.model_table docs/models.md"
+    assert with_table(text) == text, "write it anew: python -m runner.models docs/models.md"
 
 
 def test_every_published_model_has_its_line_and_no_count_is_made_up() -> None:
@@ -30,7 +30,7 @@ def test_every_published_model_has_its_line_and_no_count_is_made_up() -> None:
 def test_the_command_writes_the_table_into_a_page(tmp_path) -> None:
     page = tmp_path / "models.md"
     page.write_text(PAGE.read_text(encoding="utf-8").replace("109,482,240", "1"), encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "runner.model_table", str(page)], check=True)
+    subprocess.run([sys.executable, "-m", "runner.models.__main__", str(page)], check=True)
     assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from domain.payloads import Environment
-from runner.noise import LIMITS, figures, noise, score
+from runner.measure.noise import LIMITS, figures, noise, score
 
 QUIET = {
     "loop_jitter": 0.01,

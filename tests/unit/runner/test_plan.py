@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
-from runner.growth import Growth
-from runner.plan import Sweep, make_plan
-from runner.sources import hub_problem
-from runner.stopping import Method
+from runner.campaign.plan import Sweep, make_plan
+from runner.campaign.sweep_pruning import Growth
+from runner.measure.stopping import Method
+from runner.models.sources import hub_problem
 
 WHOLE = ("weights", "method", "limit", "timeout_s", "low_memory")
 
@@ -81,8 +81,8 @@ def test_the_nearest_names_are_offered() -> None:
 
 def test_planning_imports_nothing_heavy() -> None:
     code = (
-        "import sys, runner.bench, runner.verify, runner.post, runner.spool\n"
-        "from runner.plan import Sweep, make_plan\n"
+        "import sys, runner.campaign.bench, runner.campaign.verify, runner.spool.post, runner.spool.spool\n"
+        "from runner.campaign.plan import Sweep, make_plan\n"
         "make_plan(Sweep(models=('bert-tiny',), platforms=('cpu', 'openvino')), weights='random')\n"
         "heavy = {'torch', 'transformers', 'openvino', 'numpy', 'litestar', 'duckdb', 'streamlit', 'lightgbm'}\n"
         "sys.exit(','.join(sorted(heavy & sys.modules.keys())) or 0)"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from domain.errors import AssayError, UsageError
-from runner.planfile import read_plan
+from runner.campaign.plan_file import read_plan
 
 GOOD = """\
 assay: 1

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from domain.catalogues.models import find
 from domain.events import MEASUREMENT_RECORDED, RUN_STARTED
-from domain.models import find
 from domain.vocabulary import CATEGORIES
-from runner.planfile import read_plan
-from runner.publication import contents_of, problems_in, published_files, published_name
+from runner.campaign.plan_file import read_plan
+from runner.campaign.publication import contents_of, problems_in, published_files, published_name
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests" / "golden"

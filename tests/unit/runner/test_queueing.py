@@ -8,8 +8,8 @@ from time import perf_counter, sleep
 import pytest
 
 from domain.verdicts import Circumstances, judge
-from runner.queueing import served
-from runner.stopping import Method
+from runner.measure.queueing import served
+from runner.measure.stopping import Method
 
 CALL_S = 0.004
 
@@ -73,7 +73,7 @@ def test_sleeping_between_arrivals_costs_no_processor() -> None:
 
 @pytest.mark.parametrize("scenario", ["offline", "server"])
 def test_a_plan_carries_the_scenario_into_its_workloads(scenario: str) -> None:
-    from runner.plan import Sweep, make_plan
+    from runner.campaign.plan import Sweep, make_plan
 
     rates = (4.0, 8.0) if scenario == "server" else ()
     plan = make_plan(Sweep(models=("prajjwal1/bert-tiny",), platforms=("cpu",), scenario=scenario, target_qps=rates))
@@ -93,7 +93,7 @@ def test_a_plan_carries_the_scenario_into_its_workloads(scenario: str) -> None:
 )
 def test_scenarios_that_cannot_be_are_refused_by_field(how: dict[str, object], field: str) -> None:
     from domain.errors import UsageError
-    from runner.plan import Sweep, make_plan
+    from runner.campaign.plan import Sweep, make_plan
 
     with pytest.raises(UsageError) as caught:
         make_plan(Sweep(models=("prajjwal1/bert-tiny",), platforms=("cpu",), **how))  # type: ignore[arg-type]

@@ -8,10 +8,10 @@ import pytest
 
 from domain.configuration import Workload
 from domain.errors import AssayError
-from runner.facts import execution_of
+from runner.campaign.event_payloads import execution_of
 from runner.platforms.torch_eager import Cpu, Mps
-from runner.ranks import address, require_splittable
-from runner.tasks import Case
+from runner.protocol.ranks import address, require_splittable
+from runner.protocol.tasks import Case
 
 
 def case(mode: str = "inference", **how: Any) -> Case:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.scenarios import Rule, result_of
+from runner.measure.scenarios import Rule, result_of
 
 HUNDREDTHS = [float(value) for value in range(1, 1001)]
 

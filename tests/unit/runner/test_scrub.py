@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.scrub import private_parts, scrub
+from runner.machine.scrub import private_parts, scrub
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from domain.errors import (
     TooBusy,
     Unauthenticated,
 )
-from runner.spool_state import BACKOFF_CAP_S, SpoolState, outcome_of
+from runner.spool.state import BACKOFF_CAP_S, SpoolState, outcome_of
 
 STATES = [
     SpoolState(),

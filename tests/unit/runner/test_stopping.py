@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from domain.statistics import series_interval
-from runner.stopping import PERCENTILE_SAMPLES, Method, is_steady, next_look, steady_window, stop_reason
+from runner.measure.stopping import PERCENTILE_SAMPLES, Method, is_steady, next_look, steady_window, stop_reason
 
 STILL = [10.0, 10.1, 9.9, 10.0, 10.05, 9.95, 10.0, 10.1, 9.9, 10.0]
 FALLING = [50.0, 40.0, 32.0, 26.0, 21.0, 17.0, 14.0, 12.0, 11.0, 10.5]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from domain.configuration import Workload
-from runner.traced_work import operators_of_call
+from runner.tracing.combined_traces import operators_of_call
 
 
 def traced(phase: str, flops: float, **sizes: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from runner.spinning import spin
-from runner.witness import Reading, between, counted_stops, processors, reading
+from runner.measure.spinning import spin
+from runner.measure.system_counters import Reading, between, counted_stops, processors, reading
 
 START = Reading(
     wall_s=100.0,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from domain.configuration import Workload
-from runner.workloads import Generation, Training, purpose_of
+from runner.measure.workloads import Generation, Training, purpose_of
 
 
 class Counting:

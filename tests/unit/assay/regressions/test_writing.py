@@ -9,8 +9,8 @@ import pytest
 
 from assay.regressions import junit, markdown, written
 from assay.regressions.writing import COMMENT_LETTERS, MARK, headline, percent
+from domain.comparison.regression import Change, EnvironmentChange, Report, Turn
 from domain.figures import Figure
-from domain.regression import Change, EnvironmentChange, Report, Turn
 
 
 def change(state, title="acme/tiny", why=None):

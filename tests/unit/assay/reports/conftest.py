@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assay.reports.content import Asked, Chart, Report, Section
-from assay.reports.evidence import evidence_table, row_of
-from assay.reports.pairs import measured_table
+from presentation.reports.content import Asked, Chart, Report, Section
+from presentation.reports.evidence import evidence_table, row_of
+from presentation.reports.pairs import measured_table
 
 POSITION = 4321
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from assay.reports import charts, likeness, matrix, pairs, sections
-from dashboard.palette import PLATFORM_COLOURS
+from presentation.palette import PLATFORM_COLOURS
+from presentation.reports import charts, likeness, matrix, pairs, sections
 
 
 def values(spec: Any) -> Iterator[dict[str, Any]]:

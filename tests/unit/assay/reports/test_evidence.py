@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.reports import evidence
+from presentation.reports import evidence
 
 
 def test_a_row_has_its_median_with_interval_and_the_throughput_that_follows(row: Any) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from assay import numbers
-from assay.reports import families, likeness
+from presentation import formatting
+from presentation.reports import families, likeness
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def test_a_family_has_its_best_hardware_improvement_memory_and_scaling(rows: lis
     bert = best(rows)["bert"]
     assert (bert["hardware"], bert["platform"], bert["wins"], bert["contests"]) == ("acme-one", "openvino", 2, 2)
     assert bert["factor"] == pytest.approx((2.0 * 4.0) ** 0.5)
-    assert numbers.plain(bert["Over the CPU"]) == "× 2.83\n2.00–4.00, 2 pairs"
-    assert numbers.plain(bert["Memory"]) == "250 MB\n× 0.500, 2 pairs"
-    assert numbers.plain(bert["Batch scaling"]) == "50.0 %\nbatch 1 to 8, 1 series"
+    assert formatting.plain(bert["Over the CPU"]) == "× 2.83\n2.00–4.00, 2 pairs"
+    assert formatting.plain(bert["Memory"]) == "250 MB\n× 0.500, 2 pairs"
+    assert formatting.plain(bert["Batch scaling"]) == "50.0 %\nbatch 1 to 8, 1 series"
 
 
 def test_the_improvement_of_a_family_is_that_of_its_best_hardware_alone(row: Any, rows: list[dict[str, Any]]) -> None:
@@ -64,4 +64,4 @@ def test_scaling_of_a_family_is_told_by_stretch_of_batches(rows: list[dict[str, 
     found = {row["platform"]: row for row in table.rows}
     assert (found["cpu"]["gain"], found["openvino"]["gain"]) == (pytest.approx(2.0), pytest.approx(4.0))
     words = dict(zip([column.title for column in table.shown], table.words(found["cpu"]), strict=True))
-    assert (words["Batch"], numbers.plain(words["Gain"])) == ("1 to 8", "× 2.00\n1 series")
+    assert (words["Batch"], formatting.plain(words["Gain"])) == ("1 to 8", "× 2.00\n1 series")

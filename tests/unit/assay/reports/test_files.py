@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assay.reports import Asked, writing
-from assay.reports.files import as_csv, as_json, defused
 from domain.errors import UsageError
+from presentation.reports import Asked, writing
+from presentation.reports.files import as_csv, as_json, defused
 
 
 def cells(content: bytes) -> list[dict[str, str]]:

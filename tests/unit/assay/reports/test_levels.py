@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from assay.reports import charts, levels, matrix
-from domain.claims import claims
-from domain.compatibility import judged
-from domain.remedies import failures
+from domain.compatibility.claims import claims
+from domain.compatibility.remedies import failures
+from domain.compatibility.states import judged
+from presentation.reports import charts, levels, matrix
 from tests.unit.assay.reports.test_matrix import case
 from tests.unit.domain.test_compatibility import NOW, cell, stopped
 

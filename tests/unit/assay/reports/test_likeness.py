@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.reports import likeness
+from presentation.reports import likeness
 
 
 def test_over_the_cpu_takes_the_cpu_of_the_same_hardware(row: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.reports import matrix
+from presentation.reports import matrix
 
 
 def case(**changes: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.reports.page import as_html, colours, cut, themed
-from dashboard.palette import INKS, PLATFORM_COLOURS
+from presentation.palette import INKS, PLATFORM_COLOURS
+from presentation.reports.page import as_html, colours, cut, themed
 
 HOSTILE = "acme/<script>alert(1)</script>\"&'{{7*7}}"
 

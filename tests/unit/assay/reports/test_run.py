@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.reports.run import change_of
+from presentation.reports.run import change_of
 
 
 @pytest.mark.parametrize(

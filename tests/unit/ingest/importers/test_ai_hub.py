@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from domain.events import decode_event, encode_event
-from ingest.importers.ai_hub import AiHub
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused
+from ingest.importers.vendor.ai_hub import AiHub
 
 NEW = """supported_devices:
 - Samsung Galaxy S25

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from domain.events import decode_event, encode_event
-from ingest.importers.aiconfigurator import AiConfigurator
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused
+from ingest.importers.serving.aiconfigurator import AiConfigurator
 
 SIZES = "{0}tp_size,{0}pp_size,{0}attention_dp_size,{0}moe_tp_size,{0}moe_ep_size"
 HEADER = (

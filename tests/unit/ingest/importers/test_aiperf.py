@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from ingest.importers.aiperf import Aiperf
 from ingest.importers.reading import BadFile
+from ingest.importers.serving.aiperf import Aiperf
 
 READER = Aiperf()
 TIME = {

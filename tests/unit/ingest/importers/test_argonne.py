@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from domain.events import decode_event, encode_event
-from ingest.importers.argonne import Argonne
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused
+from ingest.importers.serving.argonne import Argonne
 
 HEADER = "Hardware,Num of Hardware,Framework,Model,Input Output Length,Batch Size,Latency,Throughput\n"
 VLLM = "Nvidia H100 GPU,2,vLLM,meta-llama/Llama-2-7b-hf,256,16,2.0,4096.0\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ingest.importers.asv import Asv
+from ingest.importers.ci.asv import Asv
 from ingest.importers.reading import BadFile
 
 READER = Asv()

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from domain.events import decode_event, encode_event
-from ingest.importers.benchmark_app import BenchmarkApp
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused
+from ingest.importers.vendor.benchmark_app import BenchmarkApp
 
 CPP = """Command line parameters
 m;/home/jane/models/resnet-50.xml

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from assay.exports.benchmarks import bmf, github_action
-from ingest.importers.bmf import Bmf
-from ingest.importers.github_action import GithubAction
+from ingest.importers.ci.bmf import Bmf
+from ingest.importers.ci.github_action import GithubAction
 from ingest.importers.reading import BadFile
 
 READER = Bmf()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ingest.importers.github_action import GithubAction
+from ingest.importers.ci.github_action import GithubAction
 from ingest.importers.reading import BadFile
 
 READER = GithubAction()

@@ -6,8 +6,8 @@ import pytest
 
 from domain.events import decode_event, encode_event
 from ingest.importers.base import import_paths
+from ingest.importers.ci.junit import JUnit
 from ingest.importers.files import File
-from ingest.importers.junit import JUnit
 from ingest.importers.refusals import Refused
 from ingest.importers.registry import IMPORTERS
 

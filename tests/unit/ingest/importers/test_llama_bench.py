@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from ingest.importers.llama_bench import LlamaBench
+from ingest.importers.serving.llama_bench import LlamaBench
 
 READER = LlamaBench()
 PROMPT = {

@@ -12,8 +12,8 @@ from domain.errors import PartMissing, ServiceUnavailable, UsageError
 from domain.events import decode_event, encode_event
 from ingest.importers.base import import_paths
 from ingest.importers.files import File
-from ingest.importers.mlflow import MLflow
 from ingest.importers.refusals import Refused
+from ingest.importers.tables.mlflow import MLflow
 
 INFO = {
     "run_id": "0123456789abcdef", "run_uuid": "0123456789abcdef", "run_name": "brave-owl", "experiment_id": "1",

@@ -8,8 +8,8 @@ import pytest
 
 from domain.events import decode_event, encode_event
 from ingest.importers.files import File
-from ingest.importers.mlperf import MLPerf
-from ingest.importers.mlperf_words import System, benchmark_of, counts_tokens, runtime_named, scenario_of
+from ingest.importers.mlperf.mlperf import MLPerf
+from ingest.importers.mlperf.vocabulary import System, benchmark_of, counts_tokens, runtime_named, scenario_of
 from ingest.importers.refusals import BadRow, Refused
 
 RESULT = {

@@ -6,9 +6,9 @@ import pytest
 
 from domain.events import decode_event, encode_event
 from ingest.importers.files import File
-from ingest.importers.onnxruntime_perf import OnnxRuntimePerf
 from ingest.importers.reading import BadFile
 from ingest.importers.refusals import Refused
+from ingest.importers.vendor.onnxruntime_perf import OnnxRuntimePerf
 
 LOG = """Session creation time cost: 0.25 s
 First inference time cost: 12 ms

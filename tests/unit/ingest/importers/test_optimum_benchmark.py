@@ -8,8 +8,8 @@ import json
 import pytest
 
 from ingest.importers.files import File
-from ingest.importers.optimum_benchmark import OptimumBenchmark
 from ingest.importers.reading import BadFile
+from ingest.importers.vision.optimum_benchmark import OptimumBenchmark
 
 READER = OptimumBenchmark()
 

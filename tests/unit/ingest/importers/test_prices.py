@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from domain.catalogues.prices import COLUMNS
 from domain.events import decode_event, encode_event
-from domain.prices import COLUMNS
 from ingest.importers import IMPORTERS, import_paths, sniff
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ingest.importers.pytest_benchmark import PytestBenchmark
+from ingest.importers.ci.pytest_benchmark import PytestBenchmark
 from ingest.importers.reading import BadFile
 
 READER = PytestBenchmark()

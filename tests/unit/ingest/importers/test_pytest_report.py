@@ -7,8 +7,8 @@ import json
 import pytest
 
 from domain.events import decode_event, encode_event
+from ingest.importers.ci.pytest_report import PytestReport
 from ingest.importers.files import File
-from ingest.importers.pytest_report import PytestReport
 from ingest.importers.refusals import Refused
 
 PASSED = {"duration": 0.25, "outcome": "passed"}

@@ -226,6 +226,6 @@ def test_the_page_states_every_rule_in_its_own_words():
     assert list(stated) == list(every)
     for name, rule in every.items():
         assert " ".join((rule.__doc__ or "").split()).rstrip(".") in stated[name], name
-    constants = {**vars(rows), **vars(__import__("ingest.importers.rules.together", fromlist=["x"]))}
+    constants = {**vars(rows), **vars(__import__("ingest.importers.rules.across_rows", fromlist=["x"]))}
     for constant in re.findall(r"`([A-Z_]{4,})`", section):
         assert constant in constants

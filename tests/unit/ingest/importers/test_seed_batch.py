@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ingest.importers.seed_batch import SeedBatch
-from ingest.importers.seed_direct import SeedDirect
+from ingest.importers.legacy.batch import SeedBatch
+from ingest.importers.legacy.direct import SeedDirect
 
 ONE = {
     "model": "prajjwal1/bert-tiny", "hardware": "cpu", "success": True,

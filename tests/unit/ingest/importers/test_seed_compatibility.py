@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.importers.seed_compatibility import SeedCompatibility
+from ingest.importers.legacy.compatibility import SeedCompatibility
 
 MATRIX = {
     "timestamp": "20250305_195301",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.importers.seed_direct import SeedDirect
+from ingest.importers.legacy.direct import SeedDirect
 
 SAMPLES = [10.25390625, 10.501861572265625, 10.371208190917969, 10.45989990234375, 10.3759765625]
 MEAN = sum(SAMPLES) / 5

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from ingest.importers.files import File
+from ingest.importers.legacy.database import SeedDuckDB
 from ingest.importers.refusals import Refused
-from ingest.importers.seed_duckdb import SeedDuckDB
 
 SCHEMA = """
 CREATE TABLE models (model_id INTEGER PRIMARY KEY, model_name VARCHAR, model_family VARCHAR, modality VARCHAR, parameters_million FLOAT);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.importers.seed_functionality import SeedFunctionality
+from ingest.importers.legacy.functionality import SeedFunctionality
 
 ERROR = (
     "2025-03-02 22:18:34,297 - INFO - Testing model: google/vit-base-patch16-224\nTraceback (most recent call last):\n"

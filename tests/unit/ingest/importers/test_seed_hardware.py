@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.importers.legacy.hardware import SeedHardware
 from ingest.importers.reading import BadFile
-from ingest.importers.seed_hardware import SeedHardware
 
 NESTED = {
     "hardware": {"cpu": True, "cuda": True, "rocm": False, "openvino": True, "webgpu": True, "qualcomm": False},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.importers.legacy.other import SeedOther, what_it_is
 from ingest.importers.refusals import Refused
 from ingest.importers.registry import IMPORTERS
-from ingest.importers.seed_other import SeedOther, what_it_is
 
 SHAPES = {
     "configuration": {"batch_sizes": [1], "warmup_iterations": 5, "benchmark_iterations": 20, "model_families": {}},

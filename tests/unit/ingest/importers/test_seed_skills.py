@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.importers.seed_skills import SeedSkills
+from ingest.importers.legacy.skills import SeedSkills
 
 BERT = {
     "status": {

@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from ingest.importers.files import File
-from ingest.importers.seed_functionality import SeedFunctionality
-from ingest.importers.seed_suite import SeedSuite
+from ingest.importers.legacy.functionality import SeedFunctionality
+from ingest.importers.legacy.suite import SeedSuite
 
 SYSTEM = {
     "platform": "Linux-6.8.0-11-generic-x86_64", "python_version": "3.12.3", "processor": "x86_64", "hostname": "ada-laptop",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.importers.seed_web import SeedWeb
+from ingest.importers.legacy.web import SeedWeb
 
 RESULT = {
     "model_key": "clip", "model_name": "openai/clip-vit-base-patch32", "platform": "webgpu", "status": "success",

@@ -12,10 +12,10 @@ from pyarrow import parquet
 from domain.errors import UsageError
 from domain.events import decode_event, encode_event
 from ingest.importers.files import File
-from ingest.importers.mapping import parse_mapping
 from ingest.importers.reading import BadFile
 from ingest.importers.refusals import Refused
-from ingest.importers.table import Table, template
+from ingest.importers.tables.mapping import parse_mapping
+from ingest.importers.tables.table import Table, template
 
 MAPPING = """columns:
   model: {column: net}

@@ -10,7 +10,7 @@ from domain.events import decode_event, encode_event
 from ingest.importers.files import File
 from ingest.importers.reading import BadFile
 from ingest.importers.refusals import Refused
-from ingest.importers.torchbench import TorchBench
+from ingest.importers.vision.torchbench import TorchBench
 
 ALONE = "model=hf_Bert, test=eval, device=cuda, bs=4, extra_args=['--precision', 'fp16'], metric="
 METRICS = {

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ingest.importers.reading import BadFile
-from ingest.importers.vllm_bench import VllmBench
+from ingest.importers.serving.vllm_bench import VllmBench
 
 READER = VllmBench()
 SERVE = {

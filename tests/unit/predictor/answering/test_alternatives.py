@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from predictor.answering.alternatives import Beside, alternatives, siblings
-from predictor.learning.traces import TraceBook, trace_from_data
+from predictor.features.traces import TraceBook, trace_from_data
 
 OWN = "acme/own"
 

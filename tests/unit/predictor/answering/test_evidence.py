@@ -6,7 +6,7 @@ from typing import Any
 
 from predictor.answering import evidence
 from predictor.answering.option import Sizes
-from predictor.learning import dataset
+from predictor.features import dataset
 
 OTHER_NAMES = {"model", "hardware", "runtime"}
 """What an event calls a column otherwise."""

@@ -1,9 +1,9 @@
 import msgspec
 
-from predictor.answering.entry import compared
 from predictor.answering.objective import tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
+from predictor.answering.ranked_entry import compared
 from predictor.answering.ranking import constrained, ordered
 
 MEASURED = Option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from predictor.answering.reading import LINES, Reading
+from predictor.answering.table_cache import LINES, Reading
 
 
 def test_lists_are_made_once_and_the_longest_unasked_go_first() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from domain import hardware
+from domain.catalogues import hardware
 from predictor.choosing.strength import Speed, facts_of, strengths
 
 ROWS = [

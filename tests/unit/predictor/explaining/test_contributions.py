@@ -8,7 +8,7 @@ import pytest
 
 from predictor.explaining.contributions import Attribution
 from predictor.explaining.groups import OTHER, group_of, grouped
-from predictor.learning.features import FEATURES
+from predictor.features.features import FEATURES
 from predictor.learning.training import LEARNERS, Learner, Trees, fit_trees
 
 ROWS = 400

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from domain.roofline import Limits, Roofline, roofline
+from domain.performance.roofline import Limits, Roofline, roofline
 from predictor.explaining.explanation import CALIBRATION, USUAL, Explanation, explain
 
 LIMITS = Limits(peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-5, activation_bytes=4.0, weight_bytes=4.0)

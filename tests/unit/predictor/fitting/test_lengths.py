@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from domain import language
-from predictor.fitting.lengths import context_bytes, longest_context, longest_sequence
-from predictor.learning.traces import Trace, trace_from_data
+from domain.catalogues import language_models
+from predictor.capacity.lengths import context_bytes, longest_context, longest_sequence
+from predictor.features.traces import Trace, trace_from_data
 
-MISTRAL = next(one for one in language.catalogue().values() if one.kv_heads and not one.window and not one.experts)
+MISTRAL = next(
+    one for one in language_models.catalogue().values() if one.kv_heads and not one.window and not one.experts
+)
 
 
 def traced(length: int | None, peak: float, parameters: float = 1e6) -> Trace:

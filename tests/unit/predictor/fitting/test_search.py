@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from predictor.fitting.search import largest
+from predictor.capacity.search import largest
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 64, 65536])

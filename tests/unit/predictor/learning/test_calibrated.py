@@ -6,13 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain.hardware import HardwareSpec
-from domain.hardware import find as catalogued
-from predictor.learning.calibrated import Calibrated, Known, few
-from predictor.learning.dataset import Row
-from predictor.learning.operators import relimited, tabulate
-from predictor.learning.table import Table
-from predictor.learning.traces import TraceBook, trace_from_data
+from domain.catalogues.hardware import HardwareSpec
+from domain.catalogues.hardware import find as catalogued
+from predictor.artifact.calibrated import Calibrated, Known, few
+from predictor.features.dataset import Row
+from predictor.features.operators_route import relimited, tabulate
+from predictor.features.table import Table
+from predictor.features.traces import TraceBook, trace_from_data
 from predictor.learning.training import Learner, fit_trees
 from predictor.learning.trees import FittedTrees
 

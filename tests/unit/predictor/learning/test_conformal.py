@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from predictor.learning.conformal import Widths, coverage, width
+from predictor.artifact.conformal import Widths, coverage, width
 
 
 def test_width_is_the_corrected_quantile() -> None:

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from domain.roofline import Limits
-from predictor.learning.costs import WORK, multiples_of, work_of
-from predictor.learning.dataset import Row
-from predictor.learning.traces import Trace, trace_from_data
+from domain.performance.roofline import Limits
+from predictor.features.dataset import Row
+from predictor.features.traces import Trace, trace_from_data
+from predictor.features.work_costs import WORK, multiples_of, work_of
 
 LIMITS = Limits(
     peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=2.0, cache_bytes=1e6

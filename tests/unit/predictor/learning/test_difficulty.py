@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from predictor.learning.conformal import coverage, width
-from predictor.learning.difficulty import Difficulty, cross_fitted
+from predictor.artifact.conformal import coverage, width
+from predictor.artifact.difficulty import Difficulty, cross_fitted
 
 RANDOM = np.random.default_rng(4)
 ROWS = 6000

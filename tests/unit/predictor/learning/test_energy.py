@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from domain.hardware import HardwareSpec
+from domain.catalogues.hardware import HardwareSpec
 from domain.payloads import Figure
-from predictor.learning.energy import draw_from_row, fit_energy
+from predictor.artifact.energy import draw_from_row, fit_energy
 
 RATED = {"acme-big": 400.0, "acme-small": 100.0, "acme-new": 300.0}
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from domain.roofline import Limits, roofline
-from predictor.learning.features import FEATURES, Software, features_of, version_number
-from predictor.learning.traces import TraceBook, trace_from_data
+from domain.performance.roofline import Limits, roofline
+from predictor.features.features import FEATURES, Software, features_of, version_number
+from predictor.features.traces import TraceBook, trace_from_data
 
 LIMITS = Limits(
     peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=2.0, cache_bytes=1e6

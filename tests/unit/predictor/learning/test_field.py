@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from predictor.learning import field as field_module
-from predictor.learning.field import Field
+from predictor.learning import nearest_residuals as field_module
+from predictor.learning.nearest_residuals import Field
 
 RANDOM = np.random.default_rng(0)
 PLACES = RANDOM.normal(size=(300, 3))

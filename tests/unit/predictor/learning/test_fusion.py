@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from domain import hardware
-from predictor.learning.dataset import Row
-from predictor.learning.fusion import as_run
-from predictor.learning.operators import tabulate
-from predictor.learning.traces import Trace, TraceBook, trace_from_data
+from domain.catalogues import hardware
+from predictor.features.dataset import Row
+from predictor.features.fusion import as_run
+from predictor.features.operators_route import tabulate
+from predictor.features.traces import Trace, TraceBook, trace_from_data
 
 HEADS, TOKENS, DEPTH = 12, 197, 64
 SCORES = HEADS * TOKENS**2

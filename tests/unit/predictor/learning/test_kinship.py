@@ -3,9 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predictor.learning.dataset import Row
-from predictor.learning.kinship import Kin, covariance, kin_of, own_variance, version_steps
-from predictor.learning.table import Table
+from predictor.features.dataset import Row
+from predictor.features.table import Table
+from predictor.learning.covariance import Kin, covariance, kin_of, own_variance, version_steps
 
 
 def kin(*rows: dict[str, Any], known: tuple[str, ...] = (), balance: tuple[float, ...] | None = None) -> Kin:

@@ -4,14 +4,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain.hardware import HardwareSpec
+from domain.catalogues.hardware import HardwareSpec
 from domain.payloads import Figure
-from predictor.learning.dataset import Row
-from predictor.learning.operators import tabulate
+from predictor.features.dataset import Row
+from predictor.features.operators_route import tabulate
+from predictor.features.table import Array, Table
+from predictor.features.traces import Trace, TraceBook, trace_from_data
+from predictor.features.work import TERMS, work_of_many
 from predictor.learning.parametric import Known, ParametricMethod
-from predictor.learning.table import Array, Table
-from predictor.learning.traces import Trace, TraceBook, trace_from_data
-from predictor.learning.work import TERMS, work_of_many
 
 RANDOM = np.random.default_rng(3)
 KINDS = ("mm", "conv", "norm", "elementwise", "attention")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from predictor.learning.shapes import SHAPES, shapes_of
+from predictor.features.operator_shapes import SHAPES, shapes_of
 from tests.unit.predictor.learning.test_costs import CONV, LIMITS, row, traced
 
 GELU = {"name": "aten.gelu_", "class": "elementwise", "read_elements": 2e6, "write_elements": 2e6}

@@ -3,10 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predictor.learning.dataset import Row
+from predictor.features.dataset import Row
+from predictor.features.table import Table
 from predictor.learning.method import Fitted, Prediction
 from predictor.learning.siblings import Matched, Siblings
-from predictor.learning.table import Table
 
 
 class Flat:

@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predictor.learning.dataset import Row
-from predictor.learning.tails import Tail, fit_tails
+from predictor.artifact.tails import Tail, fit_tails
+from predictor.features.dataset import Row
 
 
 def row(latency: float = 10.0, p95: float | None = None, n: int = 1000, **over: Any) -> Row:

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from domain.roofline import Limits
-from predictor.learning.dataset import Row
-from predictor.learning.traces import trace_from_data
-from predictor.learning.work import TERMS, work_of, work_of_many
+from domain.performance.roofline import Limits
+from predictor.features.dataset import Row
+from predictor.features.traces import trace_from_data
+from predictor.features.work import TERMS, work_of, work_of_many
 
 LIMITS = Limits(
     peak_flops=1e12, bandwidth_bytes_per_s=1e11, launch_s=1e-6, activation_bytes=2.0, weight_bytes=2.0, cache_bytes=1e6

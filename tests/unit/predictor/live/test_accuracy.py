@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from predictor.live.accuracy import accuracy, score
-from predictor.live.scored import Scored
+from predictor.live.scored_predictions import Scored
 
 
 def scored(predicted: float, measured: float, **changes: Any) -> Scored:

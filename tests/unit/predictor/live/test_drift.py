@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from predictor.live.drift import CHANCE, WINDOW, drift, lower_tail
-from predictor.live.scored import Scored
+from predictor.live.scored_predictions import Scored
 
 IN_FORCE = "sha256:" + "a" * 64
 

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor.learning.artifact import Card, load_shipped
-from predictor.learning.dataset import Row
+from predictor.artifact.artifact import Card, load_shipped
+from predictor.features.dataset import Row
 from predictor.live.shadow import MODELS, MOST, ROWS, Case, Given, compared, held_out, learnt_by
 
 OLD = "sha256:old"

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predictor.learning.dataset import Row
+from predictor.features.dataset import Row
 from predictor.memory.lines import ANYWHERE, UNIT, fit_lines, parts_of
 
 

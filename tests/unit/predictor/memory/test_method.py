@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predictor.learning.dataset import Row
-from predictor.learning.traces import Trace, TraceBook, trace_from_data
+from predictor.features.dataset import Row
+from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.memory.facts import FACTS, tabulate
 from predictor.memory.method import SPARED, SURE, MemoryFitted, MemoryMethod
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from predictor.outcome.cases import case_from_row, cases_of, row_from_event
+from predictor.failure_rates.cases import case_from_row, cases_of, row_from_event
 
 MEASURED = {
     "model_id": "acme/net", "platform": "cpu", "precision": "fp32", "hardware_id": "acme-1", "category": "vision",

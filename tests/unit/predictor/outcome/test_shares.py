@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from predictor.outcome.cases import Case, End
-from predictor.outcome.shares import Shares
+from predictor.failure_rates.cases import Case, End
+from predictor.failure_rates.shares import Shares
 
 
 def case(model: str, platform: str = "webnn", end: End | None = "runs", **over: Any) -> Case:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from predictor.reference.levels import decompose
+from predictor.device_transfer.levels import decompose
 
 PIECES, DEVICES = 120, 7
 

@@ -4,12 +4,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain import hardware
-from domain.roofline import limits_of
-from predictor.learning.dataset import Row
-from predictor.learning.table import Table
-from predictor.reference.method import ReferenceFitted, ReferenceMethod
-from predictor.reference.pieces import tabulate
+from domain.catalogues import hardware
+from domain.performance.roofline import limits_of
+from predictor.device_transfer.method import ReferenceFitted, ReferenceMethod
+from predictor.device_transfer.pieces import tabulate
+from predictor.features.dataset import Row
+from predictor.features.table import Table
 
 MODELS, SOFTWARE = 60, (("tflite", "fp16"), ("tflite", "int8"), ("qairt", "int8"))
 

@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from predictor.learning.dataset import Row
-from predictor.reference.pieces import copied_hardware, piece_of, tabulate
+from predictor.device_transfer.pieces import copied_hardware, piece_of, tabulate
+from predictor.features.dataset import Row
 
 
 def row(model: str = "acme/net", hardware: str = "acme-1", latency: float = 10.0, **over: Any) -> Row:

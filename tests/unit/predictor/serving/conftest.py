@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from predictor.learning.dataset import Row
+from predictor.features.dataset import Row
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from predictor.serving.deployment import deployment_of
+from predictor.llm_serving.deployment import deployment_of
 
 APART = {
     "serving": "disaggregated",

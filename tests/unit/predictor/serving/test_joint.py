@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from domain import hardware
-from predictor.serving.neighbours import Neighbours, points_of
-from predictor.serving.table import tabulate
+from domain.catalogues import hardware
+from predictor.llm_serving.neighbours import Neighbours, points_of
+from predictor.llm_serving.table import tabulate
 
 
 def rows(served):

@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain import hardware
-from predictor.learning.table import Table
+from domain.catalogues import hardware
+from predictor.features.table import Table
 from predictor.learning.training import Learner
-from predictor.serving.method import FittedServing, ServingMethod
-from predictor.serving.neighbours import Neighbours, points_of
-from predictor.serving.table import tabulate
+from predictor.llm_serving.method import FittedServing, ServingMethod
+from predictor.llm_serving.neighbours import Neighbours, points_of
+from predictor.llm_serving.table import tabulate
 
 QUICK = ServingMethod(
     learners=(Learner(objective="l2", trees=60, learning_rate=0.1, leaves=15, rows_per_leaf=10, feature_share=0.6),)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from domain import hardware, language
-from domain.hardware import HardwareSpec
-from predictor.serving.deployment import Deployment, deployment_of
-from predictor.serving.physics import Device, device_of, estimate, places, prompt, step
+from domain.catalogues import hardware, language_models
+from domain.catalogues.hardware import HardwareSpec
+from predictor.llm_serving.deployment import Deployment, deployment_of
+from predictor.llm_serving.physics import Device, device_of, estimate, places, prompt, step
 
-LLAMA = language.catalogue()["meta-llama/Llama-3.1-70B"]
-DEEPSEEK = language.catalogue()["deepseek-ai/DeepSeek-V3"]
+LLAMA = language_models.catalogue()["meta-llama/Llama-3.1-70B"]
+DEEPSEEK = language_models.catalogue()["deepseek-ai/DeepSeek-V3"]
 
 
 def device(deployment: Deployment, name: str = "nvidia-h200-sxm") -> Device:

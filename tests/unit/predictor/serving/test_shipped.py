@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from domain import hardware, language
-from predictor.learning.dataset import Row
+from domain.catalogues import hardware, language_models
+from predictor.features.dataset import Row
 from predictor.learning.training import Learner, Trees
-from predictor.serving.building import serving_of
-from predictor.serving.shipped import PARTS, FittedShipped, Serving, part_name
-from predictor.serving.table import tabulate, taught
+from predictor.llm_serving.building import serving_of
+from predictor.llm_serving.shipped import PARTS, FittedShipped, Serving, part_name
+from predictor.llm_serving.table import tabulate, taught
 
 TINY = {
     part: (Learner(objective="l2", trees=30, learning_rate=0.2, leaves=8, rows_per_leaf=10, feature_share=0.8),)
@@ -110,7 +110,7 @@ def test_a_few_rows_of_a_device_correct_what_is_said_of_it_and_nothing_else(fitt
 def test_how_far_a_question_lies_is_told_and_whether_anything_that_was_held_out_lay_as_far(
     built, served, changed: dict[str, Any], model: str, level: str, covered: bool
 ) -> None:
-    facts = language.find(model)
+    facts = language_models.find(model)
     assert facts is not None
     found = built[0].level("tpot", served(**changed), facts.architecture, facts.family)
     assert found == (level, covered)

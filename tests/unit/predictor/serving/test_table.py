@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from domain import hardware
-from predictor.serving.table import tabulate
+from domain.catalogues import hardware
+from predictor.llm_serving.table import tabulate
 
 
 def test_the_prior_is_in_seconds_and_near_what_was_measured(served) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from predictor.suggesting.plans import plan_of
-from runner.planfile import read_plan
+from runner.campaign.plan_file import read_plan
 
 
 def run(model: str, **parts: Any) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from domain.devices import DeviceState
-from runner.child import classify
-from runner.devices.amd import energy_j, find_amd, power_w, state_of
-from runner.devices.apple import limits_of
-from runner.devices.nvidia import find_nvidia
-from runner.devices.nvidia_facts import (
+from domain.performance.device_state import DeviceState
+from runner.machine.devices.amd import energy_j, find_amd, power_w, state_of
+from runner.machine.devices.apple import limits_of
+from runner.machine.devices.nvidia import find_nvidia
+from runner.machine.devices.nvidia_facts import (
     DEVICE_LOST,
     absence,
     architecture_problem,
@@ -21,11 +20,12 @@ from runner.devices.nvidia_facts import (
     mig_profile,
     slowed_by,
 )
-from runner.devices.processes import own_names, shared
-from runner.devices.rocm_smi import RocmSmi, card_at, state_of_card
+from runner.machine.devices.processes import own_names, shared
+from runner.machine.devices.rocm_smi import RocmSmi, card_at, state_of_card
+from runner.measure.power.meter import Unread
 from runner.platforms.torch_cuda import amd_fp8_problem
 from runner.platforms.torch_eager import moved_operators
-from runner.power.meter import Unread
+from runner.protocol.child import classify
 
 TOO_OLD = (
     "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "

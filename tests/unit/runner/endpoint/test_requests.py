@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from domain.errors import UsageError
-from runner.arrivals import poisson
 from runner.endpoint.faults import EndpointFault
 from runner.endpoint.figures import Objective, objective_of
 from runner.endpoint.link import request_bytes
 from runner.endpoint.prompts import Prompts, counter_of
 from runner.endpoint.protocols import EXTRAS, language_call, tensors
 from runner.endpoint.target import APIS, runtime_of, target_of
+from runner.measure.arrivals import poisson
 
 
 def test_arrivals_are_exponential_and_the_same_for_a_seed() -> None:

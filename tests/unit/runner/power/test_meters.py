@@ -12,17 +12,17 @@ from time import sleep
 
 import pytest
 
-from domain.energy import figures
+from domain.performance.energy import figures
 from domain.verdicts import judge
-from runner.measuring import circumstances_of, measure
-from runner.power.battery import find_battery
-from runner.power.choice import host_meter
-from runner.power.hwmon import find_hwmon
-from runner.power.meter import Unread
-from runner.power.powermetrics import power_of_sample
-from runner.power.rapl import Rapl, find_rapl, zones
-from runner.power.sampling import Sampling, rest
-from runner.stopping import Method
+from runner.measure.measuring import circumstances_of, measure
+from runner.measure.power.battery import find_battery
+from runner.measure.power.choice import host_meter
+from runner.measure.power.hwmon import find_hwmon
+from runner.measure.power.meter import Unread
+from runner.measure.power.powermetrics import power_of_sample
+from runner.measure.power.rapl import Rapl, find_rapl, zones
+from runner.measure.power.sampling import Sampling, rest
+from runner.measure.stopping import Method
 
 CALL_UJ = 200_000
 

@@ -1,0 +1,1 @@
+"""What goes on beside the requests: watches, training, copies, child processes."""

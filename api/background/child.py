@@ -1,0 +1,252 @@
+"""Work in a child process: what takes long or is written by a stranger never runs in the service's own.
+
+`python -m api.background.child` reads one JSON object from stdin; its name of work picks the function. It writes one line of JSON to
+stdout, and after it the bytes that the work made: an artifact, an answer as it is sent. Errors come back as their problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+
+from domain.errors import AssayError, MalformedBody, ServiceUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from litestar.types import Receive
+
+__all__ = ["Worked", "main", "run", "unless_left"]
+
+_SPARED = ("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+_MORE_BYTES = 2 * 2**30
+"""Address space beyond what the loaded libraries reserve, which on a machine of many cores is a multiple of this."""
+_SAID_BYTES = 16 * 2**10
+_PIECE_BYTES = 2**18
+_LOG = logging.getLogger(__name__)
+Json = dict[str, Any]
+
+
+class Worked(NamedTuple):
+    """What a child answered: an object, and the bytes beside it."""
+
+    told: Json
+    content: bytes
+
+
+async def run(
+    work: str, asked: Json, *, timeout_s: float, most_bytes: int, secrets: bool = False, stranger: str | None = None
+) -> Worked:
+    """Do `work` in a child and return its result; raise the error that it names, UsageError where it takes too long.
+
+    The child sees no environment but the paths, and the database's address only with `secrets`. `stranger` names the field
+    of a stranger's text that is worked on: where the system ends the child, or its answer has more than `most_bytes`, the
+    text is to blame, and what the child said is for the log alone.
+    """
+    kept = (*_SPARED, "ASSAY_HOME") if secrets else _SPARED
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "api.background.child", work,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        cwd=str(Path(__file__).resolve().parents[2]),
+        env={name: value for name in kept if (value := os.environ.get(name)) is not None},
+    )  # fmt: skip
+    field = stranger or work
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, answer, said = await asyncio.gather(
+                _give(child, msgspec.json.encode(asked)), _answer(child, most_bytes), _said(child)
+            )
+            await child.wait()
+    except TimeoutError as error:
+        raise UsageError(
+            f"it took more than {timeout_s:g} s.", field=field, remedy="Ask for less, or raise the limit."
+        ) from error
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    if answer is None:
+        raise UsageError(
+            f"the answer has more than {most_bytes // 2**20} MiB.", field=field, remedy="Select fewer rows or columns."
+        )
+    if child.returncode:
+        raise _ended(child.returncode, work, said, stranger)
+    line, _, content = answer.partition(b"\n")
+    told: Json = msgspec.json.decode(line)
+    if "problem" in told:
+        raise _error(told["problem"])
+    return Worked(told, content)
+
+
+async def unless_left(receive: Receive, work: Coroutine[Any, Any, Worked]) -> Worked:
+    """Return what `work` gives; cancel it, which ends its child, and raise MalformedBody where the client leaves.
+
+    `receive` is that of a request whose body was read whole.
+    """
+    task = asyncio.create_task(work)
+    leaving = asyncio.create_task(_until_left(receive))
+    try:
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return await task
+        raise MalformedBody("the client left before the answer.", field="$", remedy="Ask again and wait.")
+    finally:
+        for unfinished in (task, leaving):
+            unfinished.cancel()
+        await asyncio.gather(task, leaving, return_exceptions=True)
+
+
+async def _until_left(receive: Receive) -> None:
+    while cast("dict[str, Any]", await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _give(child: Process, question: bytes) -> None:
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        child.stdin.write(question)
+        await child.stdin.drain()
+    child.stdin.close()
+
+
+async def _answer(child: Process, most_bytes: int) -> bytes | None:
+    """Return what the child writes; end it and return None where that is too much to keep."""
+    assert child.stdout is not None
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await child.stdout.read(_PIECE_BYTES):
+        size += len(piece)
+        if size > most_bytes:
+            child.kill()
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _said(child: Process) -> bytes:
+    """Return the end of what the child complains."""
+    assert child.stderr is not None
+    said = b""
+    while piece := await child.stderr.read(_PIECE_BYTES):
+        said = (said + piece)[-_SAID_BYTES:]
+    return said
+
+
+def _ended(status: int, work: str, said: bytes, stranger: str | None) -> AssayError:
+    last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+    if stranger is None:
+        return ServiceUnavailable(
+            f"the process that does it ended with {status}: {last[0][:300]}.",
+            field=work,
+            remedy="Ask for less; a status of -9 means that it ran out of memory.",
+        )
+    _LOG.warning("the process of a %s ended with %s: %s", work, status, last[0][:300])
+    if status < 0:
+        # Not the service's failure: whoever sends the same again gets the same.
+        return UsageError(
+            f"its process was ended by the system ({signal.Signals(-status).name}).",
+            field=stranger,
+            remedy="It needs too much memory, or too deep a stack: ask for less.",
+        )
+    return ServiceUnavailable(f"the process that does it ended with {status}.", field=stranger, remedy="Try again.")
+
+
+def _error(told: Json) -> AssayError:
+    shape = next((kind for kind in _kinds(AssayError) if kind.__name__ == told["name"]), AssayError)
+    error = shape.__new__(shape)
+    AssayError.__init__(error, told["detail"], field=told["field"], remedy=told["remedy"])
+    return error
+
+
+def _kinds(root: type[AssayError]) -> list[type[AssayError]]:
+    return [root, *(kind for child in root.__subclasses__() for kind in _kinds(child))]
+
+
+def main() -> None:
+    """Do the work that is named on the command line."""
+    asked: Json = msgspec.json.decode(sys.stdin.buffer.read())
+    work = {"query": _query, "train": _train, "replay": _replay, "evaluate": _evaluate}[sys.argv[1]]
+    content = b""
+    try:
+        told, content = work(asked)
+    except AssayError as error:
+        told = {
+            "problem": {
+                "name": type(error).__name__, "detail": error.detail, "field": error.field, "remedy": error.remedy,
+            }
+        }  # fmt: skip
+    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.write(content)
+
+
+def _query(asked: Json) -> Worked:
+    from api.http.encoding import encoded, rows_as_json
+    from api.http.media import JSON
+    from api.http.select import select
+
+    _confine(int(asked["timeout_s"]) + 5)
+    found = select(Path(asked["path"]), asked["sql"], asked["limit"], as_of=asked["as_of"])
+    told = {**asked["beside"], "truncated": found.truncated, "columns": found.columns}
+    if asked["media"] != JSON:
+        return Worked(told, encoded(found.table, asked["media"]))
+    head = msgspec.json.encode(told)
+    return Worked(told, b"".join([head[:-1], b',"rows":', *rows_as_json(found.table), b"}"]))
+
+
+def _confine(cpu_s: int) -> None:
+    """Bound what this process may take. DuckDB keeps to its own limit of memory; these are for what it does not count."""
+    with contextlib.suppress(OSError):
+        # Where the whole machine runs out of memory, this process ends before the service does.
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most_bytes = pages * resource.getpagesize() + _MORE_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    for kind, most in ((resource.RLIMIT_CPU, cpu_s), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(kind, (most, most))
+
+
+def _train(asked: Json) -> Worked:
+    answerer = _answerer(asked)
+    comparison = msgspec.to_builtins(answerer.compare())
+    trained = answerer.train()
+    return Worked({"event_data": trained.event_data, "comparison": comparison}, trained.content)
+
+
+def _replay(asked: Json) -> Worked:
+    made, told = _answerer(asked).replay(asked["digest"], asked["position"])
+    return Worked({"event_data": made.event_data, "replayed": told}, made.content)
+
+
+def _evaluate(asked: Json) -> Worked:
+    from predictor.learning.routes import Evaluation
+
+    question = {name: value for name, value in asked.items() if name in Evaluation.__struct_fields__}
+    scores: Json = _answerer(asked).evaluate(msgspec.convert(question, Evaluation))
+    return Worked(scores, b"")
+
+
+def _answerer(asked: Json) -> Any:
+    import duckdb
+
+    from ingest.log.artifacts import ArtifactStore
+    from predictor.live.answerer import LiveAnswerer
+
+    connection = duckdb.connect(asked["path"], read_only=True)
+    connection.execute("SET TimeZone = 'UTC'")
+    store = ArtifactStore(asked["database_url"])
+    return LiveAnswerer(connection.cursor, lambda digest: store.get(digest).content)
+
+
+if __name__ == "__main__":
+    main()

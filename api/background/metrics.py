@@ -1,0 +1,114 @@
+"""What this process counts, for Prometheus. Each worker counts for itself, and a scrape meets one of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from api.http.logs import Asked
+
+__all__ = ["CONTENT_TYPE", "Metrics"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ONE = "This worker's alone: with several, a scrape meets one of them by chance (see assay_worker_info)."
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_STATE = {
+    "log_position": ("assay_log_position", "Highest position of the event log."),
+    "position": ("assay_projection_position", "Position that the tables tell of."),
+    "lag_events": ("assay_projection_lag_events", "Events that the tables have not yet: the main alert."),
+    "lag_seconds": ("assay_projection_lag_seconds", "Age of the oldest event that the tables have not yet."),
+    "dead_letters": ("assay_dead_letters", "Events that could not be projected."),
+    "unknown_events": ("assay_unknown_events", "Events of types that this version does not know; kept, not projected."),
+    "archived_position": ("assay_archive_position", "Highest position that is in the archive."),
+    "archive_bytes": ("assay_archive_bytes", "Size of the archive's files."),
+    "trained_position": ("assay_predictor_trained_position", "Position of the newest training, accepted or not."),
+    "drift": ("assay_predictor_drift", "1 where the predictor in force misses more of its intervals than it promised."),
+}
+"""Member of the service's state → gauge; what is not known has no sample."""
+
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """The metrics of one process, in a registry of their own."""
+
+    def __init__(self, role: str) -> None:
+        self.registry = CollectorRegistry()
+        self._events = Counter(
+            "assay_events",
+            f"Events of request bodies by what became of them. {_ONE}",
+            ["status"],
+            registry=self.registry,
+        )
+        self._requests = Counter(
+            "assay_requests", f"Requests answered. {_ONE}", ["method", "route", "status"], registry=self.registry
+        )
+        self._durations = Histogram(
+            "assay_request_duration_seconds", f"From the head of a request to the end of its answer. {_ONE}",
+            ["route"], buckets=_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self._refused = Counter(
+            "assay_refused", f"Requests refused for want of room, rate or a part. {_ONE}", ["problem"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.batch_events = Histogram(
+            "assay_append_batch_events", f"Events of one transaction. {_ONE}", buckets=_SIZES, registry=self.registry
+        )
+        self.append_duration = Histogram(
+            "assay_append_duration_seconds", f"One transaction, waiting for its turn included. {_ONE}",
+            buckets=_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self.queued = self._gauge("assay_coalescer_depth", f"Single events that wait to be written. {_ONE}")
+        self.bodies = self._gauge("assay_bodies_in_flight", f"Request bodies that are held in memory. {_ONE}")
+        self.body_bytes = self._gauge("assay_body_bytes_in_flight", f"Bytes of those bodies. {_ONE}")
+        self._up = self._gauge("assay_up", "Whether Postgres answers and the tables are kept up.")
+        worker = Gauge("assay_worker_info", "The worker that this scrape met.", ["pid", "role"], registry=self.registry)
+        worker.labels(str(os.getpid()), role).set(1)
+        self._state: dict[str, Gauge] = {}
+        self._event_counts = {name: self._events.labels(name) for name in ("accepted", "duplicate", "rejected")}
+        self._by_request: dict[tuple[str, str, int], Any] = {}
+        self._by_route: dict[str, Any] = {}
+
+    def events(self, accepted: int, duplicate: int, rejected: int) -> None:
+        """Count the events of one body."""
+        for name, number in (("accepted", accepted), ("duplicate", duplicate), ("rejected", rejected)):
+            if number:
+                self._event_counts[name].inc(number)
+
+    def answered(self, asked: Asked, duration_s: float) -> None:
+        """Count one request."""
+        route = asked.route or "unmatched"
+        key = (asked.method, route, asked.status)
+        requests = self._by_request.get(key)
+        if requests is None:
+            requests = self._by_request[key] = self._requests.labels(asked.method, route, str(asked.status))
+        requests.inc()
+        durations = self._by_route.get(route)
+        if durations is None:
+            durations = self._by_route[route] = self._durations.labels(route)
+        durations.observe(duration_s)
+        if asked.problem is not None and asked.status in (429, 503):
+            self._refused.labels(asked.problem).inc()
+
+    def rendered(self, state: Mapping[str, Any], *, up: bool) -> bytes:
+        """Return everything in Prometheus' text format, with the service's state as of now."""
+        self._up.set(int(up))
+        for member, (name, words) in _STATE.items():
+            value = state.get(member)
+            gauge = self._state.get(member)
+            if value is None:
+                if gauge is not None:
+                    self.registry.unregister(self._state.pop(member))
+                continue
+            if gauge is None:
+                gauge = self._state[member] = self._gauge(name, words)
+            gauge.set(value)
+        return prometheus_client.generate_latest(self.registry)
+
+    def _gauge(self, name: str, words: str) -> Gauge:
+        return Gauge(name, words, registry=self.registry)

@@ -1,0 +1,152 @@
+"""Training in a child process, the trial of what came of it, and the choice of what answers: each an event of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from api.background import child
+from api.background.audit import operation, written
+from api.container import Parts
+from domain.errors import NotFound, PartMissing, TooBusy, UsageError
+from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, new_event
+from domain.payloads import PredictorChosen
+from domain.permissions import SERVICE_SOURCE
+from predictor.artifact.artifact import ARTIFACT_KIND
+
+__all__ = ["choose", "replay", "require_appending", "train", "worked"]
+
+TRAINING_S = 3000.0
+TRAINED_BYTES = 512 * 2**20
+"""More than any artifact has."""
+SHIPPED = "shipped"
+Json = dict[str, Any]
+
+
+def require_appending(parts: Parts) -> None:
+    """Raise PartMissing on a node that takes no events: what is trained and chosen there would be known to nobody."""
+    if not parts.settings.appends:
+        raise PartMissing("this node appends nothing.", field="role", remedy="Ask a node of role all.")
+
+
+async def worked(parts: Parts, work: str, asked: Json) -> child.Worked:
+    """Do one long work at a time on a copy of the tables: two would take the cores from the answers."""
+    if parts.training.locked():
+        raise TooBusy("a training or evaluation is under way.", field=work, remedy="Ask again when it is done.")
+    async with parts.training:
+        with ExitStack() as stack:
+            path, _ = await asyncio.to_thread(stack.enter_context, parts.snapshot())
+            asked = {**asked, "path": str(path), "database_url": parts.database.url}
+            return await child.run(work, asked, timeout_s=TRAINING_S, most_bytes=TRAINED_BYTES, secrets=True)
+
+
+async def train(parts: Parts, actor: str, *, force: bool = False, why: str | None = None) -> Json:
+    """Train, compare with what is in force, keep the artifact, record both as an event, and return what it says.
+
+    What is worse than what is in force is kept and does not answer, unless `force`. `why` says who wanted it trained.
+    """
+    require_appending(parts)
+    trained = await worked(parts, "train", {})
+    content, data = trained.content, _judged(trained.told["event_data"], trained.told["comparison"], force, why)
+    digest = await asyncio.to_thread(parts.artifacts.put, content, data["card"], ARTIFACT_KIND)
+    recorded_at = await parts.log.recorded_at(data["position"])
+    event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SERVICE_SOURCE, time=recorded_at)
+    told = operation(
+        "predictor.trained", actor, digest, {"position": data["position"], "accepted": data["accepted"], "why": why}
+    )
+    answer, _ = await parts.append([written(event), told])
+    await parts.reach(answer.position)
+    return {**data, "digest": digest, "event_id": event["id"], "event_position": answer.position}
+
+
+def _judged(data: Json, comparison: Json, force: bool, why: str | None) -> Json:
+    """Return the event's data with the judgement that the comparison came to."""
+    beside = dict(comparison)
+    accepted, reason = beside.pop("accepted"), beside.pop("reason")
+    if force and not accepted:
+        accepted, reason = True, f"accepted by force; it would have been {reason}"
+    return {**data, "accepted": accepted, "reason": f"{reason}; {why}" if why else reason, "comparison": beside}
+
+
+async def choose(parts: Parts, actor: str, digest: str | None, reason: str | None) -> Json:
+    """Let the predictor of this digest (or its beginning, or `shipped`) answer from here on; without one, the one before.
+
+    Raises NotFound where there is none, UsageError where there is none before, and CorruptArtifact where it cannot be read.
+    """
+    require_appending(parts)
+    line, known = await asyncio.to_thread(_known, parts)
+    before = line[-1] if line else SHIPPED
+    wanted = _beneath(line) if digest is None else _resolved(digest, known)
+    if wanted == before:
+        raise UsageError(
+            f"{wanted} is in force already.", field="digest", remedy="`assay predictor list` names the others."
+        )
+    if wanted != SHIPPED:
+        await asyncio.to_thread(parts.answerer.require, wanted)
+    data = PredictorChosen(digest=wanted, by=actor, reason=reason)
+    event = new_event(PREDICTOR_CHOSEN, data, source=SERVICE_SOURCE, time=datetime.now(UTC))
+    told = operation("predictor.chosen", actor, wanted, {"before": before, "reason": reason})
+    answer, _ = await parts.append([written(event), told])
+    await parts.reach(answer.position)
+    return {
+        **msgspec.to_builtins(data), "before": before, "event_id": event["id"], "event_position": answer.position,
+    }  # fmt: skip
+
+
+def _known(parts: Parts) -> tuple[list[str], list[str]]:
+    with parts.tables(None) as tables:
+        return tables.predictor_line(), tables.predictors().column("digest").to_pylist()
+
+
+def _beneath(line: list[str]) -> str:
+    if not line:
+        raise UsageError(
+            "the predictor that ships with Assay is in force; there is none before it.",
+            field="digest",
+            remedy="Name one: `assay predictor list`.",
+        )
+    return line[-2] if len(line) > 1 else SHIPPED
+
+
+def _resolved(digest: str, known: list[str]) -> str:
+    if digest == SHIPPED:
+        return SHIPPED
+    wanted = digest.removeprefix("sha256:")
+    found = sorted({one for one in known if wanted and one.removeprefix("sha256:").startswith(wanted)})
+    if len(found) != 1:
+        problem = "no predictor was trained" if not found else f"{len(found)} predictors were trained"
+        raise NotFound(
+            f"{problem} whose digest begins so.", field="digest", remedy="`assay predictor list` names them."
+        )
+    return found[0]
+
+
+async def replay(parts: Parts, digest: str) -> Json:
+    """Train again at the position that a predictor was trained at; say whether it is the same bit for bit, and what differs.
+
+    An artifact that is lost or damaged, and comes out the same, is put back.
+    """
+    _, known = await asyncio.to_thread(_known, parts)
+    wanted = _resolved(digest, known)
+    if wanted == SHIPPED:
+        raise UsageError(
+            "the shipped predictor was not trained on this log.", field="digest", remedy="`assay predictor list`."
+        )
+    made = await worked(
+        parts, "replay", {"digest": wanted, "position": await asyncio.to_thread(_position, parts, wanted)}
+    )
+    told = made.told["replayed"]
+    restored = told["same"] and told["stored"] != "whole"
+    if restored:
+        await asyncio.to_thread(parts.artifacts.put, made.content, made.told["event_data"]["card"], ARTIFACT_KIND)
+    return {**told, "restored": restored}
+
+
+def _position(parts: Parts, digest: str) -> int:
+    with parts.tables(None) as tables:
+        rows = tables.predictors().to_pylist()
+    return int(next(row["trained_at_position"] for row in rows if row["digest"] == digest))

@@ -1,0 +1,345 @@
+"""The parts of one running service, opened and closed with it: database, log, tables, predictor, access."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from litestar import Litestar
+
+from api.background.audit import operation, record
+from api.background.circuit import Circuit
+from api.background.metrics import Metrics
+from api.background.positions import Positions
+from api.http import logs
+from api.http.access import Access, require_tokens
+from api.http.body_budget import Room
+from api.http.connections import CONNECTIONS, ActivePeers, AddressLimit, connection_limit
+from api.http.keys import Keys, KeyStore
+from api.http.response_cache import Answered
+from api.http.tokens import TokenStore
+from api.settings import Settings
+from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError, unusable_file
+from domain.events import Decoded
+from ingest.log import migrate
+from ingest.log.append import Appended, Expected
+from ingest.log.artifacts import ArtifactStore
+from ingest.log.coalescer import Coalescer
+from ingest.log.event_log import Archived, EventLog
+from ingest.log.postgres import Database, open_database
+from predictor.answering.table_cache import Reading, Readings
+
+if TYPE_CHECKING:
+    from api.background.lag_history import Minutes
+    from api.background.table_copies import Snapshots
+    from api.background.watch import Watch
+    from ingest.projection import Projection, Tables
+    from ingest.projection.divergence import Divergence
+    from predictor.live.answerer import LiveAnswerer
+
+__all__ = ["QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
+
+QUERIES = 4
+"""Child processes of free queries at a time; the next gets TooBusy."""
+_LOG = logging.getLogger(__name__)
+COMMIT_S = 15.0
+"""A Postgres that has not committed by then counts as away."""
+SUPERVISION_S = 0.3
+DRAIN_S = 5.0
+WAIT_S = 2.0
+"""How long a read waits for the tables to reach its `min_position`."""
+
+
+class _Archived:
+    """The archive, opened when the first event that has moved there is read; most processes never do."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self._home = home
+        self._url = url
+
+    @functools.cached_property
+    def _archive(self) -> Archived:
+        from ingest.archive.archive import Archive, archive_folder
+
+        return Archive(archive_folder(self._home), self._url)
+
+    def bodies(self, positions: Sequence[int]) -> dict[int, str]:
+        """Return the bodies at these positions; what has expired is left out."""
+        return self._archive.bodies(positions)
+
+
+class Parts:
+    """What the routes work with. `projection` and `answerer` are None in the role `ingest`."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self.log = EventLog(database.url, archive=_Archived(settings.home, database.url))
+        self.coalescer = Coalescer(self.append)
+        self.positions = Positions(self.log)
+        self.answered = Answered()
+        self._readings = Readings()
+        self.circuit = Circuit(database.url, revive=database.server.start if database.server is not None else None)
+        self.room = Room()
+        self.metrics = Metrics(settings.role)
+        self.access_log = logs.AccessLog(settings.log_level)
+        self.tokens = TokenStore(database.url)
+        self.access = Access(settings, self.tokens)
+        self.signing_keys = KeyStore(database.url)
+        self.keys = Keys(self.signing_keys)
+        self.artifacts = ArtifactStore(database.url)
+        self.active = ActivePeers()
+        self.queries = 0
+        self.caught_up = False
+        self.training = asyncio.Lock()
+        self.asking = asyncio.Lock()
+        self.naming = asyncio.Lock()
+        self.began = datetime.now(UTC)
+        self.watch: Watch | None = None
+        self.minutes: Minutes | None = None
+        self._snapshots: Snapshots | None = None
+        self._projection: Projection | None = None
+        self._answerer: LiveAnswerer | None = None
+        if settings.projects:
+            from api.background.lag_history import Minutes
+            from api.background.table_copies import Snapshots
+            from api.background.watch import Watch
+            from ingest.projection import Projection
+            from predictor.live.answerer import LiveAnswerer
+
+            self._snapshots = Snapshots(settings.home / "snapshots")
+            self._projection = Projection(settings.home, database, on_divergence=self._diverged)
+            self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
+            self.watch = Watch(self, settings.retrain_every_s)
+            self.minutes = Minutes(self._projection.health)
+
+    @property
+    def projection(self) -> Projection:
+        """The tables; PartMissing in a process that has none."""
+        if self._projection is None:
+            raise _no_tables()
+        return self._projection
+
+    @property
+    def answerer(self) -> LiveAnswerer:
+        """What answers questions; PartMissing in a process that has no tables."""
+        if self._answerer is None:
+            raise _no_tables()
+        return self._answerer
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Copies of the tables that child processes read; PartMissing in a process that has none."""
+        if self._snapshots is None:
+            raise _no_tables()
+        return self._snapshots
+
+    @property
+    def projects(self) -> bool:
+        """Whether this process has tables."""
+        return self._projection is not None
+
+    async def append(self, events: Sequence[Decoded], expected: Expected | None = None) -> list[Appended]:
+        """Append a batch, count it, and tell those who follow the log; see EventLog.append."""
+        begun = time.perf_counter()
+        try:
+            async with asyncio.timeout(COMMIT_S):
+                appended = await self.log.append(events, expected=expected)
+        except TimeoutError as error:
+            raise ServiceUnavailable(
+                f"Postgres has not committed within {COMMIT_S:.0f} s.", remedy="Retry; it may be sent again."
+            ) from error
+        self.metrics.append_duration.observe(time.perf_counter() - begun)
+        self.metrics.batch_events.observe(len(events))
+        if self._projection is not None:
+            self._projection.kick()
+        self.positions.kick()
+        return appended
+
+    def _diverged(self, found: Divergence) -> None:
+        """Leave in the log that it lost events which the tables told of; called by the projector's thread."""
+        details = {
+            "epoch": found.epoch,
+            "position": found.position,
+            "last_common": found.last_common,
+            "lost": found.lost,
+        }
+        try:
+            record(self.database.url, operation("log.diverged", "projector", found.log, details))
+        except AssayError as error:
+            _LOG.warning("that the log diverged could not be recorded: %s", error)
+
+    async def reach(self, position: int | None, field: str = "min_position") -> None:
+        """Return once the tables hold `position`; ProjectionBehind where that takes too long or it does not exist."""
+        if position is None:
+            return
+        if position < 0:
+            raise UsageError("a position is 0 or more.", field=field, remedy="Leave it out for the newest.")
+        projection = self.projection
+        projection.kick()
+        if projection.position >= position:
+            return
+        self.circuit.require()
+        last = await self.log.last_position()
+        if position > last:
+            raise UsageError(
+                f"the log ends at position {last}.", field=field, remedy="Name a position that was reached."
+            )
+        until = asyncio.get_running_loop().time() + WAIT_S
+        while projection.position < position:
+            if asyncio.get_running_loop().time() > until:
+                raise ProjectionBehind(
+                    f"the tables are at position {projection.position}, not yet at {position}.",
+                    field=field,
+                    remedy="Retry after a second; /health/ready shows the lag.",
+                )
+            await asyncio.sleep(0.005)
+
+    def snapshot(self, needed: int | None = None) -> Any:
+        """Return the path of a copy of the tables that holds at least `needed`, and its position; for a child process."""
+        with self.projection.tables() as tables:
+            position = tables.position
+        return self.snapshots.at(self.projection, position, needed)
+
+    def tables(self, as_of: int | None) -> Any:
+        """Return the context manager of Tables over one unmoving state."""
+        return self.projection.tables(as_of)
+
+    def kept(self, tables: Tables) -> Reading:
+        """Return what was read of these tables in this state before, for whatever many answers begin with."""
+        return self._readings.at((tables.history, tables.position, tables.checkpoint, self.projection.path))
+
+
+def predictor_in_force(tables: Tables) -> str:
+    """Return the digest of the predictor at the position that the tables tell of; `shipped` where that one answers."""
+    return tables.predictor or "shipped"
+
+
+def _no_tables() -> PartMissing:
+    return PartMissing(
+        "this process takes events only; it has no tables.", field="role", remedy="Ask a node of role query or all."
+    )
+
+
+def checked_database(settings: Settings) -> Database:
+    """Return the database, its schema up to date; raise what forbids to serve with these settings.
+
+    An embedded server gets its schema here; one of the user's own must have it (`assay db upgrade`).
+    """
+    database = open_database(settings.home, settings.database_url)
+    try:
+        if database.embedded:
+            migrate.upgrade(database.url)
+        elif migrate.revision(database.url) != migrate.head():
+            raise ServiceUnavailable(
+                "the schema of the database is not the one of this version.",
+                field="ASSAY_DATABASE_URL",
+                remedy="Run `assay db upgrade` once.",
+            )
+        require_tokens(settings, TokenStore(database.url))
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def _remembered(app: Litestar) -> Iterator[None]:
+    """Leave what forbids to start at `app.state.failure`: the server tells only that there was something."""
+    try:
+        yield
+    except AssayError as error:
+        app.state.failure = error
+        raise
+    except OSError as error:
+        app.state.failure = unusable_file(error)
+        raise
+
+
+@asynccontextmanager
+async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
+    """Open all parts for as long as the application lives; they are at `app.state.parts`."""
+    logs.configure(settings.log_level)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_remembered(app))
+        if settings.supervisor is not None:
+            threading.Thread(target=_end_with, args=(settings.supervisor,), name="supervisor", daemon=True).start()
+        database = await asyncio.to_thread(_patiently, settings)
+        stack.push_async_callback(asyncio.to_thread, database.close)
+        parts = Parts(settings, database)
+        stack.callback(parts.access_log.flush)
+        await stack.enter_async_context(parts.log)
+        await stack.enter_async_context(parts.circuit)
+        await stack.enter_async_context(parts.access)
+        await stack.enter_async_context(parts.coalescer)
+        await stack.enter_async_context(parts.positions)
+        if parts.projects:
+            await asyncio.to_thread(parts.projection.start)
+            stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
+        if parts.watch is not None:
+            await stack.enter_async_context(parts.watch)
+        if parts.minutes is not None:
+            await stack.enter_async_context(parts.minutes)
+        most = max(1, min(settings.connections_per_address, connection_limit(CONNECTIONS) // 2))
+        stack.enter_context(AddressLimit(most, parts.active))
+        app.state.parts = parts
+        # What is loaded now stays; a body of a thousand events makes no garbage that needs a search for cycles.
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        if settings.supervisor is not None:
+            _end_streams_at_the_end(parts)
+            _announce(settings.ready_folder)
+        yield
+    if settings.supervisor is not None:
+        # Everything is closed; taking the modules apart would hold up a restart by seconds.
+        os._exit(0)
+
+
+def _end_streams_at_the_end(parts: Parts) -> None:
+    """Make SIGTERM end the answers that would go on for ever too: the server, which hears it as well, waits for them."""
+    loop = asyncio.get_running_loop()
+
+    def ending(*_: object) -> None:
+        asyncio.run_coroutine_threadsafe(parts.positions.close(), loop)
+
+    # The loop's own handlers are woken through a file descriptor, whatever Python's handler is.
+    signal.signal(signal.SIGTERM, ending)
+
+
+def _announce(folder: Path | None) -> None:
+    """Tell the process that started this worker that it can answer: the worker before it may end."""
+    if folder is not None:
+        (folder / str(os.getpid())).touch()
+
+
+def _end_with(supervisor: int) -> None:
+    """End this worker when the process that started it is gone: nobody else would, and the port would stay taken."""
+    while os.getppid() == supervisor:
+        time.sleep(SUPERVISION_S)
+    _LOG.error("the process that started this worker is gone; it ends too")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(DRAIN_S)
+    os._exit(1)
+
+
+def _patiently(settings: Settings) -> Database:
+    """Return the checked database; a worker waits for a Postgres that is away, as its siblings that are up do."""
+    while True:
+        try:
+            return checked_database(settings)
+        except ServiceUnavailable as error:
+            if settings.supervisor is None:
+                raise
+            _LOG.warning("waiting for Postgres: %s", error)
+            time.sleep(1.0)

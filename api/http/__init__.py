@@ -1,0 +1,1 @@
+"""What every route shares: access, bodies, formats, paging, problems."""

@@ -1,0 +1,1 @@
+"""What routes read from the tables, as rows."""

@@ -1,0 +1,92 @@
+"""The raw samples behind a measurement, thinned for a picture."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import MediaType, Request, Response, get
+from litestar.params import FromPath, QueryParameter
+
+from api.container import Parts
+from domain.errors import Expired, NotFound
+from domain.events import MEASUREMENT_RECORDED, SAMPLES_RECORDED
+from domain.payloads import SamplesRecorded
+from domain.samples import MOST_POINTS, picture
+from ingest.log.event_log import Stored
+
+__all__ = ["samples"]
+
+NEAR = 32
+"""Events of samples after a measurement, and positions before it, among which its samples are looked for."""
+
+Points = Annotated[int, QueryParameter(ge=2, le=MOST_POINTS, description="Beyond so many samples there are bands.")]
+
+
+@get("/v1/samples/{event_id:uuid}", summary="The raw samples behind a measurement")
+async def samples(
+    request: Request[Any, Any, Any], event_id: FromPath[UUID], points: Points = MOST_POINTS
+) -> Response[bytes]:
+    """Return the samples of a measurement, named by its event or by that of the samples, thinned for a picture.
+
+    Times in ms in the order taken, warm-up first, or bands of smallest, middle and largest time where there are more than
+    `points`; a histogram of the steady part; each percentile with what it needs. 410 where they have expired.
+    """
+    parts: Parts = request.app.state.parts
+    parts.circuit.require()
+    asked = await parts.log.get([str(event_id)])
+    if not asked:
+        raise NotFound(f"the log has no event {event_id}.", field="id", remedy="GET /v1/events lists them.")
+    stored = await _samples_of(parts, asked[0])
+    data = msgspec.convert(stored.event["data"], SamplesRecorded)
+    drawn = await asyncio.to_thread(picture, data, points)
+    head = {
+        "measurement": data.measurement_id if stored is asked[0] else asked[0].id, "event_id": stored.id,
+        "position": stored.position, "run_id": data.run_id, "unit": "ms",
+    }  # fmt: skip
+    return Response(msgspec.json.encode(head | msgspec.to_builtins(drawn)), media_type=MediaType.JSON)
+
+
+async def _samples_of(parts: Parts, asked: Stored) -> Stored:
+    if asked.type == SAMPLES_RECORDED:
+        return asked
+    reference = asked.event["data"].get("samples") if asked.type == MEASUREMENT_RECORDED else None
+    if not reference:
+        raise NotFound(
+            f"event {asked.id} ({asked.type}) refers to no raw samples.", field="id",
+            remedy="Our runner records them; what was imported has only its figures.",
+        )  # fmt: skip
+    near = await _near(parts, asked, reference["digest"])
+    for stored in near:
+        if _has(stored, asked, reference["digest"]):
+            return stored
+    told = f"the {reference['n']} raw samples of measurement {asked.id}, {reference['digest']},"
+    # What has expired cannot be compared: near a measurement it is taken for its own.
+    if any(stored.body is None and stored.source == asked.source for stored in near):
+        raise Expired(
+            f"{told} have expired.", field="id",
+            remedy="The measurement keeps its figures; measure again for new samples.",
+        )  # fmt: skip
+    raise NotFound(
+        f"{told} are not in the log.", field="id", remedy="Post the file that holds them: `assay post FILE.ndjson`."
+    )
+
+
+async def _near(parts: Parts, asked: Stored, digest: str) -> list[Stored]:
+    """Return events of samples near a measurement: our runner sends them right behind it, and the log has no index of digests."""
+    read, types = parts.log.read, [SAMPLES_RECORDED]
+    first = await read(asked.position, 1, types, subject=asked.subject)
+    if any(_has(stored, asked, digest) for stored in first):
+        return first
+    after = await read(asked.position, NEAR, types, subject=asked.subject)
+    begin = max(asked.position - NEAR, 0)
+    return [*after, *await read(begin, NEAR, types, upto=asked.position, subject=asked.subject)]
+
+
+def _has(stored: Stored, measurement: Stored, digest: str) -> bool:
+    """Return whether an event holds the samples of a measurement; another source's are not its own, whatever they say."""
+    if stored.body is None or stored.source != measurement.source:
+        return False
+    return bool(stored.event["data"]["digest"] == digest)

@@ -1,0 +1,285 @@
+"""Comparisons of what was measured or imported. Nothing here is predicted or averaged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import Annotated, Any
+
+from litestar import Request, Response, Router, get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from api.container import Parts
+from api.http.paging import DEPENDENCIES, PAGE_LIMIT, At, Flag, Row, Text, told
+from api.reads.comparison_rows import (
+    COLUMNS,
+    LOAD,
+    RANKED_BY,
+    SPEEDUP,
+    Per,
+    compared_row,
+    counted,
+    differences,
+    of_model,
+    ordered,
+    several,
+)
+from domain.catalogues import hardware as hardware_catalogue
+from domain.catalogues import models as model_catalogue
+from domain.errors import UnknownHardware, UnknownModel, UsageError
+from domain.performance.batch_scaling import grouped, most_batches, most_frequent_work
+from ingest.projection import Tables
+
+__all__ = ["require_model", "router"]
+
+_STAGES = ("forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
+"""What a step of training is made of."""
+Batch = Annotated[int | None, QueryParameter(ge=1, le=2**31 - 1)]
+Ranking = Annotated[
+    str, QueryParameter(max_length=100, description=f"What orders the rows and marks the best: {', '.join(RANKED_BY)}.")
+]
+Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
+
+
+def require_model(tables: Tables, name: str, rows: Sequence[Any]) -> None:
+    """Raise UnknownModel where there are no rows because nobody ever told of such a model."""
+    if not rows and model_catalogue.find(tables.resolve_model(name)) is None and not tables.knows("model", name):
+        raise UnknownModel(name, model_catalogue.nearest(name), field="model")
+
+
+def _require_hardware(tables: Tables, name: str, rows: Sequence[Any]) -> None:
+    known = rows or tables.resolve_hardware(name) in hardware_catalogue.catalogue()
+    if not known and not tables.knows("hardware", name):
+        raise UnknownHardware(name, hardware_catalogue.nearest(name), field="hardware")
+
+
+@get("/v1/comparisons/hardware", summary="One model on different hardware")
+async def on_hardware(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    model: Name,
+    mode: Text = None,
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    batch_size: Batch = None,
+    metric: Annotated[
+        str, QueryParameter(max_length=100, description=f"What orders the rows: {', '.join((*RANKED_BY, SPEEDUP))}.")
+    ] = RANKED_BY[0],
+    per: Annotated[
+        Per, QueryParameter(description="Whether latency is ordered by the time of an item or of a call.")
+    ] = "item",
+    limit: Annotated[int | None, QueryParameter(ge=0, le=PAGE_LIMIT)] = None,
+) -> Response[bytes]:
+    """Return the best measurement of each configuration of a model, by `metric`: fastest an item first.
+
+    Energy and power have a verdict of their own (`energy_verdict`); where it is invalid they are null. `hardware_stated`:
+    an endpoint was measured, and its hardware is what the operator said. `best` marks the first of each hardware × platform
+    × precision under each load; `same` and `differs` say in which parts of their configurations the rows agree.
+    `platform` and `precision` may name several between commas. `limit` keeps so many of the rows that have the metric, the
+    first as they are ordered, and `total` says of how many; 0 tells only what stands beside the rows. `whole` counts all
+    rows of the model and mode, whatever else is asked for: by metric, hardware and batch. `speedup_over_cpu` is against the
+    fastest measurement in fp32 on plain CPU of the same work, one of `baselines`.
+    """
+
+    _check_metric(metric, (*RANKED_BY, SPEEDUP))
+    parts: Parts = request.app.state.parts
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = tables.resolve_model(model)
+        whole, plain = of_model(parts, tables, name, mode)
+        require_model(tables, model, whole)
+        rows = list(filter(_filter(tables, hardware, platform, precision, batch_size), whole))
+        found = ordered(rows, ("hardware", "platform", "precision"), metric, per)
+        valued = [row for row in found if row[metric] is not None]
+        kept = found if limit is None else valued[:limit]
+        beside = {"model": name, "total": len(valued), "whole": counted(whole), "baselines": plain}
+        return kept, {**beside, **differences(kept)}
+
+    return await told(request, at, answer, key="rows")
+
+
+@get("/v1/comparisons/models", summary="Different models on one hardware")
+async def of_models(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    hardware: Name,
+    mode: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    batch_size: Batch = None,
+    limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
+    metric: Ranking = RANKED_BY[0],
+) -> Response[bytes]:
+    """Return the best measurement of each configuration on a hardware, by `metric` and with `best` as above.
+
+    `platform` and `precision` may name several between commas. `limit` keeps that many rows, the best of each cell before
+    the others, and `total` says how many there are; `same` and `differs` are of the rows that are kept.
+    """
+
+    _check_metric(metric)
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = tables.resolve_hardware(hardware)
+        rows = _best(
+            tables, hardware=name, mode=mode, platform=several(platform), precision=several(precision),
+            batch_size=batch_size,
+        )  # fmt: skip
+        _require_hardware(tables, hardware, rows)
+        found = ordered(rows, ("model", "platform", "precision"), metric)
+        kept = found if limit is None else sorted(found, key=lambda row: not row["best"])[:limit]
+        return kept, {"hardware": name, "total": len(rows), **differences(kept)}
+
+    return await told(request, at, answer, key="rows")
+
+
+@get("/v1/comparisons/modes", summary="Inference beside training")
+async def of_modes(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    model: Name,
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    batch_size: Batch = None,
+    limit: Annotated[int | None, QueryParameter(ge=1, le=PAGE_LIMIT)] = None,
+    rows: Flag = True,
+) -> Response[bytes]:
+    """Return the rows of both modes, and `pairs` of an inference and a training row that are alike in all else.
+
+    `ratio` is training latency by inference latency; a side that was not measured is null. `stages` are the means of what
+    a step of training is made of, in ms. `platform` and `precision` may name several between commas. `limit` keeps so many
+    of the pairs that have a ratio, the largest first, and the rows of these; `rows=false` leaves the rows to the pairs.
+    `ratios` are of all pairs that the filters leave, and `whole` counts those of the model, whatever the filters: measured
+    in both modes, in one alone, and on which hardware.
+    """
+
+    parts: Parts = request.app.state.parts
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = tables.resolve_model(model)
+        whole, every = _in_both(parts, tables, name)
+        require_model(tables, model, whole)
+        passes = _filter(tables, hardware, platform, precision, batch_size)
+        known, pairs = list(filter(passes, whole)), list(filter(passes, every))
+        if limit is not None:
+            pairs = sorted((pair for pair in pairs if pair["ratio"]), key=lambda pair: -pair["ratio"])[:limit]
+            known = [pair[mode] for pair in pairs for mode in ("inference", "training")]
+        beside = {"model": name, "pairs": pairs, "ratios": _spread(filter(passes, every)), "whole": _sides(every)}
+        listed = ordered(known, ("hardware", "platform", "precision", "mode")) if rows else []
+        return listed, {**beside, **differences(known)}
+
+    return await told(request, at, answer, key="rows")
+
+
+def _filter(
+    tables: Tables, hardware: str | None, platform: str | None, precision: str | None, batch_size: int | None
+) -> Callable[[Row], bool]:
+    """Return what says whether a row, or a pair of them, is asked for."""
+    wanted: dict[str, Sequence[Any] | None] = {
+        "hardware": [tables.resolve_hardware(hardware)] if hardware else None, "platform": several(platform),
+        "precision": several(precision), "batch_size": [batch_size] if batch_size else None,
+    }  # fmt: skip
+    return lambda row: all(among is None or row[key] in among for key, among in wanted.items())
+
+
+def _in_both(parts: Parts, tables: Tables, model: str) -> tuple[list[Row], list[Row]]:
+    """Return a model's rows of both modes with their stages, and their pairs; read once for a state of the tables."""
+
+    def read() -> tuple[list[Row], list[Row]]:
+        found = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *_STAGES)).to_pylist()
+        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in found]
+        return rows, _pairs(rows)
+
+    return parts.kept(tables).lists(("modes", model), read)
+
+
+def _spread(pairs: Iterable[Row]) -> Row:
+    found = sorted(pair["ratio"] for pair in pairs if pair["ratio"])
+    if not found:
+        return {"pairs": 0, "least": None, "median": None, "most": None}
+    return {"pairs": len(found), "least": found[0], "median": median(found), "most": found[-1]}
+
+
+def _sides(pairs: Sequence[Row]) -> Row:
+    """Count the pairs by the modes that were measured, and by hardware, the most frequent first."""
+    sides = Counter("both" if pair["inference"] and pair["training"] else
+                    "inference" if pair["inference"] else "training" for pair in pairs)  # fmt: skip
+    hardware = Counter(pair["hardware"] for pair in pairs).most_common()
+    return {
+        **{side: sides[side] for side in ("both", "inference", "training")},
+        "hardware": [{"hardware": name, "pairs": count} for name, count in hardware],
+    }
+
+
+@get("/v1/comparisons/batches", summary="One model over the batch")
+async def of_batches(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    model: Name,
+    mode: Text = None,
+    hardware: Text = None,
+    platform: Text = None,
+    precision: Text = None,
+    lines: Annotated[int, QueryParameter(ge=1, le=100)] = 6,
+) -> Response[bytes]:
+    """Return the rows of the `lines` with most batches: how latency, throughput and memory go with the batch.
+
+    The rows of a line differ in nothing but the batch, of each batch the fastest; `line` counts the lines from 0, by rising
+    batch. All are of one `work`: the lengths or sizes that most rows have. `total` says how many lines there are, and
+    `batches` which were measured on any. `platform` and `precision` may name several between commas.
+    """
+
+    parts: Parts = request.app.state.parts
+
+    def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
+        name = tables.resolve_model(model)
+        whole, _ = of_model(parts, tables, name, mode)
+        require_model(tables, model, whole)
+        passes = _filter(tables, hardware, platform, precision, None)
+        rows = [row for row in filter(passes, whole) if row["batch_size"] and row["latency_ms"]]
+        work = most_frequent_work(rows)
+        found = grouped([row for row in rows if work.items() <= row.items()])
+        kept = [{"line": i, **row} for i, line in enumerate(most_batches(found, lines)) for row in line]
+        batches = sorted({row["batch_size"] for line in found for row in line})
+        return kept, {"model": name, "work": work, "total": len(found), "batches": batches, **differences(kept)}
+
+    return await told(request, at, answer, key="rows")
+
+
+def _check_metric(metric: str, known: Sequence[str] = RANKED_BY) -> None:
+    if metric not in known:
+        raise UsageError(f"{metric!r} orders no comparison.", field="metric", remedy=f"One of {', '.join(known)}.")
+
+
+def _best(tables: Tables, **filters: Any) -> list[Row]:
+    found = tables.view("best_measurements", filters, columns=COLUMNS)
+    return [compared_row(row) for row in found.to_pylist()]
+
+
+def _pairs(rows: Sequence[Row]) -> list[Row]:
+    alike = (
+        "hardware", "hardware_count", "platform", "precision", "batch_size", "sequence_length", "image_size", "runtime",
+        "compiled", *LOAD,
+    )  # fmt: skip
+    cells: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows:
+        sides = cells.setdefault(tuple(row[part] for part in alike), {})
+        known = sides.get(row["mode"])
+        if known is None or (row["latency_ms"] or float("inf")) < (known["latency_ms"] or float("inf")):
+            sides[row["mode"]] = row
+    pairs: list[Row] = []
+    for name, sides in sorted(cells.items(), key=lambda item: repr(item[0])):
+        one, other = sides.get("inference"), sides.get("training")
+        ratio = None
+        if one and other and one["latency_ms"] and other["latency_ms"]:
+            ratio = other["latency_ms"] / one["latency_ms"]
+        pairs.append({**dict(zip(alike, name, strict=True)), "inference": one, "training": other, "ratio": ratio})
+    return pairs
+
+
+router = Router(
+    "/", route_handlers=[on_hardware, of_models, of_modes, of_batches], dependencies=DEPENDENCIES, tags=["comparisons"]
+)

@@ -1,0 +1,204 @@
+"""Whether the service lives, is ready, how far its tables are, and what it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from typing import Any
+
+import msgspec
+import psycopg
+from litestar import MediaType, Request, Response, Router, get
+
+from api.background.metrics import CONTENT_TYPE
+from api.container import Parts, predictor_in_force
+from api.http.access import OPEN
+from api.http.problems import problem, problem_response
+from domain.errors import ProjectionBehind, ServiceUnavailable
+from ingest.log.postgres import UNSAFE, not_durable
+
+__all__ = ["router"]
+
+Json = dict[str, Any]
+_LOG = logging.getLogger(__name__)
+ASKED_S = 3.0
+CAUGHT_UP_S = 2.0
+"""Under steady writing a node is never quite at the end of the log."""
+_ARCHIVE = """
+SELECT count(*), max(last_position), sum(bytes)::bigint, max(last_position) FILTER (WHERE trimmed_at IS NOT NULL)
+FROM archive_segment
+"""
+
+
+@get("/health/live", opt={"scope": OPEN}, summary="The process lives", media_type=MediaType.JSON)
+async def live(request: Request[Any, Any, Any]) -> Json:
+    """Answer at all, without asking any part."""
+    return {"status": "live", "role": request.app.state.parts.settings.role, "worker": os.getpid()}
+
+
+@get("/health/ready", opt={"scope": OPEN}, summary="Position and lag", media_type=MediaType.JSON)
+async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Return position, lag in events and seconds, dead letters, unknown types, archive, predictor and parts.
+
+    503 with the same members while Postgres is away, while the projector stands still, while the tables are made anew,
+    and on a query node until its tables have caught up with the log for the first time.
+    """
+    parts: Parts = request.app.state.parts
+    told = await _state(parts)
+    if told["error"]:
+        error = ServiceUnavailable(
+            f"not ready: {told['error']}", field=told["stands"], remedy="`assay doctor` says what to do."
+        )
+        return problem_response(told | problem(error))
+    if told["building"] or (told["status"] == "behind" and parts.settings.role == "query"):
+        behind = ProjectionBehind(
+            f"the tables are at position {told['position']} of {told['log_position']}"
+            f"{': ' + told['building'] if told['building'] else ''}.",
+            field="position",
+            remedy="It catches up by itself; ask again.",
+        )
+        return problem_response(told | problem(behind))
+    return Response(msgspec.json.encode(told), media_type=MediaType.JSON)
+
+
+async def _state(parts: Parts) -> Json:
+    """Return everything there is to know of this process at this moment; waits ASKED_S at most for Postgres."""
+    state: Json = {
+        "status": "ready",
+        "role": parts.settings.role,
+        "worker": os.getpid(),
+        "schema": None,
+        "embedded_postgres": parts.database.embedded,
+        "position": None,
+        "log_position": None,
+        "lag_events": None,
+        "lag_seconds": None,
+        "dead_letters": None,
+        "unknown_events": None,
+        "unknown_types": [],
+        "running": False,
+        "building": None,
+        "diverged": None,
+        "error": None,
+        "stands": None,
+        "archive": None,
+        "duckdb": None,
+        "predictor": None,
+    }
+    if parts.projects:
+        state |= await asyncio.to_thread(_of_tables, parts)
+    if parts.circuit.away is None:
+        asking = asyncio.create_task(_asked(parts))
+        try:
+            # Shielded: a thread that waits for a halted Postgres cannot be ended, and there must not be two of them.
+            state |= await asyncio.wait_for(asyncio.shield(asking), ASKED_S)
+        except TimeoutError:
+            parts.circuit.trip(f"no answer within {ASKED_S:g} s")
+            asking.add_done_callback(_forgotten)
+        except ServiceUnavailable as error:
+            parts.circuit.trip(error.detail)
+    away = parts.circuit.away
+    if away is not None:
+        state |= {"error": f"Postgres is away: {away}.", "stands": "postgres"}
+    return state | {"postgres": away or "answers"}
+
+
+def _forgotten(asking: asyncio.Task[Json]) -> None:
+    if not asking.cancelled() and asking.exception() is not None:
+        _LOG.warning("what the health asked has failed: %s", asking.exception())
+
+
+async def _asked(parts: Parts) -> Json:
+    """Return what Postgres knows; one question at a time."""
+    async with parts.asking:
+        found, unsafe = await asyncio.to_thread(_of_archive, parts.database.url)
+        if not parts.projects:
+            last = await parts.log.last_position()
+            found |= {"position": last, "log_position": last}
+        else:
+            found |= await asyncio.to_thread(_of_projection, parts)
+        return found | ({"error": str(not_durable(unsafe)), "stands": "postgres"} if unsafe else {})
+
+
+def _of_tables(parts: Parts) -> Json:
+    with parts.tables(None) as tables:
+        kept = parts.kept(tables)
+        unknown = kept.of("unknown types", lambda: _unknown_types(tables))
+        predictor = kept.of("newest training", lambda: _predictor(tables))
+    drift = parts.watch.drift if parts.watch is not None else None
+    return {
+        "position": parts.projection.position,
+        "duckdb": "open",
+        "unknown_types": unknown,
+        "unknown_events": sum(one["events"] for one in unknown),
+        "predictor": predictor | {"drift": drift.flag if drift else None, "drift_said": drift.said if drift else None},
+    }
+
+
+def _predictor(tables: Any) -> Json:
+    """Return what answers, and the newest training, whether it was accepted or not."""
+    columns = ["position", "recorded_at", "accepted"]
+    last = tables.view("predictors", columns=columns, limit=1, descending=True).to_pylist()
+    told = last[0] if last else dict.fromkeys(columns)
+    return {
+        "digest": predictor_in_force(tables),
+        "trained_at": told["recorded_at"],
+        "trained_event_position": told["position"],
+        "accepted": told["accepted"],
+    }
+
+
+def _of_projection(parts: Parts) -> Json:
+    health: Json = msgspec.to_builtins(parts.projection.health())
+    if health["lag_events"] == 0 or (health["lag_seconds"] or math.inf) < CAUGHT_UP_S:
+        parts.caught_up = True
+    if health["error"] or not health["running"]:
+        error = health["error"] or "the projector has stopped."
+        return health | {"error": f"the tables are not kept up: {error}", "stands": "projection"}
+    return health if parts.caught_up and not health["building"] else health | {"status": "behind"}
+
+
+def _unknown_types(tables: Any) -> list[Json]:
+    """Return the types of the log that this version does not project, with how often they came."""
+    counts = tables.event_type_counts().to_pylist()
+    return [{"type": row["type"], "events": row["events"]} for row in counts if not row["known"]]
+
+
+def _of_archive(url: str) -> tuple[Json, list[str]]:
+    """Return what is archived, and the server's settings with which it may lose events."""
+    try:
+        with psycopg.connect(url, connect_timeout=2) as connection:
+            row = connection.execute(_ARCHIVE).fetchone() or (0, None, None, None)
+            unsafe = [name for (name,) in connection.execute(UNSAFE).fetchall()]
+    except psycopg.Error as error:
+        raise ServiceUnavailable(f"Postgres does not answer: {error}.", remedy="Retry.") from error
+    names = ("segments", "last_position", "bytes", "trimmed_position")
+    return {"archive": dict(zip(names, row, strict=True))}, unsafe
+
+
+@get("/metrics", summary="Prometheus", media_type="text/plain")
+async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Return positions, lag, counts and durations in Prometheus' text format; what is not known is left out.
+
+    The counts are those of the worker that was met; the positions are the same on all.
+    """
+    parts: Parts = request.app.state.parts
+    state = await _state(parts)
+    counted = parts.metrics
+    counted.queued.set(parts.coalescer.depth)
+    counted.bodies.set(parts.room.bodies)
+    counted.body_bytes.set(parts.room.bytes)
+    archive = state["archive"] or {}
+    predictor = state["predictor"] or {}
+    told = state | {
+        "archived_position": archive.get("last_position"),
+        "archive_bytes": archive.get("bytes"),
+        "trained_position": predictor.get("trained_event_position"),
+        "drift": predictor.get("drift"),
+    }
+    return Response(counted.rendered(told, up=not state["error"]), media_type=CONTENT_TYPE)
+
+
+router = Router("/", route_handlers=[live, ready, metrics], tags=["health"])

@@ -1,0 +1,31 @@
+"""Suggestions: which measurements would lower the error of open questions most."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from litestar import Request, Response, Router, post
+from litestar.params import JSONBody
+
+from api.container import Parts
+from api.http.as_of import placed
+from api.http.formats import JSON, etag
+from domain.canonical import canonical
+from predictor.suggesting.question import SuggestQuestion
+
+__all__ = ["router"]
+
+
+@post("/v1/suggestions", status_code=200, summary="What should be measured next?")
+async def suggest(request: Request[Any, Any, Any], data: JSONBody[SuggestQuestion]) -> Response[bytes]:
+    """Return the runs that lower the error of open questions most within a budget, and a plan for each device."""
+    parts: Parts = request.app.state.parts
+    asked = await placed(parts, data)
+    history = str(parts.projection.history)
+    answer = await asyncio.to_thread(parts.answerer.suggest, asked)
+    tag = etag(history, answer["position"], answer["predictor"])
+    return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
+
+
+router = Router("/", route_handlers=[suggest], tags=["questions"])

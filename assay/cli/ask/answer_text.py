@@ -1,0 +1,105 @@
+"""Answers in words: what is recommended, why it stands first, what was left out, what would do, what to measure next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.markup import escape
+
+from assay.cli.ask.ranked_table import NOT_COVERED, ranked_table
+from assay.cli.output import answers
+from assay.cli.tables import at_hand_table, excluded_table, would_do_table
+from presentation import formatting
+
+__all__ = ["prediction_lines", "tell_answer"]
+
+
+def tell_answer(answer: Mapping[str, Any], top: int | None = None) -> None:
+    """Print an answer as people read it."""
+    console = answers()
+    if answer.get("abstained"):
+        console.print(f"No recommendation: {answer['abstained']}", markup=False, soft_wrap=False)
+    if answer["ranked"]:
+        _tell_ranked(answer, top)
+    for table in (at_hand_table(answer), would_do_table(answer), excluded_table(answer)):
+        if table is not None:
+            console.print()
+            console.print(table)
+    if answer.get("suggestions"):
+        console.print()
+        console.print("[bold]What to measure next[/bold]")
+        for suggestion in answer["suggestions"][:3]:
+            console.print(f"  {suggestion['command']}", markup=False, soft_wrap=True)
+            console.print(f"    [dim]{escape(suggestion['why'])}[/dim]", soft_wrap=True)
+
+
+def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
+    console, shown = answers(), answer["ranked"][:top]
+    console.print(ranked_table(answer, top))
+    if any(row["basis"] == "measured" for row in shown):
+        console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
+    if any(row.get("interval_covered") is False for row in shown):
+        console.print(f"[dim]{NOT_COVERED} its interval is not covered by measurement[/dim]")
+    if any(row.get("tied_with") for row in shown):
+        console.print("[dim]= cannot be told from the one above it[/dim]")
+    console.print()
+    for place, row in enumerate(shown[:3]):
+        told = "as above" if place and row["why"] == shown[place - 1]["why"] else row["why"]
+        console.print(f"{row['rank']}. {told}", markup=False)
+        if row.get("why_above_next"):
+            console.print(f"   [dim]{escape(row['why_above_next'])}[/dim]")
+        if row.get("price"):
+            console.print(f"   [dim]{escape(_price(row['price']))}[/dim]")
+        for met in row.get("meets") or []:
+            if not met["exact"]:
+                console.print(f"   [dim]{escape(_met(met))}[/dim]")
+    best = shown[0]
+    if best.get("evidence"):
+        listed = ", ".join(best["evidence"][:3])
+        console.print(f"[dim]evidence of rank 1: {listed}{' …' if len(best['evidence']) > 3 else ''}[/dim]")
+    if answer.get("front") and answer["met"] > len(shown):
+        axes = " and ".join(answer["front"]["axes"])
+        ranks = ", ".join(str(one["rank"]) for one in answer["front"]["options"][:12])
+        console.print(f"[dim]{answer['met']} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
+
+
+def _price(price: Mapping[str, Any]) -> str:
+    """Where that price is from and how old it is."""
+    machines = f"{price['machines']} × " if price["machines"] > 1 else ""
+    name = f"{price['provider']} {price['instance'] or ''}".rstrip()
+    where = f" in {price['region']}" if price["region"] else ""
+    dated = (
+        f"as of {price['date']}{', stale: check it' if price['stale'] else ''}"
+        if price["date"]
+        else "undated: check it"
+    )
+    spot = " spot" if price["spot"] else ""
+    return f"{machines}{name}{where}, {formatting.money(price['usd_per_hour_each'])}/h{spot}, {dated}"
+
+
+def _met(met: Mapping[str, Any]) -> str:
+    chance = met["probability"]
+    sure = "nobody knows how likely" if chance is None else f"met with a probability of {formatting.share(chance)}"
+    return f"{met['constraint']} {met['limit']:g}: {sure}"
+
+
+def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return what is known of one configuration, a line a figure."""
+    if answer.get("latency_ms") is None and answer.get("tpot_ms") is None:
+        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}"]
+    latency = formatting.latency(answer.get("latency_ms"), answer.get("latency_ms_low"), answer.get("latency_ms_high"))
+    lines = [f"latency     {latency}"]
+    for name, word in (("ttft_ms", "first token"), ("tpot_ms", "per token")):
+        if answer.get(name) is not None:
+            told = formatting.latency(answer[name], answer.get(f"{name}_low"), answer.get(f"{name}_high"))
+            lines.append(f"{word:<12}{told}")
+    if answer.get("tokens_per_s") is not None:
+        lines.append(f"tokens      {formatting.throughput(answer['tokens_per_s'])}")
+    return [
+        *lines,
+        f"throughput  {formatting.throughput(answer.get('throughput_per_s'))}",
+        f"memory      {formatting.memory(answer.get('peak_memory_bytes'))}",
+        f"basis       {answer.get('basis')}",
+        f"why         {answer.get('why')}",
+    ]

@@ -1,0 +1,219 @@
+"""`assay recommend` and `assay predict`: the questions this all is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from assay.cli.ask.answer_text import prediction_lines, tell_answer
+from assay.cli.ask.explaining import class_line, parts_table
+from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, modelled, served
+from assay.cli.output import answers, print_json, say
+from domain.errors import TraceNeeded, UnknownModel
+
+if TYPE_CHECKING:
+    from assay.client import Client
+
+__all__ = ["ask", "predict", "recommend"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay recommend bert-base-uncased
+  assay recommend vit-base --objective throughput --hardware own --top 5
+  assay recommend vit-base --objective latency:0.3,cost:0.7 --batch-sizes 1..64
+  assay recommend bert-base-uncased --max-latency-ms 20 --percentile p95 --json
+  assay recommend bert-base-uncased --device cuda:0=nvidia-l4@6000 --device cpu=intel-xeon-2c
+  assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090
+  assay recommend ./exported.onnx --platform cpu,openvino"""
+)
+@click.argument("model")
+@modelled
+@click.option(
+    "--objective",
+    type=OBJECTIVE,
+    default="latency",
+    show_default=True,
+    metavar="NAME|NAME:WEIGHT,…",
+    help="latency, throughput, cost, energy or memory, or a weighted mix.",
+)
+@click.option("--percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p50", show_default=True)
+@click.option("--max-latency-ms", type=float, metavar="X")
+@click.option("--max-ttft-ms", type=float, metavar="X", help="Time to the first token.")
+@click.option("--max-tpot-ms", type=float, metavar="X", help="Time per token after the first.")
+@click.option("--min-throughput-per-s", type=float, metavar="X", help="Items a second.")
+@click.option("--min-tokens-per-s", type=float, metavar="X", help="Of all requests together.")
+@click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes, of one device.")
+@click.option("--max-power-w", type=float, metavar="X", help="What the devices are rated for.")
+@click.option("--max-usd-per-hour", type=float, metavar="X")
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.8,
+    show_default=True,
+    metavar="P",
+    help="Probability with which an estimate must meet the limits; 0.5 goes by the estimate alone.",
+)
+@click.option(
+    "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; all by default."
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    type=DEVICE,
+    metavar="NAME=SLUG[@MB]",
+    help="A device at hand, with the MB that are free on it; may be repeated. Says which to use now, and then which.",
+)
+@click.option("--vendor", "vendors", type=WORDS, help="Hardware of these vendors only, for example intel.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Devices that work side by side.")
+@click.option("--platform", type=WORDS)
+@click.option("--precision", type=WORDS)
+@click.option("--compiled/--eager", default=None, help="Only compiled modules, or only eager ones; both by default.")
+@click.option("--per-hardware", is_flag=True, help="Only the best configuration of each hardware.")
+@click.option("--batch-sizes", type=BATCHES, help="1,8,32, or 1..64 for the powers of two between.")
+@click.option("--region", "regions", type=WORDS, help="Prices of these regions only.")
+@click.option("--provider", "providers", type=WORDS, help="Prices of these providers only, for example aws,own.")
+@click.option("--spot", is_flag=True, help="Spot prices as well: cheaper, and taken away at any time.")
+@click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--record", is_flag=True, help="Keep question and answer in the log.")
+@served
+@as_json
+def recommend(
+    model: str,
+    hardware: tuple[list[str], ...],
+    devices: tuple[dict[str, Any], ...],
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Rank hardware, platform, precision, batch and compilation for a model, each with interval, basis and evidence.
+
+    Exit code 1 where nothing can be recommended, and the answer says why.
+    """
+    from assay.cli.connection import connected
+
+    question = {name: value for name, value in flags.items() if value is not None}
+    named = [slug for slugs in hardware for slug in slugs]
+    if named:
+        question["hardware"] = named[0] if named in (["own"], ["all"]) else named
+    if devices:
+        question["devices"] = list(devices)
+    with connected(server, token) as client:
+        answer = ask(client, lambda name: client.recommend(name, **question), model, flags)
+    if as_json:
+        print_json(answer)
+    else:
+        tell_answer(answer)
+    return 0 if answer["ranked"] and not answer["abstained"] else 1
+
+
+@click.command(
+    epilog="Example: assay predict resnet-50 --hardware nvidia-rtx-4090 --platform cuda --precision amp-fp16 --batch-size 32"
+)
+@click.argument("model")
+@click.option("--hardware", required=True, metavar="SLUG")
+@click.option("--platform", required=True)
+@click.option("--precision", required=True)
+@click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
+@modelled
+@click.option("--as-of", type=AS_OF)
+@click.option(
+    "--record", is_flag=True, help="Keep it in the log, to be scored when it is measured (assay predictor accuracy)."
+)
+@served
+@as_json
+def predict(model: str, server: str | None, token: str | None, as_json: bool, **flags: Any) -> int:
+    """Predict one configuration, whether it was measured or not, with interval and basis."""
+    from assay.cli.connection import connected
+
+    question = {name: value for name, value in flags.items() if value is not None}
+    with connected(server, token) as client:
+        answer = ask(client, lambda name: client.predict(name, **question), model, flags)
+    if as_json:
+        print_json(answer)
+    else:
+        for line in prediction_lines(answer):
+            answers().print(line)
+        if answer.get("explanation"):
+            answers().print()
+            answers().print(parts_table(answer["explanation"]))
+            answers().print(f"[dim]{class_line(answer['explanation'])}[/dim]")
+    return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
+
+
+def ask(
+    client: Client, question: Callable[[str], dict[str, Any]], model: str, flags: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ask about a model; where the service lacks an operator trace, trace it here, post that, and ask again.
+
+    A folder with a config is asked for by the id that its measurements have, an ONNX file by that of its trace.
+    """
+    try:
+        return question(_identity(model))
+    except (TraceNeeded, UnknownModel) as missing:
+        events = _traced(model, flags, missing)
+        answer = client.post_events(events)
+        client.wait_for(answer["last_position"])
+        return question(events[0]["data"]["model"]["id"])
+
+
+def _identity(model: str) -> str:
+    if _is_onnx(model):
+        from runner.tracing.onnx_trace import trace_onnx
+
+        return str(trace_onnx(Path(model))["model"]["id"])
+    if not Path(model).is_dir():
+        return model
+    from runner.models.sources import resolve
+
+    return resolve(model, "random").id
+
+
+_SIZES = ("sequence_length", "image_size", "audio_seconds", "frames", "input_tokens", "output_tokens")
+
+
+def _is_onnx(model: str) -> bool:
+    return model.lower().endswith(".onnx")
+
+
+def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[dict[str, Any]]:
+    """Return the facts of the phases that the work consists of."""
+    from assay.cli.connection import event_source
+    from domain.events import MODEL_TRACED, new_event
+
+    try:
+        traces = _traces_of(model, flags)
+    except ModuleNotFoundError:
+        raise missing from None
+    when = datetime.now(UTC)
+    return [
+        new_event(MODEL_TRACED, data, source=event_source(), subject=data["model"]["id"], time=when) for data in traces
+    ]
+
+
+def _traces_of(model: str, flags: Mapping[str, Any]) -> list[dict[str, Any]]:
+    from domain.configuration import Workload
+
+    work = Workload(mode=flags.get("mode") or "inference", **{name: flags.get(name) for name in _SIZES})
+    if _is_onnx(model):
+        from runner.tracing.onnx_trace import trace_onnx
+
+        data = trace_onnx(Path(model), work)
+        unknown = ", ".join(data["tracer"]["unknown"])
+        if unknown:
+            say(f"[dim]operators not understood, counted by what they move alone: {unknown}[/dim]")
+        return [data]
+    from runner.models.sources import resolve
+    from runner.tracing.trace import phases_of, trace
+
+    source = resolve(model, "random")
+    say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
+    return [trace(source, work, phase=phase) for phase in phases_of(source, work)]

@@ -1,0 +1,126 @@
+"""`assay compare`: what is known, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rich_click as click
+
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from presentation import formatting, loads
+
+__all__ = ["compare"]
+
+_DRAWN = {"energy_per_token_j": "a token", "power_w": "power"}
+"""Heads of what was drawn, by the metric that is asked for; else the energy of an item."""
+_NOTHING = f" {formatting.MISSING}"
+_NAMES = {
+    "hardware_stated": "hardware", "arrival_rate_per_s": "requests a second", "concurrency": "requests at once",
+    "target_latency_ms": "target latency in ms",
+}  # fmt: skip
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay compare hardware bert-base-uncased
+  assay compare models nvidia-rtx-4090
+  assay compare hardware bert-base-uncased --metric energy_per_item_j"""
+)
+@click.argument("what", type=click.Choice(["hardware", "models", "modes"]))
+@click.argument("subject", metavar="MODEL|HARDWARE")
+@click.option(
+    "--metric",
+    help="What orders the rows: latency_ms, throughput_per_s, peak_memory_bytes, energy_per_item_j, energy_per_token_j or power_w.",
+)
+@served
+@as_json
+def compare(what: str, subject: str, metric: str | None, server: str | None, token: str | None, as_json: bool) -> int:
+    """Put what was measured or imported side by side: hardware for a model, models on a hardware, modes of a model."""
+    from assay.cli.connection import connected
+
+    if metric and what == "modes":
+        raise click.UsageError("modes stand in pairs and have no order: leave --metric out.")
+    with connected(server, token) as client:
+        if what == "hardware":
+            answer = client.compare_hardware(subject, metric=metric)
+        elif what == "models":
+            answer = client.compare_models(subject, metric=metric)
+        else:
+            answer = client.compare_modes(subject)
+    rows = answer.get("rows", [])
+    if as_json:
+        print_json(answer)
+    elif not rows:
+        say(f"nothing was measured or imported for {subject}; `assay recommend` predicts, `assay bench` measures")
+    else:
+        _tell_comparison(answer, rows, metric)
+    return 0 if rows else 1
+
+
+def _tell_comparison(answer: dict[str, Any], rows: list[dict[str, Any]], metric: str | None) -> None:
+    same, differs = answer.get("same") or {}, answer.get("differs") or {}
+    known = [f"{name} {value}" for name, value in same.items() if value is not None and name != "hardware_stated"]
+    if same.get("hardware_stated"):
+        known.append(f"hardware {loads.STATED_WORDS}")
+    if known:
+        answers().print("Same for all: " + ", ".join(known), markup=False)
+    for name, values in differs.items():
+        said = [_differing(name, value) for value in values]
+        answers().print(f"Differs: {_NAMES.get(name, name)} ({', '.join(said)})", markup=False)
+    answers().print()
+    subjects = [
+        name for name in ("model", "hardware", "mode") if name == "hardware" or len({row[name] for row in rows}) > 1
+    ]
+    columns: list[tuple[str, str, list[str]]] = [
+        *((name, "text", [_named(row, name) for row in rows]) for name in subjects),
+        ("platform", "fixed", [str(row["platform"]) for row in rows]),
+        ("precision", "fixed", [str(row.get("precision") or formatting.MISSING) for row in rows]),
+        ("batch", "right", [_batch(row) for row in rows]),
+        ("latency", "right", [_latency(row) for row in rows]),
+        ("items", "right", [formatting.throughput(row.get("throughput_per_s")) for row in rows]),
+        ("memory", "right", [formatting.memory(row.get("peak_memory_bytes")) for row in rows]),
+        (_DRAWN.get(metric or "", "energy"), "right", [_energy(row, metric) for row in rows]),
+        ("n", "right", [formatting.count(row.get("n")) for row in rows]),
+        ("origin", "fixed", [str(row.get("origin") or "") for row in rows]),
+    ]
+    told = [column for column in columns if column[0] in subjects or any(cell.strip(_NOTHING) for cell in column[2])]
+    lines = [list(line) for line in zip(*(cells for _, _, cells in told), strict=True)]
+    answers().print(grid(None, [(head, kind) for head, kind, _ in told], lines))
+
+
+def _named(row: dict[str, Any], name: str) -> str:
+    return loads.hardware_words(row, str(row[name])) if name == "hardware" else str(row[name])
+
+
+def _batch(row: dict[str, Any]) -> str:
+    load, batch = loads.arrivals(row), formatting.count(row.get("batch_size"))
+    return batch if load is None else load if row.get("batch_size") in (None, 1) else f"{batch}, {load}"
+
+
+def _energy(row: dict[str, Any], metric: str | None) -> str:
+    """Energy of an item (of a token, or the power, where asked), with a verdict of its own where that is not valid."""
+    if metric == "power_w":
+        told = formatting.si(row.get("power_w"), "W")
+    else:
+        told = formatting.energy(row.get("energy_per_token_j" if metric in _DRAWN else "energy_per_item_j"))
+    verdict = row.get("energy_verdict")
+    if verdict in (None, "valid"):
+        return told
+    return str(verdict) if told == formatting.MISSING else f"{told} {verdict}"
+
+
+def _differing(name: str, value: Any) -> str:
+    if name == "hardware_stated":
+        return loads.STATED_WORDS if value else "seen where it ran"
+    return formatting.MISSING if value is None else str(value)
+
+
+def _latency(row: dict[str, Any]) -> str:
+    return formatting.latency(
+        row.get("latency_ms"),
+        row.get("latency_ms_low"),
+        row.get("latency_ms_high"),
+        mean=bool(row.get("latency_is_mean")),
+    )

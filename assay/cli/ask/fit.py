@@ -1,0 +1,136 @@
+"""`assay fit`: the largest and the best batch, and the longest sequence, that a device's memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import rich_click as click
+
+from assay.cli.options import AS_OF, WORDS, as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from presentation import formatting
+
+__all__ = ["fit"]
+
+SHOWN = 40
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay fit bert-base-uncased
+  assay fit vit-base --max-memory-mb 8000 --hardware nvidia-l4,nvidia-t4
+  assay fit gpt2 --hardware nvidia-rtx-4090 --precision fp32,fp16 --sequence-length 128
+  assay fit resnet-50 --mode training --hardware all --json"""
+)
+@click.argument("model")
+@click.option(
+    "--hardware", multiple=True, type=WORDS, metavar="SLUG,…|own|all", help="May be repeated; own by default."
+)
+@click.option("--max-memory-mb", type=float, metavar="X", help="MB = 10^6 bytes; else the device's memory.")
+@click.option("--platform", type=WORDS)
+@click.option("--precision", type=WORDS)
+@click.option("--mode", type=click.Choice(["inference", "training"]), default="inference", show_default=True)
+@click.option("--sequence-length", type=click.IntRange(min=1), metavar="N", help="Tokens of one item.")
+@click.option("--image-size", type=click.IntRange(min=1), metavar="N", help="Side of one image in pixels.")
+@click.option("--audio-seconds", type=float, metavar="S", help="Seconds of one recording.")
+@click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Frames of one clip.")
+@click.option("--input-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of the prompt.")
+@click.option("--output-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens to generate.")
+@click.option("--as-of", type=AS_OF)
+@served
+@as_json
+def fit(
+    model: str, hardware: tuple[list[str], ...], server: str | None, token: str | None, as_json: bool, **flags: Any
+) -> int:
+    """Tell for each device, platform and precision which batches and lengths fit, and which batch is best.
+
+    Exit code 1 where nothing can be told, and the answer says why.
+    """
+    from assay.cli.ask.asking import ask
+    from assay.cli.connection import connected
+
+    question = {name: value for name, value in flags.items() if value is not None}
+    named = [slug for slugs in hardware for slug in slugs]
+    if named:
+        question["hardware"] = named[0] if named in (["own"], ["all"]) else named
+    with connected(server, token) as client:
+        answer = ask(client, lambda name: client.fit(name, **question), model, flags)
+    if as_json:
+        print_json(answer)
+    else:
+        _tell(answer)
+    return 0 if answer["fits"] else 1
+
+
+def _tell(answer: Mapping[str, Any]) -> None:
+    console = answers()
+    for note in answer["notes"]:
+        say(f"[dim]{note}[/dim]")
+    if not answer["fits"]:
+        console.print(answer["abstained"])
+        return
+    console.print(_table(answer))
+    if len(answer["fits"]) > SHOWN:
+        console.print(f"[dim]and {len(answer['fits']) - SHOWN} more, with --json[/dim]")
+    console.print()
+    if any(_rough(one) for one in answer["fits"][:SHOWN]):
+        console.print(
+            "[dim]≤ counts weights and live activations alone: at most so many; what a runtime takes is not known[/dim]"
+        )
+    for why, shown in _whys(answer).items():
+        console.print(f"[dim]longest, {shown}: {why}[/dim]")
+    console.print("[dim]error: cosine of the outputs with those of fp32 on the CPU; — was not verified[/dim]")
+
+
+def _table(answer: Mapping[str, Any]) -> Any:
+    several = len({one["hardware"] for one in answer["fits"][:SHOWN]}) > 1
+    columns: list[str | tuple[str, str]] = [
+        *(["hardware"] if several else []), "how", ("room", "right"), ("batch 1", "right"), ("largest", "right"),
+        ("best", "right"), ("throughput", "right"), ("×fp32", "right"), ("longest", "right"), ("cosine", "right"),
+    ]  # fmt: skip
+    rows = [[*([one["hardware"]] if several else []), *_row(one)] for one in answer["fits"][:SHOWN]]
+    sizes = ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in answer["workload"].items() if name != "mode"
+    )
+    where = "" if several else f" on {answer['fits'][0]['hardware']}"
+    return grid(f"What fits of {answer['model']}{where}{f', {sizes}' if sizes else ''}", columns, rows)
+
+
+def _row(one: Mapping[str, Any]) -> list[str]:
+    memory, best, error = one["memory"] or {}, one["best"] or {}, one["output_error"]
+    least = memory.get("weights_bytes")
+    floor = None if least is None else least + (memory["activations_bytes"] or 0) + (memory["kv_cache_bytes"] or 0)
+    held = formatting.memory(memory["peak_bytes"]) if memory.get("peak_bytes") else f"≥ {formatting.memory(floor)}"
+    batch = formatting.count(one["largest_batch"])
+    speedup = one["speedup_over_fp32"]
+    return [
+        f"{one['platform']} {one['precision']}",
+        formatting.memory(one["room_bytes"]),
+        held,
+        f"≤ {batch}" if _rough(one) else batch,
+        formatting.count(best.get("batch_size")),
+        formatting.throughput(best.get("throughput_per_s")),
+        formatting.significant(speedup) if speedup else formatting.MISSING,
+        formatting.count(one["longest"]["tokens"]),
+        formatting.MISSING if error is None else _cosine(error),
+    ]
+
+
+def _cosine(error: Mapping[str, Any]) -> str:
+    cosine = error.get("cosine")
+    shown = formatting.MISSING if cosine is None else f"{cosine:.5f}"
+    return shown if error.get("outcome") == "passed" else f"{shown} ({error.get('outcome')})"
+
+
+def _rough(one: Mapping[str, Any]) -> bool:
+    return str(one["largest_basis"]).startswith("at most")
+
+
+def _whys(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Why the longest is what it is, with an example of where; each reason once."""
+    found: dict[str, str] = {}
+    for one in answer["fits"][:SHOWN]:
+        found.setdefault(one["longest"]["why"], f"{one['platform']} {one['precision']}")
+    return found

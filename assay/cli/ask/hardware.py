@@ -1,0 +1,183 @@
+"""`assay hardware`: what is known of hardware by name, and new names for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import rich_click as click
+from rich.markup import escape
+from rich.table import Table
+
+from assay.cli.ask.pricing import price_table
+from assay.cli.ask.rooflines import roofline
+from assay.cli.keep.aliasing import aliasing, declare
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from domain.catalogues.hardware import nearest
+from domain.errors import NotFound, UnknownHardware
+from presentation import formatting
+
+__all__ = ["hardware"]
+
+_COUNTED = ("measurements", "tests")
+MACHINES = 12
+"""Prices that are shown of one hardware."""
+
+
+@click.group(epilog="Examples: assay hardware list --kind gpu · assay hardware show rtx4090")
+def hardware() -> None:
+    """Hardware by slug: figures with their sources, where it was seen, what it costs, and aliases."""
+
+
+@hardware.command("list")
+@click.option("--kind", type=click.Choice(["cpu", "gpu", "npu", "tpu", "other"]))
+@click.option("--seen", is_flag=True, help="What the log tells of, instead of the catalogue.")
+@served
+@as_json
+def list_hardware(kind: str | None, seen: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """List the catalogue; with --seen the hardware of the log, and whether a runner of ours was on it."""
+    if seen:
+        return _list_seen(kind, server, token, as_json=as_json)
+    from domain.catalogues.hardware import catalogue
+
+    found = [spec for spec in catalogue().values() if kind in (None, spec.kind)]
+    if as_json:
+        print_json(found)
+        return 0
+    rows = [
+        [
+            spec.id,
+            str(spec.kind),
+            _flops(spec.peak("fp32")),
+            _flops(spec.peak("bf16") or spec.peak("fp16")),
+            formatting.memory(spec.memory_bytes.value) if spec.memory_bytes else formatting.MISSING,
+            f"{formatting.significant(spec.memory_bandwidth_bytes_per_s.value / 1e9)} GB/s"
+            if spec.memory_bandwidth_bytes_per_s
+            else formatting.MISSING,
+            ", ".join(spec.platforms),
+        ]
+        for spec in found
+    ]
+    heads: list[str | tuple[str, str]] = [
+        "hardware",
+        "kind",
+        ("fp32", "right"),
+        ("16 bit", "right"),
+        ("memory", "right"),
+        ("bandwidth", "right"),
+        "platforms",
+    ]
+    answers().print(grid(f"{len(found)} in the catalogue, dense FLOP/s", heads, rows))
+    return 0
+
+
+def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_json: bool) -> int:
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        found = [row for row in client.hardware(kind=kind) if row["known"] != "catalogued"]
+    if as_json:
+        print_json(found)
+    else:
+        rows = [
+            [
+                row["id"],
+                row["kind"] or formatting.MISSING,
+                row["known"],
+                *(formatting.count(row[noun]) for noun in _COUNTED),
+            ]
+            for row in found
+        ]
+        heads: list[str | tuple[str, str]] = [
+            "hardware",
+            "kind",
+            ("known", "fixed"),
+            *((noun, "right") for noun in _COUNTED),
+        ]
+        answers().print(grid(f"{len(found)} in the log", heads, rows))
+    return 0 if found else 1
+
+
+@hardware.command("show")
+@click.argument("name")
+@served
+@as_json
+def show_hardware(name: str, server: str | None, token: str | None, as_json: bool) -> int:
+    """Show one: its figures and how each is known, where it was seen, what it costs, and what is like it."""
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        try:
+            found = client.one_hardware(name)["hardware"]
+        except NotFound as error:
+            raise UnknownHardware(name, nearest(name)) from error
+    if as_json:
+        print_json(found)
+        return 0
+    _say_instance(name)
+    answers().print(_figures(found))
+    say(f"{found['known']}; platforms: {', '.join(found.get('platforms') or {}) or 'not said'}")
+    say(f"also called: {', '.join(found['aliases']) or 'nothing else'}")
+    for merge in found["merged"]:
+        why = f" ({merge['reason']})" if merge["reason"] else ""
+        say(escape(f"{merge['alias']} means {merge['canonical']}, declared at position {merge['position']}{why}"))
+    for seen in found["environments"]:
+        told = ", ".join(str(seen[part]) for part in ("os", "driver", "machine") if seen[part])
+        say(escape(f"seen in environment {seen['fingerprint']}: {told or 'nothing said'}"))
+    if found["prices"]:
+        answers().print(
+            price_table(found["prices"][:MACHINES], f"{len(found['prices'])} prices of it, US dollars an hour")
+        )
+        if any(row["stale"] for row in found["prices"]):
+            say("* older than 90 days, or undated (docs/prices.md)")
+    else:
+        say("no price is known: assay price add, or import a price list")
+    if found["siblings"]:
+        say(f"most like it: {', '.join(one['id'] for one in found['siblings'])}")
+    return 0
+
+
+def _say_instance(name: str) -> None:
+    from domain.catalogues import instances
+
+    instance = instances.find(name)
+    if instance is not None:
+        memory = formatting.memory(instance.host_memory_bytes)
+        host = f"{instance.vcpus or formatting.MISSING} vCPU, {memory}, {instance.host_cpu or 'processor not known'}"
+        say(f"{instance.id} is {instance.count} × {instance.hardware}; host: {host}")
+
+
+def _figures(found: Mapping[str, Any]) -> Table:
+    from domain.catalogues.hardware import FIGURES
+
+    figures = {name: found[name] for name in FIGURES if found.get(name)}
+    for table in ("peak_flops", "sustained_flops"):
+        figures |= {f"{table}.{precision}": figure for precision, figure in (found.get(table) or {}).items()}
+    rows = [
+        [
+            path,
+            formatting.significant(figure["value"], 4),
+            figure["status"],
+            str(figure.get("formula") or figure.get("source") or formatting.MISSING),
+        ]
+        for path, figure in figures.items()
+    ]
+    title = f"{found['id']}: {found['name'] or 'nameless'} ({found['vendor'] or 'vendor not said'})"
+    return grid(title, ["figure (SI)", ("value", "right"), "status", "from"], rows)
+
+
+def _flops(figure: Any) -> str:
+    return f"{formatting.significant(figure.value / 1e12)} T" if figure else formatting.MISSING
+
+
+@hardware.command(
+    "alias", epilog="Examples: assay hardware alias my-gpu nvidia-l4 · assay hardware alias --file names.yaml"
+)
+@aliasing
+def alias_hardware(**said: Any) -> int:
+    """Declare that ALIAS means CANONICAL, from now on and backwards."""
+    return declare("hardware", **said)
+
+
+hardware.add_command(roofline)

@@ -1,0 +1,181 @@
+"""`assay regressions`: did something get worse since the baseline, or is it noise?"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, say
+from assay.cli.output_files import OutputFile, overwritable
+from domain.comparison.regression import ALERT
+from domain.errors import UsageError
+
+if TYPE_CHECKING:
+    from domain.comparison.regression import Change, Report
+
+__all__ = ["regressions"]
+
+SHOWN = 40
+
+
+def _is_baseline(path: Path) -> bool:
+    from assay.regressions.reading import is_baseline
+
+    return is_baseline(path)
+
+
+def _is_report(path: Path) -> bool:
+    from assay.regressions.writing import is_report
+
+    return is_report(path)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay regressions --candidate now.ndjson --save baseline.json      # the first time
+  assay regressions --baseline baseline.json --candidate now.ndjson --output-ci report.xml --output-ci comment.md
+  assay regressions --baseline "release 1.4" --alert 0.05 --model bert-base-uncased"""
+)
+@click.option("--baseline", metavar="FILE|SNAPSHOT|POSITION", help="What to compare with.")
+@click.option("--candidate", metavar="FILE|SNAPSHOT|POSITION", help="What is compared; by default what is known now.")
+@click.option(
+    "--alert", type=click.FloatRange(min=0, max=10), default=ALERT, show_default=True,
+    help="A share: 0.1 lets a figure get 10 % worse.",
+)  # fmt: skip
+@click.option("--metric", "columns", multiple=True, metavar="COLUMN", help="Only this figure; may be repeated.")
+@click.option("--model", help="Only this model.")
+@click.option("--hardware", help="Only this hardware.")
+@click.option("--platform", help="Only this platform.")
+@click.option("--precision", help="Only this precision.")
+@click.option("--strict", is_flag=True, help="Let suspect figures and those without an interval alarm too.")
+@click.option("--new-ok", is_flag=True, help="Exit 0 where baseline and candidate have nothing in common.")
+@click.option(
+    "--output-ci", "outputs", multiple=True, type=OutputFile(parents=True, replaces=_is_report), metavar="FILE",
+    help="Write .json, JUnit .xml or a Markdown comment .md, also over an earlier one; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--save",
+    type=OutputFile(parents=True, replaces=_is_baseline),
+    help="Keep what is known now as a baseline, also over an earlier one.",
+)
+@overwritable
+@click.option("--format", "form", type=click.Choice(["text", "json", "junit", "markdown"]), default="text")
+@served
+@as_json
+def regressions(
+    baseline: str | None,
+    candidate: str | None,
+    alert: float,
+    columns: tuple[str, ...],
+    model: str | None,
+    hardware: str | None,
+    platform: str | None,
+    precision: str | None,
+    strict: bool,
+    new_ok: bool,
+    outputs: tuple[Path, ...],
+    save: Path | None,
+    form: str,
+    force: bool,  # noqa: ARG001 - the types of --output-ci and --save read it
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+) -> int:
+    """Compare by configuration, with the intervals of both sides, so that noise does not alarm.
+
+    Exit code 1 where something got worse: a figure by more than the threshold with intervals apart, or a test or
+    measurement that passed and now fails; and where nothing could be compared. Files need no service.
+    """
+    from assay.cli.connection import connected
+    from assay.regressions import read_side, write_side, written
+    from assay.staging import Staged
+    from domain.comparison.comparison_sides import merged
+    from domain.comparison.regression import compare
+
+    forms = {path: _form_of(path) for path in outputs}
+    if baseline is None and save is None:
+        raise UsageError(
+            "there is nothing to compare with.",
+            field="baseline",
+            remedy="Name a file, a snapshot or a position; make one with `assay regressions --save FILE`.",
+        )
+    asked = {"model": model, "hardware": hardware, "platform": platform, "precision": precision}
+    wanted = {name: value for name, value in asked.items() if value is not None}
+    with ExitStack() as stack:
+        connect = functools.cache(lambda: stack.enter_context(connected(server, token)))
+        before = read_side(baseline, connect, wanted, field="baseline") if baseline is not None else None
+        after = read_side(candidate, connect, wanted, field="candidate")
+    code = 0
+    if before is not None:
+        report = compare(before, after, alert=alert, columns=columns, strict=strict)
+        with Staged(force=True) as staged:
+            for path, each in forms.items():
+                staged.file(path).write_bytes(written(report, each))
+        form = "json" if as_json else form
+        if form == "text":
+            _tell(report)
+        else:
+            sys.stdout.write(written(report, form).decode())
+        code = 1 if report.worse or not (report.compared or new_ok) else 0
+    if save is not None:
+        write_side(save, merged(before, after) if before is not None else after)
+        say(f"{len(after.measured)} measurements and {len(after.cases)} outcomes kept in {save}")
+    return code
+
+
+def _form_of(path: Path) -> str:
+    from assay.regressions.writing import SUFFIXES
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"{path.name} says no format.", field="output_ci", remedy=f"Name a file {', '.join(SUFFIXES)}."
+        )
+    return SUFFIXES[path.suffix.lower()]
+
+
+def _tell(report: Report) -> None:
+    """Print changed environments, what turned, what is worse and uncertain, and the rest in short."""
+    from assay.regressions.writing import headline
+
+    console = answers()
+    if report.environments:
+        rows = [
+            [one.hardware, one.part, one.before or "", one.after or "", str(one.configurations)]
+            for one in report.environments
+        ]
+        console.print(grid("Changed environments", ["hardware", "what", "before", "now", ("n", "right")], rows[:SHOWN]))
+    for title, states in (("No longer passes", ("worse",)), ("Came out otherwise", ("better", "other"))):
+        turns = [one for one in report.turns if one.state in states]
+        if turns:
+            rows = [[one.title, one.test or "measures", one.before, one.after, one.message or ""] for one in turns]
+            console.print(grid(title, ["configuration", "test", "before", "now", "why"], rows[:SHOWN]))
+    for title, state in (("Worse", "worse"), ("Uncertain", "unclear"), ("Better", "better")):
+        _tell_changes(title, [one for one in report.changes if one.state == state])
+    for title, names in (("New", report.new), ("Gone", report.gone), ("Of another origin", report.other_origin)):
+        if names:
+            console.print(grid(f"{title} ({len(names)})", ["configuration"], [[name] for name in names[:SHOWN]]))
+    console.print(headline(report), markup=False)
+
+
+def _tell_changes(title: str, changes: Sequence[Change]) -> None:
+    from assay.regressions.writing import between, shown
+
+    if not changes:
+        return
+    columns: list[Any] = ["configuration", "figure", ("before", "right"), ("now", "right"), ("change (95 %)", "right")]
+    rows = [
+        [one.title, one.column, *(shown(each, one.unit, bare=True) for each in (one.before, one.after)), between(one)]
+        for one in changes[:SHOWN]
+    ]
+    if any(one.why for one in changes):
+        columns.append("why")
+        rows = [[*row, one.why or ""] for row, one in zip(rows, changes, strict=False)]
+    answers().print(grid(f"{title} ({len(changes)})", columns, rows))

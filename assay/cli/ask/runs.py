@@ -1,0 +1,269 @@
+"""`assay runs`: what was run, how far each run came, what its rows are worth, and the samples behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import rich_click as click
+from rich.markup import escape
+
+from assay.cli.options import as_json, served
+from assay.cli.output import answers, grid, print_json, say
+from domain.errors import Expired, NotFound
+from domain.verdicts import ENERGY
+from presentation import energy, formatting, loads, run_progress
+
+__all__ = ["runs"]
+
+SHOWN = 20
+"""Rows of a run that are shown; `--json` and the API have them all."""
+_COLUMNS = (
+    "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
+    "latency_mean_ms,latency_n,verdict,samples_n,hardware_id,device,concurrency,arrival_rate_per_s,scenario_result,"
+    "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts"
+)
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  assay runs list --outcome unfinished
+  assay runs show 01a2021c-1db8-7580-86cd-1099f3c397d2 --samples"""
+)
+def runs() -> None:
+    """Runs: one call of a runner or an importer each, with what came of it."""
+
+
+@runs.command("list")
+@click.option("--kind", help="bench, verify or import.")
+@click.option("--origin", help="measured, imported or simulated.")
+@click.option("--hardware", help="A device that it named or has rows of; an alias does as well.")
+@click.option("--outcome", help="completed, interrupted, stopped; unfinished or retracted.")
+@click.option(
+    "--limit", type=click.IntRange(min=1, max=1000), default=20, show_default=True, help="The newest so many."
+)
+@served
+@as_json
+def list_runs(
+    kind: str | None, origin: str | None, hardware: str | None, outcome: str | None, limit: int, server: str | None,
+    token: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """List runs, newest first: how each stands, and what its rows are worth."""
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        found = client.page("runs", limit=limit, kind=kind, origin=origin, hardware=hardware, outcome=outcome)
+    if as_json:
+        print_json(found["items"])
+        return 0
+    if not found["items"]:
+        say("no run is of that kind" if found["choices"]["kind"] else "nothing was run yet; `assay bench MODEL` begins")
+        return 0
+    columns: list[str | tuple[str, str]] = [
+        ("run", "fixed"), ("started", "fixed"), "what, where", ("state", "fixed"), ("done", "right"), ("valid", "right"),
+    ]  # fmt: skip
+    answers().print(grid(None, columns, [_line(run) for run in found["items"]]))
+    if found["total"] > len(found["items"]):
+        say(
+            f"the newest {formatting.count(len(found['items']))} of {formatting.count(found['total'])}; --limit shows more"
+        )
+    return 0
+
+
+def _line(run: Mapping[str, Any]) -> list[str]:
+    done, planned = run_progress.done(run), run.get("planned")
+    return [
+        run["run_id"],
+        _minute(run.get("started_at") or run["recorded_at"])[:10],
+        f"{run['kind']}, {run_progress.where(run)}",
+        run_progress.state(run, datetime.now(UTC)).word,
+        f"{formatting.count(done)}/{formatting.count(planned)}" if planned else formatting.count(done),
+        formatting.count(run["rows_valid"]) if run["rows"] else formatting.MISSING,
+    ]
+
+
+@runs.command("show")
+@click.argument("run_id", metavar="RUN")
+@click.option("--samples", is_flag=True, help="Show for each row its raw samples: warm-up, distribution, percentiles.")
+@served
+@as_json
+def show(run_id: str, samples: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """Show one run: its rows and failures, why rows are suspect, and what changed on the machine since the run before."""
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        found = client.run(run_id)
+        at = {"run_id": run_id, "as_of": found["position"]}
+        limit = 10_000 if as_json else SHOWN
+        rows = client.page("tables/measurements", columns=None if as_json else _COLUMNS, limit=limit, **at)["items"]
+        failures = client.page("tests", failures=True, limit=1000 if as_json else SHOWN, **at)["items"]
+        drawn = (
+            {row["event_id"]: _samples(client, row["event_id"]) for row in rows if row["samples_n"]} if samples else {}
+        )
+    if as_json:
+        print_json({**found, "rows": rows, "failures": failures, **({"samples": drawn} if samples else {})})
+        return 0
+    _tell_run(found)
+    _tell_rows(found["run"], rows)
+    _tell_energy(rows)
+    _tell_failures(failures)
+    if samples:
+        _tell_samples(rows, drawn)
+    return 0
+
+
+def _samples(client: Any, event_id: str) -> dict[str, Any]:
+    try:
+        return dict(client.samples(event_id))
+    except (Expired, NotFound) as problem:
+        return {"missing": problem.detail}
+
+
+def _tell_run(found: Mapping[str, Any]) -> None:
+    run = found["run"]
+    state = run_progress.state(run, datetime.now(UTC))
+    begun = _minute(run.get("started_at") or run["recorded_at"])
+    source = escape(run_progress.source_words(run))
+    lines = [
+        f"[bold]{run['kind']} on {run_progress.where(run)}: {state.word}[/bold], {run_progress.length(run)}",
+        f"started {begun}, took {formatting.plain(run_progress.duration(run))}, {source}, position {run['position']}",
+        f"rows: {run_progress.verdicts(run)}",
+    ]
+    if run.get("retracted_because"):
+        lines.append(f"[red]retracted: {run['retracted_because']}[/red]")
+    if found["differs"]:
+        changes = ", ".join(f"{name} {before} → {now}" for name, (before, now) in found["differs"].items())
+        lines.append(f"since the run before on this machine: {changes}")
+    elif found["differs"] is not None:
+        lines.append("the environment is that of the run before on this machine")
+    for line in lines:
+        answers().print(line, soft_wrap=True)
+    if found["reasons"]:
+        told = [[formatting.count(one["rows"]), one["reason"]] for one in found["reasons"]]
+        answers().print(grid("Why rows are not valid", [("rows", "right"), "reason"], told))
+
+
+def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        return
+    told = [
+        [_name(row), _latency(row), formatting.count(row["latency_n"]), row["verdict"] or formatting.MISSING]
+        for row in rows
+    ]
+    answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], told))
+    if run["rows"] > len(rows):
+        say(f"the first {formatting.count(len(rows))} of {formatting.count(run['rows'])}; --json shows all")
+
+
+def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show what was drawn, with the verdict on it and how it was read; one line where nothing could be read."""
+    told = [
+        [
+            _name(row), formatting.energy(row["energy_per_item_j"]), formatting.energy(row["energy_per_token_j"]),
+            formatting.si(row["power_w"], "W"), formatting.si(reading.get("idle_w"), "W"), _doubted(row), energy.method(reading),
+        ]
+        for row in rows
+        if (reading := row["energy_reading"] or {}).get("meter") or row["energy_verdict"]
+    ]  # fmt: skip
+    unread = {row["energy_reading"]["unread"] for row in rows if (row["energy_reading"] or {}).get("unread")}
+    if told:
+        heads: list[str | tuple[str, str]] = [
+            "what",
+            ("an item", "right"),
+            ("a token", "right"),
+            ("power", "right"),
+            ("rest", "right"),
+            "verdict",
+            "read by",
+        ]
+        tokens = any(line[2] != formatting.MISSING for line in told)
+        kept = [at for at in range(len(heads)) if tokens or at != 2]
+        answers().print(grid("Energy", [heads[at] for at in kept], [[line[at] for at in kept] for line in told]))
+    for reason in sorted(unread):
+        answers().print(f"energy not read: {reason}", markup=False, soft_wrap=True)
+
+
+def _doubted(row: Mapping[str, Any]) -> str:
+    """The verdict on energy with its reasons."""
+    judged = row["metric_verdicts"] or {}
+    reasons = next((judged[name].get("reasons") for name in ENERGY if name in judged), None) or []
+    return ": ".join([row["energy_verdict"] or formatting.MISSING, *(["; ".join(reasons)] if reasons else [])])
+
+
+def _latency(row: Mapping[str, Any]) -> str:
+    if row["latency_p50_ms"] is None:
+        return formatting.plain(formatting.latency(row["latency_mean_ms"], mean=True))
+    bounds = (row["latency_p50_ci95_low_ms"], row["latency_p50_ci95_high_ms"])
+    return formatting.plain(formatting.latency(row["latency_p50_ms"], *bounds))
+
+
+def _tell_failures(failures: Sequence[Mapping[str, Any]]) -> None:
+    if failures:
+        told = [
+            [_name(one), f"{one['outcome']} at {one['stage']}", one["message"] or "", one["remedy"] or ""]
+            for one in failures
+        ]
+        answers().print(grid("Failed", ["what", "how", "message", "what to try"], told))
+
+
+def _tell_samples(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Mapping[str, Any]]) -> None:
+    told = []
+    for row in rows:
+        one = drawn.get(row["event_id"])
+        if one is None or "missing" in one:
+            told.append([_name(row), "", "", one["missing"] if one else "no samples were recorded", ""])
+            continue
+        bins = one["histogram"]
+        span = f"{formatting.significant(bins[0]['low'])}–{formatting.significant(bins[-1]['high'])} ms"
+        beyond = (
+            f", {one['beyond']['count']} up to {formatting.significant(one['beyond']['largest'])}"
+            if one["beyond"]
+            else ""
+        )
+        told.append([_name(row), formatting.count(one["warmup_n"]), formatting.count(one["n"]), f"{_bars(bins)} {span}{beyond}", _tails(one)])  # fmt: skip
+    columns: list[str | tuple[str, str]] = [
+        "what",
+        ("warm-up", "right"),
+        ("steady", "right"),
+        "how steady times lie",
+        "percentiles",
+    ]
+    answers().print(grid("Samples", columns, told))
+
+
+def _bars(bins: Sequence[Mapping[str, Any]], most: int = 16) -> str:
+    """Draw a histogram in one line; an empty bin is a space, and bins beyond `most` are drawn together."""
+    width = -(-len(bins) // most)
+    counts = [sum(one["count"] for one in bins[at : at + width]) for at in range(0, len(bins), width)]
+    top = max(counts)
+    return "".join(_LEVELS[-(-count * (len(_LEVELS) - 1) // top)] if count else " " for count in counts)
+
+
+def _tails(drawn: Mapping[str, Any]) -> str:
+    named = drawn["percentiles"].items()
+    known = ", ".join(f"{name} {formatting.significant(one['ms'])} ms" for name, one in named if one["ms"] is not None)
+    lacking = ", ".join(f"{name} needs {one['needs']}" for name, one in named if one["ms"] is None)
+    return f"{known}; {lacking}" if lacking else known
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    batch = "" if row.get("batch_size") is None else f" batch {row['batch_size']}"
+    load = f" {coming}" if (coming := loads.arrivals(row)) else ""
+    name = (
+        f"{row['model_id'].rpartition('/')[2]} {row['platform']} {row['precision'] or formatting.MISSING}{batch}{load}"
+    )
+    where = f" on {row['hardware_id']}, {loads.STATED_WORDS}" if loads.is_stated(row) else ""
+    return f"{name}{where}{_by_rules(row)}"
+
+
+def _by_rules(row: Mapping[str, Any]) -> str:
+    """Say what a scenario came to by its rules, where it has any."""
+    found = row.get("scenario_result")
+    return f"; {found['scenario']} {found['result']} by its rules" if found else ""
+
+
+def _minute(moment: str) -> str:
+    return str(moment)[:16].replace("T", " ")

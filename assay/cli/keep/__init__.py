@@ -1,0 +1,1 @@
+"""Verbs that bring data in, keep it and take it out."""

@@ -1,0 +1,345 @@
+"""`assay bench`, `assay verify`: measuring, and whether it runs right."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
+
+from assay.cli.measure.destination import both, destination
+from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
+from assay.cli.measure.expecting import Expecting, expected_and_recorded, expecting
+from assay.cli.measure.run_output import progress
+from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
+from assay.cli.output import answers, print_json, say
+from assay.cli.output_files import OutputFile, overwritable, resumable
+from domain.errors import UsageError
+from domain.vocabulary import MODES
+
+__all__ = ["bench", "verify"]
+
+_BESIDE_A_FILE = {
+    "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
+    "force",
+}  # fmt: skip
+_OF_THE_PLAN = ("weights", "device", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
+
+
+def _chosen(verb: Any) -> Any:
+    """Add what `bench` and `verify` share: which models, on what."""
+    for option in reversed(
+        (
+            click.argument("models", nargs=-1, metavar="MODEL…"),
+            click.option("--models-set", type=click.Choice(["small", "key", "all"]), help="A set of the catalogue."),
+            click.option("--category", metavar="C", help="The catalogue's models of one category, such as vision."),
+            click.option(
+                "--plan",
+                "plan_file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="A YAML file that says all of this; docs/plans.md has its members.",
+            ),
+            click.option("--platform", "platforms", type=WORDS, help="Platforms; all that are present by default."),
+            click.option("--precision", "precisions", type=WORDS, default="fp32", show_default=True),
+            click.option(
+                "--weights", type=click.Choice(["auto", "pretrained", "random"]), default="auto", show_default=True
+            ),
+            click.option("--mode", type=click.Choice(MODES), default="inference", show_default=True),
+            click.option("--batch-sizes", type=NUMBERS, default="1", show_default=True),
+            click.option(
+                "--sequence-lengths",
+                "--sequence-length",
+                type=NUMBERS,
+                help="Tokens of one item; the model's default else.",
+            ),
+            click.option("--image-sizes", "--image-size", type=NUMBERS, help="Sides of one image in pixels."),
+            click.option("--images", type=NUMBERS, help="Images of one item."),
+            click.option("--audio-seconds", type=AMOUNTS, help="Seconds of one recording."),
+            click.option("--frames", type=NUMBERS, help="Frames of one clip."),
+            click.option("--input-tokens", type=NUMBERS, help="Tokens of the prompt that is generated from."),
+            click.option(
+                "--output-tokens", type=NUMBERS, help="Tokens to generate; prefill and decode are told apart."
+            ),
+            click.option("--optimizers", type=WORDS, default="adamw", show_default=True, help="Of training."),
+            click.option("--gradient-checkpointing", is_flag=True, help="Train with less memory and more work."),
+            click.option("--compiled", is_flag=True, help="Compile the module (torch.compile)."),
+            click.option("--device", metavar="NAME", help="One device of the platforms, as `assay detect` lists them."),
+            click.option(
+                "--option",
+                "options",
+                multiple=True,
+                metavar="NAME[=N]",
+                help="What a platform can be told beside: tensor-parallel=2, cuda-graphs, streams=4, device-map.",
+            ),
+            click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N models only."),
+            click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of one measurement."),
+            click.option(
+                "--timeout", "timeout_s", type=click.FloatRange(min=1), default=600, show_default=True, metavar="S"
+            ),
+            click.option(
+                "--out",
+                type=OutputFile(folder=True, resumes=True),
+                help="Write the events to a file (.gz: compressed), send nothing; in a folder it is named for you.",
+            ),
+            click.option("--memory-limit-mb", type=click.IntRange(min=1), metavar="MB", help="Of one measurement."),
+            resumable("With --out: leave out what the file already holds."),
+            overwritable,
+            click.option("--trust-remote-code", is_flag=True, help="Run code that comes with a checkpoint."),
+            click.option("--allow-pickle", is_flag=True, help="Open pickled weights (.bin), which can run code."),
+        )
+    ):
+        verb = option(verb)
+    return verb
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay bench bert-base-uncased --platform cpu,openvino --precision fp32,bf16 --batch-sizes 1,8
+  assay bench gpt2 --input-tokens 128 --output-tokens 32
+  assay bench vit-base-patch16-224 --mode training --optimizers adamw,sgd
+  assay bench --models-set small --out here.ndjson
+  assay bench --plan nightly.yaml --dry-run
+  assay bench resnet-50 --scenario server --target-qps 20 --target-latency 15
+  assay bench --endpoint http://127.0.0.1:8000 --model gpt2 --hardware nvidia-l4 --platform cuda --precision fp16 \\
+              --concurrency 1,8,32"""
+)
+@_chosen
+@click.option(
+    "--budget",
+    "budget_s",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds of steady measuring a configuration.",
+)
+@click.option("--iterations", type=click.IntRange(min=1), metavar="N", help="A fixed number of samples instead.")
+@click.option(
+    "--percentile",
+    type=click.Choice(["p50", "p90", "p95", "p99"]),
+    default="p50",
+    show_default=True,
+    help="Measure on until this one is supported.",
+)
+@click.option("--low-memory", is_flag=True, help="Make weights in bf16 from the start: fp32 is measured as bf16.")
+@click.option("--verify-only", is_flag=True, help="Verify each configuration and measure none.")
+@click.option("--benchmark-only", is_flag=True, help="Measure only, also where the plan says to verify first.")
+@click.option(
+    "--dry-run", is_flag=True, help="Measure nothing; list the cases, how long they take and what cannot run."
+)
+@endpoint_options
+@served
+@as_json
+def bench(
+    out: Path | None,
+    resume: bool,
+    verify_only: bool,
+    benchmark_only: bool,
+    dry_run: bool,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+    **how: Any,
+) -> int:
+    """Measure models on this machine: one configuration, one process of its own; every result is an event.
+
+    Lists make a sweep of all their combinations, which stops growing where memory ran out. Without --out the events go
+    through the spool to the service. Exit code 1 where a configuration failed.
+
+    With --endpoint what is already served is measured: its hardware is what you state, and rows say so.
+    """
+    del how["force"]
+    if (code := bench_endpoint(how, out, resume, server, token, as_json=as_json)) is not None:
+        return code
+    if verify_only and benchmark_only:
+        raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
+    plan, first_verify, then_measure = _plan(**how)
+    if dry_run:
+        from assay.cli.measure.dry_run import tell_plan
+
+        return tell_plan(plan, as_json=as_json)
+    steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
+    if benchmark_only:
+        steps = [(False, True)]
+    return _perform(
+        plan, [verifies for verifies, wanted in steps if wanted], out, resume, server, token, as_json=as_json
+    )
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  assay verify bert-tiny --platform cpu,openvino --precision fp32,bf16
+  assay verify bert-tiny --record expected.json
+  assay verify bert-tiny --expect expected.json"""
+)
+@_chosen
+@expected_and_recorded
+@served
+@as_json
+def verify(
+    out: Path | None,
+    resume: bool,
+    record: Path | None,
+    expect: Path | None,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+    **how: Any,
+) -> int:
+    """Does it run, and does it run right? Outputs are compared with fp32 on the CPU; every outcome is a test event.
+
+    With --expect what is found is compared with what was found before, and differences are explained. Exit code 1
+    where a test did not pass, is not as expected, or was expected and not run.
+    """
+    del how["force"]
+    settle = expecting(record, expect, as_json=as_json)
+    plan, _, _ = _plan(**how)
+    return _perform(plan, [True], out, resume, server, token, as_json=as_json, settle=settle)
+
+
+def _perform(
+    plan: Any,
+    steps: list[bool],
+    out: Path | None,
+    resume: bool,
+    server: str | None,
+    token: str | None,
+    *,
+    as_json: bool,
+    settle: Expecting | None = None,
+) -> int:
+    """Verify (True) or measure (False), step by step, into one destination; the worst exit code counts."""
+    from runner.campaign.bench import run_plan
+    from runner.campaign.verify import run_verification
+
+    out = _file(out, resume)
+    kept: list[dict[str, Any]] = []
+    reports = []
+    done = {verifies: _already_there(out, resume, verifies=verifies) for verifies in steps}
+    with destination(out, resume, server, token) as deliver:
+        for verifies in steps:
+            work = run_verification if verifies else run_plan
+            with progress() as show:
+                reports.append(work(plan, both(kept.append, deliver), show, done=done[verifies], cache=_cache()))
+    exit_code = _told(kept, reports, as_json=as_json)
+    return max(exit_code, settle(kept, out if resume else None)) if settle else exit_code
+
+
+def _plan(
+    models: tuple[str, ...],
+    models_set: str | None,
+    category: str | None,
+    plan_file: Path | None,
+    mode: str,
+    gradient_checkpointing: bool,
+    compiled: bool,
+    threads: int | None,
+    options: tuple[str, ...],
+    memory_limit_mb: int | None,
+    budget_s: float = 5.0,
+    iterations: int | None = None,
+    percentile: str = "p50",
+    method: dict[str, Any] | None = None,
+    scenario: str | None = None,
+    **how: Any,
+) -> tuple[Any, bool, bool]:
+    """Return the plan of the flags or of a file, and whether it verifies and whether it measures."""
+    from runner.campaign.plan import Sweep, make_plan
+    from runner.campaign.plan_file import read_plan
+    from runner.measure.stopping import Method
+
+    named = {name: how.pop(name) for name in _OF_THE_PLAN if name in how}
+    if plan_file is not None:
+        _require_file_alone()
+        file = read_plan(plan_file)
+        return file.plan(), file.verify, file.benchmark
+    sweep = Sweep(
+        models=tuple(_models(models, models_set, category)),
+        modes=(mode,),
+        gradient_checkpointing=(gradient_checkpointing,),
+        compiled=(compiled,),
+        threads=(threads,) if threads else (),
+        options=(options,),
+        scenario=scenario or "single_stream",
+        **{name: tuple(value) for name, value in how.items() if value is not None},
+    )
+    plan = make_plan(
+        sweep,
+        method=Method(budget_s=budget_s, iterations=iterations, percentile=percentile, **(method or {})),
+        memory_limit_bytes=memory_limit_mb * 1_000_000 if memory_limit_mb else None,
+        **named,
+    )
+    return plan, False, True
+
+
+def _require_file_alone() -> None:
+    """Raise UsageError where something was typed that the plan's file says: it would not be heard."""
+    context = get_current_context()
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name not in _BESIDE_A_FILE and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            given = parameter.opts[0] if parameter.opts[0].startswith("-") else "MODEL"
+            raise UsageError(
+                f"{given} is not heard beside --plan.",
+                field=given.lstrip("-").replace("-", "_"),
+                remedy="Say it in the file (docs/plans.md has its members), or leave out --plan.",
+            )
+
+
+def _models(named: tuple[str, ...], models_set: str | None, category: str | None) -> list[str]:
+    from runner.campaign.plan_file import chosen_models
+
+    chosen = chosen_models(named, models_set, category)
+    if not chosen:
+        raise UsageError("no model is named.", field="MODEL", remedy="Name models, or give --models-set or --category.")
+    return chosen
+
+
+def _file(out: Path | None, resume: bool) -> Path | None:
+    """Return the file to write: in a folder, the one that is named by this machine's hardware and the month."""
+    if out is None or not out.is_dir():
+        return out
+    from runner.campaign.publication import new_file
+
+    return new_file(out, datetime.now(UTC).date(), resume=resume)
+
+
+def _already_there(out: Path | None, resume: bool, *, verifies: bool) -> set[str]:
+    from domain.events import MEASUREMENT_RECORDED, TEST_REPORTED
+    from runner.campaign.resume import cases_in
+
+    type_ = TEST_REPORTED if verifies else MEASUREMENT_RECORDED
+
+    if resume and out is None:
+        raise UsageError("goes with --out.", field="resume", remedy="Name the file that the interrupted run wrote.")
+    return cases_in(out, type_) if resume and out and out.exists() else set()
+
+
+def _cache() -> Path:
+    from assay.home import find_home
+
+    return find_home().cache
+
+
+def _told(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
+    from assay.cli.measure.endpoint_table import scenario_notes
+    from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
+
+    notes, valid = scenario_notes(events)
+    exit_code = max((int(report.exit_code) for report in reports), default=0) or int(not valid)
+    if as_json:
+        print_json(events)
+        return exit_code
+    for make in (measurements_table, verifications_table, failures_table):
+        table = make(events)
+        if table is not None:
+            answers().print(table)
+            answers().print()
+    for note in [*doubts(events), *notes, *(note for report in reports for note in report.notes)]:
+        say(note)
+    return exit_code

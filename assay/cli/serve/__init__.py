@@ -1,0 +1,1 @@
+"""Verbs that serve and show how a service stands."""

@@ -1,0 +1,1 @@
+"""One folder a page: its view, what it asks the service, and its words."""

@@ -1,0 +1,1 @@
+"""Compare: rows side by side, with what differs before any number."""

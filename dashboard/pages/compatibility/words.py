@@ -1,0 +1,273 @@
+"""Cells of the compatibility matrix: which are asked for, what class each is of, and what stands in it and behind it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pandas as pd
+
+from dashboard.address import Params, Read, one_of, position, slugs, text, understood, whole, yes_or_no
+from domain.compatibility.states import STATES, works
+from domain.vocabulary import CATEGORIES
+from presentation import formatting
+
+__all__ = [
+    "ANY",
+    "CLASSES",
+    "DID_NOT",
+    "LEVELS",
+    "PAGE_ROWS",
+    "Class",
+    "Matrix",
+    "alone",
+    "class_of",
+    "known_cell",
+    "known_table",
+    "name_of_cell",
+    "outcomes",
+    "read_matrix",
+    "request",
+    "sentence",
+    "some_did_not",
+    "stages",
+    "told",
+    "wide",
+]
+
+Row = Mapping[str, Any]
+LEVELS = ("family", "model")
+ANY = "any"
+STALE = (ANY, "yes", "no")
+PAGE_ROWS = 40
+DID_NOT = tuple(state for state in STATES if works(state) is False)
+"""States of what was tried and did not work, or not as asked."""
+STAGES = ("resolve", "load", "convert", "compile", "first_run", "run", "verify")
+
+
+class Matrix(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page asks: rows of which level, which of them, and the cell that is open (`name~platform`)."""
+
+    level: str = "family"
+    family: str = ""
+    category: str = ""
+    hw: str = ""
+    platform: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+    stale: str = ANY
+    claims: bool = False
+    page: int = 1
+    sel: str = ""
+    as_of: int | None = None
+
+
+def _states(values: Sequence[str]) -> tuple[str, ...]:
+    found = slugs(values)
+    unknown = [word for word in found if word not in STATES]
+    if unknown:
+        raise ValueError(f"must be of {', '.join(STATES)}")
+    return found
+
+
+def _cell(values: Sequence[str]) -> str:
+    if values[-1].count("~") != 1 or values[-1].startswith("~") or values[-1].endswith("~"):
+        raise ValueError("must be a family or model, ~, and a platform")
+    return values[-1]
+
+
+_READERS = {
+    "level": one_of(LEVELS), "family": text, "category": one_of((*CATEGORIES, "unknown")), "hw": text, "platform": slugs,
+    "state": _states, "stale": one_of(STALE), "claims": yes_or_no, "page": whole, "sel": _cell, "as_of": position,
+}  # fmt: skip
+
+
+def read_matrix(params: Params) -> Read:
+    """Read the page's parameters."""
+    return understood(Matrix, params, _READERS)
+
+
+def request(asked: Matrix) -> dict[str, Any]:
+    """Return the question as the API takes it."""
+    wanted: dict[str, Any] = {
+        "level": asked.level, "family": asked.family or None, "category": asked.category or None, "hardware": asked.hw or None,
+        "platform": list(asked.platform) or None, "seen": list(asked.state) or None, "claims": asked.claims,
+        "stale": {ANY: None, "yes": True, "no": False}[asked.stale],
+        "offset": (asked.page - 1) * PAGE_ROWS, "limit": PAGE_ROWS,
+    }  # fmt: skip
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def alone(asked: Matrix) -> dict[str, Any]:
+    """Return the question for the one row of the open cell, on whatever page it is."""
+    # A family of several categories has a row for each, which its name says: `clip (vision)`.
+    name = asked.sel.partition("~")[0].partition(" (")[0]
+    one = Matrix(level=asked.level, hw=asked.hw, claims=asked.claims)
+    return request(one) | {asked.level: name}
+
+
+def some_did_not(answer: Row) -> bool:
+    """Say whether something was tried under these filters and did not work."""
+    return any(one["working"] < one["models"] for one in answer["platforms"])
+
+
+class Class(NamedTuple):
+    """What a cell looks like: its glyph and what that means."""
+
+    glyph: str
+    meaning: str
+
+
+CLASSES = {
+    "right": Class("✓", "ran, outputs right"),
+    "ran": Class("○", "ran, outputs not compared"),
+    "part": Class("≠", "some ran, or wrong, or fell back"),
+    "failed": Class("✕", "tried, did not run"),
+    "unsupported": Class("⊘", "unsupported, not there or skipped"),
+    "claimed": Class("┄", "dashed: only a document claims it"),
+}
+"""Every class of cells, the best first; the last is no evidence."""
+_OF_STATE = {
+    "verified": "right", "ran": "ran", "wrong": "part", "fell back": "part", "out of memory": "failed", "timeout": "failed",
+    "error": "failed", "unsupported": "unsupported", "unavailable": "unsupported", "skipped": "unsupported",
+    "claimed": "claimed", "no evidence": "claimed",
+}  # fmt: skip
+_LETTERS = {"out of memory": "M", "timeout": "T", "error": "E", "fell back": "↘"}
+"""What says more than the class does."""
+
+
+def class_of(cell: Row) -> str:
+    """Return the class of a cell; of a family that which all its models share, `part` where some ran and some did not."""
+    states = cell.get("states") or {cell["state"]: 1}
+    classes = {_OF_STATE[state] for state in states}
+    if len(classes) == 1:
+        return classes.pop()
+    if classes == {"right", "ran"}:
+        return "ran"
+    return "part" if classes & {"right", "ran", "part"} else "failed"
+
+
+def told(cell: Row) -> str:
+    """Return what stands in a cell: `✓ 12/14` of a family, `✓ × 2.10` of a model, the claim's word where nobody tried."""
+    kind = class_of(cell)
+    if kind == "claimed":
+        return str(cell.get("claimed") or "").partition(";")[0]
+    if cell.get("states"):
+        return f"{CLASSES[kind].glyph} {cell['working']}/{cell['models']}"
+    glyph = _LETTERS.get(cell["state"], CLASSES[kind].glyph)
+    return f"{glyph} {formatting.factor(cell['speedup'])}" if cell.get("speedup") else glyph
+
+
+def name_of_cell(name: str, platform: str) -> str:
+    """Return the id of a cell."""
+    return f"{name}~{platform}"
+
+
+def known_cell(rows: Sequence[Row], sel: str) -> tuple[Row, Row] | None:
+    """Return the row and the cell of an id; None where this page of the matrix has none."""
+    name, _, platform = sel.partition("~")
+    return next(
+        ((row, cell) for row in rows if row["name"] == name for cell in row["cells"] if cell["platform"] == platform),
+        None,
+    )
+
+
+def sentence(answer: Row, level: str) -> str:
+    """Return the answer in words: how many models work of how many that were tried, where most and least do."""
+    if not answer["total"]:
+        return "Nothing matches."
+    tried = [one for one in answer["platforms"] if one["models"]]
+    noun = {"family": "families", "model": "models"}[level] if answer["total"] != 1 else level
+    if not tried:
+        return f"{formatting.count(answer['total'])} {noun}: nobody tried them here."
+    models, working = (sum(one[key] for one in tried) for key in ("models", "working"))
+    words = (
+        f"{formatting.count(working)} of {formatting.count(models)} pairs of a model and a platform that were tried ran"
+    )
+    worst = min(tried, key=lambda one: (one["working"] / one["models"], -one["models"]))
+    if worst["working"] < worst["models"]:
+        words += f"; fewest on {worst['platform']}, {formatting.count(worst['working'])} of {formatting.count(worst['models'])}"
+    return f"{formatting.count(answer['total'])} {noun}: {words}."
+
+
+def known_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return one line a cell for people: what was seen, how good that is, how much stands behind it, what documents claim."""
+    return pd.DataFrame([
+        {
+            "Name": row["name"], "Platform": cell["platform"],
+            "Seen": f"{CLASSES[class_of(cell)].glyph} {cell['state']}" if _tried(cell) else formatting.MISSING,
+            "Level": cell.get("level") or formatting.MISSING, "Models": _of(cell), "Speed over CPU": _speed(cell),
+            "Runs": cell.get("tries"), "Age": _age(cell), "What stopped it": _first_line(cell.get("stopped")),
+            "Documents claim": cell.get("claimed"),
+        }
+        for row in rows for cell in row["cells"]
+    ]).dropna(axis="columns", how="all")  # fmt: skip
+
+
+def _tried(cell: Row) -> bool:
+    """Whether anybody tried the cell."""
+    return class_of(cell) != "claimed"
+
+
+def _of(cell: Row) -> str:
+    return f"{cell.get('working')} of {cell['models']} ran" if cell.get("models") else formatting.MISSING
+
+
+def _speed(cell: Row) -> str:
+    if cell.get("platform") == "cpu" or not cell.get("speedup"):
+        return formatting.MISSING
+    works_n = cell.get("speedup_works")
+    return formatting.factor(cell["speedup"]) + (f" (n {works_n})" if works_n else "")
+
+
+def _age(cell: Row) -> str:
+    days = cell.get("age_days")
+    if days is None:
+        return formatting.MISSING
+    return f"{formatting.count(days)} d" + (" · stale" if cell.get("stale") else "")
+
+
+def _first_line(words: Any) -> str | None:
+    return str(words).partition("\n")[0][:200] if words else None
+
+
+def wide(rows: Sequence[Row], platforms: Sequence[str]) -> list[dict[str, Any]]:
+    """Return one row a family or model with a column a platform that holds the state; where nobody tried, null."""
+    return [
+        {
+            "name": row["name"], "category": row["category"], "family": row["family"],
+            **dict.fromkeys(platforms),
+            **{cell["platform"]: cell["state"] for cell in row["cells"]},
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def outcomes(cells: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return one line a model and precision: what came of it, where it stopped and why, and the event that says so."""
+    lines = []
+    for cell in cells:
+        events = cell.get("evidence_ids") or [cell.get("evidence")]
+        lines.append({
+            "Model": cell["model_id"], "Precision": cell.get("precision"),
+            "Seen": f"{CLASSES[_OF_STATE[cell['state']]].glyph} {cell['state']}",
+            "Stopped at": None if works(cell["state"]) else cell.get("stopped_stage"),
+            "Error": _first_line(cell.get("stopped_message") or cell.get("stopped_error")),
+            "Measurements": cell.get("measurements"), "Tests": cell.get("tests"), "Failures": cell.get("failures"),
+            "Last seen": cell.get("last_seen"), "Evidence": events[0],
+        })  # fmt: skip
+    return sorted(lines, key=lambda line: (line["Stopped at"] is None, str(line["Model"]), str(line["Precision"])))
+
+
+def stages(cells: Sequence[Row]) -> list[tuple[str, int, str]]:
+    """Return where cases ended: each stage with how many stopped there and of what, then how many came through."""
+    stopped = [cell for cell in cells if works(cell["state"]) is not True]
+    found: list[tuple[str, int, str]] = []
+    for stage in dict.fromkeys((*STAGES, *(str(cell.get("stopped_stage") or "not said") for cell in stopped))):
+        there = [cell for cell in stopped if str(cell.get("stopped_stage") or "not said") == stage]
+        if there:
+            kinds = Counter(cell["state"] for cell in there)
+            found.append((stage, len(there), ", ".join(f"{count} {state}" for state, count in kinds.most_common())))
+    through = sum(works(cell["state"]) is True for cell in cells)
+    return [*found, *([("came through", through, "")] if through else [])]

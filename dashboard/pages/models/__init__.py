@@ -1,0 +1,1 @@
+"""Models: what one is, where it runs and how fast, and what is not known of it."""

@@ -1,0 +1,178 @@
+"""Models: what is it, where does it run and how fast, and what do we not know of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard import answers, menu
+from dashboard.downloads import stem, table_files
+from dashboard.frame import downloads, dropped, escape, guarded, header, places, provenance, titled, to_paste
+from dashboard.page_state import adopt, current, go, say, turn, widget
+from dashboard.pages.models import query, words
+from dashboard.pages.models.operators_view import show_operators
+from dashboard.pages.models.parts_view import show_about, show_coverage, show_ranking, show_tests
+from dashboard.pages.models.words import Model
+from domain.errors import NotFound
+from domain.vocabulary import CATEGORIES
+from presentation import formatting
+
+__all__ = ["show"]
+
+PAGE = "models"
+LISTED = 50
+TITLES = {
+    "about": "About", "hardware": "Ranking", "operators": "Operators", "tests": "Where it runs",
+    "coverage": "Gaps",
+}  # fmt: skip
+COUNT = st.column_config.NumberColumn(format="localized")
+
+
+def show() -> None:
+    """Show one model by id, or a list to find one in."""
+    header("Models", "What is it, where does it run and how fast, and what do we not know of it?")
+    with guarded("The service"):
+        position = answers.ready()["position"]
+        read = current(PAGE, words.read_model)
+        dropped(read.dropped)
+        asked: Model = read.asked
+        strip = st.container()
+        at = position if asked.as_of is None else asked.as_of
+        if asked.id:
+            with guarded(asked.id):
+                _one(asked, at, strip)
+        else:
+            _list(asked, at, strip)
+
+
+def _provenance(strip: DeltaGenerator, asked: Model, at: int, terminal: str) -> None:
+    with strip:
+        provenance(
+            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at), terminal=terminal
+        )
+
+
+def _list(asked: Model, at: int, strip: DeltaGenerator) -> None:
+    chosen = _list_bar(asked)
+    search = f" --search {chosen.search}" if chosen.search else ""
+    _provenance(strip, chosen, at, f"assay model list --known{search}")
+    filters = {name: getattr(chosen, name) or None for name in ("category", "family", "search")}
+    rows = query.listed(at, LISTED + 1, measured=chosen.known == "measured", **filters)
+    if not rows:
+        _none(chosen, at)
+        return
+    shown, more = rows[:LISTED], len(rows) > LISTED
+    first = f"The {LISTED} that were measured most; a search finds the others."
+    st.caption(first if more else f"{formatting.count(len(shown))} found. Choose a row, or a name below, to open it.")
+    picked = st.dataframe(
+        words.listed(shown), hide_index=True, key=f"{PAGE} list", row_height=36, on_select="rerun",
+        selection_mode="single-row", height="content" if len(shown) <= 15 else 560, alt="Models that were found",
+        column_config={"Model": st.column_config.Column(pinned=True), "Measurements": COUNT, "Tests": COUNT},
+        column_order=None if chosen.search else [name for name in words.listed([]).columns if name != "Found by"],
+    )  # fmt: skip
+    _open([str(row["id"]) for row in shown], picked["selection"]["rows"], chosen)
+    downloads(table_files(stem(PAGE, chosen.search, at), shown, as_of=at), PAGE)
+
+
+def _open(ids: Sequence[str], rows: Sequence[int], chosen: Model) -> None:
+    """Open what a row or a name chooses; the name is there for those who use no mouse."""
+    named = st.selectbox("Open", ids, index=None, key=f"{PAGE} open", placeholder="Name of the model")
+    name = ids[rows[0]] if rows else named
+    if name:
+        turn(PAGE, Model(id=name, as_of=chosen.as_of))
+
+
+def _list_bar(asked: Model) -> Model:
+    values = {name: getattr(asked, name) for name in ("search", "category", "family", "known")}
+    adopt(PAGE, asked, values)
+    first = places(4, 2, 2, 2)
+    hint = "Part of a name: bert, llama 8b, resnet50"
+    first[0].text_input("Search", key=widget(PAGE, "search"), placeholder=hint)
+    first[1].selectbox(
+        "Category", ["", *CATEGORIES], key=widget(PAGE, "category"), format_func=lambda value: value or "any",
+        filter_mode=None,
+    )  # fmt: skip
+    first[2].text_input("Family", key=widget(PAGE, "family"), placeholder="bert, resnet, …")
+    first[3].selectbox("Known", words.KNOWN, key=widget(PAGE, "known"), filter_mode=None)
+    state: dict[str, Any] = {name: (st.session_state[widget(PAGE, name)] or "").strip() for name in values}
+    chosen = Model(as_of=asked.as_of, **state)
+    if chosen != asked:
+        go(PAGE, chosen)
+        st.rerun()
+    return chosen
+
+
+def _none(chosen: Model, at: int) -> None:
+    if chosen.known == "measured" and query.listed(at, 1, search=chosen.search or None):
+        st.info("Nothing of it was measured. The catalogue has more:")
+        if st.button("Show all models that are known", key=f"{PAGE} all"):
+            turn(PAGE, msgspec.structs.replace(chosen, known="all"))
+        return
+    st.info("No model fits. A model of your own is measured by its folder or its id:")
+    to_paste("assay bench ./my-checkpoint")
+
+
+def _one(asked: Model, at: int, strip: DeltaGenerator) -> None:
+    try:
+        told = query.one(asked.id, at)
+    except NotFound as problem:
+        _unknown(asked, at, problem)
+        return
+    row = told["model"]
+    asked = _tabs(msgspec.structs.replace(asked, id=str(row["id"])))
+    _provenance(strip, asked, at, f"assay model show {row['id']}")
+    titled(str(row["id"]), "Models")
+    st.subheader(escape(str(row["id"])), anchor=False)
+    st.caption(_identity(row))
+    with guarded(TITLES[asked.tab]):
+        if asked.tab == "about":
+            show_about(told, at)
+        elif asked.tab == "hardware":
+            show_ranking(asked, at)
+        elif asked.tab == "operators":
+            show_operators(asked, told, at)
+        elif asked.tab == "tests":
+            show_tests(told, at)
+        else:
+            show_coverage(told, at)
+
+
+def _identity(row: Mapping[str, Any]) -> str:
+    parts = [str(row["category"] or "category unknown").replace("_", " "), row["family"] or "family unknown"]
+    nouns = ("measurement", "test", "trace")
+    parts += [f"{formatting.count(row[f'{noun}s'])} {noun}{'' if row[f'{noun}s'] == 1 else 's'}" for noun in nouns]
+    return escape(" · ".join(parts))
+
+
+def _unknown(asked: Model, at: int, problem: NotFound) -> None:
+    st.warning(f"**{escape(problem.detail)}**", icon=":material/search_off:")
+    near = query.listed(at, 5, search=asked.id)
+    if near:
+        st.caption("Did you mean")
+        for row in near:
+            st.page_link(menu.page(PAGE), label=escape(str(row["id"])), query_params={"id": row["id"]})
+    elif problem.remedy:
+        st.caption(escape(problem.remedy))
+    if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:"):
+        turn(PAGE, Model(as_of=asked.as_of))
+
+
+def _tabs(asked: Model) -> Model:
+    say(PAGE, asked)
+    adopt(PAGE, asked, {"tab": asked.tab})
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
+            turn(PAGE, Model(as_of=asked.as_of))
+        st.segmented_control(
+            "Part", words.TABS, key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
+            label_visibility="collapsed",
+        )  # fmt: skip
+    chosen = msgspec.structs.replace(asked, tab=st.session_state[widget(PAGE, "tab")] or asked.tab)
+    if chosen != asked:
+        go(PAGE, chosen)
+        st.rerun()
+    return chosen

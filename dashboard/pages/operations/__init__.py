@@ -1,0 +1,1 @@
+"""Operations: whether the service keeps up. For operators."""

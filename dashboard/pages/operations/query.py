@@ -1,0 +1,80 @@
+"""What only operators are told, asked with a token of its own and kept for the session of whoever asked.
+
+`ASSAY_OPERATOR_TOKEN` is sent where it is set, else what the other pages send. Nothing of it is kept beyond the session, so
+that no viewer is ever shown what an operator asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import streamlit as st
+
+from assay.client import Client
+from dashboard.answers import ready
+from dashboard.service import PATIENCE_S, SLOWEST_S, checked, client
+from domain.errors import Forbidden
+
+__all__ = ["FRESH_S", "LETTERS", "day", "event", "forget", "letters", "server", "tokens"]
+
+FRESH_S = 5
+LETTERS = 100
+_LETTERS = f"""
+SELECT type, reason, count(*) AS events, max(recorded_at)::VARCHAR AS newest, max_by(event_id, position) AS event
+FROM dead_letters GROUP BY type, reason ORDER BY max(position) DESC LIMIT {LETTERS}
+"""
+_kept = st.cache_data(show_spinner=False, ttl=FRESH_S, max_entries=4, scope="session")
+
+
+@st.cache_resource(show_spinner=False)  # type: ignore[untyped-decorator]
+def _operator() -> Client:
+    return Client(
+        server=client().server, token=os.environ.get("ASSAY_OPERATOR_TOKEN") or None, timeout_s=SLOWEST_S,
+        patience_s=PATIENCE_S,
+    )  # fmt: skip
+
+
+def server() -> str:
+    """Return the address of the service."""
+    return str(_operator().server)
+
+
+@_kept  # type: ignore[untyped-decorator]
+def day() -> dict[str, Any]:
+    """Return the service's last 24 hours. Raises Forbidden where the token is no admin's."""
+    try:
+        return checked(dict(_operator().operations()), "throughput", "lag", "build")
+    except Forbidden as refused:
+        raise Forbidden(
+            refused.detail,
+            field=refused.field,
+            remedy="Start the dashboard with ASSAY_OPERATOR_TOKEN, from `assay token create dashboard-operators --scope admin`.",
+        ) from refused
+
+
+@_kept  # type: ignore[untyped-decorator]
+def tokens() -> list[dict[str, Any]]:
+    """Return all tokens ever made, without secrets."""
+    return [dict(token) for token in _operator().tokens()]
+
+
+@_kept  # type: ignore[untyped-decorator]
+def letters(position: int) -> list[dict[str, Any]]:
+    """Return dead letters up to a position by type and reason, those with the newest first; LETTERS at most."""
+    answer = _operator().query(_LETTERS, min_position=position)
+    heads = [column["name"] for column in answer["columns"]]
+    return [dict(zip(heads, row, strict=True)) for row in answer["rows"]]
+
+
+@_kept  # type: ignore[untyped-decorator]
+def event(identifier: str) -> dict[str, Any]:
+    """Return one event as it was sent."""
+    return dict(_operator().event(identifier))
+
+
+def forget() -> None:
+    """Ask the service again, for this reader."""
+    kept: tuple[Any, ...] = (day, tokens, letters, event, ready)
+    for one in kept:
+        one.clear()

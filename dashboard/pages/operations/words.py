@@ -1,0 +1,174 @@
+"""How well the service keeps up, in sentences and rows: what the operations page says of a day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+
+import msgspec
+
+from dashboard.address import Params, Read, text, understood
+from presentation import formatting
+
+__all__ = [
+    "Operations",
+    "archive_rows",
+    "behind",
+    "letter_rows",
+    "per_second",
+    "read_operations",
+    "sentence",
+    "set_aside",
+    "setting_rows",
+    "token_rows",
+    "took",
+    "used_words",
+]
+
+Row = Mapping[str, Any]
+
+
+class Operations(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page shows beside the state of now: one event that could not be projected, by its id."""
+
+    event: str = ""
+
+
+def read_operations(params: Params) -> Read:
+    """Read the page's parameters."""
+    return understood(Operations, params, {"event": text})
+
+
+def sentence(health: Row) -> str:
+    """Say whether the tables keep up with the log."""
+    if health.get("error"):
+        return f"The tables stand still: {health['error']}"
+    if health.get("building"):
+        return f"The tables are made anew: {health['building']}"
+    behind = health.get("lag_events")
+    if behind is None:
+        return "How far the tables are is not known: Postgres does not answer."
+    if behind:
+        seconds = health.get("lag_seconds")
+        since = f", the oldest for {formatting.significant(seconds)} s" if seconds else ""
+        return f"The tables are {formatting.count(behind)} event{'' if behind == 1 else 's'} behind the log{since}."
+    dead = health.get("dead_letters")
+    if dead:
+        events = "event" if dead == 1 else "events"
+        return (
+            f"The tables follow the log up to position {formatting.count(health['position'])}; "
+            f"{formatting.count(dead)} {events} could not be projected."
+        )
+    return f"The tables hold every event of the log, up to position {formatting.count(health['position'])}."
+
+
+def took(steps: Sequence[Row]) -> str:
+    """Say how much came into the log."""
+    total = sum(step["events"] for step in steps)
+    return f"The log took {formatting.count(total)} event{'' if total == 1 else 's'} in the last 24 hours."
+
+
+def behind(minutes: Sequence[Row], began: str, now: str, zone: tzinfo | None = None) -> str:
+    """Say how far the tables were behind at the worst, and since when that is known: a day at the most."""
+    worst = max((minute["lag_events"] for minute in minutes if minute["lag_events"] is not None), default=None)
+    seen = "No minute was looked at yet" if worst is None else f"At most {formatting.count(worst)} events behind"
+    if datetime.fromisoformat(now) - datetime.fromisoformat(began) >= timedelta(days=1):
+        return f"{seen} in the last 24 hours."
+    return f"{seen} since the service began on {formatting.date(began, zone)}."
+
+
+def per_second(steps: Sequence[Row], step_s: int, last: int) -> float | None:
+    """Return the mean over the last whole steps; the one that is still running does not count."""
+    whole = steps[:-1][-last:]
+    return sum(step["events"] for step in whole) / (len(whole) * step_s) if whole else None
+
+
+def token_rows(
+    tokens: Sequence[Row], uses: Mapping[str, str], now: datetime, zone: tzinfo | None = None
+) -> list[dict[str, Any]]:
+    """Return the tokens as a table, those that work first, then the newest; a use before this process began is not known."""
+    rows = [
+        {
+            "State": _state(token, now), "Name": token["name"], "Begins with": f"{token['prefix']}…",
+            "Scopes": ", ".join(token["scopes"]), "Appends as": token["source"] or "any source",
+            "Last used": formatting.age(uses[token["id"]], now) if token["id"] in uses else None,
+            "Expires": formatting.date(token["expires_at"], zone) if token["expires_at"] else "never",
+            "Made": formatting.date(token["created_at"], zone),
+        }
+        for token in sorted(tokens, key=lambda one: str(one["created_at"]), reverse=True)
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row["State"] != "✓ works")
+
+
+def used_words(day: Row, zone: tzinfo | None = None) -> str:
+    """Say who saw the uses of tokens, and since when: in a service of several processes not all of them."""
+    words = f"Last used: at the process that answers this page, which began {formatting.date(day['build']['began'], zone)}; — was not used "
+    words += "there since. "
+    if day["settings"]["role"] != "all":
+        words += "What the ingest workers let in is not seen here. "
+    return words + "Secrets are kept nowhere."
+
+
+def _state(token: Row, now: datetime) -> str:
+    if token["revoked_at"]:
+        return "✕ revoked"
+    if token["expires_at"] and datetime.fromisoformat(token["expires_at"]) <= now:
+        return "✕ expired"
+    return "✓ works"
+
+
+def letter_rows(letters: Sequence[Row], zone: tzinfo | None = None) -> list[dict[str, Any]]:
+    """Return dead letters by type and reason as a table; `Event` is the newest of each."""
+    return [
+        {
+            "Newest": formatting.date(one["newest"], zone), "Type": one["type"], "Reason": one["reason"],
+            "Events": one["events"], "Event": str(one["event"]),
+        }
+        for one in letters
+    ]  # fmt: skip
+
+
+def set_aside(known: int, rows: Sequence[Row]) -> str:
+    """Say how many events are not in the tables, and how many of them the rows tell of."""
+    listed = sum(row["Events"] for row in rows)
+    verb = "event is" if known == 1 else "events are"
+    rest = "" if listed == known else f" Here are {formatting.count(listed)} of them."
+    return f"{formatting.count(known)} {verb} in the log and not in the tables.{rest}"
+
+
+def archive_rows(segments: Sequence[Row], zone: tzinfo | None = None) -> list[dict[str, Any]]:
+    """Return the archive's segments as a table, newest first."""
+    return [
+        {
+            "Positions": f"{formatting.count(one['first_position'])}–{formatting.count(one['last_position'])}",
+            "Events": one["events"], "Size": formatting.memory(one["bytes"]), "File": one["facts"],
+            "Written": formatting.date(one["created_at"], zone),
+            "Bodies": "in the files alone" if one["trimmed_at"] else "in the database too",
+        }
+        for one in reversed(segments)
+    ]  # fmt: skip
+
+
+def setting_rows(day: Row, server: str, zone: tzinfo | None = None) -> list[dict[str, str]]:
+    """Return build and settings as pairs of name and value, each in its unit."""
+    build, settings = day["build"], day["settings"]
+    every = settings["retrain_every_s"]
+    told = {
+        "Service": server,
+        "Version": f"{build['version']}, schema {build['schema']}, Python {build['python']}, {build['system']}",
+        "Running since": formatting.date(build["began"], zone),
+        "Role": settings["role"],
+        "Binds to": settings["host"],
+        "Postgres": "embedded" if settings["embedded_postgres"] else "a server of its own",
+        "Requests at most": _limit(settings["requests_per_s"]),
+        "Events at most": _limit(settings["events_per_s"]),
+        "A body has to arrive within": f"{settings['body_deadline_s']:g} s",
+        "Trains by itself": f"every {every / 3600:g} h, and when it drifts" if every else "no, only when asked",
+        "Log level": settings["log_level"],
+    }
+    return [{"Setting": name, "Value": value} for name, value in told.items()]
+
+
+def _limit(per_s: float | None) -> str:
+    return "no limit" if per_s is None else f"{per_s:,g}/s of each token"

@@ -1,0 +1,1 @@
+"""Overview: what is known, how fresh it is, and what got worse."""

@@ -1,0 +1,254 @@
+"""Overview: what do we know, how fresh is it, and what got worse?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+import pandas as pd
+import streamlit as st
+
+from dashboard import answers
+from dashboard.downloads import picture_files, stem, table_files
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
+from dashboard.page_state import adopt, current, go, widget
+from dashboard.pages.overview import query as asking
+from dashboard.pages.overview import summary
+from dashboard.pages.overview.summary import Glance, read_glance
+from presentation import charts, formatting
+
+__all__ = ["show"]
+
+PAGE = "overview"
+KINDS = ("performance", "hardware", "compatibility")
+EVERY_S = 5
+MOST_GAPS = 3
+
+
+def show() -> None:
+    """Show the counts, what got worse, the last runs and the service's health; with nothing known, the one command."""
+    header("Overview", "What do we know, how fresh is it, and what got worse?")
+    with guarded("The service"):
+        health = answers.ready()
+        read = current(PAGE, read_glance)
+        dropped(read.dropped)
+        asked: Glance = read.asked
+        adopt(PAGE, asked, {"days": asked.days})
+        at = health["position"] if asked.as_of is None else asked.as_of
+        provenance("", f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at))
+        with guarded("The counts"):
+            known = answers.summary(at)
+            _counts(known, at)
+        # What takes longest is asked last, and still stands where it is looked for.
+        worse = st.container()
+        with guarded("The health"):
+            _health(health, at)
+        with guarded("The last runs"):
+            _last_runs(at, live=asked.as_of is None)
+        if not (known["measurements"] or known["failures"] or known["tests"]):
+            return
+        told: dict[str, Any] = {"cells": [], "failing": []}
+        with guarded("The coverage"):
+            told = asking.at_a_glance(at)
+        if told["cells"]:
+            with guarded("The coverage"):
+                _coverage(told, at)
+        _failing(told)
+        with guarded("What to measure next"):
+            _next(at)
+        with worse, guarded("What got worse"):
+            _worse(asked, at)
+
+
+def _counts(known: Mapping[str, Any], at: int) -> None:
+    if not known["measurements"]:
+        st.info("Nothing has been measured yet. One command fills this page:")
+        to_paste("assay bench bert-base-uncased --platform cpu,openvino")
+        st.caption("It builds the model, measures it on this machine and sends what it saw to this service.")
+    newest = known.get("newest")
+    shares = _fresh(at) if known["measurements"] else {30: None, 90: None}
+    tiles = {
+        "Models": formatting.count(known["models"]), "Hardware": formatting.count(known["hardware"]),
+        "Measurements": formatting.count(known["measurements"]), "Newest": formatting.age(newest, datetime.now(UTC)),
+        "Runs": formatting.count(known["runs"]), "Tests": formatting.count(known["tests"]),
+        **{f"New in {days} days": formatting.share(share) for days, share in shares.items()},
+    }  # fmt: skip
+    with st.grid(4, min_column_width=150, key="counts"):
+        for title, value in tiles.items():
+            st.metric(title, value, border=True)
+    if newest:
+        st.caption(
+            f"Newest {formatting.date(newest, zone())} · New: share of the configurations that were measured in these days, or came in "
+            "them without saying when they were measured"
+        )
+        _reports(at)
+
+
+def _fresh(at: int) -> dict[int, float | None]:
+    told = asking.at_a_glance(at)
+    return {span: summary.fresh(told["days"], told["configurations"], summary.today(), span) for span in (30, 90)}
+
+
+def _reports(at: int) -> None:
+    downloads(
+        [
+            (f"{kind.capitalize()} report", f"assay_{kind}_p{at}.html", "text/html", answers.reporter(kind, None, at))
+            for kind in KINDS
+        ],
+        "reports",
+        label="Reports",
+        note="Made from every row when you ask: seconds, or minutes where much was measured.",
+    )
+
+
+def _worse(asked: Glance, at: int) -> None:
+    """Show what is worse than before, by the rules of `assay regressions`, the worst first."""
+    from dashboard import regressions
+    from dashboard.pages.trends import query
+
+    st.subheader("What got worse", anchor=False)
+    days = st.segmented_control(
+        "Over the last", summary.SPANS, key=widget(PAGE, "days"), required=True, label_visibility="collapsed",
+        format_func=lambda span: "last day" if span == "1" else f"last {span} days",
+    )  # fmt: skip
+    if days != asked.days:
+        go(PAGE, msgspec.structs.replace(asked, days=days))
+        st.rerun()
+    found = query.regressions(float(asked.days), at, limit=10)
+    with st.container(key="answer"):
+        st.markdown(f"**{escape(regressions.sentence(found, float(asked.days)))}**")
+    rows = regressions.lines(found, zone())[:10]
+    if not rows:
+        return
+    st.dataframe(
+        pd.DataFrame(rows).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} worse", row_height=36,
+        placeholder=formatting.MISSING, height="content", alt="What got worse",
+        column_config={
+            "Over time": st.column_config.LinkColumn(display_text="open"),
+            "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})"),
+        },
+    )  # fmt: skip
+    downloads(table_files(stem(PAGE, "worse", at), [*found["changes"], *found["turns"]], as_of=at), "worse")
+
+
+def _last_runs(at: int, *, live: bool) -> None:
+    st.subheader("Last runs", anchor=False)
+    found = answers.runs(at)
+    if not found:
+        st.caption("No run has been posted yet.")
+        return
+    if live and any(summary.is_live(row, datetime.now(UTC)) for row in found):
+        st.fragment(_live_runs, run_every=EVERY_S)()
+    else:
+        _runs(found)
+
+
+def _live_runs() -> None:
+    """Show the runs as they are now: while one is under way, this part of the page asks again by itself."""
+    with guarded("The last runs"):
+        _runs(answers.runs(answers.ready()["position"]))
+
+
+def _runs(found: list[dict[str, Any]]) -> None:
+    st.dataframe(
+        summary.run_table(found, datetime.now(UTC), zone()), hide_index=True, key="overview runs", row_height=36, placeholder=formatting.MISSING,
+        height="content", alt="The last ten runs",
+        column_config={
+            "Run": st.column_config.Column(width=260),
+            "Started": st.column_config.Column(help="When it began; `came` is when it came, of a run that does not say so."),
+            "Open": st.column_config.LinkColumn(display_text="open"),
+            **{head: st.column_config.NumberColumn(format="localized") for head in ("Rows", "Failed", "Tests")},
+        },
+    )  # fmt: skip
+
+
+def _coverage(told: Mapping[str, Any], at: int) -> None:
+    st.subheader("Coverage", anchor=False)
+    platforms, shade, sentence = summary.platforms_of(told["cells"]), theme(), summary.coverage_sentence(told)
+    st.markdown(f"**{escape(sentence)}**")
+    chart(
+        charts.coverage(told["cells"], summary.families_of(told), platforms, theme=shade),
+        key=f"{PAGE} coverage", words=f"Measurements by family and platform: {sentence}",
+    )  # fmt: skip
+    st.caption(
+        "Measurements by family and platform, darker is more (log). An outline means that nothing was measured there."
+    )
+    folded("As a table", partial(_cells, told["cells"]), key=f"{PAGE} folded")
+    name = stem(PAGE, "coverage", at)
+    picture = picture_files(
+        name, lambda: charts.coverage(told["cells"], summary.families_of(told), platforms, theme=shade, picture=True),
+        "Measurements by family and platform", answer=sentence, footer=f"position {formatting.count(at)}",
+    )  # fmt: skip
+    downloads([*table_files(name, told["cells"], as_of=at), *picture], "coverage")
+
+
+def _cells(found: Sequence[Mapping[str, Any]]) -> None:
+    names = ("family", "platform", "models", "hardware", "configurations", "measurements")
+    heads = {name: name.capitalize() for name in names}
+    st.dataframe(
+        pd.DataFrame(found)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
+        height=400, alt="Measurements by family and platform",
+    )  # fmt: skip
+
+
+def _failing(told: Mapping[str, Any]) -> None:
+    if not told["failing"]:
+        return
+    st.subheader("What failed most", anchor=False)
+    st.dataframe(
+        summary.failing_table(told["failing"]), hide_index=True, key=f"{PAGE} failing", row_height=36, height="content",
+        placeholder=formatting.MISSING, alt="What failed most",
+        column_config={"Newest": st.column_config.LinkColumn(display_text="open")},
+    )  # fmt: skip
+
+
+def _next(at: int) -> None:
+    found = asking.gaps(at)[:MOST_GAPS]
+    if not found:
+        return
+    st.subheader("What would be worth measuring next", anchor=False)
+    for gap in found:
+        st.markdown(
+            f"**{escape(str(gap['category']))} on {escape(str(gap['platform']))}**: {formatting.count(gap['never_tried'])} of "
+            f"{formatting.count(gap['families'])} families were never tried"
+        )
+        to_paste(str(gap["command"]))
+
+
+def _health(health: Mapping[str, Any], position: int) -> None:
+    st.subheader("Health", anchor=False)
+    lag, dead = health.get("lag_events"), health.get("dead_letters")
+    lines = [f"**Log** position {formatting.count(health.get('log_position', position))}"]
+    seconds = health.get("lag_seconds")
+    since = f" ({formatting.significant(seconds)} s)" if seconds else ""
+    behind = "up to date" if lag == 0 else f"{formatting.count(lag)} events behind{since}"
+    lines.append(f"**Projection** position {formatting.count(health['position'])}, {behind}")
+    lines.append(f"**Dead letters** {formatting.count(dead)}")
+    unknown = health.get("unknown_events")
+    if unknown:
+        lines.append(f"**Of unknown types** {formatting.count(unknown)} events, kept for a later version")
+    archive = health.get("archive") or {}
+    if archive.get("segments"):
+        lines.append(
+            f"**Archive** up to position {formatting.count(archive['last_position'])}, {formatting.memory(archive['bytes'])}"
+        )
+    if health.get("error"):
+        lines.append(f"⚠ **Projector stopped** {escape(str(health['error']))}")
+    trained = (health.get("predictor") or {}).get("digest")
+    lines.append(f"**Predictor** {'ships with Assay' if trained == 'shipped' else escape(formatting.digest(trained))}")
+    st.markdown(" · ".join(lines))

@@ -1,0 +1,1 @@
+"""Query: one SELECT over the documented views."""

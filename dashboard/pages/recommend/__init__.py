@@ -1,0 +1,1 @@
+"""Recommend: which hardware should run this model under my limits."""

@@ -1,0 +1,203 @@
+"""One ranked option in words: its figures, what it costs and where, what its memory holds, how right its outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape as html
+from typing import Any
+
+from presentation import formatting
+from presentation.charts import METRICS, Metric
+from presentation.palette import VERDICT_GLYPHS, badge
+
+__all__ = [
+    "basis_words",
+    "dollars",
+    "energy_doubt",
+    "error_words",
+    "figures",
+    "interval_words",
+    "memory_bar",
+    "memory_words",
+    "power_words",
+    "price_doubt",
+    "price_words",
+    "shown",
+    "title",
+]
+
+Row = Mapping[str, Any]
+_PARTS = (
+    ("weights_bytes", "weights"),
+    ("kv_cache_bytes", "keys and values"),
+    ("activations_bytes", "activations"),
+    ("runtime_bytes", "runtime"),
+)
+_SHADES = (0.85, 0.55, 0.32, 0.16)
+"""Of the ink of the text, so that the bar is right in both themes and no part wears a platform's colour."""
+
+
+def title(row: Row) -> str:
+    """Return the device, and how many of it."""
+    count = row.get("hardware_count") or 1
+    return f"{count} × {row.get('hardware')}" if count > 1 else str(row.get("hardware"))
+
+
+def dollars(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write an amount of US dollars with three figures, and its interval where both ends are known."""
+    if value is None:
+        return formatting.MISSING
+    told = formatting.Scale("$", 1.0).show(value, low, high)
+    return "$" + told.replace(f"{formatting.SPACE}$", "")
+
+
+def shown(row: Row, metric: Metric) -> str:
+    """Write one metric of a row with its interval."""
+    value, low, high = (row.get(key) for key in (metric.key, metric.low, metric.high))
+    if metric is METRICS["cost"]:
+        return dollars(value, low, high)
+    told = metric.scale([value]).show(value, low, high)
+    return (
+        f"{told} (mean)" if value is not None and metric is METRICS["latency"] and row.get("latency_is_mean") else told
+    )
+
+
+def interval_words(row: Row, metric: Metric, share: float | None) -> str:
+    """Write the interval of a metric and of which kind it is; `share` is how much a prediction's is meant to hold."""
+    ends = shown(row, metric).partition(" (")[2].removesuffix(" (mean)").rstrip(")")
+    if row.get(metric.low) is None or row.get(metric.high) is None or not ends:
+        return "no interval is known"
+    estimated = metric is METRICS["energy"] and row.get("energy_basis") == "predicted"
+    if row.get("basis") == "measured" and not estimated:
+        return f"{ends}, 95{formatting.SPACE}% CI"
+    kind = f"{formatting.share(share).replace('.0', '')} interval" if share else "interval"
+    return f"{ends}, {kind}{', not covered by measurement' if row.get('interval_covered') is False else ''}"
+
+
+def figures(row: Row, beside: Metric, percentile: str) -> list[str]:
+    """Return what is known of a row besides one metric, each with its name; what nobody knows is not among them."""
+    told = []
+    for name, metric in METRICS.items():
+        if metric is not beside and name != "memory" and row.get(metric.key) is not None:
+            doubt = energy_doubt(row) if name == "energy" else None
+            told.append(
+                _named(name, shown(row, metric), percentile) + (f" ({doubt})" if doubt not in (None, "valid") else "")
+            )
+    for key, words in (("ttft_ms", "first token {}"), ("tpot_ms", "then {} a token")):
+        if row.get(key) is not None:
+            told.append(words.format(formatting.latency(row[key], row.get(f"{key}_low"), row.get(f"{key}_high"))))
+    if row.get("tokens_per_s") is not None:
+        told.append(f"{formatting.throughput(row['tokens_per_s']).removesuffix('/s')} tokens/s")
+    return told
+
+
+def price_words(row: Row) -> str | None:
+    """Say what an hour costs: of which machine, where, as of when that is known. None without a price."""
+    price = row.get("price")
+    if not price:
+        return None
+    machines = f"{price['machines']} × " if price["machines"] > 1 else ""
+    holds = f" ({price['devices_each']} devices)" if price["devices_each"] > 1 else ""
+    name = f"{price['provider']} {price['instance'] or ''}".rstrip()
+    parts = [f"{formatting.money(row.get('usd_per_hour'))}/h", f"{machines}{name}{holds}"]
+    parts += [price["region"]] if price["region"] else []
+    parts += ["spot"] if price["spot"] else []
+    return " · ".join([*parts, f"as of {price['date']}"] if price["date"] else parts)
+
+
+def price_doubt(row: Row) -> str | None:
+    """Say why a price has to be checked; None where it is recent, or where there is none."""
+    price = row.get("price") or {}
+    if not price.get("stale"):
+        return None
+    age = price.get("age_days")
+    return "undated price: check it" if age is None else f"stale price, {age} days old: check it"
+
+
+def energy_doubt(row: Row) -> str | None:
+    """Say what an energy rests on where that is not a valid measurement: its own verdict, or that it is predicted."""
+    if row.get(METRICS["energy"].key) is None and row.get("power_w") is None:
+        return None
+    if row.get("energy_basis") == "predicted":
+        return "predicted"
+    return str(row["energy_verdict"]) if row.get("energy_verdict") else None
+
+
+def power_words(row: Row) -> str | None:
+    """Say what the devices drew, with its verdict, and what they are rated for; None where neither is known."""
+    drawn, rated = row.get("power_w"), row.get("rated_power_w")
+    parts = []
+    if drawn is not None:
+        verdict = row.get("energy_verdict")
+        parts.append(
+            f"{formatting.si(drawn, 'W')} drawn ({VERDICT_GLYPHS.get(verdict, VERDICT_GLYPHS[None])} {verdict or 'no verdict'})"
+        )
+    if rated is not None:
+        parts.append(f"rated {formatting.si(rated, 'W')}")
+    return f"Power {', '.join(parts)}" if parts else None
+
+
+def basis_words(row: Row) -> str:
+    """Say what a row rests on, its basis once."""
+    basis, why = badge(row.get("basis"), row.get("origin")), str(row.get("why") or "")
+    name = str(row.get("basis"))
+    if why.startswith(name) and row.get("origin") != "simulated":
+        return basis.replace(name, why, 1)
+    return f"{basis}: {why}" if why else basis
+
+
+def memory_words(row: Row) -> str:
+    """Say the peak, or the least that is known to be needed, and what it is made of."""
+    parts = [f"{words} {formatting.memory(size)}" for words, size in _parts(row)]
+    made = f": {', '.join(parts)}" if parts else ""
+    peak = row.get("peak_memory_bytes")
+    if peak is not None:
+        return f"Memory {formatting.memory(peak, row.get('memory_low_bytes'), row.get('memory_high_bytes'))}{made}"
+    if row.get("memory_floor_bytes") is not None:
+        return f"Memory at least {formatting.memory(row['memory_floor_bytes'])}{made}; the peak is not known"
+    return "Memory not known"
+
+
+def memory_bar(row: Row) -> str | None:
+    """Return the parts of the memory as a bar in HTML, named for those who do not see it; None for fewer than two."""
+    parts = _parts(row)
+    if len(parts) < 2:
+        return None
+    names = [words for _, words in _PARTS]
+    total = sum(size for _, size in parts)
+    pieces = "".join(
+        f'<span style="flex:{size / total:.4f} 1 0;min-width:2px;background:currentColor;'
+        f'opacity:{_SHADES[names.index(words)]}"></span>'
+        for words, size in parts
+    )
+    return (
+        f'<div role="img" aria-label="{html(memory_words(row))}" '
+        f'style="display:flex;gap:1px;height:8px;border-radius:3px;overflow:hidden">{pieces}</div>'
+    )
+
+
+def error_words(row: Row) -> str:
+    """Say how far outputs were from fp32 on the CPU in this platform and precision, or that nobody verified them."""
+    error = row.get("output_error")
+    if not error:
+        return "Outputs not verified in this platform and precision"
+    parts = [
+        f"{words} {formatting.significant(error[key], digits)}"
+        for key, words, digits in (("cosine", "cosine", 5), ("max_absolute", "largest error", 2))
+        if error.get(key) is not None
+    ]
+    return f"Outputs against fp32 on the CPU: {', '.join(parts)} ({error['outcome']})"
+
+
+def _parts(row: Row) -> list[tuple[str, float]]:
+    known = row.get("memory_parts") or {}
+    return [(words, known[key]) for key, words in _PARTS if known.get(key)]
+
+
+def _named(name: str, told: str, percentile: str) -> str:
+    return {
+        "latency": f"{percentile} {told}",
+        "throughput": told,
+        "cost": f"{told} a million items",
+        "energy": f"{told} an item",
+    }[name]

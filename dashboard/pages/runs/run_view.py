@@ -1,0 +1,197 @@
+"""One run: how far it came, its rows, what failed, what was tested, and in which environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard.downloads import stem, table_files
+from dashboard.frame import downloads, escape, guarded, provenance, titled, to_paste, zone
+from dashboard.page_state import adopt, go, turn, widget
+from dashboard.pages.runs import query as asking
+from dashboard.pages.runs import row_view
+from dashboard.pages.runs import words as runs
+from dashboard.pages.runs.live_view import live
+from dashboard.pages.runs.words import Runs
+from presentation import formatting, run_progress
+
+__all__ = ["show"]
+
+PAGE = "runs"
+PAGE_ROWS = 50
+NAMES = {"row": "Row", "rows": "Rows", "failures": "Failures", "tests": "Tests", "environment": "Environment"}
+_COUNTS = {"rows": "rows", "failures": "rows_failed", "tests": "rows_tested"}
+
+
+def show(asked: Runs, at: int, strip: DeltaGenerator) -> None:
+    """Show the run that is named, or the one that the row named is of."""
+    event = asking.event(asked.row) if asked.row else None
+    run_id = asked.run or _run_of(event)
+    if st.button("All runs", icon=":material/arrow_back:", type="tertiary", key=f"{PAGE} back"):
+        turn(PAGE, Runs(as_of=asked.as_of))
+    found = asking.one(run_id, at)
+    run = found["run"]
+    with strip:
+        fixed = msgspec.structs.replace(asked, run=run_id, as_of=at)
+        words = f"position {formatting.count(at)} · run {run_id} · {run_progress.source_words(run)}"
+        provenance(PAGE, words, fixed, terminal=f"assay runs show {run_id} --samples")
+    titled(f"{runs.heading(run)} {run_id[:13]}", "Runs")
+    _head(run)
+    if asked.as_of is None and not run.get("outcome"):
+        live(at, run_id)
+    asked = msgspec.structs.replace(asked, run=run_id)
+    tab = _tab(asked, run)
+    with guarded(NAMES[tab]):
+        _shown(asked, at, found, event, tab)
+
+
+def _run_of(event: Mapping[str, Any] | None) -> str:
+    return str(((event or {}).get("data") or {}).get("run_id") or "")
+
+
+def _head(run: Mapping[str, Any]) -> None:
+    now = datetime.now(UTC)
+    if why := run.get("retracted_because"):
+        st.error(
+            f"This run was taken back: {escape(why)}. Its rows are in no answer and in no training.",
+            icon=":material/undo:",
+        )
+    sentence = runs.sentence(run, now)
+    with st.container(key="answer"):
+        st.subheader(escape(sentence), anchor=False)
+    begun = run.get("started_at")
+    parts = [f"{'began' if begun else 'came'} {formatting.when(begun or run['recorded_at'], zone())}"]
+    if (took := run_progress.duration(run)) != formatting.MISSING:
+        parts.append(f"took {took}")
+    if run.get("models"):
+        parts.append(f"{formatting.count(run['models'])} models" if run["models"] != 1 else "1 model")
+        parts.append(", ".join(run["platforms"]))
+    if (refused := int(run.get("failed") or 0) - int(run.get("rows_failed") or 0)) > 0 and run.get("kind") == "import":
+        parts.append(f"{formatting.count(refused)} rows of the file were refused")
+    parts += [str(run[name]) for name in ("reference", "licence") if run.get(name)]
+    if run.get("reason"):
+        parts.append(f"ended because {run['reason']}")
+    st.caption(escape(" · ".join(parts)))
+
+
+def _tab(asked: Runs, run: Mapping[str, Any]) -> str:
+    """Offer the parts of a run; a row that the address names comes first, else the first part that has something."""
+    there = [name for name in runs.TABS if name != "row" or asked.row]
+    filled = (name for name, count in _COUNTS.items() if run[count])
+    chosen = asked.tab if asked.tab in there else "row" if asked.row else next(filled, "rows")
+    adopt(PAGE, asked, {"tab": chosen})
+    shown = st.segmented_control(
+        "Part of the run", there, key=widget(PAGE, "tab"), format_func=lambda name: _label(name, run),
+        label_visibility="collapsed", required=True,
+    )  # fmt: skip
+    if shown and shown != chosen:
+        go(PAGE, msgspec.structs.replace(asked, tab=shown, cursor=""))
+        st.rerun()
+    return chosen
+
+
+def _label(name: str, run: Mapping[str, Any]) -> str:
+    return f"{NAMES[name]} ({formatting.count(run[_COUNTS[name]])})" if name in _COUNTS else NAMES[name]
+
+
+def _shown(asked: Runs, at: int, found: Mapping[str, Any], event: Mapping[str, Any] | None, tab: str) -> None:
+    run = found["run"]
+    if tab == "row" and event is not None:
+        row_view.show(event, found, at)
+    elif tab == "rows":
+        _doubts(found["reasons"])
+        _rows(asked, at, run)
+    elif tab in ("failures", "tests"):
+        _outcomes(asked, at, run, tab)
+    else:
+        _environment(found)
+
+
+def _doubts(reasons: Sequence[Mapping[str, Any]]) -> None:
+    if reasons:
+        said = [f"- {escape(one['reason'])} :gray[({formatting.count(one['rows'])})]" for one in reasons]
+        counted = "1 reason" if len(reasons) == 1 else f"{len(reasons)} reasons"
+        with st.expander(f"Why rows are not valid: {counted}", icon=":material/warning:"):
+            st.markdown("\n".join(said))
+
+
+def _rows(asked: Runs, at: int, run: Mapping[str, Any]) -> None:
+    page = asking.rows(run["run_id"], asked.cursor or None, PAGE_ROWS, at)
+    if not page["items"]:
+        st.info("No row of this run is in the tables." + (" They were taken back." if run["rows_retracted"] else ""))
+        return
+    _table(asked, at, page, runs.measured(page["items"]), "rows")
+
+
+def _outcomes(asked: Runs, at: int, run: Mapping[str, Any], tab: str) -> None:
+    page = asking.outcomes(tab, run["run_id"], asked.cursor or None, PAGE_ROWS, at)
+    if page["items"]:
+        _table(asked, at, page, runs.failures(page["items"]), tab)
+    elif tab == "failures":
+        st.info("Nothing failed in this run.")
+    else:
+        st.info("Nothing was tested in this run. This compares outputs with those of the processor in fp32:")
+        to_paste("assay verify MODEL")
+
+
+def _table(asked: Runs, at: int, page: Mapping[str, Any], table: Any, tab: str) -> None:
+    """Show one page of facts; a click, or a choice by name, opens one."""
+    items = page["items"]
+    chosen = st.dataframe(
+        table, hide_index=True, row_height=36, key=f"{PAGE} {tab} {at} {asked.cursor}", placeholder=formatting.MISSING,
+        height="content" if len(items) <= 12 else 470, on_select="rerun", selection_mode="single-row",
+        column_config={"Model": st.column_config.Column(pinned=True)}, alt=f"{NAMES[tab]} of the run",
+    )  # fmt: skip
+    picked = [items[at]["event_id"] for at in chosen["selection"]["rows"]]
+    named = {row["event_id"]: f"{runs.named(row)}" for row in items}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        typed = st.selectbox(
+            "Open one", list(named), index=None, key=f"{PAGE} open {tab}", format_func=lambda one: named[one],
+            placeholder="one of these", width=420,
+        )  # fmt: skip
+        if asked.cursor and st.button("First", icon=":material/first_page:", key=f"{PAGE} first {tab}"):
+            turn(PAGE, msgspec.structs.replace(asked, cursor=""))
+        following = page.get("next_cursor")
+        if following and st.button("Next", icon=":material/chevron_right:", key=f"{PAGE} next {tab}"):
+            turn(PAGE, msgspec.structs.replace(asked, cursor=following))
+        downloads(table_files(stem("run", f"{asked.run[:8]}_{tab}", at), items, as_of=at), f"{PAGE} {tab}")
+    for one in [*picked, *([typed] if typed else [])]:
+        turn(PAGE, Runs(run=asked.run, row=one, as_of=asked.as_of))
+
+
+def _environment(found: Mapping[str, Any]) -> None:
+    now, before, run = found["environment"], found["previous"], found["run"]
+    if now is None:
+        st.info("No environment is known of this run: only our runner tells it.")
+    else:
+        _differences(found["differs"], before)
+        table = runs.environment(now, found["differs"])
+        st.dataframe(table, hide_index=True, row_height=36, height="content", alt="The environment of the run")
+        st.caption("To copy:")
+        named = {
+            name: value
+            for name, value in now.items()
+            if name in (*runs.KEPT_FIELDS, "fingerprint", "libraries") and value
+        }
+        st.code(json.dumps(named, indent=1, ensure_ascii=False), language="json", height=180)
+    with st.expander("The event that began the run", icon=":material/data_object:"):
+        st.json(asking.event(run["event_id"]), expanded=2)
+
+
+def _differences(differs: Mapping[str, Any] | None, before: Mapping[str, Any] | None) -> None:
+    if before is None:
+        st.markdown("No earlier run is known on any of its devices.")
+        return
+    told = f"the run before on this machine ({formatting.date(before['started_at'], zone())})"
+    if differs is None:
+        st.markdown(f"The environment of {told} is not known.")
+    elif differs:
+        st.markdown(f"**Differs from {told}:** {escape(', '.join(differs))}.")
+    else:
+        st.markdown(f"The environment is that of {told}.")

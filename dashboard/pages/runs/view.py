@@ -1,0 +1,168 @@
+"""Runs: what was measured, can I trust it, and is one running now?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard import answers
+from dashboard.downloads import picture_files, stem, table_files
+from dashboard.frame import (
+    chart,
+    downloads,
+    dropped,
+    escape,
+    guarded,
+    header,
+    places,
+    provenance,
+    theme,
+    to_paste,
+    zone,
+)
+from dashboard.page_state import adopt, current, go, turn, widget
+from dashboard.pages.runs import query as asking
+from dashboard.pages.runs import run_view
+from dashboard.pages.runs import words as runs
+from dashboard.pages.runs.live_view import live
+from dashboard.pages.runs.words import Runs, read_runs
+from presentation import formatting, run_progress
+from presentation.charts.verdict_chart import verdict_mix
+
+__all__ = ["show"]
+
+PAGE = "runs"
+PAGE_RUNS = 15
+FILTERS = {"kind": "Kind", "origin": "Origin", "hw": "Hardware", "outcome": "Outcome"}
+_CHOICES = {"hw": "hardware"}
+
+
+def show() -> None:
+    """Show runs newest first, or the one that the address names, by itself or by a row of it."""
+    header("Runs", "What was measured, can I trust it, and is one running now?")
+    with guarded("The service"):
+        position = answers.ready()["position"]
+        read = current(PAGE, read_runs)
+        dropped(read.dropped)
+        asked: Runs = read.asked
+        at = position if asked.as_of is None else asked.as_of
+        strip = st.container()
+        if asked.run or asked.row:
+            with guarded("The run"):
+                run_view.show(asked, at, strip)
+        else:
+            _list(asked, at, strip)
+
+
+def _list(asked: Runs, at: int, strip: DeltaGenerator) -> None:
+    found = asking.listed(runs.asked_of_list(asked, PAGE_RUNS), at)
+    with strip:
+        provenance(
+            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at),
+            terminal=_terminal(asked),
+        )  # fmt: skip
+    if asked.as_of is None and "unfinished" in found["choices"]["outcome"]:
+        live(at)
+    _bar(asked, found["choices"])
+    if found["items"]:
+        _found(asked, at, found)
+    else:
+        _nothing(asked, found)
+
+
+def _terminal(asked: Runs) -> str:
+    named = {"--kind": asked.kind, "--origin": asked.origin, "--hardware": asked.hw, "--outcome": asked.outcome}
+    return " ".join(["assay runs list", *(f"{flag} {value}" for flag, value in named.items() if value)])
+
+
+def _bar(asked: Runs, choices: Mapping[str, Sequence[str]]) -> None:
+    adopt(PAGE, asked, {name: getattr(asked, name) or None for name in FILTERS})
+    columns = places(*[2] * len(FILTERS))
+    for column, (name, label) in zip(columns, FILTERS.items(), strict=True):
+        known = choices[_CHOICES.get(name, name)]
+        given = getattr(asked, name)
+        options = list(dict.fromkeys([*known, *([given] if given else [])]))
+        column.selectbox(label, options, index=None, key=widget(PAGE, name), placeholder="any")
+    state = {name: st.session_state.get(widget(PAGE, name)) or "" for name in FILTERS}
+    if state != {name: getattr(asked, name) for name in FILTERS}:
+        go(PAGE, Runs(as_of=asked.as_of, **state))
+        st.rerun()
+
+
+def _found(asked: Runs, at: int, found: Mapping[str, Any]) -> None:
+    items, now = found["items"], datetime.now(UTC)
+    sentence = runs.finding(found, now)
+    with st.container(key="answer"):
+        st.subheader(escape(sentence), anchor=False)
+    mixed = runs.mix(items, now, zone())
+    chart(verdict_mix(mixed, theme=theme()), key=f"{PAGE} picture", words=f"Rows of each run by verdict. {sentence}")
+    chosen = st.dataframe(
+        runs.listed(items, now, zone()), hide_index=True, row_height=36, key=f"{PAGE} table {at} {asked.cursor}",
+        placeholder=formatting.MISSING, height="content", on_select="rerun", selection_mode="single-row",
+        column_config=_columns(), alt="Runs, newest first",
+    )  # fmt: skip
+    if rows := chosen["selection"]["rows"]:
+        turn(PAGE, Runs(run=items[rows[0]]["run_id"], as_of=asked.as_of))
+    _pages(asked, found)
+    _downloads(asked, at, items, mixed, sentence)
+
+
+def _columns() -> dict[str, Any]:
+    counts = ("Rows", "Valid", "Suspect", "Invalid", "Failed", "Tests", "Models", "Planned")
+    shown = {name: st.column_config.NumberColumn(format="localized") for name in counts}
+    return {"Run": st.column_config.Column(width=260), **shown}
+
+
+def _pages(asked: Runs, found: Mapping[str, Any]) -> None:
+    """Offer one run of the table by name, the newest runs, and those before these."""
+    items = found["items"]
+    named = {run["run_id"]: f"{runs.heading(run)}, {formatting.when(run.get('started_at') or run['recorded_at'], zone())}" for run in items}  # fmt: skip
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Open a run", list(named), index=None, format_func=lambda one: f"{named[one]} · {one}", key=f"{PAGE} open",
+            placeholder="one of these", width=420,
+        )  # fmt: skip
+        if asked.cursor and st.button("Newest", icon=":material/first_page:", key=f"{PAGE} newest"):
+            turn(PAGE, msgspec.structs.replace(asked, cursor=""))
+        following = found.get("next_cursor")
+        if following and st.button("Older", icon=":material/chevron_right:", key=f"{PAGE} older"):
+            turn(PAGE, msgspec.structs.replace(asked, cursor=following))
+    if chosen:
+        turn(PAGE, Runs(run=chosen, as_of=asked.as_of))
+
+
+def _downloads(
+    asked: Runs, at: int, items: Sequence[Mapping[str, Any]], mixed: Sequence[Mapping[str, Any]], sentence: str
+) -> None:
+    name, shade = stem(PAGE, asked.hw or asked.kind, at), theme()
+    footer = f"position {formatting.count(at)} · {formatting.count(len(items))} runs"
+    flat = [{**one, "state": run_progress.state(one, datetime.now(UTC)).word} for one in items]
+
+    def draw() -> Any:
+        return verdict_mix(mixed, theme=shade, picture=True)
+
+    downloads(
+        [
+            *table_files(name, flat, as_of=at),
+            *picture_files(name, draw, "Rows of each run by verdict", answer=sentence, footer=footer),
+        ],
+        PAGE,
+    )
+
+
+def _nothing(asked: Runs, found: Mapping[str, Any]) -> None:
+    if any(found["choices"].values()):
+        given = ", ".join(
+            f"{label.lower()} {escape(getattr(asked, name))}" for name, label in FILTERS.items() if getattr(asked, name)
+        )
+        st.info(f"No run is of {given or 'that kind'}.")
+        if st.button("Show all runs", key=f"{PAGE} reset"):
+            turn(PAGE, Runs(as_of=asked.as_of))
+        return
+    st.info("Nothing was run yet. This measures one model on this machine and shows it here as it goes:")
+    to_paste("assay bench bert-base-uncased")

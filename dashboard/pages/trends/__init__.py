@@ -1,0 +1,1 @@
+"""Trends: how a configuration changed, and what changed with it."""

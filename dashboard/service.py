@@ -1,0 +1,119 @@
+"""The one client of the dashboard, how its answers are kept, and what an answer has to hold."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+import streamlit as st
+
+from assay.client import Client
+from assay.client.transport import patience
+from domain.errors import AssayError
+
+__all__ = [
+    "KEPT",
+    "PATIENCE_S",
+    "PROBED_S",
+    "SLOWEST_S",
+    "NewerService",
+    "checked",
+    "client",
+    "forget",
+    "kept",
+    "probed",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+SLOWEST_S = 20.0
+PROBED_S = 5.0
+"""A service that has not said by then where it stands is too slow for a page; ASSAY_PATIENCE_S in its place."""
+PATIENCE_S = 2.0
+"""A page says that the service is away rather than keep its reader waiting for it; no longer than for a slow one."""
+KEPT = 256
+"""Answers of one kind that are kept; a recommendation is some 50 kB."""
+
+
+class NewerService(AssayError):
+    """The service answered in a form that this dashboard does not know."""
+
+    type = "newer-service"
+    status = 502
+
+
+def _one(function: Function) -> Function:
+    # Nothing closes what is dropped: another reader may be in the midst of asking it. Its connections end with its last use.
+    return cast("Function", st.cache_resource(show_spinner=False)(function))
+
+
+class Keep(Protocol):
+    """A decorator that leaves the type of what it decorates."""
+
+    def __call__(self, function: Function, /) -> Function: ...
+
+
+def kept(**limits: int) -> Keep:
+    """Keep a function's answers by its arguments, the position of the log among them; `max_entries` bounds how many."""
+
+    # The running mark in the corner is enough: a spinner would push the old picture away.
+    def keep(function: Function, /) -> Function:
+        return cast("Function", st.cache_data(show_spinner=False, **limits)(function))
+
+    return keep
+
+
+@_one
+def client(timeout_s: float = SLOWEST_S) -> Client:
+    """Return the one client of this process, for the service named when the dashboard was started; one for each patience."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--server", default=os.environ.get("ASSAY_SERVER"))
+    server = parser.parse_known_args(sys.argv[1:])[0].server
+    return Client(server=server, timeout_s=timeout_s, patience_s=min(PATIENCE_S, _probed_s()))
+
+
+def _probed_s() -> float:
+    """Return how long a page waits to be told where the service stands."""
+    return min(patience(PROBED_S), SLOWEST_S)
+
+
+def probed() -> dict[str, Any]:
+    """Return the service's health, asked every two seconds at most; what is wrong with it is asked for as seldom.
+
+    Readers wait for one answer together: each by himself would wait for all before him.
+    """
+    found = _probe()
+    if isinstance(found, AssayError):
+        raise found.with_traceback(None)
+    return dict(found)
+
+
+def _shared(function: Function) -> Function:
+    return cast("Function", st.cache_resource(show_spinner=False, ttl=2, max_entries=1)(function))
+
+
+@_shared
+def _probe() -> dict[str, Any] | AssayError:
+    try:
+        return checked(dict(client(_probed_s()).ready()), "position")
+    except AssayError as problem:
+        return problem
+
+
+def forget() -> None:
+    """Drop what is kept, the connection too: a service that started again may stand at another address."""
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def checked(answer: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """Return an answer that has these keys. Raises NewerService."""
+    missing = [key for key in keys if key not in answer]
+    if missing:
+        raise NewerService(
+            f"The service answered without {', '.join(missing)}: it is of another version than this dashboard.",
+            remedy="Install the same version of Assay for both, then reload.",
+        )
+    return answer

@@ -1,0 +1,1 @@
+"""What is known by name: hardware, models, machines for rent, prices, language models."""

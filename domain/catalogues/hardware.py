@@ -1,0 +1,250 @@
+"""The catalogue of hardware: what is known about a device, how it is known, and under which names.
+
+The figures live in `data/hardware.json`; `docs/hardware-catalogue.md` says what they mean and how to add to them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from domain.catalogues.slugs import slug
+from domain.errors import InvalidEvent, UnknownHardware
+from domain.payloads import Figure, HardwareDescribed
+from domain.vocabulary import arithmetic_precision
+
+__all__ = [
+    "FIGURES",
+    "Figure",
+    "HardwareSpec",
+    "catalogue",
+    "cpu_slug",
+    "fill",
+    "find",
+    "nearest",
+    "require",
+    "slug",
+    "spec_from_event",
+]
+
+FIGURES = (
+    "memory_bytes",
+    "memory_bandwidth_bytes_per_s",
+    "cache_bytes",
+    "power_w",
+    "cores",
+    "clock_hz",
+    "sustained_bandwidth_bytes_per_s",
+)
+"""Names of the single figures of a HardwareSpec; `peak_flops` and `sustained_flops` hold one a precision."""
+
+_INSTEAD = {"fp16": ("fp32",), "bf16": ("fp32",), "tf32": ("fp32",)}
+"""What computes a precision that has no unit of its own: fp16 and bf16 are widened, TF32 is FP32 without its units.
+Integer and 8-bit or narrower floating types have no stand-in."""
+_SCHEMES = {"w8a8": "int8", "w8a16": "fp16", "w4a16": "fp16", "float": "fp32"}
+_BROWSER = frozenset(("wasm", "webgpu", "webnn"))
+
+
+class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything known about one device; a figure that nobody gave is None.
+
+    Rates are of the whole device, dense (no sparsity), in FLOP/s (op/s for integers); on GPUs the 16-bit rates are
+    those of the matrix units with FP32 accumulation. Memory is in bytes; a vendor's "GB" of it is read as 2^30.
+    `cache_bytes` is the last level. `cores`: CPU cores, NVIDIA SMs, AMD CUs, Xe cores, TPU TensorCores.
+    `platforms` maps each platform that can drive the device to the precisions it runs there.
+    `sustained_*` are what a probe reached on a real machine; the catalogue holds none.
+    """
+
+    id: str
+    name: str
+    vendor: str | None = None
+    kind: str | None = None
+    year: int | None = None
+    architecture: str | None = None
+    aliases: tuple[str, ...] = ()
+    platforms: dict[str, tuple[str, ...]] = {}
+    memory_bytes: Figure | None = None
+    memory_bandwidth_bytes_per_s: Figure | None = None
+    cache_bytes: Figure | None = None
+    power_w: Figure | None = None
+    cores: Figure | None = None
+    clock_hz: Figure | None = None
+    peak_flops: dict[str, Figure] = {}
+    sustained_flops: dict[str, Figure] = {}
+    sustained_bandwidth_bytes_per_s: Figure | None = None
+
+    def peak(self, precision: str, platform: str | None = None) -> Figure | None:
+        """Return the dense peak in FLOP/s for a precision as a platform would run it, or None where it cannot.
+
+        Mixed forms count as what they compute in (`amp` and `amp-fp16` as fp16, `w8a8` as int8). fp16, bf16 and tf32
+        fall back to fp32 where the device has no unit for them, marked as derived; integers and fp8 never do. A
+        platform that cannot drive the device gives None. In a browser a GPU's matrix units are out of reach, so its
+        floating types get the fp32 rate, and a CPU's fp32 rate is an upper bound.
+        """
+        computes_in = _SCHEMES.get(precision, arithmetic_precision(precision))
+        if platform in _BROWSER:
+            return self._instead(computes_in, ("fp32",)) if computes_in in ("fp32", *_INSTEAD) else None
+        if platform is not None and self.platforms and platform not in self.platforms:
+            return None
+        return self.peak_flops.get(computes_in) or self._instead(computes_in, _INSTEAD.get(computes_in, ()))
+
+    def _instead(self, precision: str, others: tuple[str, ...]) -> Figure | None:
+        found = next((other for other in others if other in self.peak_flops), None)
+        if found is None:
+            return None
+        figure = self.peak_flops[found]
+        if found == precision:
+            return figure
+        how = figure.formula or figure.source or figure.status
+        return Figure(value=figure.value, status="derived", formula=f"{precision} at the {found} rate: {how}")
+
+    def figures(self) -> dict[str, Figure]:
+        """Return every figure there is by its path, such as `peak_flops.bf16`."""
+        single = {name: figure for name in FIGURES if (figure := getattr(self, name)) is not None}
+        rates = {
+            f"{table}.{precision}": figure
+            for table in ("peak_flops", "sustained_flops")
+            for precision, figure in getattr(self, table).items()
+        }
+        return single | rates
+
+
+@cache
+def catalogue() -> Mapping[str, HardwareSpec]:
+    """Return the packaged catalogue by id, in the file's order; read once."""
+    document = msgspec.json.decode(files("domain").joinpath("data/hardware.json").read_bytes())
+    sources: dict[str, str] = document["sources"]
+    specs = (_spec(entry, sources) for entry in document["hardware"])
+    return MappingProxyType({spec.id: spec for spec in specs})
+
+
+def _spec(entry: dict[str, Any], sources: Mapping[str, str]) -> HardwareSpec:
+    for table in (entry, entry["peak_flops"]):
+        for figure in table.values():
+            if isinstance(figure, dict) and "source" in figure:
+                figure["source"] = sources[figure["source"]].format(file=figure.pop("file", ""))
+    return msgspec.convert({"id": slug(entry["name"]), **entry}, HardwareSpec)
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    """Every slug that means an entry (ids first, so that an alias can never hide one), to its id."""
+    aliases = {slug(alias): spec.id for spec in catalogue().values() for alias in spec.aliases}
+    return MappingProxyType(aliases | {id_: id_ for id_ in catalogue()})
+
+
+@lru_cache(maxsize=4096)
+def find(name: str) -> HardwareSpec | None:
+    """Return the entry whose id, alias or slug `name` is, or None.
+
+    A CPU's id with a core count behind it (`amd-epyc-7763-4c`, what a virtual machine of it is called) gives that
+    slice: rates and bandwidth by its share of the cores, marked as derived; memory and power, which a share does not
+    decide, None.
+    """
+    wanted = slug(name)
+    known = _names().get(wanted)
+    if known is not None:
+        return catalogue()[known]
+    whole, _, count = wanted.rpartition("-")
+    base = catalogue().get(_names().get(whole, ""))
+    if base is None or base.kind != "cpu" or not (count.endswith("c") and count[:-1].isdigit() and int(count[:-1])):
+        return None
+    return _slice(base, int(count[:-1]))
+
+
+def _slice(base: HardwareSpec, cores: int) -> HardwareSpec | None:
+    total = base.cores
+    if total is None or cores > total.value:
+        return None
+
+    def share(figure: Figure) -> Figure:
+        formula = f"{figure.value:.6g} × {cores} cores ÷ {total.value:g} cores (a share of {base.id})"
+        return Figure(value=figure.value * cores / total.value, status="derived", formula=formula)
+
+    bandwidth = base.memory_bandwidth_bytes_per_s
+    return msgspec.structs.replace(
+        base,
+        id=f"{base.id}-{cores}c",
+        name=f"{base.name}, {cores} of {total.value:g} cores",
+        aliases=(),
+        peak_flops={precision: share(figure) for precision, figure in base.peak_flops.items()},
+        memory_bandwidth_bytes_per_s=None if bandwidth is None else share(bandwidth),
+        cores=Figure(value=cores, status="derived", formula=f"{cores} cores"),
+        memory_bytes=None,
+        power_w=None,
+    )
+
+
+def require(name: str, *, field: str = "hardware") -> HardwareSpec:
+    """Return the entry that `find` finds, or raise UnknownHardware with the nearest names."""
+    spec = find(name)
+    if spec is None:
+        raise UnknownHardware(name, nearest(name), field=field)
+    return spec
+
+
+def nearest(name: str, n: int = 3) -> list[str]:
+    """Return up to `n` ids whose names look most like `name`, best first."""
+    close = difflib.get_close_matches(slug(name), list(_names()), n=4 * n, cutoff=0.5)
+    return list(dict.fromkeys(_names()[match] for match in close))[:n]
+
+
+def cpu_slug(model_name: str, cores: int) -> str:
+    """Return the id of a machine's CPU from the name it reports and the cores it shows.
+
+    A whole processor of the catalogue keeps its own id; anything else (a slice of one, or a name that says only the
+    series) has its cores in the id, because two and sixty-four of them are not the same hardware: `amd-epyc-2c`.
+    """
+    if cores < 1:
+        raise ValueError(f"cores must be 1 or more, not {cores}")
+    known = find(model_name)
+    if known is not None and known.cores is not None and math.isclose(known.cores.value, cores):
+        return known.id
+    return f"{known.id if known is not None else slug(model_name)}-{cores}c"
+
+
+def fill(spec: HardwareSpec, base: HardwareSpec) -> HardwareSpec:
+    """Return `spec` with what it does not say taken from `base`; what it says stays."""
+    single = {
+        name: getattr(base, name)
+        for name in ("vendor", "kind", "year", "architecture", *FIGURES)
+        if getattr(spec, name) is None
+    }
+    return msgspec.structs.replace(
+        spec,
+        **single,
+        aliases=tuple(dict.fromkeys((*spec.aliases, *base.aliases))),
+        platforms=base.platforms | spec.platforms,
+        peak_flops=base.peak_flops | spec.peak_flops,
+        sustained_flops=base.sustained_flops | spec.sustained_flops,
+    )
+
+
+def spec_from_event(data: Mapping[str, Any]) -> HardwareSpec:
+    """Return the spec that an `assay.hardware.described.v1` event's data states, and no more than it states.
+
+    Only platforms that the probe found available are kept. Raises InvalidEvent where the data has another shape.
+    """
+    try:
+        event = msgspec.convert(msgspec.to_builtins(data), HardwareDescribed)
+    except msgspec.ValidationError as error:
+        raise InvalidEvent(str(error), field="data", remedy="See hardware.described in the event catalogue.") from error
+    spec = event.spec
+    return HardwareSpec(
+        id=event.hardware.id,
+        name=event.name or event.hardware.id,
+        vendor=event.vendor,
+        kind=event.hardware.kind,
+        aliases=tuple(event.aliases),
+        platforms={probe.platform: tuple(probe.precisions) for probe in event.platforms if probe.available},
+        peak_flops={} if spec is None else spec.peak_flops,
+        sustained_flops={} if spec is None else spec.sustained_flops,
+        **{name: getattr(spec, name) for name in FIGURES if spec is not None},
+    )

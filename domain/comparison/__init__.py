@@ -1,0 +1,1 @@
+"""Two sides of a comparison and what changed between them."""

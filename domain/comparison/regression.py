@@ -1,0 +1,354 @@
+"""Two states of knowledge, configuration by configuration: what got worse, what got better, and what cannot be told.
+
+A change alarms where three things hold: it is larger than the threshold, the 95 % intervals of the two sides are apart,
+and neither side's figure is doubted. The threshold is of the ratio in the worse direction, so that twice as slow and half
+as fast are the same change. Intervals of one run say nothing of what differs from run to run (memory layout, clocks,
+neighbours): where either side has four runs of the configuration or more, both intervals reach `RUN_DEVIATIONS` run-to-run
+deviations around their values at least. That deviation is taken from the differences of runs in a row, by their median, so
+that one true change among them does not hide the next.
+
+A row is compared with the row of the same configuration; where that has none, with the newest that differs in nothing but
+the runtime's version. Rows that both sides have in common were not measured anew and are only counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from domain.comparison.comparison_sides import Case, Measured, Side
+from domain.errors import UsageError
+from domain.figures import FIGURES, Figure
+from domain.statistics import median
+
+__all__ = [
+    "ALERT",
+    "Change",
+    "EnvironmentChange",
+    "Report",
+    "Turn",
+    "change_of",
+    "compare",
+    "judged",
+    "parts_changed",
+    "run_deviation",
+]
+
+ALERT = 0.1
+RUNS_NEEDED = 4
+RUN_DEVIATIONS = 2.0
+"""Two intervals of ±2 deviations are apart where two runs differ by 4, and those differ by 1.4 by chance; docs/regressions.md
+has the rates of false and true alarms."""
+_MEDIAN_DIFFERENCE = 0.6745 * math.sqrt(2)
+"""The median absolute difference of two normal values, in standard deviations of one."""
+_MOST_REACH = 700.0
+"""Near the logarithm of the largest number."""
+FIRST_OF = ("latency_p50_ms", "latency_mean_ms", "throughput_per_s", "tokens_per_s")
+"""Different words for how fast the calls were: the first that both sides have is compared."""
+ALSO = ("ttft_ms", "tpot_ms", "peak_memory_bytes", "device_memory_bytes")
+State = Literal["worse", "better", "same", "unclear"]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of one configuration on both sides: `change` is candidate over baseline less one, low to high of it."""
+
+    title: str
+    configuration: str
+    column: str
+    unit: str
+    state: State
+    before: Figure
+    after: Figure
+    change: float
+    low: float | None
+    high: float | None
+    why: str | None
+    evidence: list[str]
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One case that came out in another way than it did; `test` is None for measuring."""
+
+    title: str
+    configuration: str
+    test: str | None
+    state: Literal["worse", "better", "other"]
+    before: str
+    after: str
+    message: str | None
+    evidence: list[str]
+
+
+class EnvironmentChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the environment that is not what it was, and under how many compared configurations."""
+
+    hardware: str
+    part: str
+    before: str | None
+    after: str | None
+    configurations: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a comparison; lists are in the order of the candidate, changes the worst first.
+
+    `new`, `gone`: configurations of one side alone. `not_anew`: of how many the candidate knows no newer row than the
+    baseline. `other_origin`: measured on one side and imported on the other, which is not compared.
+    """
+
+    baseline: str
+    candidate: str
+    baseline_position: int | None
+    candidate_position: int | None
+    alert: float
+    compared: int
+    environments: list[EnvironmentChange]
+    turns: list[Turn]
+    changes: list[Change]
+    new: list[str]
+    gone: list[str]
+    other_origin: list[str]
+    not_anew: int
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything got worse."""
+        states: list[str] = [one.state for one in self.turns] + [one.state for one in self.changes]
+        return "worse" in states
+
+
+def run_deviation(runs: Sequence[float]) -> float | None:
+    """Return the standard deviation of the logarithm from run to run, or None below four runs.
+
+    From the median of the absolute differences of runs in a row: a single step among them does not raise it.
+    """
+    if len(runs) < RUNS_NEEDED or min(runs) <= 0:
+        return None
+    steps = [abs(_log_ratio(before, after)) for before, after in itertools.pairwise(runs)]
+    return median(steps) / _MEDIAN_DIFFERENCE
+
+
+def change_of(before: float, after: float) -> float:
+    """Return how much larger `after` is, as a share of `before`: 0 where that is 0, and no more than a number can hold."""
+    return min(after / before - 1, sys.float_info.max) if before else 0.0
+
+
+def _log_ratio(before: float, after: float) -> float:
+    """Return the logarithm of after over before, also where that ratio is beyond what a number can hold."""
+    ratio = after / before
+    return math.log(ratio) if sys.float_info.min < ratio < math.inf else math.log(after) - math.log(before)
+
+
+def judged(
+    before: Figure, after: Figure, column: str, alert: float = ALERT, *, strict: bool = False
+) -> tuple[State, str | None, tuple[float, float] | None]:
+    """Return the state of a figure, why it is unclear, and the interval of the change (candidate over baseline less one).
+
+    With `strict` a doubted figure counts like any other, and where no interval is known the values alone decide.
+    """
+    shape = FIGURES[column]
+    one, other = _widened(before, after)
+    between = (change_of(one[1], other[0]), change_of(one[0], other[1])) if one and other else None
+    if before.value <= 0 or after.value <= 0:
+        return ("same" if before.value == after.value else "unclear"), "a ratio with 0 says nothing", between
+    worse = _log_ratio(before.value, after.value) * (1 if shape.better == "lower" else -1)
+    if abs(worse) <= math.log1p(alert):
+        return "same", None, between
+    if one and other:
+        if one[0] <= other[1] and other[0] <= one[1]:
+            return "unclear", "the intervals overlap", between
+    elif not (shape.steady or strict):
+        return "unclear", f"the {'baseline' if one is None else 'candidate'} has no interval", between
+    doubts = [
+        f"{name}: {side.doubts[0]}" + (f" and {len(side.doubts) - 1} more" if len(side.doubts) > 1 else "")
+        for name, side in (("baseline", before), ("candidate", after))
+        if side.doubts
+    ]
+    if doubts and not strict:
+        return "unclear", "; ".join(doubts), between
+    return ("worse" if worse > 0 else "better"), None, between
+
+
+def _widened(before: Figure, after: Figure) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    """Return both intervals, reaching as far as runs are known to differ; the spread of one side speaks for both."""
+    known = [found for side in (before, after) if (found := run_deviation(side.runs)) is not None]
+    reach = min(RUN_DEVIATIONS * max(known), _MOST_REACH) if known else None
+
+    def widened(side: Figure) -> tuple[float, float] | None:
+        ends = [] if side.low is None or side.high is None else [side.low, side.high]
+        if reach is not None and side.value > 0:
+            ends += [side.value * math.exp(-reach), side.value * math.exp(reach)]
+        return (min(ends), max(ends)) if ends and min(ends) > 0 else None
+
+    return widened(before), widened(after)
+
+
+def compare(
+    baseline: Side, candidate: Side, *, alert: float = ALERT, columns: Sequence[str] = (), strict: bool = False
+) -> Report:
+    """Return what the candidate measured anew beside what the baseline has.
+
+    `columns`: which figures; by default how fast the calls were, the times to and per token, and memory. UsageError for
+    one that is no figure or has no better direction.
+    """
+    for column in columns:
+        if column not in FIGURES or FIGURES[column].better == "neither":
+            raise UsageError(
+                f"{column!r} cannot be compared.",
+                field="metric",
+                remedy=f"One of {', '.join(name for name, each in FIGURES.items() if each.better != 'neither')}.",
+            )
+    known = {row.event_id for row in baseline.measured}
+    before = _Known(baseline.measured)
+    pairs = [(before.find(row), row) for row in candidate.measured if row.event_id not in known]
+    same_origin = [(one, row) for one, row in pairs if one is not None and one.origin == row.origin]
+    turns, case_pairs = _turns(baseline, candidate)
+    present = {name for row in candidate.measured for name in (row.key, row.alike, row.event_id)}
+    present |= {name for case in candidate.cases for name in (case.key, case.alike)}
+    tried = {one.alike for one in baseline.cases if one.test is None}
+    changes = [change for one, row in same_origin for change in _changes(one, row, columns, alert=alert, strict=strict)]
+    return Report(
+        baseline=baseline.name,
+        candidate=candidate.name,
+        baseline_position=baseline.position,
+        candidate_position=candidate.position,
+        alert=alert,
+        compared=len(same_origin) + len(case_pairs),
+        environments=_environments([*same_origin, *case_pairs], baseline, candidate),
+        turns=turns,
+        changes=sorted(changes, key=_severity),
+        new=[row.title for one, row in pairs if one is None and row.alike not in tried],
+        gone=[row.title for row in baseline.measured if not {row.key, row.alike, row.event_id} & present],
+        other_origin=[row.title for one, row in pairs if one is not None and one.origin != row.origin],
+        not_anew=len(candidate.measured) - len(pairs),
+    )
+
+
+class _Known:
+    """Finds the row of a configuration, else the newest that differs in the runtime's version alone."""
+
+    def __init__(self, rows: Iterable[Measured]) -> None:
+        self._by_key: dict[str, Measured] = {}
+        self._alike: dict[str, Measured] = {}
+        for row in rows:
+            self._by_key[row.key] = self._alike[row.alike] = row
+
+    def find(self, row: Measured) -> Measured | None:
+        return self._by_key.get(row.key) or self._alike.get(row.alike)
+
+
+def _changes(
+    before: Measured, after: Measured, columns: Sequence[str], *, alert: float, strict: bool
+) -> Iterator[Change]:
+    shared = [name for name in (columns or (*FIRST_OF, *ALSO)) if name in before.figures and name in after.figures]
+    if not columns:
+        speeds = [name for name in shared if name in FIRST_OF]
+        shared = [*speeds[:1], *(name for name in shared if name in ALSO)]
+    for column in shared:
+        one, other = before.figures[column], after.figures[column]
+        state, why, between = judged(one, other, column, alert, strict=strict)
+        low, high = between or (None, None)
+        yield Change(
+            title=after.title,
+            configuration=after.key,
+            column=column,
+            unit=FIGURES[column].unit,
+            state=state,
+            before=one,
+            after=other,
+            change=change_of(one.value, other.value),
+            low=low,
+            high=high,
+            why=why if state == "unclear" else None,
+            evidence=[before.event_id, after.event_id],
+        )
+
+
+def _severity(change: Change) -> tuple[int, float, str]:
+    sign = -1 if FIGURES[change.column].better == "lower" else 1
+    return ("worse", "unclear", "better", "same").index(change.state), sign * change.change, change.title
+
+
+def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[Case, Case]]]:
+    """Return the cases that came out otherwise, and all pairs of cases that the candidate tried anew."""
+    known = {(case.alike, case.test): case for case in baseline.cases}
+    turns: list[Turn] = []
+    pairs: list[tuple[Case, Case]] = []
+    for case in candidate.cases:
+        before = known.get((case.alike, case.test))
+        if before is None or before.event_id == case.event_id or "skipped" in (before.outcome, case.outcome):
+            continue
+        if case.test is None and before.outcome == case.outcome == "passed":
+            # Both were measured: their figures tell.
+            continue
+        pairs.append((before, case))
+        if before.outcome == case.outcome and (before.outcome == "passed" or before.stage == case.stage):
+            continue
+        state: Literal["worse", "better", "other"] = "other"
+        if "passed" in (before.outcome, case.outcome):
+            state = "worse" if before.outcome == "passed" else "better"
+        turns.append(
+            Turn(
+                title=case.title,
+                configuration=case.key,
+                test=case.test,
+                state=state,
+                before=_outcome(before),
+                after=_outcome(case),
+                message=(case.message or "").partition("\n")[0] or None,
+                evidence=[before.event_id, case.event_id],
+            )
+        )
+    return sorted(turns, key=lambda turn: ("worse", "other", "better").index(turn.state)), pairs
+
+
+def _outcome(case: Case) -> str:
+    return case.outcome if case.outcome == "passed" or not case.stage else f"{case.outcome} at {case.stage}"
+
+
+def _environments(
+    pairs: Sequence[tuple[Measured | Case, Measured | Case]], baseline: Side, candidate: Side
+) -> list[EnvironmentChange]:
+    counted: dict[tuple[str, str, str | None, str | None], set[str]] = {}
+    for before, after in pairs:
+        parts = list(
+            parts_changed(before.environment, after.environment, baseline.environments, candidate.environments)
+        )
+        if isinstance(before, Measured) and isinstance(after, Measured) and before.runtime != after.runtime:
+            parts.append(("runtime", before.runtime, after.runtime))
+        for part, old, new in parts:
+            counted.setdefault((after.hardware, part, old, new), set()).add(after.key)
+    return [
+        EnvironmentChange(hardware=hardware, part=part, before=old, after=new, configurations=len(keys))
+        for (hardware, part, old, new), keys in counted.items()
+    ]
+
+
+def parts_changed(
+    before: str | None, after: str | None, old: Mapping[str, dict[str, Any]], new: Mapping[str, dict[str, Any]]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield the parts in which two environments differ, as name, before and after.
+
+    Environments are named by fingerprint, `old` and `new` hold their contents; where these are not known, the fingerprints
+    are told.
+    """
+    if before == after:
+        return
+    one, other = old.get(before or ""), new.get(after or "")
+    if not one or not other:
+        yield "fingerprint", before, after
+        return
+    flat, also = _flat(one), _flat(other)
+    for name in sorted(flat.keys() | also.keys()):
+        if flat.get(name) != also.get(name):
+            yield name, flat.get(name), also.get(name)
+
+
+def _flat(environment: Mapping[str, Any]) -> dict[str, str]:
+    found = {name: str(value) for name, value in environment.items() if name != "libraries" and value is not None}
+    return found | {f"library {name}": str(value) for name, value in (environment.get("libraries") or {}).items()}

@@ -1,0 +1,1 @@
+"""What is known of each cell of the compatibility matrix: states, claims, remedies."""

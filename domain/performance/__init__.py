@@ -1,0 +1,1 @@
+"""How fast a device can run work, and how fast it did: rooflines, energy, device state."""

@@ -1,0 +1,123 @@
+"""What the time of a call goes into, operator by operator: on a device's roofline, or by work alone where no device is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any, Literal
+
+import msgspec
+
+from domain.performance.roofline import Limits
+
+__all__ = ["Part", "breakdown"]
+
+Bound = Literal["compute", "memory", "launch"]
+_NEUTRAL_BYTES = 4.0
+"""Of an element where no precision is asked for: fp32."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """All calls of one operator in one call of the model.
+
+    `flops` and `bytes` are those of all `calls`. `ms` is their floor on the device and `share` its part of the whole; where no
+    device is known both of these and `bound` are None. `operators` counts the distinct ones that the part holds.
+    """
+
+    name: str
+    kind: str
+    calls: float
+    flops: float
+    bytes: float
+    ms: float | None
+    share: float | None
+    flops_share: float | None
+    bytes_share: float | None
+    bound: Bound | None
+    operators: int = 1
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self.calls = self.flops = self.bytes = 0.0
+        self.names: set[tuple[str, str]] = set()
+        self.seconds: dict[Bound, float] = {"compute": 0.0, "memory": 0.0, "launch": 0.0}
+
+    @property
+    def total_s(self) -> float:
+        return sum(self.seconds.values())
+
+
+def breakdown(
+    operators: Iterable[Mapping[str, Any]],
+    limits: Limits | None,
+    *,
+    batch_size: int,
+    passes: float = 1.0,
+    most: int = 10,
+) -> list[Part]:
+    """Return the operators of one call by name, the longest first; those beyond `most` are one last part, `rest`.
+
+    `operators` are rows of `assay.model.traced.v1`. Without limits they come by their bytes, which most of them wait for.
+    """
+    sums: dict[tuple[str, str], _Sum] = {}
+    for row in operators:
+        name = (str(row["name"]), str(row["class"]))
+        one = sums.setdefault(name, _Sum())
+        one.names.add(name)
+        _add(one, row, limits, batch_size, passes)
+    ordered = sorted(sums.items(), key=lambda item: (-item[1].total_s, -item[1].bytes, item[0]))
+    kept, beyond = ordered[:most], ordered[most:]
+    if beyond:
+        kept.append((("rest", "rest"), _joined(one for _, one in beyond)))
+    whole = _joined(sums.values())
+    return [_part(name, one, whole, known=limits is not None) for name, one in kept]
+
+
+def _add(one: _Sum, row: Mapping[str, Any], limits: Limits | None, batch_size: int, passes: float) -> None:
+    calls = float(row["count"]) * passes
+    flops = float(row["flops"]) * batch_size
+    elements = float(row["read_elements"] + row["write_elements"]) * batch_size
+    activation, weight = (limits.activation_bytes, limits.weight_bytes) if limits else (_NEUTRAL_BYTES, _NEUTRAL_BYTES)
+    traffic = elements * activation + float(row["weight_elements"]) * weight
+    one.calls += calls
+    one.flops += calls * flops
+    one.bytes += calls * traffic
+    if limits is None:
+        return
+    arithmetic_s, traffic_s = flops / limits.peak_flops, traffic / limits.bandwidth_bytes_per_s
+    bound: Bound = "compute" if arithmetic_s > traffic_s else "memory"
+    one.seconds[bound] += calls * max(arithmetic_s, traffic_s)
+    one.seconds["launch"] += calls * limits.launch_s
+
+
+def _joined(parts: Iterable[_Sum]) -> _Sum:
+    whole = _Sum()
+    for one in parts:
+        whole.calls += one.calls
+        whole.flops += one.flops
+        whole.bytes += one.bytes
+        whole.names |= one.names
+        for bound, seconds in one.seconds.items():
+            whole.seconds[bound] += seconds
+    return whole
+
+
+def _part(name: tuple[str, str], one: _Sum, whole: _Sum, *, known: bool) -> Part:
+    return Part(
+        name=name[0],
+        kind=name[1],
+        calls=one.calls,
+        flops=one.flops,
+        bytes=one.bytes,
+        ms=one.total_s * 1e3 if known else None,
+        share=_share(one.total_s, whole.total_s) if known else None,
+        flops_share=_share(one.flops, whole.flops),
+        bytes_share=_share(one.bytes, whole.bytes),
+        bound=max(one.seconds.items(), key=itemgetter(1))[0] if known else None,
+        operators=len(one.names),
+    )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,1 @@
+"""Benchmark and test reports that CI systems keep."""

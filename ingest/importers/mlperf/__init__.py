@@ -1,0 +1,1 @@
+"""MLPerf Inference: logs of the load generator and published tables."""

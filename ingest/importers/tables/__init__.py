@@ -1,0 +1,1 @@
+"""Tables with a mapping, price lists, and runs of MLflow."""

@@ -1,0 +1,57 @@
+"""Names of models and hardware that files give and nobody knows, with those that look most like them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from domain.catalogues import hardware, models
+
+__all__ = ["NAMELESS", "Unresolved", "unresolved"]
+
+NEAREST_FOR = 200
+"""For so many names, those with most rows, the nearest are looked for: it takes a millisecond a name."""
+NAMELESS = frozenset(("unknown", "unknown-cpu", "unknown-gpu", "unknown-npu", "unknown-tpu"))
+"""What importers call hardware that a file does not name: an alias of it would make one device of many."""
+_OWN_NAMES = ("timm/",)
+"""Owners whose ids are canonical as they stand, whether or not the catalogue has them."""
+
+
+class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that resolves to nothing: `kind` model or hardware, in how many rows, and the nearest ids, best first."""
+
+    kind: str
+    name: str
+    rows: int
+    nearest: list[str] = []
+
+
+def unresolved(names: Mapping[str, Mapping[str, int]], known: Mapping[str, Collection[str]]) -> list[Unresolved]:
+    """Return the names that neither the catalogues nor `known` have, those in most rows first.
+
+    `names` counts rows by kind and name; `known` are the names by kind that a service has heard of.
+    """
+    found = [
+        Unresolved(kind=kind, name=name, rows=rows)
+        for kind, counted in names.items()
+        for name, rows in counted.items()
+        if name not in known.get(kind, ()) and not _resolves(kind, name)
+    ]
+    found.sort(key=lambda one: (-one.rows, one.kind, one.name))
+    return [
+        msgspec.structs.replace(one, nearest=_nearest(one)) if place < NEAREST_FOR else one
+        for place, one in enumerate(found)
+    ]
+
+
+def _resolves(kind: str, name: str) -> bool:
+    if kind == "model":
+        return name.startswith(_OWN_NAMES) or models.find(name) is not None
+    return hardware.find(name) is not None
+
+
+def _nearest(one: Unresolved) -> list[str]:
+    if one.name in NAMELESS:
+        return []
+    return list(models.nearest(one.name)) if one.kind == "model" else hardware.nearest(one.name)

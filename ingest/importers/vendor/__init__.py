@@ -1,0 +1,1 @@
+"""Tools and result pages of hardware vendors and runtimes."""

@@ -1,0 +1,1 @@
+"""Tools that measure vision and general PyTorch models."""

@@ -1,0 +1,1 @@
+"""The event log in Postgres: append, read, migrate, back up."""

@@ -1,0 +1,307 @@
+"""The event log: append and read; facts go in and are never changed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import datetime
+from hashlib import sha256
+from types import TracebackType
+from typing import Any, Protocol
+
+import msgspec
+import psycopg
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
+
+from domain.errors import AssayError, Expired, ServiceUnavailable, TooBusy
+from domain.events import UUID, Attestation, Decoded
+from ingest.log.append import Appended, Expected, append_batch
+from ingest.log.artifacts import Artifact, ArtifactStore
+from ingest.log.chain import altered
+from ingest.log.postgres import SETTLE, UNSAFE, not_durable
+
+__all__ = ["Appended", "Archived", "EventLog", "Expected", "Stored"]
+
+_COLUMNS = "position, id::text, type, source, subject, time, recorded_at, attestation, digest, body"
+_READ = f"SELECT {_COLUMNS} FROM event WHERE %s ORDER BY position LIMIT %%(limit)s"
+_CONDITIONS = {
+    "after": "position > %(after)s",
+    "upto": "position <= %(upto)s",
+    "types": "type = ANY(%(types)s)",
+    "subject": "subject = %(subject)s",
+    "source": "source = %(source)s",
+    "since": "recorded_at >= %(since)s",
+    "until": "recorded_at < %(until)s",
+}
+_GET = f"SELECT {_COLUMNS} FROM event WHERE id = ANY(%s::uuid[]) ORDER BY position"
+_EVENT_SOURCES = "SELECT id::text, source FROM event WHERE id = ANY(%s::uuid[])"
+_RUN_SOURCES = "SELECT DISTINCT subject, source FROM event WHERE subject = ANY(%s) AND type = 'assay.run.started.v1'"
+_LAST = "SELECT coalesce(max(position), 0) FROM event"
+_HEAD = "SELECT (SELECT coalesce(max(position), 0) FROM event), (SELECT epoch FROM log)"
+_RECORDED_AT = "SELECT recorded_at FROM event WHERE position <= %s ORDER BY position DESC LIMIT 1"
+
+
+CHECK_S = 2.0
+"""A pooled connection that does not answer within this time is not used."""
+
+
+class Archived(Protocol):
+    """Where bodies are that have left the database; ingest.archive.archive.Archive is one."""
+
+    def bodies(self, positions: Sequence[int]) -> dict[int, str]:
+        """Return the bodies at these positions; what has expired is left out."""
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as the log holds it; `body` is its text exactly as it was sent, None where samples have expired."""
+
+    position: int
+    id: str
+    type: str
+    source: str
+    subject: str | None
+    time: datetime | None
+    recorded_at: datetime
+    attestation: Attestation
+    body: str | None
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """The envelope as a JSON object; Expired where its body is gone."""
+        if self.body is None:
+            raise Expired(
+                f"the raw samples of event {self.id} have expired.",
+                field="id",
+                remedy="The measurement that they belong to keeps its figures; measure again for new samples.",
+            )
+        value: dict[str, Any] = msgspec.json.decode(self.body)
+        return value
+
+
+class EventLog:
+    """The log in one Postgres database, for one event loop; an async context manager.
+
+    `url` is a libpq URL; `archive` gives the bodies that have left the database. At most `connections` are used; who finds none free within `patience_s` gets TooBusy.
+    A Postgres that does not answer within `deadline_s` is ServiceUnavailable, and the next call tries anew.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        archive: Archived | None = None,
+        connections: int = 8,
+        patience_s: float = 5.0,
+        deadline_s: float = 15.0,
+    ) -> None:
+        self.url = url
+        self._archive = archive
+        self._deadline_s = deadline_s
+        self._unsafe: list[str] = []
+        self._pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=connections,
+            max_waiting=connections * 64,
+            timeout=patience_s,
+            open=False,
+            configure=self._configure,
+            check=self._check,
+            kwargs={"connect_timeout": 5},
+        )
+
+    async def open(self) -> None:
+        """Connect; ServiceUnavailable where Postgres does not answer or the schema is not there."""
+        await self._pool.open()
+        try:
+            await self.last_position()
+        except BaseException:
+            # The pool goes on trying in the background, and its tasks would outlive a loop that ends now.
+            await self._pool.close()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect after the work that is under way."""
+        await self._pool.close()
+
+    async def __aenter__(self) -> EventLog:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def append(self, events: Sequence[Decoded], *, expected: Expected | None = None) -> list[Appended]:
+        """Append a batch in one transaction and return one answer an event, in order, after the commit.
+
+        An id that the log knows is `duplicate` with its position where the JSON is the same, and `conflict` where
+        anything differs, the source included; neither is stored, and neither hinders the others. VersionConflict, and
+        nothing stored, where `expected` does not hold. ServiceUnavailable where the server could lose what it commits.
+        """
+        async with self._connection() as connection:
+            if self._unsafe:
+                raise not_durable(self._unsafe)
+            return await append_batch(connection, events, self._archived, expected)
+
+    async def read(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        types: Sequence[str] | None = None,
+        upto: int | None = None,
+        *,
+        subject: str | None = None,
+        source: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Stored]:
+        """Return up to `limit` events with `after` < position ≤ `upto` and `since` ≤ recorded_at < `until`, in order.
+
+        What is returned is complete: no event will ever appear below a position that has been seen. LogAltered where a
+        body is not the one that was appended.
+        """
+        values = {
+            "after": after, "upto": upto, "types": list(types) if types is not None else None, "subject": subject,
+            "source": source, "since": since, "until": until,
+        }  # fmt: skip
+        wanted = {name: value for name, value in values.items() if value is not None}
+        statement = _READ % " AND ".join(_CONDITIONS[name] for name in wanted)
+        return await self._whole(await self._fetch(statement, {**wanted, "limit": limit}))
+
+    async def get(self, ids: Sequence[str]) -> list[Stored]:
+        """Return the events of these ids that exist, in the order of the log."""
+        return await self._whole(await self._fetch(_GET, [list(ids)]))
+
+    async def event_sources(self, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return id and source of the events of these ids that exist; what is not an id in its lower-case form is not."""
+        written = [identifier for identifier in ids if UUID.fullmatch(identifier)]
+        return [(row[0], row[1]) for row in await self._fetch(_EVENT_SOURCES, [written])]
+
+    async def run_sources(self, run_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return run id and source of the events that started these runs, where their subject is the run."""
+        return [(row[0], row[1]) for row in await self._fetch(_RUN_SOURCES, [list(run_ids)])]
+
+    async def last_position(self) -> int:
+        """Return the highest position; 0 for an empty log."""
+        return int((await self._fetch(_LAST))[0][0])
+
+    async def head(self) -> tuple[int, int]:
+        """Return the highest position and the epoch, which grows whenever acknowledged events were lost or replaced."""
+        position, epoch = (await self._fetch(_HEAD))[0]
+        return int(position), int(epoch or 0)
+
+    async def recorded_at(self, position: int) -> datetime | None:
+        """Return when the newest event at or below `position` was recorded: the "now" of answers at that position."""
+        rows = await self._fetch(_RECORDED_AT, [position])
+        return rows[0][0] if rows else None
+
+    async def put_artifact(self, content: bytes, card: dict[str, Any], kind: str) -> str:
+        """Keep bytes under their digest and return it; see ArtifactStore."""
+        return await asyncio.to_thread(ArtifactStore(self.url).put, content, card, kind)
+
+    async def get_artifact(self, digest: str) -> Artifact:
+        """Return the artifact of this digest; see ArtifactStore."""
+        return await asyncio.to_thread(ArtifactStore(self.url).get, digest)
+
+    async def _whole(self, rows: list[tuple[Any, ...]]) -> list[Stored]:
+        """Return the events of rows, with the bodies that are in the archive."""
+        absent = [row[0] for row in rows if row[-1] is None]
+        bodies = await self._archived(absent)
+        return [_stored(row, bodies) for row in rows]
+
+    async def _archived(self, positions: Sequence[int]) -> dict[int, str]:
+        if not positions or self._archive is None:
+            return {}
+        return await asyncio.to_thread(self._archive.bodies, positions)
+
+    async def _fetch(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
+        async with self._connection() as connection:
+            cursor = await connection.execute(statement, values)
+            rows: list[tuple[Any, ...]] = await cursor.fetchall()
+            return rows
+
+    async def _configure(self, connection: AsyncConnection[Any]) -> None:
+        await connection.execute(SETTLE)
+        await connection.commit()
+        await self._check(connection)
+
+    async def _check(self, connection: AsyncConnection[Any]) -> None:
+        """Find out whether a connection still works, and with the same question whether its server keeps what it takes."""
+        with _deadline(connection, CHECK_S):
+            await connection.set_autocommit(True)
+            try:
+                rows = await (await connection.execute(UNSAFE)).fetchall()
+            finally:
+                with suppress(psycopg.Error):
+                    await connection.set_autocommit(False)
+        self._unsafe = [name for (name,) in rows]
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        try:
+            async with self._pool.connection() as connection:
+                try:
+                    with _deadline(connection, self._deadline_s):
+                        yield connection
+                except AssayError:
+                    raise
+                except BaseException:
+                    # Cancelled or cut off in the middle of a pipeline it may stay in that mode; no other may get it.
+                    await connection.close()
+                    raise
+        except TooManyRequests as error:
+            raise TooBusy("too many requests wait for Postgres.", remedy="Retry after a second.") from error
+        except (PoolTimeout, psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise ServiceUnavailable(
+                f"Postgres does not answer: {error}.", remedy="Retry; what was not acknowledged may be sent again."
+            ) from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise ServiceUnavailable(
+                "Postgres takes no writes: it is a standby, or read-only.",
+                field="transaction_read_only",
+                remedy="Name the primary server in ASSAY_DATABASE_URL, or promote this one.",
+            ) from error
+        except psycopg.errors.UndefinedTable as error:
+            raise ServiceUnavailable("the database has no event log.", remedy="Run `assay db upgrade` once.") from error
+
+
+@contextmanager
+def _deadline(connection: AsyncConnection[Any], seconds: float) -> Iterator[None]:
+    """Hang up on a server that has not answered by then: what waits for it fails, and the pool takes another.
+
+    Cancelling would not do: psycopg then asks the server to cancel, and waits for that.
+    """
+    hanging_up = asyncio.get_running_loop().call_later(seconds, _hang_up, connection)
+    try:
+        yield
+    finally:
+        hanging_up.cancel()
+
+
+def _hang_up(connection: AsyncConnection[Any]) -> None:
+    if not connection.closed:
+        with socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+
+def _stored(row: tuple[Any, ...], bodies: dict[int, str]) -> Stored:
+    position, identifier, type_, source, subject, time, recorded_at, attestation, digest, body = row
+    if body is not None and sha256(body.encode()).digest() != digest:
+        raise altered(position, identifier)
+    return Stored(
+        position=position,
+        id=identifier,
+        type=type_,
+        source=source,
+        subject=subject,
+        time=time,
+        recorded_at=recorded_at,
+        attestation=attestation,
+        body=bodies.get(position) if body is None else body,
+    )

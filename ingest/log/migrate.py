@@ -1,0 +1,105 @@
+"""Bring a database to the log's schema, by alembic, quietly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic.command import downgrade as alembic_downgrade
+from alembic.command import upgrade as alembic_upgrade
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
+
+from domain.errors import PartMissing, ServiceUnavailable, UsageError
+
+__all__ = ["downgrade", "head", "migrations", "revision", "sqlalchemy_url", "upgrade"]
+
+_UPGRADE_LOCK = 4_702_111_234_474_983_746
+"""Two services that start at once must not both create the tables."""
+
+
+def migrations() -> Path:
+    """Return the folder of migrations: the one in the installed package, else the repository's."""
+    here = Path(__file__).resolve().parents[1]
+    for folder in (here / "migrations", here.parent / "alembic"):
+        if (folder / "env.py").is_file():
+            return folder
+    raise PartMissing(
+        "the migrations of the event log are not where the package has them.",
+        remedy="Install Assay again; the folder is ingest/migrations in the wheel, alembic/ in the repository.",
+    )
+
+
+def sqlalchemy_url(url: str) -> str:
+    """Return a libpq URL as one that makes SQLAlchemy use psycopg 3."""
+    for scheme in ("postgresql://", "postgres://"):
+        if url.startswith(scheme):
+            return "postgresql+psycopg://" + url.removeprefix(scheme)
+    return url
+
+
+def upgrade(url: str, target: str = "head") -> str:
+    """Bring the database at `url` to `target` and return the revision reached; ServiceUnavailable where it is away.
+
+    Safe to call by any number of processes at once: one migrates, the others wait and find it done.
+    """
+    return _move(url, target, down=False)
+
+
+def downgrade(url: str, target: str) -> str:
+    """Take the database at `url` back to revision `target` (`base` drops the log itself)."""
+    return _move(url, target, down=True)
+
+
+def _move(url: str, target: str, *, down: bool) -> str:
+    engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
+            config = Config()
+            config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
+            config.set_main_option("path_separator", "os")
+            config.attributes["connection"] = connection
+            try:
+                (alembic_downgrade if down else alembic_upgrade)(config, target)
+            except CommandError as error:
+                raise UsageError(
+                    f"the schema cannot be moved to {target}: {error}.",
+                    field="revision",
+                    remedy="`assay db revision` shows where it is; a downgrade goes to an earlier one.",
+                ) from error
+            return MigrationContext.configure(connection).get_current_revision() or "base"
+    except sa.exc.OperationalError as error:
+        raise _away(error) from error
+    finally:
+        engine.dispose()
+
+
+def revision(url: str) -> str | None:
+    """Return the revision that the database is at; None for an empty one."""
+    engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+    try:
+        with engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+    except sa.exc.OperationalError as error:
+        raise _away(error) from error
+    finally:
+        engine.dispose()
+
+
+def head() -> str:
+    """Return the newest revision that this version of Assay knows."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return ScriptDirectory.from_config(config).get_current_head() or "base"
+
+
+def _away(error: sa.exc.OperationalError) -> ServiceUnavailable:
+    return ServiceUnavailable(
+        f"Postgres does not answer: {str(error.orig).strip()}.",
+        field="ASSAY_DATABASE_URL",
+        remedy="Start it, or correct the URL; without ASSAY_DATABASE_URL an embedded server is used.",
+    )

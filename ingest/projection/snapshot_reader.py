@@ -1,0 +1,254 @@
+"""One unmoving state of the tables: what is asked of it by names and filters, now or as of any position of the log."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from ingest.projection.fold import History
+from ingest.projection.names import Names, names_of
+from ingest.projection.time_travel import POSTED, state_at, views_at
+from ingest.projection.view_queries import (
+    CONTEXT,
+    FACTS,
+    SUBJECT,
+    SUBJECT_OF,
+    Page,
+    column,
+    narrow_first,
+    narrowed,
+    plain,
+)
+
+__all__ = ["Filter", "State"]
+
+Filter = str | int | bool | Sequence[str] | Sequence[int] | None
+_STRETCH = 10_000
+"""Positions among which the first or newest rows are looked for first, at the least."""
+_NOW = """
+SELECT (SELECT max_by(digest, position) FROM (
+        SELECT digest, position FROM main.predictor WHERE accepted UNION ALL SELECT digest, position FROM main.predictor_choice)),
+    (SELECT coalesce(list((kind, alias, canonical) ORDER BY position), []) FROM main.alias)
+"""
+
+
+class _Now(NamedTuple):
+    """What many answers begin with, asked for at once: each statement costs a millisecond."""
+
+    predictor: str | None
+    aliases: list[tuple[str, str, str]]
+
+
+class State:
+    """One unmoving state of the tables, behind a DuckDB cursor in a transaction; by default as of `as_of` (None: as it is).
+
+    As of a position: the rows at or below it, without those retracted at or below it, under the aliases declared at or
+    below it. Filters that are None do not filter; a list means any of them; `model` and `hardware` take aliases as well.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, as_of: int | None = None) -> None:
+        self.cursor = cursor
+        self.as_of = as_of
+        self._aliases: dict[int | None, dict[str, Names]] = {}
+
+    @property
+    def position(self) -> int:
+        """The position that answers tell of: the projection's own, or `as_of` where that is lower."""
+        position = self.checkpoint
+        return position if self.as_of is None else min(position, self.as_of)
+
+    @property
+    def checkpoint(self) -> int:
+        """The position that the tables have reached, whatever is asked of them."""
+        return self._projected[0]
+
+    @property
+    def history(self) -> str:
+        """Which log, in which epoch, the tables tell of: positions name one state only within it."""
+        return str(self._projected[1])
+
+    @functools.cached_property
+    def _projected(self) -> tuple[int, History]:
+        # By itself, because an answer whose readings are kept asks for nothing else: a fifth of `_now`.
+        ((position, log, epoch),) = self.cursor.execute("SELECT position, log, epoch FROM main.projection").fetchall()
+        return int(position), History(log, epoch)
+
+    def resolve(self, kind: str, name: str, as_of: int | None = None) -> str:
+        """Return the canonical id that a `model` or `hardware` name stands for; an unknown one stands for itself."""
+        return self._names(self._at(as_of))[kind].resolve(name)
+
+    def names(self, kind: str) -> Names:
+        """Return what all names of a kind stand for, for whoever keeps it beside the position."""
+        return self._names(self._at(None))[kind]
+
+    def resolve_model(self, name: str, as_of: int | None = None) -> str:
+        """Return the canonical id of a model."""
+        return self.resolve("model", name, as_of)
+
+    def resolve_hardware(self, name: str, as_of: int | None = None) -> str:
+        """Return the canonical id of a hardware."""
+        return self.resolve("hardware", name, as_of)
+
+    def knows(self, kind: str, name: str, as_of: int | None = None) -> bool:
+        """Whether any row tells of this `model` or `hardware` (an id or an alias)."""
+        view = {"model": "models", "hardware": "hardware"}[kind]
+        return self.count(view, {kind: name}, as_of=as_of) > 0
+
+    def count(self, name: str, filters: Mapping[str, Filter] | None = None, *, as_of: int | None = None) -> int:
+        """Return how many rows a view or table has, without reading them."""
+        at = self._at(as_of)
+        conditions, values = self._conditions(filters or {}, at)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        relation, what = name, f'SELECT count(*) FROM "{name}"'
+        if name == "measurements" and SUBJECT.issuperset(column(one) for one in filters or {}):
+            relation = "best"  # It reads standing and subject.
+            what = "SELECT coalesce(sum(measurements), 0) FROM standing"
+            what += " JOIN subject ON standing.subject = subject.id" if conditions else ""
+        clause, front = ("", []) if at is None else state_at(at, self._renamed(at), relation)
+        ((count,),) = self.cursor.execute(f"{clause}{what}{where}", front + values).fetchall()
+        return int(count)
+
+    def view(
+        self,
+        name: str,
+        filters: Mapping[str, Filter] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        after: int | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        descending: bool = False,
+        as_of: int | None = None,
+    ) -> pa.Table:
+        """Return a view or table of docs/tables.md, filtered, in its order (the other way round with `descending`).
+
+        `after` is a position, for paging through what is ordered by it. Unknown names and columns are duckdb errors: the
+        caller offers a choice, not free text.
+        """
+        at = self._at(as_of)
+        page = Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
+        if limit is None or offset or name not in FACTS or name == "best_measurements":
+            return self._read(name, filters or {}, columns, page, at)
+        if filters and not descending:
+            return self._read(name, filters, columns, page, at)
+        # Rows lie in the order of their positions: a page is looked for in a growing stretch of them.
+        pieces: list[pa.Table] = []
+        low, high = after or 0, self.position if at is None else at
+        span = max(_STRETCH, 20 * limit)
+        while True:
+            above, upto = (max(low, high - span), high) if descending else (low, min(low + span, high))
+            page = Page(after=above, upto=upto, limit=limit, offset=None, descending=descending)
+            pieces.append(self._read(name, filters or {}, columns, page, at))
+            limit -= pieces[-1].num_rows
+            low, high, span = (low, above, 8 * span) if descending else (upto, high, 8 * span)
+            if limit <= 0 or low >= high:
+                return pa.concat_tables(pieces)
+
+    def newest_each(
+        self, name: str, key: str, each: int, filters: Mapping[str, Filter], as_of: int | None = None
+    ) -> pa.Table:
+        """Return of a view of facts the newest `each` rows for every value of a column, by position."""
+        at = self._at(as_of)
+        among, values = self._statement(name, filters, ("position", key), Page(), at)
+        newest = f'SELECT unnest(max(position, {int(each)})) FROM ({among}) GROUP BY "{key}"'
+        positions = [position for (position,) in self.cursor.execute(newest, values).fetchall()]
+        return self._read(name, {"position": positions}, None, Page(), at)
+
+    def told(self, relations: str, statement: str, values: Sequence[Any] = (), *, as_of: int | None = None) -> pa.Table:
+        """Return what a SELECT of ours says of these tables and views (names with spaces between), as they are or were."""
+        at = self._at(as_of)
+        clause, front = ("", []) if at is None else state_at(at, self._renamed(at), relations)
+        return self._arrow(f"{clause}{statement}", [*front, *values])
+
+    def views_then(self) -> dict[str, str]:
+        """Return by name the SELECT that gives each stable view as of `as_of`; none where that is the newest state."""
+        at = self._at(None)
+        return {} if at is None else dict(views_at(at, self._renamed(at)))
+
+    def _read(
+        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
+    ) -> pa.Table:
+        return self._arrow(*self._statement(name, filters, columns, page, at))
+
+    def _statement(
+        self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
+    ) -> tuple[str, list[Any]]:
+        given = {key: value for key, value in filters.items() if value is not None}
+        by_subject = {key: given.pop(key) for key in list(given) if column(key) in SUBJECT_OF.get(name, ())}
+        by_context = {}
+        if at is None and name in FACTS and name != "best_measurements":
+            by_context = {key: given.pop(key) for key in list(given) if column(key) in CONTEXT}
+        subjects, values = self._conditions(by_subject, at)
+        contexts, more = self._conditions(by_context, at)
+        rest, last = self._conditions(given, at)
+        values += more + last
+        if at is None and narrowed(name, page):
+            statement = narrow_first(name, columns, page, subjects, contexts, rest)
+        else:
+            among = " AND ".join(subjects) or "true"
+            clause = ""
+            front: list[Any] = []
+            if at is not None:
+                clause, front = state_at(at, self._renamed(at), name, among)
+            values[:0] = front
+            rest = [*([] if at is not None else subjects), *contexts, *rest]
+            statement = clause + plain(name, columns, page, rest)
+        return statement, values
+
+    def _arrow(self, statement: str, values: list[Any]) -> pa.Table:
+        return self.cursor.sql(statement, params=values).to_arrow_table()
+
+    def _at(self, as_of: int | None) -> int | None:
+        wanted = self.as_of if as_of is None else as_of
+        return None if wanted is None or wanted >= self.checkpoint else wanted
+
+    @functools.cached_property
+    def _now(self) -> _Now:
+        (found,) = self.cursor.execute(_NOW).fetchall()
+        return _Now(*found)
+
+    def _conditions(self, filters: Mapping[str, Filter], at: int | None) -> tuple[list[str], list[Any]]:
+        conditions: list[str] = []
+        values: list[Any] = []
+        names = self._names(at) if filters.get("model") or filters.get("hardware") else {}
+        for name, wanted in filters.items():
+            if wanted is None:
+                continue
+            among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
+            if name in names:
+                among = [names[name].resolve(one) for one in among]
+            conditions.append(f'"{column(name)}" IN ({", ".join("?" * len(among))})' if among else "false")
+            values.extend(among)
+        return conditions, values
+
+    def _names(self, at: int | None) -> dict[str, Names]:
+        if at not in self._aliases:
+            self._aliases[at] = names_of(
+                self._now.aliases
+                if at is None
+                else self.cursor.execute(
+                    f"SELECT kind, alias, canonical FROM main.alias WHERE position <= {at} ORDER BY position"
+                ).fetchall()
+            )
+        return self._aliases[at]
+
+    def _renamed(self, at: int) -> dict[str, dict[str, str]]:
+        """Return, by kind, the posted names that stood for another id at that position than they do now."""
+        ((later,),) = self.cursor.execute("SELECT count(*) FROM main.alias WHERE position > ?", [at]).fetchall()
+        if not later:
+            return {"model": {}, "hardware": {}}
+        then, now = self._names(at), self._names(None)
+        return {
+            kind: {
+                name: old for name in self._posted(kind) if (old := then[kind].resolve(name)) != now[kind].resolve(name)
+            }
+            for kind in ("model", "hardware")
+        }
+
+    def _posted(self, kind: str) -> list[str]:
+        query = " UNION ".join(f"SELECT {kind}_id_posted FROM main.{table}" for table in POSTED[kind])
+        return sorted(name for (name,) in self.cursor.execute(query).fetchall())

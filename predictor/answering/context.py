@@ -1,0 +1,59 @@
+"""What is known for an answer, all of it at one position of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from domain.catalogues.hardware import HardwareSpec
+from predictor.answering.option import Sizes
+from predictor.answering.prices import Price
+from predictor.answering.serving_context import Served
+from predictor.answering.table_cache import Reading
+from predictor.artifact.artifact import Predictor
+from predictor.artifact.energy import EnergyModel
+from predictor.features.traces import Trace
+from predictor.learning.siblings import Siblings
+
+__all__ = ["Known"]
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is known at a position: rows of the model, its trace, devices, failures, prices and the predictor.
+
+    `failures` maps (hardware, platform, precision) to (what happened, event id) where nothing ever ran; `prices` maps a
+    device to what machines that hold it cost; `errors` maps (platform, precision) to how far the verified outputs were
+    from those of fp32 on the CPU; `named` maps the names that were asked for to those that are used here,
+    `counts` a device that was asked for as an instance type to how many that has.
+    """
+
+    model: str
+    position: int
+    time: str | None
+    rows: Sequence[Mapping[str, Any]]
+    trace: Trace | None
+    sizes: Sizes
+    specs: Sequence[HardwareSpec]
+    unspecified: Sequence[str]
+    restricted: bool
+    failures: Mapping[tuple[str, str, str], tuple[str, str]]
+    prices: Mapping[str, Price]
+    own: Sequence[str]
+    predictor: Predictor
+    notes: Sequence[str] = ()
+    siblings: Siblings | None = None
+    errors: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+    named: Mapping[str, str] = {}
+    counts: Mapping[str, int] = {}
+    served: Served | None = None
+    """Where the question is of serving a language model."""
+    kept: Reading | None = None
+    """What was made for other questions at this position."""
+    energy: EnergyModel | None = None
+    """What devices draw at work, where any was measured."""
+
+    def spec(self, hardware: str) -> HardwareSpec | None:
+        """Return the figures of a device among those that are asked for."""
+        return next((one for one in self.specs if one.id == hardware), None)

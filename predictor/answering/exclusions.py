@@ -1,0 +1,201 @@
+"""What was left out and why; and where nothing is left, what is closest, what contradicts what, and what would do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from predictor.answering.candidates import Exclusion
+from predictor.answering.command import first_command
+from predictor.answering.constraints import SEEN, Constraint, constraints_of
+from predictor.answering.context import Known
+from predictor.answering.objective import tied, value_of
+from predictor.answering.option import Option
+from predictor.answering.question import Question
+
+__all__ = ["NO_ROOM", "abstention", "distance", "merged", "undecided", "within_reach"]
+
+NO_ROOM = "does not fit in memory"
+Left = Sequence[tuple[Option, Exclusion]]
+FARTHEST, HALVINGS = 1e6, 40
+"""How many times beyond an estimate a limit is looked for that it surely meets, and in how many steps."""
+ENOUGH_TIES = 0.5
+"""Where more of the devices than this tie with the first, and no interval is checked, nothing was told apart."""
+
+
+def merged(excluded: Sequence[Exclusion]) -> list[dict[str, Any]]:
+    """Return one entry a device, platform and rule; the detail is that of the closest, which comes first."""
+    found: dict[tuple[str, str | None, str], dict[str, Any]] = {}
+    for one in excluded:
+        key = (one.hardware, one.platform, one.rule)
+        told = found.setdefault(
+            key,
+            {
+                "hardware": one.hardware,
+                "platform": one.platform,
+                "rule": one.rule,
+                "detail": one.detail,
+                "precisions": [],
+                "batch_sizes": [],
+                "evidence": [],
+            },
+        )
+        for name, value in (("precisions", one.precision), ("batch_sizes", one.batch_size)):
+            if value is not None and value not in told[name]:
+                told[name].append(value)
+        told["evidence"] += [event for event in one.evidence if event not in told["evidence"]][:5]
+    for told in found.values():
+        told["precisions"].sort()
+        told["batch_sizes"].sort()
+    return [found[key] for key in sorted(found, key=lambda key: (key[2], key[0], key[1] or ""))]
+
+
+def distance(option: Option, question: Question, constraints: Sequence[Constraint]) -> float:
+    """Return how many times over the constraints an option is at worst; infinite where a figure is not known."""
+    names = (question.objective,) if isinstance(question.objective, str) else question.objective
+    if any(value_of(option, name) is None for name in names):
+        return math.inf
+    return max((constraint.excess(option) for constraint in constraints), default=1.0)
+
+
+def within_reach(question: Question, left: Left) -> list[dict[str, Any]]:
+    """Return for each limit what it had to be for something to meet all of them, the others as they are.
+
+    Each entry names a field, its limit, the value that would do, and the configuration that then does. Where no change of
+    a single limit is enough, all that the closest option misses are named together.
+    """
+    constraints = constraints_of(question)
+    alone = [told for one in constraints if (told := _relaxed(one, constraints, question, left)) is not None]
+    if alone or not constraints:
+        return alone
+    reachable = _told_apart(question, left, constraints)
+    if not reachable:
+        return []
+    closest = reachable[0]
+    return [_would_do(one, closest, question.confidence) for one in constraints if not _meets(closest, one, question)]
+
+
+def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint]) -> list[Option]:
+    """The options of which every figure is known, and how sure it is."""
+    return [
+        option
+        for option, _ in left
+        if distance(option, question, constraints) < math.inf
+        and all(one.of(option).bound or one.probability(option) is not None for one in constraints)
+    ]
+
+
+def _relaxed(
+    constraint: Constraint, constraints: Sequence[Constraint], question: Question, left: Left
+) -> dict[str, Any] | None:
+    others = [one for one in constraints if one is not constraint]
+    found = [
+        option
+        for option in _told_apart(question, left, constraints)
+        if all(_meets(option, one, question) for one in others)
+    ]
+    if not found:
+        return None
+    return _would_do(constraint, min(found, key=constraint.excess), question.confidence)
+
+
+def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
+    if constraint.of(option).bound:
+        return constraint.excess(option) == 1.0
+    return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
+
+
+def _would_do(constraint: Constraint, option: Option, confidence: float) -> dict[str, Any]:
+    return {
+        "constraint": constraint.name,
+        "limit": constraint.limit,
+        # Rounded away from the limit, so that the number that is told is one that does.
+        "would_do": _rounded_out(_met_at(constraint, option, confidence), up=not constraint.at_least),
+        "hardware": option.hardware,
+        "platform": option.platform,
+        "precision": option.precision,
+        "batch_size": option.batch_size,
+        "concurrency": option.concurrency,
+        "basis": option.basis,
+    }
+
+
+def _met_at(constraint: Constraint, option: Option, confidence: float) -> float:
+    """The limit nearest to what is asked that an option meets: by its value where that was seen, else surely enough."""
+    figure = constraint.of(option)
+    value = float(figure.value or 0.0)
+    if figure.exact or figure.bound or option.basis in SEEN or value <= 0:
+        return value
+    near, far = 1.0, FARTHEST
+    for _ in range(HALVINGS):
+        factor = math.sqrt(near * far)
+        limit = value / factor if constraint.at_least else value * factor
+        sure = (constraint._replace(limit=limit).probability(option) or 0.0) >= confidence
+        near, far = (near, factor) if sure else (factor, far)
+    return value / far if constraint.at_least else value * far
+
+
+def _rounded_out(value: float, *, up: bool) -> float:
+    if value <= 0:
+        return value
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{(math.ceil(value / unit) if up else math.floor(value / unit)) * unit:.4g}")
+
+
+def abstention(question: Question, known: Known, left: Left, excluded: Sequence[Exclusion]) -> str:
+    """Return why nothing is recommended, in sentences with the closest that there is and what to do."""
+    constraints = constraints_of(question)
+    reachable = [(option, why) for option, why in left if distance(option, question, constraints) < math.inf]
+    if reachable:
+        option, why = reachable[0]
+        over = distance(option, question, constraints)
+        times = f"; {over:.3g} times over" if over > 1 else ""
+        return (
+            f"Nothing meets {why.rule}. The closest is {option.platform} {option.precision}{_at(option)} "
+            f"on {option.hardware} ({why.detail}{times}; {option.basis})."
+        )
+    if question.hardware == "own" and not known.own:
+        return "No hardware of yours is known. Run `assay detect --post` or `assay bench` on it first."
+    measure = f"Measure first: {first_command(known, question)}"
+    tight = min((one for one in excluded if one.over is not None), key=lambda one: one.over or 0.0, default=None)
+    if tight is not None and {one.rule for one in excluded} <= {NO_ROOM, "no specification"}:
+        batch = "" if tight.batch_size is None else f" at batch {tight.batch_size}"
+        return (
+            f"Nothing fits in memory. The closest is {tight.platform} {tight.precision}{batch} on {tight.hardware}: "
+            f"{tight.detail}, {tight.over:.3g} times what there is. `assay fit {known.model}` says what fits."
+        )
+    if excluded:
+        rules = sorted({one.rule for one in excluded})
+        return f"Every configuration is left out ({', '.join(rules)}). {measure}"
+    if known.trace is None:
+        return (
+            "Nothing of this model was measured on what is asked, and without an operator trace nothing can be "
+            f"predicted. {measure}"
+        )
+    return f"No device that is asked for runs this platform or precision. {measure}"
+
+
+def _at(option: Option) -> str:
+    if option.concurrency is not None:
+        return f" with {option.concurrency} requests at a time"
+    return "" if option.batch_size is None else f" at batch {option.batch_size}"
+
+
+def undecided(question: Question, known: Known, ranked: Sequence[Option]) -> str | None:
+    """Return why the order is no recommendation: nothing was checked, and most devices cannot be told from the first."""
+    devices = {option.hardware for option in ranked}
+    if len(devices) < 2 or any(option.covered for option in ranked):
+        return None
+    best: dict[str, Option] = {}
+    for option in ranked:
+        best.setdefault(option.hardware, option)
+    same = [name for name, option in best.items() if tied(ranked[0], option, question.objective)]
+    if len(same) <= ENOUGH_TIES * len(devices):
+        return None
+    return (
+        f"{len(same)} of {len(devices)} devices cannot be told apart: nothing of this kind was measured, and every interval "
+        f"is unchecked. Measure first: {first_command(known, msgspec.structs.replace(question, platform=[ranked[0].platform], precision=[ranked[0].precision]))}"
+    )

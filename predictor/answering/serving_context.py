@@ -1,0 +1,122 @@
+"""What is known of serving a language model at a position: what was learned, and the rows that correct it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from domain.catalogues import language_models
+from domain.catalogues.language_models import LanguageModel
+from domain.errors import UsageError
+from ingest.projection import Tables
+from predictor.answering.option import Sizes
+from predictor.answering.question import Question
+from predictor.answering.table_cache import Reading
+from predictor.artifact.artifact import Predictor
+from predictor.features.dataset import Row, row_from_table
+from predictor.llm_serving.shipped import FittedShipped, Serving
+from predictor.llm_serving.table import SpecOf, taught
+
+__all__ = ["Served", "served_at"]
+
+NEWEST = 200
+"""So many of the newest rows of the model, and of all models, are neighbours of a question."""
+TARGETS = ("ttft", "tpot")
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A served question: so many requests at once.
+
+    `fitted` is by target and empty where the predictor knows nothing of serving. `events` names, by device, the
+    measurements that correct it, and `engines`, by device and platform, the runtime and version that most of them had.
+    """
+
+    model: LanguageModel
+    concurrency: int
+    card: Serving | None
+    fitted: Mapping[str, FittedShipped]
+    events: Mapping[str, tuple[str, ...]]
+    engines: Mapping[tuple[str, str], tuple[str, str]]
+
+
+def served_at(
+    tables: Tables,
+    question: Question,
+    model: str,
+    sizes: Sizes,
+    rows: Sequence[Mapping[str, Any]],
+    predictor: Predictor,
+    spec_of: SpecOf,
+    kept: Reading,
+    *,
+    traced: bool,
+) -> Served | None:
+    """Return what is known of serving; None where the question is of something else.
+
+    A question with a concurrency is of serving; one without is, with one request at a time, where a language model has
+    no operator trace. Raises UsageError where a concurrency is given without numbers of tokens.
+    """
+    facts = language_models.find(model)
+    if facts is None or question.mode != "inference" or (question.concurrency is None and traced):
+        return None
+    if not sizes.input_tokens or not sizes.output_tokens:
+        if question.concurrency is None:
+            return None
+        missing = "input_tokens" if not sizes.input_tokens else "output_tokens"
+        raise UsageError(
+            f"requests to {model} are of a size that is not said.",
+            field=missing,
+            remedy="Say both, for example --input-tokens 1024 --output-tokens 256.",
+        )
+    card = predictor.card.serving
+    near = kept.of(("served", model), lambda: _neighbours(tables, rows, kept))
+    fitted, taken = kept.of(("fitted", model, predictor.digest), lambda: _fitted(card, predictor, near, spec_of))
+    return Served(
+        model=facts,
+        concurrency=question.concurrency or 1,
+        card=card,
+        fitted=fitted,
+        events=_events(taken),
+        engines=_engines(near),
+    )
+
+
+def _neighbours(tables: Tables, rows: Sequence[Mapping[str, Any]], kept: Reading) -> list[Row]:
+    """The newest served rows of the model, and the newest of all models."""
+    everything = kept.of(
+        "served",
+        lambda: tables.view("measurements", {"scenario": "serving"}, limit=NEWEST, descending=True).to_pylist(),
+    )
+    own = [row for row in rows if row["scenario"] == "serving"][-NEWEST:]
+    known = {str(row["event_id"]) for row in own}
+    others = [row for row in everything if str(row["event_id"]) not in known]
+    return [row for row in map(row_from_table, [*own, *others]) if row is not None]
+
+
+def _fitted(
+    card: Serving | None, predictor: Predictor, near: Sequence[Row], spec_of: SpecOf
+) -> tuple[dict[str, FittedShipped], list[Row]]:
+    """What was learned by target, and the rows that correct it."""
+    if card is None:
+        return {}, []
+    tables = {target: taught(near, spec_of, target) for target in TARGETS}
+    fitted = {target: card.restored(target, predictor.others).adapted(table) for target, table in tables.items()}
+    return fitted, tables["tpot"].rows
+
+
+def _events(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.hardware, []).append(row.event_id)
+    return {device: tuple(events) for device, events in found.items()}
+
+
+def _engines(near: Sequence[Row]) -> dict[tuple[str, str], tuple[str, str]]:
+    counts: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
+    for row in near:
+        if row.runtime:
+            counts.setdefault((row.hardware, row.platform), Counter())[row.runtime, row.runtime_version] += 1
+    return {place: max(sorted(found), key=lambda one: found[one]) for place, found in sorted(counts.items())}

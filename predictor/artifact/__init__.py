@@ -1,0 +1,1 @@
+"""What is kept of a training: trees, card, calibrations, intervals."""

@@ -1,0 +1,194 @@
+"""The artifact: trees as LightGBM text and a card as JSON in one JSON document, named by the digest of its bytes.
+
+Nothing in it is ever executed: no pickles. Bytes that do not match their digest are refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.errors import CorruptArtifact
+from predictor.artifact.calibrations import Calibrations
+from predictor.artifact.conformal import Widths
+from predictor.artifact.coverage import Coverage
+from predictor.artifact.difficulty import Difficulty
+from predictor.artifact.tails import Tails
+from predictor.failure_rates.shares import Shares
+from predictor.features.features import FEATURES, FEATURES_VERSION
+from predictor.features.table import Array, Matrix
+from predictor.learning.blend import FittedBlend
+from predictor.learning.few_shot import Few
+from predictor.learning.training import Trees
+from predictor.llm_serving.shipped import Serving
+from predictor.memory.kept import Memory
+
+__all__ = ["ARTIFACT_KIND", "DIFFICULTY", "Card", "Predictor", "decode", "encode", "load_shipped", "write_folder"]
+
+ARTIFACT_KIND = "predictor"
+FORMAT = 1
+DIFFICULTY = "difficulty"
+"""Among the other trees of a predictor: what rows are hard, one text a level of extrapolation."""
+_REMEDY = "Restore it, or train again: assay train."
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Log residuals about a base: their centre, the spread of devices and that of the models on one device."""
+
+    centre: float
+    between: float
+    within: float
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a predictor but its trees."""
+
+    name: str
+    rows: int
+    position: int
+    features_version: int
+    features: list[str]
+    coverage: Coverage
+    widths: Widths
+    spreads: dict[str, Spread]
+    """By base (`trees`, `roofline`): how measurements lie about it."""
+    newest_version: dict[str, str] = {}
+    """Newest runtime version that trained, by platform: what predictions are for where nothing says otherwise."""
+    few: Few | None = None
+    """What predicts on software that the trees do not know."""
+    tails: Tails | None = None
+    shares: Shares | None = None
+    memory: Memory | None = None
+    serving: Serving | None = None
+    scores: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    limits: list[str] = []
+    trees_from: str = "shipped"
+    """`shipped`, or `log` where the trees were fitted on this log."""
+
+
+class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A card with its trees; `digest` names the bytes it came from.
+
+    `base` predicts a call's time, `others` are the trees of other routes and targets by name, such as `serving.tpot`.
+    """
+
+    card: Card
+    base: FittedBlend
+    digest: str
+    others: dict[str, Trees] = {}
+    calibrations: Calibrations = Calibrations()
+    """What was measured corrects: no part of the artifact, made of the tables at each position."""
+
+    def difficulty(self, level: str, values: Matrix, doubt: Array) -> Array:
+        """Return how hard rows are, in the units of the card's widths at a level; `doubt` is the base's own."""
+        texts = self.others[DIFFICULTY].texts if DIFFICULTY in self.others else {}
+        return Difficulty(texts[level]).of(values, doubt) if level in texts else doubt
+
+
+def encode(card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> tuple[bytes, str]:
+    """Return the bytes of an artifact and their digest; the same card and base give the same bytes."""
+    document = {"format": FORMAT, "card": msgspec.to_builtins(card), "trees": _texts(base, others or {})}
+    content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return content, digest_of(content)
+
+
+def _texts(base: FittedBlend, others: Mapping[str, Trees]) -> dict[str, str]:
+    """One text a model: those of a call's time by objective, the others as `name/objective`."""
+    named = {f"{name}/{objective}": text for name, one in others.items() for objective, text in one.texts.items()}
+    return {**base.texts(), **named}
+
+
+def _parts(texts: Mapping[str, str]) -> tuple[FittedBlend, dict[str, Trees]]:
+    parts: dict[str, dict[str, str]] = {"": {}}
+    for name, text in texts.items():
+        part, _, objective = name.rpartition("/")
+        parts.setdefault(part, {})[objective] = text
+    return FittedBlend.restored(parts.pop("")), {name: Trees(found) for name, found in parts.items()}
+
+
+def digest_of(content: bytes) -> str:
+    """Return `sha256:<hex>` of the bytes."""
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def decode(content: bytes, digest: str) -> Predictor:
+    """Return the predictor in an artifact's bytes.
+
+    Raises CorruptArtifact where the bytes are not those the digest names, or are of a form this version cannot use.
+    """
+    if digest_of(content) != digest:
+        raise CorruptArtifact("the predictor's bytes do not match their digest.", field="digest", remedy=_REMEDY)
+    try:
+        document = json.loads(content)
+        card = msgspec.convert(document["card"], Card)
+        texts = dict(document["trees"])
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        raise CorruptArtifact(f"not a predictor: {error}.", field="digest", remedy=_REMEDY) from error
+    if card.features_version != FEATURES_VERSION or tuple(card.features) != FEATURES:
+        raise CorruptArtifact(
+            f"made for features version {card.features_version}, this is {FEATURES_VERSION}.",
+            field="digest",
+            remedy="Train again: assay train.",
+        )
+    try:
+        base, others = _parts(texts)
+    except (ValueError, KeyError) as error:
+        raise CorruptArtifact(f"its models: {error}.", field="digest", remedy="Train again: assay train.") from error
+    return Predictor(card=card, base=base, digest=digest, others=others)
+
+
+def write_folder(folder: Path, card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = None) -> str:
+    """Write an artifact as files that are kept in a repository: one gzip a model, the card readable. Return its digest."""
+    content, digest = encode(card, base, others)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _texts(base, others or {}).items():
+        with (folder / _file(name)).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
+            packed.write(text.encode())
+    document = json.loads(content)
+    document["models"] = sorted(document.pop("trees"))
+    document["digest"] = digest
+    (folder / "card.json").write_text(_readable(document) + "\n")
+    return digest
+
+
+def _file(name: str) -> str:
+    return f"model_{name.replace('/', '_')}.txt.gz"
+
+
+def _readable(document: dict[str, Any]) -> str:
+    """One member a line at the first two levels, so that a change can be read as a difference."""
+    lines = json.dumps(document, sort_keys=True, indent=1)
+    return lines if len(lines) < 100_000 else json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def read_folder(folder: Traversable) -> Predictor:
+    """Return the predictor in a folder that `write_folder` wrote; raises CorruptArtifact."""
+    try:
+        document = json.loads(folder.joinpath("card.json").read_bytes())
+        digest = document.pop("digest")
+        names = document.pop("models")
+        document["trees"] = {
+            name: gzip.decompress(folder.joinpath(_file(name)).read_bytes()).decode() for name in names
+        }
+        content = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except (OSError, EOFError, ValueError, KeyError) as error:
+        raise CorruptArtifact(
+            f"the shipped predictor cannot be read: {error}.", field="digest", remedy=_REMEDY
+        ) from error
+    return decode(content, digest)
+
+
+@cache
+def load_shipped() -> Predictor:
+    """Return the predictor that comes with the package; read once."""
+    return read_folder(files("predictor").joinpath("shipped"))

@@ -1,0 +1,244 @@
+"""One entry of what fits: batches, lengths, memory by its parts, and what the precision gives and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from domain.catalogues.language_models import LanguageModel
+from predictor.answering.command import command_of
+from predictor.answering.constraints import SEEN
+from predictor.answering.context import Known
+from predictor.answering.estimates import estimate
+from predictor.answering.option import Option
+from predictor.answering.ranked_entry import figures
+from predictor.capacity.batch_limits import CONFIDENCE, Cell, Rooms
+from predictor.capacity.lengths import RUNTIME_BYTES, Longest, context_bytes, longest_context, longest_sequence
+from predictor.capacity.search import largest
+from predictor.features.table import Array
+from predictor.features.traces import Trace
+
+__all__ = ["LARGEST_BATCH", "Found", "entries_of"]
+
+LARGEST_BATCH = 65536
+LARGEST_TRIED = 512
+"""Throughput is compared up to this batch: beyond it nothing trained the predictor."""
+AS_GOOD = 0.98
+"""The smallest batch that reaches this share of the best throughput is the best: a call is shorter."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What an answer is made of. `facts` are those of a language model, `traces` those of other lengths; `tokens` is
+    the length that a sequence of a language model without a trace has."""
+
+    known: Known
+    cells: Sequence[Cell]
+    measured: Sequence[Option]
+    mode: str
+    facts: LanguageModel | None
+    traces: Sequence[Trace]
+    positions: int | None
+    tokens: int
+
+
+def entries_of(about: Found) -> list[dict[str, Any]]:
+    """Return one entry a cell, in their order."""
+    if not about.cells:
+        return []
+    trace = about.known.trace
+    made = _by_facts(about) if trace is None else _by_trace(about, trace)
+    plain = {
+        (one["hardware"], one["platform"]): one["best"]["throughput_per_s"]
+        for one in made if one["precision"] == "fp32" and one["best"] is not None
+    }  # fmt: skip
+    for one in made:
+        base = plain.get((one["hardware"], one["platform"]))
+        rate = None if one["best"] is None else one["best"]["throughput_per_s"]
+        one["speedup_over_fp32"] = figures(rate / base) if rate and base else None
+        one["output_error"] = about.known.errors.get((one["platform"], one["precision"]))
+    return made
+
+
+def _by_trace(about: Found, trace: Trace) -> list[dict[str, Any]]:
+    known, cells = about.known, about.cells
+    rooms = Rooms(trace, cells, known.predictor.card.memory, about.mode, known.sizes.stated())
+    batches = np.zeros(len(cells), dtype=np.int64)
+    here = np.array(
+        [at for at, one in enumerate(cells) if one.room_bytes and np.isfinite(rooms.floor(at, 1)[2])], dtype=np.intp
+    )
+    if len(here):
+        batches[here] = largest(lambda some, sizes: rooms.fits(here[some], sizes), len(here), LARGEST_BATCH)
+    best = _best(about, trace, batches)
+    told: list[dict[str, Any]] = []
+    for at, cell in enumerate(cells):
+        asked = at in here
+        told.append(
+            {
+                **_of_cell(cell),
+                "memory": _memory(rooms, at),
+                "largest_batch": int(batches[at]) if asked else None,
+                "largest_basis": _basis(rooms, at, int(batches[at])) if asked else _not_known(cell),
+                "best": _best_told(about, rooms, at, best[at]) if asked else None,
+                "longest": msgspec.to_builtins(_longest(about, rooms, at)),
+            }
+        )
+    return told
+
+
+def _of_cell(cell: Cell) -> dict[str, Any]:
+    one = cell.candidate
+    return {
+        "hardware": one.spec.id,
+        "platform": one.platform,
+        "precision": one.precision,
+        "runtime": one.runtime,
+        "compiled": one.compiled,
+        "room_bytes": None if cell.room_bytes is None else round(cell.room_bytes),
+        "evidence": sorted({event for option in cell.measured.values() for event in option.evidence[:1]}),
+        "out_of_memory": {str(batch): event for batch, event in sorted(cell.out_of_memory.items())},
+    }
+
+
+def _memory(rooms: Rooms, at: int) -> dict[str, Any]:
+    """What batch 1 holds, in bytes, by its parts; the runtime is what weights and activations leave of the peak."""
+    one, here = np.array([1], dtype=np.int64), np.array([at], dtype=np.intp)
+    weights, activations, floor = rooms.floor(at, 1)
+    measured = rooms.measured(at, 1)
+    needs = rooms.needs(here, one)
+    sure = bool(rooms.learned[at]) and needs is not None
+    peak = measured or (float(rooms.expected(here, one)[0]) if sure or rooms.scale[at] != 1 else None)
+    scale = float(rooms.scale[at])
+    return {
+        "basis": "measured"
+        if measured
+        else "scaled from a measured peak"
+        if scale != 1
+        else "predicted"
+        if sure
+        else "floor",
+        "peak_bytes": _whole(peak),
+        "low_bytes": _whole(float(needs.low[0]) * scale) if sure and needs is not None and not measured else None,
+        "high_bytes": _whole(float(needs.high[0]) * scale) if sure and needs is not None and not measured else None,
+        "weights_bytes": _whole(weights),
+        "activations_bytes": _whole(activations),
+        "kv_cache_bytes": None,
+        "runtime_bytes": None if peak is None else _whole(max(peak - floor, 0.0)),
+    }
+
+
+def _basis(rooms: Rooms, at: int, batch: int) -> str:
+    cell = rooms.cells[at]
+    if batch == LARGEST_BATCH:
+        return f"no larger batch was tried; {_basis(rooms, at, batch - 1)}"
+    if cell.out_of_memory and batch == min(cell.out_of_memory) - 1:
+        return f"batch {batch + 1} ran out of memory"
+    if cell.peak is not None and batch <= cell.peak[0]:
+        return "measured"
+    how = (
+        f"fits with a probability of {CONFIDENCE:g}" if rooms.learned[at] else "at most: weights and activations alone"
+    )
+    if cell.peak is not None:
+        return f"{how}, scaled to the peak measured at batch {cell.peak[0]}"
+    return how
+
+
+def _not_known(cell: Cell) -> str:
+    if cell.room_bytes is None:
+        return "the memory of this device is not known; give a limit"
+    return "its trace says nothing of weights and activations"
+
+
+def _best(about: Found, trace: Trace, batches: Array | Any) -> list[Option | None]:
+    """The option with the best throughput that fits in each cell, measured options in the place of predictions."""
+    chosen = [
+        msgspec.structs.replace(cell.candidate, batch_size=2**power)
+        for cell, most in zip(about.cells, batches.tolist(), strict=True)
+        for power in range(LARGEST_TRIED.bit_length())
+        if 2**power <= most and 2**power not in cell.measured
+    ]
+    known = about.known
+    predicted = estimate(trace, chosen, known.predictor, about.mode, known.sizes, "p50", known.siblings)
+    found: list[Option | None] = []
+    for cell, most in zip(about.cells, batches.tolist(), strict=True):
+        place = cell.candidate.cell[:3]
+        here = [one for one in predicted if (one.hardware, one.platform, one.precision) == place]
+        here += [one for batch, one in cell.measured.items() if batch <= most]
+        rated = [one for one in here if one.throughput_per_s and one.batch_size]
+        top = max((one.throughput_per_s or 0.0 for one in rated), default=0.0)
+        good = [one for one in rated if (one.throughput_per_s or 0.0) >= AS_GOOD * top]
+        found.append(min(good, key=lambda one: one.batch_size or 0, default=None))
+    return found
+
+
+def _best_told(about: Found, rooms: Rooms, at: int, one: Option | None) -> dict[str, Any] | None:
+    if one is None or one.batch_size is None:
+        return None
+    here, batch = np.array([at], dtype=np.intp), np.array([one.batch_size], dtype=np.int64)
+    seen = one.basis in SEEN and one.peak_memory_bytes
+    return {
+        "batch_size": one.batch_size,
+        "throughput_per_s": figures(one.throughput_per_s),
+        "latency_ms": figures(one.latency_ms),
+        "latency_ms_low": figures(one.low_ms),
+        "latency_ms_high": figures(one.high_ms),
+        "memory_bytes": _whole(one.peak_memory_bytes if seen else float(rooms.expected(here, batch)[0])),
+        "basis": one.basis,
+        "interval_covered": one.covered,
+        "evidence": list(one.evidence),
+        "why": one.why,
+        "command": command_of(about.known, one, about.mode),
+    }
+
+
+def _longest(about: Found, rooms: Rooms, at: int) -> Longest:
+    cell = rooms.cells[at]
+    precision = cell.candidate.precision
+    if about.mode != "inference":
+        return Longest(tokens=None, why="told of inference only")
+    if cell.room_bytes is None:
+        return Longest(tokens=None, why="the memory of this device is not known; give a limit")
+    if about.facts is not None:
+        return longest_context(about.facts, precision, cell.room_bytes, about.positions)
+    one = np.array([1], dtype=np.int64)
+    floor = rooms.floor(at, 1)[2]
+    scale = float(rooms.expected(np.array([at], dtype=np.intp), one)[0]) / floor if np.isfinite(floor) else 1.0
+    return longest_sequence(about.traces, precision, cell.room_bytes, max(scale, 1.0), about.positions)
+
+
+def _by_facts(about: Found) -> list[dict[str, Any]]:
+    """Sequences of a language model side by side, by its published sizes: no operator trace says more."""
+    facts = about.facts
+    told: list[dict[str, Any]] = []
+    for cell in about.cells:
+        precision = cell.candidate.precision
+        entry = {**_of_cell(cell), "best": None}
+        if facts is None or cell.room_bytes is None:
+            nothing = Longest(tokens=None, why=_not_known(cell))
+            told.append(
+                {**entry, "memory": None, "largest_batch": None, "largest_basis": _not_known(cell),
+                 "longest": msgspec.to_builtins(nothing)}
+            )  # fmt: skip
+            continue
+        weights, each = context_bytes(facts, precision, about.tokens)
+        left = cell.room_bytes - weights - RUNTIME_BYTES
+        told.append(
+            {
+                **entry,
+                "memory": {
+                    "basis": "floor", "peak_bytes": None, "low_bytes": None, "high_bytes": None,
+                    "weights_bytes": _whole(weights), "activations_bytes": None, "kv_cache_bytes": _whole(each),
+                    "runtime_bytes": _whole(RUNTIME_BYTES),
+                },
+                "largest_batch": max(0, min(int(left // each), LARGEST_BATCH)),
+                "largest_basis": f"at most: weights, keys and values of {about.tokens} tokens each, and 1 GB of runtime",
+                "longest": msgspec.to_builtins(longest_context(facts, precision, cell.room_bytes, about.positions)),
+            }
+        )  # fmt: skip
+    return told
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or not np.isfinite(value) else round(value)

@@ -1,0 +1,102 @@
+"""The longest sequence or context that fits at batch 1: by keys and values, or by how activations grew over the lengths
+that were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from domain.catalogues.language_models import LanguageModel
+from domain.performance.roofline import activation_bytes_per_element, weight_bytes_per_element
+from predictor.features.traces import Trace
+
+__all__ = ["RUNTIME_BYTES", "Longest", "context_bytes", "longest_context", "longest_sequence"]
+
+RUNTIME_BYTES = 1e9
+"""What a framework and its context on the device take; an order of magnitude, not a measurement."""
+FARTHEST = 8
+"""So many times the longest traced length is the farthest that is told."""
+MOST_TOKENS = 2**24
+_LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+
+
+class Longest(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, and how they are known; None with the reason in `why`."""
+
+    tokens: int | None
+    why: str
+
+
+def position_limit(config: Mapping[str, Any] | None) -> int | None:
+    """Return how many positions a model has by its config; None where it does not say."""
+    return next((int(config[name]) for name in _LIMITS if config and config.get(name)), None)
+
+
+def context_bytes(facts: LanguageModel, precision: str, tokens: float) -> tuple[float, float]:
+    """Return the bytes of weights, and of keys and values of one sequence; those have 16 bits at the least."""
+    kept = max(activation_bytes_per_element(precision), 2.0)
+    return facts.parameters * weight_bytes_per_element(precision), facts.kv_kept(tokens) * kept
+
+
+def longest_context(facts: LanguageModel, precision: str, room_bytes: float, limit: int | None) -> Longest:
+    """Return the longest context of a language model whose keys and values fit beside its weights and a runtime."""
+    weights, _ = context_bytes(facts, precision, 0)
+    left = room_bytes - RUNTIME_BYTES - weights
+    if left <= 0:
+        return Longest(
+            tokens=None,
+            why=f"weights of {weights / 1e9:.3g} GB and 1 GB of runtime leave no room of {room_bytes / 1e9:.3g} GB",
+        )
+    low, high = 0, MOST_TOKENS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if context_bytes(facts, precision, middle)[1] <= left else (low, middle)
+    return _limited(low, limit, "at most: weights, keys and values, and 1 GB of runtime")
+
+
+def longest_sequence(
+    traces: Sequence[Trace], precision: str, room_bytes: float, scale: float, limit: int | None
+) -> Longest:
+    """Return the longest sequence by the peak activations of traces at several lengths.
+
+    `scale` is how many times the least need was measured or is expected at the length that was asked for.
+    """
+    known = {
+        int(one.sequence_length): float(one.totals["peak_activation_elements"])
+        for one in traces
+        if one.sequence_length and one.totals.get("peak_activation_elements")
+    }
+    parameters = next((one.parameters or one.totals.get("parameters") for one in traces), None)
+    if not known or parameters is None:
+        return Longest(tokens=None, why="its items have no sequence length, or its trace says nothing of memory")
+    if len(known) < 2:
+        (only,) = known
+        return Longest(
+            tokens=None,
+            why=f"it is traced at {only} tokens only: how activations grow is not known; trace another length",
+        )
+    lengths = np.array(sorted(known), dtype=np.float64)
+    activations = np.array([known[int(one)] for one in lengths])
+    # Beyond the last two lengths growth is taken to go on as a power of the length, at least linear, at most square.
+    power = float(np.clip(np.log(activations[-1] / activations[-2]) / np.log(lengths[-1] / lengths[-2]), 1.0, 2.0))
+    weights = float(parameters) * weight_bytes_per_element(precision)
+    left = room_bytes / scale - weights
+    if left <= 0:
+        return Longest(tokens=None, why=f"its weights of {weights / 1e9:.3g} GB leave no room")
+    each = activation_bytes_per_element(precision)
+    tokens = int(lengths[-1] * (left / (activations[-1] * each)) ** (1 / power))
+    far = int(FARTHEST * lengths[-1])
+    told = f"by traces at {', '.join(str(int(one)) for one in lengths)} tokens"
+    if tokens > far:
+        return _limited(far, limit, f"at least: {told}, and no farther than {FARTHEST} times the longest")
+    return _limited(tokens, limit, f"at most: {told}")
+
+
+def _limited(tokens: int, limit: int | None, why: str) -> Longest:
+    if limit is not None and tokens >= limit:
+        return Longest(tokens=limit, why="the model has no more positions; memory would hold more")
+    unlimited = "; how many positions the model has is not known" if limit is None else ""
+    return Longest(tokens=tokens, why=f"{why}{unlimited}")

@@ -1,0 +1,1 @@
+"""From traces and configurations to the numbers that are learned from."""

@@ -1,0 +1,165 @@
+"""The route of traced work: rows whose model has an operator trace and whose device has figures, as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.catalogues.hardware import HardwareSpec
+from domain.performance.roofline import Limits, limits_of
+from predictor.features.dataset import Row, measured_target
+from predictor.features.features import FEATURES, Features, Software, features_of, version_number
+from predictor.features.fusion import as_run
+from predictor.features.table import Table
+from predictor.features.traces import Trace, TraceBook
+
+__all__ = ["SpecOf", "asked", "distinct", "features_of_many", "relimited", "software_of", "tabulate"]
+
+SpecOf = Callable[[str], HardwareSpec | None]
+_TIMES = ("latency", "throughput")
+
+
+def software_of(row: Row) -> Software:
+    """Return what the features need of a row besides the trace and the device."""
+    return Software(
+        batch_size=row.batch_size or 1,
+        compiled=row.compiled,
+        channels_last=row.channels_last,
+        runtime_version=version_number(row.runtime_version),
+        cpu=row.platform == "cpu",
+        training=row.mode == "training",
+    )
+
+
+def tabulate(rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str = "latency") -> Table:
+    """Return the table of those rows whose model is traced at that size and whose device has the figures.
+
+    The target is the time of a call in seconds, whether `latency` or `throughput` is asked: one follows from the other.
+    """
+    known: dict[tuple[str, str, str], Limits | None] = {}
+    kept: list[Row] = []
+    traces: list[Trace] = []
+    limits: list[Limits] = []
+    measured: list[float] = []
+    dropped: Counter[str] = Counter()
+    for row in rows:
+        value = measured_target(row, "latency" if target in _TIMES else target)
+        found = _of_row(row, value, book, spec_of, known)
+        if isinstance(found, str):
+            dropped[found] += 1
+            continue
+        kept.append(row)
+        traces.append(found[0])
+        limits.append(found[1])
+        measured.append(value or 0.0)
+    traces = as_run(traces, kept)
+    features = features_of_many(traces, limits, [software_of(row) for row in kept])
+    return Table(
+        target=target,
+        rows=kept,
+        names=FEATURES,
+        values=features.values,
+        prior=features.prior_s,
+        measured=np.array(measured, dtype=np.float64),
+        subjects=list(traces),
+        limits=list(limits),
+        architecture=np.array([trace.architecture for trace in traces], dtype=str),
+        family=np.array(
+            [trace.family or row.family or row.model for trace, row in zip(traces, kept, strict=True)], dtype=str
+        ),
+        dropped=dict(dropped),
+    )
+
+
+def _of_row(
+    row: Row,
+    value: float | None,
+    book: TraceBook,
+    spec_of: SpecOf,
+    known: dict[tuple[str, str, str], Limits | None],
+) -> tuple[Trace, Limits] | str:
+    """Return trace and limits, or why the row stays out."""
+    if value is None:
+        return "no figure of the target"
+    if not row.batch_size:
+        return "no batch size"
+    if row.count != 1:
+        return "several devices"
+    trace = book.find_for(row)
+    if trace is None:
+        return "no trace"
+    key = (row.hardware, row.precision, row.platform)
+    if key not in known:
+        spec = spec_of(row.hardware)
+        known[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
+    return (trace, known[key]) if known[key] is not None else "no peak or bandwidth"  # type: ignore[return-value]
+
+
+def asked(trace: Trace, rows: Sequence[Row], limits: Sequence[Limits]) -> Table:
+    """Return the table of configurations of one model that were not measured: `measured` is NaN throughout."""
+    traces = as_run([trace] * len(rows), rows)
+    first, back = distinct(traces, limits, rows)
+    features = features_of_many(
+        [traces[index] for index in first],
+        [limits[index] for index in first],
+        [software_of(rows[index]) for index in first],
+    )
+    return Table(
+        target="latency",
+        rows=list(rows),
+        names=FEATURES,
+        values=features.values[back],
+        prior=features.prior_s[back],
+        measured=np.full(len(rows), np.nan),
+        subjects=list(traces),
+        limits=list(limits),
+        architecture=np.array([trace.architecture] * len(rows), dtype=str),
+        family=np.array([trace.family or trace.model] * len(rows), dtype=str),
+    )
+
+
+def distinct(
+    subjects: Sequence[Trace], limits: Sequence[Limits | None], rows: Sequence[Row]
+) -> tuple[list[int], NDArray[np.intp]]:
+    """Return the indexes of rows that differ in features or work, and for each row the place among them of its like.
+
+    Limits are the same where they are one object, as those of `candidates` are: half-precision formats share them.
+    """
+    found: dict[tuple[object, ...], int] = {}
+    first: list[int] = []
+    back = np.empty(len(rows), dtype=np.intp)
+    for index, (subject, limit, row) in enumerate(zip(subjects, limits, rows, strict=True)):
+        work = (
+            id(subject), id(limit), row.batch_size, row.platform, row.compiled, row.layout, row.runtime_version, row.mode,
+        )  # fmt: skip
+        place = found.setdefault(work, len(first))
+        if place == len(first):
+            first.append(index)
+        back[index] = place
+    return first, back
+
+
+def relimited(table: Table, limits: Sequence[Limits]) -> Table:
+    """Return the table with other limits of its devices: prior and features made again, everything else as it is."""
+    features = features_of_many(table.subjects, limits, [software_of(row) for row in table.rows])
+    return msgspec.structs.replace(table, values=features.values, prior=features.prior_s, limits=list(limits))
+
+
+def features_of_many(traces: Sequence[Trace], limits: Sequence[Limits], software: Sequence[Software]) -> Features:
+    """Return the features of configurations of several traces, in their order; each trace is worked on once."""
+    values = np.zeros((len(traces), len(FEATURES)))
+    prior = np.zeros(len(traces))
+    groups: dict[int, list[int]] = {}
+    for index, trace in enumerate(traces):
+        groups.setdefault(id(trace), []).append(index)
+    for indexes in groups.values():
+        part = features_of(
+            traces[indexes[0]], [limits[index] for index in indexes], [software[index] for index in indexes]
+        )
+        values[indexes] = part.values
+        prior[indexes] = part.prior_s
+    return Features(values=values, prior_s=prior)

@@ -1,0 +1,159 @@
+"""What few rows taught: software that the trees do not know, by device, with the widths of its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from domain.errors import UsageError
+from predictor.artifact.conformal import Widths
+from predictor.features.dataset import Row, version_key
+from predictor.features.table import Table
+from predictor.learning.evaluation import hold_out
+from predictor.learning.parametric import MOST_ROWS, Known, ParametricMethod, ParametricModel
+
+__all__ = ["Few", "Place", "few_of"]
+
+EVIDENCE = 20
+CHECKED_ROWS = 400
+"""Widths are measured on as many of the newest rows: each takes part in seventeen fits."""
+_LEVELS = {"interpolation": "random", "new_architecture": "architecture", "new_family": "family"}
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A device with a software on it that was measured: what of, how often, and the newest events."""
+
+    hardware: str
+    platform: str
+    runtime: str
+    precision: str
+    mode: str
+    compiled: bool
+    layout: str | None
+    runtime_version: str
+    threads: int | None
+    rows: int
+    architectures: list[str]
+    families: list[str]
+    categories: list[str]
+    evidence: list[str]
+
+    def runs(self, platform: str, precision: str, mode: str) -> bool:
+        """Whether this is that platform and precision, in that mode."""
+        return (self.platform, self.precision, self.mode) == (platform, precision, mode)
+
+
+class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The rows of a parametric model, where they come from (`events`), and how wide its intervals are by level."""
+
+    known: Known
+    events: list[str]
+    places: list[Place]
+    widths: Widths
+
+    def told(self) -> dict[str, Any]:
+        """Return what people are told of it: the rows that taught, where, and the widths."""
+        return {
+            "rows": len(self.known.log_time),
+            "places": [msgspec.to_builtins(place) for place in self.places],
+            "widths": msgspec.to_builtins(self.widths),
+        }
+
+    @cached_property
+    def model(self) -> ParametricModel:
+        """The model, solved when it is first asked."""
+        return ParametricModel.restored(self.known)
+
+    def place(self, hardware: str, platform: str, precision: str, mode: str) -> Place | None:
+        """Return the plainest and newest measured software of a device, else of any device, else None."""
+        fitting = [one for one in self.places if one.runs(platform, precision, mode)]
+        return max(
+            fitting,
+            key=lambda one: (one.hardware == hardware, not one.compiled, version_key(one.runtime_version), one.rows),
+            default=None,
+        )
+
+    def level(self, hardware: str, place: Place, architecture: str, family: str | None) -> str:
+        """Return how far a question lies from what was measured."""
+        if place.hardware != hardware:
+            return "new_hardware"
+        here = [one for one in self.places if one.hardware == hardware]
+        if any(architecture in one.architectures for one in here):
+            return "interpolation"
+        return "new_architecture" if any(family in one.families for one in here) else "new_family"
+
+
+def few_of(table: Table, base: Few | None = None, *, measure: bool = True) -> Few | None:
+    """Return what the rows of a table and those of a base teach together; None where there is no row.
+
+    Rows that the base holds already count once. With `measure` the widths are measured on groups held out of the table's
+    own rows, where there are enough of them; they are the base's otherwise.
+    """
+    seen = set(base.events if base is not None else ())
+    new = table.take([index for index, row in enumerate(table.rows) if not row.event_id or row.event_id not in seen])
+    if not len(new):
+        return base
+    model = ParametricMethod().fit(new) if base is None else base.model.adapted(_newest(new, MOST_ROWS - len(seen)))
+    return Few(
+        known=model.known(),
+        events=sorted({*seen, *(row.event_id for row in new.rows if row.event_id)}),
+        places=_places(new, base.places if base is not None else ()),
+        widths=_widths(_newest(table, CHECKED_ROWS), base) if measure or base is None else base.widths,
+    )
+
+
+def _newest(table: Table, most: int) -> Table:
+    order = sorted(range(len(table)), key=lambda index: (table.rows[index].time or "", table.rows[index].position))
+    return table.take(sorted(order[-max(most, 1) :]))
+
+
+def _widths(table: Table, base: Few | None) -> Widths:
+    errors: dict[str, tuple[Any, Any]] = {}
+    for level, split in _LEVELS.items():
+        try:
+            held = hold_out(table, ParametricMethod(), split)
+        except UsageError:
+            break  # A farther level needs more groups than a nearer one.
+        groups = held.groups.tolist() if split == "family" else None
+        errors[level] = (held.errors / held.difficulty, groups)
+    if len(errors) < len(_LEVELS) and base is not None:
+        return base.widths
+    return Widths.fitted(errors)
+
+
+def _places(table: Table, known: Iterable[Place]) -> list[Place]:
+    places = {_key_of_place(one): one for one in known}
+    for index, row in enumerate(table.rows):
+        key = (*row.software, row.mode, row.threads)
+        architecture, family = str(table.architecture[index]), str(table.family[index])
+        category = getattr(table.subjects[index], "category", None) or row.category
+        places[key] = _with(places.get(key), row, architecture, family, category)
+    return [places[key] for key in sorted(places, key=repr)]
+
+
+def _key_of_place(one: Place) -> tuple[Any, ...]:
+    row = Row(
+        model="", hardware=one.hardware, platform=one.platform, precision=one.precision, batch_size=1,
+        runtime=one.runtime, runtime_version=one.runtime_version, compiled=one.compiled, layout=one.layout,
+    )  # fmt: skip
+    return (*row.software, one.mode, one.threads)
+
+
+def _with(place: Place | None, row: Row, architecture: str, family: str, category: str | None) -> Place:
+    if place is None:
+        place = Place(
+            hardware=row.hardware, platform=row.platform, runtime=row.runtime, precision=row.precision, mode=row.mode,
+            compiled=row.compiled, layout=row.layout, runtime_version=row.runtime_version, threads=row.threads, rows=0,
+            architectures=[], families=[], categories=[], evidence=[],
+        )  # fmt: skip
+    return msgspec.structs.replace(
+        place,
+        rows=place.rows + 1,
+        architectures=sorted({*place.architectures, architecture}),
+        families=sorted({*place.families, family}),
+        categories=sorted({*place.categories, *([category] if category else [])}),
+        evidence=[*place.evidence, *([row.event_id] if row.event_id else [])][-EVIDENCE:],
+    )

@@ -1,0 +1,233 @@
+"""Answers for the API: recommend, predict, tell about the predictor, train and evaluate, each at one position."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+import msgspec
+
+from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
+from domain.performance.roofline import limits_of, roofline
+from ingest.projection import Tables
+from ingest.projection.store import SCHEMA_VERSION
+from predictor.answering.corrected_predictor import current, state_of
+from predictor.answering.facts import Devices, known_at, trace_from_row
+from predictor.answering.question import PredictQuestion, Question, answer_id
+from predictor.answering.ranked_entry import explanation_of
+from predictor.answering.recommendation import answer, measured_options
+from predictor.answering.table_cache import Reading, Readings
+from predictor.artifact.artifact import Predictor, decode, load_shipped
+from predictor.capacity.question import FitQuestion
+from predictor.failure_rates.cases import cases_of
+from predictor.features.dataset import Row, row_from_table, training_rows
+from predictor.features.traces import TraceBook
+from predictor.fleet.question import FleetQuestion
+from predictor.learning.building import Trained, train
+from predictor.learning.evaluation import evaluate
+from predictor.learning.routes import Evaluation, chosen, routed
+from predictor.suggesting.question import SuggestQuestion
+from predictor.suggesting.suggestion import suggest
+
+__all__ = ["Answerer"]
+
+LoadArtifact = Callable[[str], bytes]
+"""Return the bytes of an artifact by digest; raise NotFound or CorruptArtifact."""
+KEPT_PREDICTORS = 4
+
+
+class Answerer:
+    """Answers from a projection and its artifacts. Safe from any thread; every call uses a cursor of its own."""
+
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], load_artifact: LoadArtifact) -> None:
+        self._cursor = cursor
+        self._load_artifact = load_artifact
+        self._predictors: OrderedDict[str, Predictor] = OrderedDict()
+        self._currents: OrderedDict[tuple[Any, ...], Predictor] = OrderedDict()
+        self._readings = Readings()
+        self._lock = threading.Lock()
+
+    def recommend(self, question: Question) -> dict[str, Any]:
+        """Return the answer of design section 7. The same question at the same position gives the same document.
+
+        Raises what `Question.checked` and `facts.known_at` raise, and ProjectionBehind for a position to come.
+        """
+        asked = question.checked()
+        with self._tables(asked.at) as tables:
+            predictor, notes = self._current(tables)
+            known = known_at(tables, asked, predictor, notes, self._reading(tables))
+            identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
+            return answer(asked, known, identity)
+
+    def predict(self, question: PredictQuestion) -> dict[str, Any]:
+        """Return the prediction for one configuration, beside what was measured of it, or why there is none."""
+        asked = question.as_question()
+        with self._tables(asked.at) as tables:
+            predictor, notes = self._current(tables)
+            known = known_at(tables, asked, predictor, notes, self._reading(tables))
+            identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
+            predicted = answer(asked, msgspec.structs.replace(known, rows=()), identity)
+            # Without a measurement of the configuration both are one.
+            measured = answer(asked, known, identity) if measured_options(asked, known) else predicted
+        found = measured["ranked"][0] if measured["ranked"] else None
+        seen = found if found is not None and found["basis"] in ("measured", "imported") else None
+        chosen = predicted["ranked"][0] if predicted["ranked"] else seen
+        given = {name: value for name, value in (chosen or {}).items() if name not in ("rank", "tied_with")}
+        reasons = None if chosen is None else explanation_of(chosen, known, asked.mode)
+        kept = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
+        return {
+            **{name: predicted[name] for name in kept},
+            "basis": "abstained",
+            **given,
+            "measured": seen,
+            "breakdown": self._breakdown(asked, known),
+            "explanation": None if reasons is None else reasons.document(),
+            "abstained": None if chosen else predicted["abstained"],
+        }
+
+    def suggest(self, question: SuggestQuestion) -> dict[str, Any]:
+        """Return the runs that would lower the error of open questions most within a budget, as plans."""
+        asked = question.checked()
+        with self._tables(asked.at) as tables:
+            return suggest(tables, asked, *self._current(tables))
+
+    def fleet(self, question: FleetQuestion) -> dict[str, Any]:
+        """Return the cheapest machines that serve several loads; see `predictor.fleet.deployment`."""
+        from predictor.fleet.deployment import fleet  # The solver takes a while to load.
+
+        asked = question.checked()
+        with self._tables(asked.at) as tables:
+            return fleet(tables, asked, *self._current(tables), self._reading(tables))
+
+    def fit(self, question: FitQuestion) -> dict[str, Any]:
+        """Return which batches and lengths of a model fit where; see `predictor.capacity.fit`."""
+        from predictor.capacity.fit import fit
+
+        at = question.question().at
+        with self._tables(at) as tables:
+            return fit(tables, question, *self._current(tables), self._reading(tables))
+
+    @staticmethod
+    def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:
+        """The roofline of the configuration in ms, by operator class and by what bounds it."""
+        if known.trace is None or not known.specs:
+            return None
+        limits = limits_of(known.specs[0], asked.precision[0], asked.platform[0])
+        if limits is None:
+            return None
+        floor = roofline(known.trace.operators, limits, batch_size=asked.batch_sizes[0], mode=asked.mode)
+        told = msgspec.to_builtins(floor)
+        return {
+            name: {key: float(f"{part:.6g}") for key, part in sorted(value.items())}
+            if isinstance(value, dict)
+            else (float(f"{value:.6g}") if isinstance(value, float) else value)
+            for name, value in told.items()
+        }
+
+    def predictor_info(self, as_of: int | None = None) -> dict[str, Any]:
+        """Return what answers at a position are predicted with: digest, scores, widths, calibrations and limits."""
+        with self._tables(as_of) as tables:
+            predictor, notes = self._current(tables)
+            position = tables.position
+        card = predictor.card
+        told = msgspec.to_builtins(card)
+        told["coverage"] = {
+            name: value for name, value in told["coverage"].items() if name not in ("op_mix", "architectures")
+        } | {"architectures": len(card.coverage.architectures)}
+        told.pop("features")
+        told["calibrations"] = predictor.calibrations.told()
+        told["few"] = None if card.few is None else card.few.told()
+        told["shares"] = None if card.shares is None else card.shares.told()
+        return {
+            **told,
+            "digest": predictor.digest,
+            "trained_at_position": card.position,
+            "position": position,
+            "shipped": predictor.digest == load_shipped().digest,
+            "notes": notes,
+        }
+
+    def train(self, as_of: int | None = None) -> Trained:
+        """Return a predictor trained on the log up to a position; storing and recording it is the caller's part."""
+        with self._tables(as_of) as tables:
+            rows, book, devices = self._training_data(tables, mode=None)
+            cases = cases_of([*tables.view("outcomes").to_pylist(), *tables.measurements().to_pylist()])
+            return train(rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases)
+
+    def evaluate(self, asked: Evaluation) -> dict[str, Any]:
+        """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""
+        route = chosen(asked.route, asked.target)
+        with self._tables(None if isinstance(asked.as_of, str) else asked.as_of) as tables:
+            rows, book, devices = self._training_data(tables, asked.target, asked.mode)
+            taken = [row for row in rows if asked.takes(row)]
+            table, method = routed(route, taken, book, devices.spec, asked.target)
+            told = evaluate(
+                table, method, asked.split, asked.target, shots=asked.shots, seed=asked.seed, points=asked.points
+            )
+            return {**told, "route": route, "position": tables.position}
+
+    @staticmethod
+    def _training_data(
+        tables: Tables, target: str = "latency", mode: str | None = "inference"
+    ) -> tuple[list[Row], TraceBook, Devices]:
+        rows = training_rows((row_from_table(row) for row in tables.measurements().to_pylist()), target, mode)
+        book = TraceBook(trace_from_row(row) for row in tables.traces().to_pylist())
+        return rows, book, Devices(tables)
+
+    @contextmanager
+    def _tables(self, as_of: int | None) -> Iterator[Tables]:
+        cursor = self._cursor()
+        try:
+            cursor.begin()  # All queries of one answer see the same log while the projector moves on.
+            tables = Tables(cursor)
+            if as_of is not None and as_of > tables.position:
+                raise ProjectionBehind(
+                    f"position {as_of} is asked, and the tables are at {tables.position}.",
+                    field="as_of",
+                    remedy="Ask again in a moment, or leave it out for the newest.",
+                )
+            yield tables if as_of in (None, tables.position) else Tables(cursor, as_of)
+        finally:
+            cursor.close()
+
+    def _reading(self, tables: Tables) -> Reading:
+        return self._readings.at((tables.history, tables.position))
+
+    def _predictor(self, tables: Tables) -> tuple[Predictor, list[str]]:
+        """Return the predictor in force, or the last good one before it, and a note for each that could not be read."""
+        notes: list[str] = []
+        for digest in reversed(self._reading(tables).of("line", tables.predictor_line)):
+            try:
+                return self._loaded(digest), notes
+            except (CorruptArtifact, NotFound) as error:
+                notes.append(f"predictor {digest} is passed over: {error.detail}")
+        return load_shipped(), notes
+
+    def _current(self, tables: Tables) -> tuple[Predictor, list[str]]:
+        """Return the predictor in force with what was measured since, made once for each newest measurement."""
+        predictor, notes = self._predictor(tables)
+        key = (predictor.digest, tables.history, self._reading(tables).of("state", lambda: state_of(tables)))
+        with self._lock:
+            found = self._currents.get(key)
+        if found is None:
+            found = current(predictor, tables)
+            with self._lock:
+                self._currents[key] = found
+                while len(self._currents) > KEPT_PREDICTORS:
+                    self._currents.popitem(last=False)
+        return found, notes
+
+    def _loaded(self, digest: str) -> Predictor:
+        with self._lock:
+            found = self._predictors.get(digest)
+        if found is None:
+            found = decode(self._load_artifact(digest), digest)
+            with self._lock:
+                self._predictors[digest] = found
+                while len(self._predictors) > KEPT_PREDICTORS:
+                    self._predictors.popitem(last=False)
+        return found

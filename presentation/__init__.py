@@ -1,0 +1,1 @@
+"""How figures are drawn and written for people: formats, palette, charts, reports."""

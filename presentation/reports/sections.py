@@ -1,0 +1,321 @@
+"""The sections that reports are put together from; a section without rows says why in a sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from presentation import formatting
+from presentation.reports import families, likeness, pairs
+from presentation.reports.content import Chart, Column, Part, Row, Section, Table
+from presentation.reports.evidence import (
+    counted,
+    evidence_column,
+    option_words,
+    origin_words,
+    where_words,
+    work_words,
+    worst,
+)
+from presentation.reports.source import Source
+
+__all__ = [
+    "batch_scaling",
+    "configurations",
+    "families_section",
+    "hardware_overview",
+    "model_pictures",
+    "models_on_hardware",
+    "modes",
+    "over_the_cpu",
+    "over_time",
+    "precisions",
+    "rivals",
+]
+
+_NO_CPU = "Nothing that is shown has a baseline: the same model, workload and precision on platform cpu, not compiled."
+_NO_FP32 = "Nothing was measured both in fp32 and in a narrower type with the same model, workload, hardware, platform and software."
+MOST_PICTURES = 6
+MOST_HARDWARE = 8
+MOST_LINES = 8
+"""Lines of a trend: more colours and dashes than that cannot be told apart."""
+
+
+def families_section(source: Source) -> Section:
+    """Say which hardware is best for each family, by how much, with what memory, and how it scales."""
+    table = families.best_by_family(source.kept, source.over_cpu, source.scaling)
+    found = likeness.contests(source.kept)
+    won = likeness.winners(found)
+    said = [_won(won, len(found))] if won else []
+    return Section("Best hardware by family", [*said, table])
+
+
+def _won(won: Sequence[tuple[Row, int]], contests: int) -> str:
+    first = ", ".join(f"{option_words(row)} in {formatting.count(wins)}" for row, wins in won[:3])
+    return f"Of {counted(contests, 'model and workload', 'models and workloads')} that ran in at least two ways, the fastest was {first}."
+
+
+def over_the_cpu(source: Source) -> Section:
+    """Compare with the plain CPU: as a picture, by family and row by row."""
+    found = source.over_cpu
+    if not found:
+        return Section("Speed-up over the CPU", [_NO_CPU])
+    note = (
+        "The baseline agrees in model, workload and precision: platform cpu, not compiled, of the same hardware, or where "
+        "that has none, the fastest of any. Intervals span the ends of both sides' 95 % intervals."
+    )
+    chart = pairs.factor_chart(found, "speedup", "Speed-up over the CPU", "How often the plain CPU's work is done")
+    parts: list[Part] = [
+        chart,
+        families.speedup_by_family(found),
+        pairs.compared_table(found, "speedup", "Speed-up over the CPU, row by row", "Over the CPU", note),
+    ]
+    return Section("Speed-up over the CPU", parts)
+
+
+def batch_scaling(source: Source) -> Section:
+    """Say what larger batches gain."""
+    found = source.scaling
+    if not found:
+        return Section("Batch scaling", ["No configuration was measured at two batch sizes with all else alike."])
+    chart = pairs.scaling_chart(found, "scaling", "Throughput over batch size")
+    return Section("Batch scaling", [chart, families.scaling_by_family(found), pairs.scaling_table(found)])
+
+
+def precisions(source: Source) -> Section:
+    """Compare narrower types with fp32, with what tests say of their outputs."""
+    found = _with_verified(source, source.over_fp32)
+    if not found:
+        return Section("Precision", [_NO_FP32])
+    note = (
+        "The baseline is fp32 with everything else alike: model, workload, hardware, platform, software and its settings. "
+        "Right: what the newest verification of that precision said, on that hardware and platform."
+    )
+    chart = pairs.factor_chart(found, "precision", "Speed against fp32", "How often the work of fp32 is done")
+    table = pairs.compared_table(found, "precision", "Precision, row by row", "Against fp32", note, verified=True)
+    return Section("Precision", [chart, _by_precision(found), table])
+
+
+def _with_verified(source: Source, found: Sequence[Row]) -> list[dict[str, Any]]:
+    if not found:
+        return []
+    keys = ("model", "hardware", "platform", "precision")
+    cells = source.compatibility(by_hardware=True)
+    known = {(row["model_id"], row["hardware_id"], row["platform"], row["precision"]): row["verified"] for row in cells}
+    return [{**row, "verified": known.get(tuple(row[key] for key in keys))} for row in found]
+
+
+def _by_precision(found: Sequence[Row]) -> Table:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for pair in found:
+        groups.setdefault((*likeness.option(pair), pair["mode"]), []).append(pair)
+    rows = [
+        {
+            **{name: members[0][name] for name in ("hardware", "hardware_count", "platform", "precision", "mode")},
+            **worst(members),
+            **likeness.geometric(pair["factor"] for pair in members),
+            "models": len({pair["model"] for pair in members}),
+            "memory_ratio": likeness.geometric(pair["memory_ratio"] for pair in members)["factor"],
+            "right": sum(pair["verified"] is True for pair in members),
+            "wrong": sum(pair["verified"] is False for pair in members),
+        }
+        for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
+    ]
+    columns = (
+        Column("hardware", "Where", option_words),
+        Column("platform"),
+        Column("precision"),
+        Column("mode", "Mode"),
+        Column("models", "Models", lambda row: formatting.count(row["models"]), figures=True),
+        Column("factor", "Against fp32", families.joined_words, figures=True),
+        Column("smallest"),
+        Column("largest"),
+        Column("pairs"),
+        Column("memory_ratio", "Memory", lambda row: formatting.factor(row["memory_ratio"]), figures=True),
+        Column("right", "Right", lambda row: f"{row['right']} of {row['right'] + row['wrong']} tested", figures=True),
+        Column("wrong"),
+        Column("origin", "Origin", origin_words),
+        Column("verdict"),
+        evidence_column(),
+    )
+    return Table("by-precision", "By hardware, platform and precision", columns, rows, "Geometric means with range.")
+
+
+def modes(source: Source) -> Section:
+    """Compare a training step with an inference call."""
+    found = source.let_in(likeness.training_over_inference(source.rows))
+    if not found:
+        return Section(
+            "Training against inference",
+            ["No model was measured in both modes with the same sizes, hardware, platform, precision and software."],
+        )
+    note = (
+        "One training step over one inference call; both agree in model, sizes, hardware, platform, precision and software. "
+        "Optimizer and checkpointing are those of the training row."
+    )
+    what = "How many inference calls one training step takes"
+    chart = pairs.factor_chart(found, "modes", "A training step in inference calls", what)
+    table = pairs.compared_table(found, "modes", "Training against inference, row by row", "Step over call", note)
+    return Section("Training against inference", [chart, table])
+
+
+def model_pictures(source: Source, most: int = MOST_PICTURES) -> Section:
+    """Draw, for the models that ran in the most ways, the latencies of one workload."""
+    drawn: list[Part] = []
+    seen: set[tuple[str, str]] = set()
+    for group in pairs.shown_rows(source.kept):
+        first = group[0]
+        if source.asked.kind != "model" and (first["model"], first["mode"]) in seen:
+            continue
+        seen.add((first["model"], first["mode"]))
+        title = f"{first['model']}: {work_words(first)}"
+        drawn.append(pairs.latency_chart(group, f"model-{len(drawn) + 1}", title))
+        if len(drawn) == most:
+            break
+    if not drawn:
+        return Section("Latencies side by side", ["No model ran the same workload in two ways."])
+    said = "One picture a model and workload: rows of a picture do the same work, and differ in what their names say."
+    return Section("Latencies side by side", [said, *drawn])
+
+
+def hardware_overview(source: Source) -> Section:
+    """Say what each hardware was tried with, and how much of it is ours."""
+    found = []
+    contests = likeness.contests(source.rows)
+    wins = Counter(contest[0]["hardware"] for contest in contests)
+    entered = Counter(name for contest in contests for name in {row["hardware"] for row in contest})
+    for name in sorted({row["hardware"] for row in source.kept}):
+        members = [row for row in source.kept if row["hardware"] == name]
+        found.append(
+            {
+                "hardware": name,
+                "hardware_kind": members[0]["hardware_kind"],
+                "models": len({row["model"] for row in members}),
+                "configurations": len(members),
+                "platforms": sorted({str(row["platform"]) for row in members}),
+                "precisions": sorted({str(row["precision"]) for row in members if row["precision"]}),
+                "measured": sum(row["origin"] == "measured" for row in members),
+                "imported": sum(row["origin"] == "imported" for row in members),
+                "suspect": sum(row["verdict"] == "suspect" for row in members),
+                "wins": wins[name],
+                "contests": entered[name],
+            }
+        )
+    count = ("models", "configurations", "measured", "imported", "suspect")
+    columns = (
+        Column("hardware", "Hardware"),
+        Column("hardware_kind", "Kind"),
+        Column("platforms", "Platforms", lambda row: ", ".join(row["platforms"])),
+        Column("precisions", "Precisions", lambda row: ", ".join(row["precisions"]) or formatting.MISSING),
+        *(Column(key, key.capitalize(), _count(key), figures=True) for key in count),
+        Column("wins", "Fastest in", lambda row: f"{row['wins']} of {row['contests']}", figures=True),
+        Column("contests"),
+    )
+    note = "Fastest in: of the contests (one model and workload that ran in two ways or more) that the hardware was part of."
+    return Section("Hardware", [Table("hardware", "What was tried on which hardware", columns, found, note)])
+
+
+def _count(key: str) -> Any:
+    return lambda row: formatting.count(row[key])
+
+
+def rivals(source: Source) -> Section:
+    """Compare hardware with hardware over all that both have run."""
+    every = likeness.rivals(source.rows if source.hardware else source.kept)
+    found = [pair for pair in every if source.hardware in (None, pair["hardware"], pair["other"])]
+    if not found:
+        return Section(
+            "Hardware against hardware", ["No two hardware ran the same model and workload in the same precision."]
+        )
+    what = "How much faster, over all that both ran alike; the line is the range of the ratios, not an interval"
+    drawn = [{**pair, "factor_low": pair["smallest"], "factor_high": pair["largest"]} for pair in found]
+    chart = pairs.factor_chart(drawn, "rivals", "Hardware against hardware", what, first="hardware")
+    return Section("Hardware against hardware", [chart, pairs.rivals_table(found)])
+
+
+def models_on_hardware(source: Source, most: int = 1) -> list[Section]:
+    """Draw the models of each hardware: those with one mode, scenario, batch and precision, most models first."""
+    by_hardware: dict[str, dict[Any, dict[str, Row]]] = {}
+    for row in source.kept:
+        if row.get("latency_ms"):
+            kind = tuple(row.get(name) for name in ("mode", "scenario", "batch_size", "precision"))
+            best = by_hardware.setdefault(row["hardware"], {}).setdefault(kind, {})
+            known = best.get(row["model"])
+            best[row["model"]] = row if known is None else likeness.faster([known, row])
+    charts: list[tuple[int, Chart]] = []
+    for place, (name, kinds) in enumerate(sorted(by_hardware.items()), 1):
+        ordered = sorted(kinds.values(), key=lambda best: (-len(best), str(next(iter(best.values()))["batch_size"])))
+        for number, best in enumerate([best for best in ordered if len(best) > 1][:most], 1):
+            rows = list(best.values())
+            same = work_words({key: rows[0].get(key) for key in ("mode", "scenario", "batch_size")})
+            title = f"{name}: {same}, {rows[0]['precision'] or 'precision not said'}"
+            chart = pairs.latency_chart(rows, f"hardware-{place}-{number}", title, by_model=True)
+            charts.append((len(rows), chart))
+    if not charts:
+        return []
+    charts = sorted(charts, key=lambda item: -item[0])[: max(MOST_HARDWARE, most)]
+    said = "Different models do different work: these pictures say what each takes here, not which is better."
+    return [Section("Models on each hardware", [said, *(chart for _, chart in charts)])]
+
+
+def over_time(source: Source) -> list[Section]:
+    """Follow the latencies of a model's configurations over time; nothing where none was measured twice."""
+    answer = source.trends
+    lines = [
+        line
+        for line in source.let_in(answer["lines"])
+        if len({str(point["time"] or point["recorded_at"]) for point in line["points"]}) > 1
+    ]
+    if not lines:
+        return []
+    chart = trend_chart(answer, lines)
+    return [Section("Over time", [chart])]
+
+
+def trend_chart(answer: Row, lines: Sequence[Row], name: str = "trend") -> Chart:
+    """Return a metric over time as a picture, the lines with the most points first; simulated points are left out."""
+    chosen = sorted(lines, key=lambda line: -len(line["points"]))[:MOST_LINES]
+    apart = pairs.sizes_apart(chosen)
+
+    def batch(line: Row) -> list[str]:
+        return [f"batch {line['batch_size']}"] if line["batch_size"] else []
+
+    points = [
+        {
+            **{key: line[key] for key in ("hardware", "platform", "precision", "batch_size")},
+            **point,
+            "when": point["time"] or point["recorded_at"],
+            "basis": "measured" if point["origin"] == "measured" else "imported",
+            "series": str(place),
+            "label": " · ".join([where_words({**line, "compiled": None}), *batch(line), *apart(line)]),
+        }
+        for place, line in enumerate(chosen)
+        for point in line["points"]
+        if point["origin"] != "simulated" and point["verdict"] != "invalid"
+    ]
+    rest = f" {len(chosen)} of {len(lines)} configurations are drawn." if len(lines) > len(chosen) else ""
+    said = f"{counted(len(chosen), 'configuration')} of {answer['model']}, each followed over time.{rest}"
+    options = {"metric": answer["metric"], "better": answer["better"]}
+    return Chart(name, f"{answer['model']}: {answer['metric']} over time", said, "trend", points, options)
+
+
+def configurations(source: Source) -> Section:
+    """List every configuration, by model and workload, the fastest first."""
+    ordered = in_order(source.kept)
+    note = (
+        "The best measurement of each configuration: measured before imported, valid before suspect, then the newest. Latency "
+        "is the median of one call at that batch with its 95 % interval; (mean) where no median was recorded."
+    )
+    table = pairs.measured_table(ordered, "configurations", "Every configuration", note)
+    return Section("Every configuration", [table])
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Order rows by model, then workload, then the fastest first."""
+    return sorted(
+        rows,
+        key=lambda row: (
+            row["model"], str(row["mode"]), row["batch_size"] or 0, work_words(row), -likeness.speed(row), row["position"],
+        ),
+    )  # fmt: skip

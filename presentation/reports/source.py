@@ -1,0 +1,163 @@
+"""What a service knows at one position of the log, read through the client, as the rows that reports are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from assay.client import Client
+from domain.errors import NotFound
+from presentation.reports import likeness
+from presentation.reports.content import Asked, Row
+from presentation.reports.evidence import row_of
+
+__all__ = ["Source"]
+
+
+class Source:
+    """Reads each list once, when it is first asked for, all of them as of one position.
+
+    `rows` are those of the models and category that are asked for: whatever a ratio needs as its baseline is among them.
+    `kept` are those that hardware, platform and precision let in as well: what a report shows.
+    """
+
+    def __init__(self, client: Client, asked: Asked) -> None:
+        self.client = client
+        self.asked = asked
+        self.position = _position(client, asked.as_of)
+
+    @cached_property
+    def recorded_at(self) -> str | None:
+        """When the event at the position was recorded; None on an empty log, or where no event has that position."""
+        found = (
+            next(iter(self.client.events(after=self.position - 1, upto=self.position)), None) if self.position else None
+        )
+        return found["recorded_at"] if found else None
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The best measurement of each configuration: measured before imported, valid before suspect, then the newest."""
+        model = self.asked.subject if self.asked.kind == "model" else self.asked.model
+        found = self.client.measurements(best=True, model=model, as_of=self.position)
+        return [row for row in map(row_of, found) if self.asked.category in (None, row["category"])]
+
+    @cached_property
+    def kept(self) -> list[dict[str, Any]]:
+        """The rows that are shown."""
+        return self.let_in(self.rows)
+
+    @cached_property
+    def over_cpu(self) -> list[dict[str, Any]]:
+        """Rows that are shown beside the plain CPU."""
+        return self.let_in(likeness.over_cpu(self.rows))
+
+    @cached_property
+    def over_fp32(self) -> list[dict[str, Any]]:
+        """Rows that are shown beside fp32."""
+        return self.let_in(likeness.over_fp32(self.rows))
+
+    @cached_property
+    def scaling(self) -> list[dict[str, Any]]:
+        """Series of batch sizes that are shown."""
+        return likeness.scaling(self.kept)
+
+    @cached_property
+    def hardware(self) -> str | None:
+        """The canonical id of the hardware that is asked for. Raises UnknownHardware where nobody knows of it."""
+        name = self.asked.subject if self.asked.kind == "hardware" else self.asked.hardware
+        if name is None:
+            return None
+        known = self.client.measurements(best=True, hardware=name, as_of=self.position, limit=1)
+        return str(
+            known[0]["hardware_id"] if known else self.client.compare_models(name, as_of=self.position)["hardware"]
+        )
+
+    def let_in(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Leave out what the filters on hardware, platform and precision do not ask for."""
+        return [
+            dict(row)
+            for row in rows
+            if self.hardware in (None, row.get("hardware") or row.get("hardware_id"))
+            and (not self.asked.platform or row.get("platform") in self.asked.platform)
+            and (not self.asked.precision or row.get("precision") in self.asked.precision)
+        ]
+
+    def compatibility(self, **options: Any) -> list[dict[str, Any]]:
+        """Return the matrix of tests and benchmarks, filtered; `by_precision`, `by_hardware` as the API has them."""
+        model = self.asked.subject if self.asked.kind == "model" else self.asked.model
+        found = self.client.compatibility(
+            model=model, hardware=self.hardware, category=self.asked.category, as_of=self.position, **options
+        )
+        asked = self.asked
+        return [
+            row
+            for row in found
+            if (not asked.platform or row["platform"] in asked.platform)
+            and ("precision" not in row or not asked.precision or row["precision"] in asked.precision)
+        ]
+
+    @cached_property
+    def claims(self) -> list[dict[str, Any]]:
+        """What documents claim of the model that is asked for, or of all, on the platforms that are let in."""
+        model = self.asked.subject if self.asked.kind == "model" else self.asked.model
+        found = self.client.claims(model=model, as_of=self.position)
+        return [
+            row
+            for row in found
+            if (not self.asked.platform or row["platform"] in self.asked.platform)
+            and (self.asked.category in (None, *row["categories"]) or not row["categories"])
+        ]
+
+    @cached_property
+    def trends(self) -> Mapping[str, Any]:
+        """The latencies of the model over time. Raises UnknownModel where nobody knows of it."""
+        return self.client.trends(str(self.asked.subject or self.asked.model), as_of=self.position)
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """Counts of what the tables hold."""
+        return self.client.summary(as_of=self.position)
+
+    @cached_property
+    def run(self) -> Row:
+        """The run that is asked for, else the newest. Raises NotFound."""
+        name = self.asked.subject
+        found = self.client.runs(run_id=name, as_of=self.position, limit=1)
+        if found:
+            return found[0]
+        newest = [str(run["run_id"]) for run in self.client.runs(as_of=self.position, limit=3)]
+        raise NotFound(
+            f"no run is known as {name!r}." if name else "no run was posted yet.",
+            field="run",
+            remedy=f"The newest: {', '.join(newest)}." if newest else "`assay bench` makes one.",
+        )
+
+    @cached_property
+    def measured(self) -> list[dict[str, Any]]:
+        """Every measurement of the run, invalid and simulated ones too."""
+        found = self.client.measurements(run_id=self.run["run_id"], as_of=self.position)
+        return self.let_in(map(row_of, found))
+
+    @cached_property
+    def earlier(self) -> dict[str, dict[str, Any]]:
+        """The best row of each configuration of the run's hardware as it was known before the run, by configuration."""
+        position = min((int(row["position"]) for row in self.measured), default=1) - 1
+        found: dict[str, dict[str, Any]] = {}
+        for name in sorted({row["hardware"] for row in self.measured}) if position > 0 else ():
+            rows = self.client.measurements(best=True, hardware=name, as_of=position)
+            found.update({row["configuration"]: row_of(row) for row in rows})
+        return found
+
+    def outcomes(self, *, failures: bool) -> list[dict[str, Any]]:
+        """Return the tests of the run, or what gave no measurement in it."""
+        found = self.client.tests(run_id=self.run["run_id"], failures=failures or None, as_of=self.position)
+        return self.let_in(found)
+
+
+def _position(client: Client, as_of: int | str | None) -> int:
+    if as_of is None:
+        return int(client.ready()["position"])
+    if isinstance(as_of, int) or as_of.isdigit():
+        return int(as_of)
+    return int(client.snapshot(as_of)["position"])

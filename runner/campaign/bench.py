@@ -1,0 +1,78 @@
+"""Benchmarks: a plan run case by case, each fact told as an event as soon as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, SAMPLES_RECORDED, uuid7
+from runner.campaign.campaign import Campaign
+from runner.campaign.event_payloads import failure_data, measurement_data
+from runner.campaign.plan import Plan
+from runner.campaign.resume import CaseKey, case_key
+from runner.campaign.run import OnEvent, OnProgress, Row, Run, RunReport
+from runner.campaign.sweep_pruning import Growth
+from runner.measure.noise import noise
+from runner.protocol.parent import Ended
+from runner.protocol.tasks import Case
+from runner.tracing.combined_traces import operators_of_call
+
+__all__ = ["run_plan"]
+
+NOISE_S = 1.0
+"""How long the machine is listened to before a run, in s."""
+
+
+def run_plan(
+    plan: Plan,
+    on_event: OnEvent,
+    on_progress: OnProgress | None = None,
+    *,
+    done: Collection[CaseKey] = (),
+    cache: Path | None = None,
+) -> RunReport:
+    """Run the plan and tell each event, in order, through `on_event`; an error that it raises stops the plan.
+
+    Cases whose key is in `done` are skipped, and those larger than one that ran out of memory are not tried;
+    `cache` is the folder for converted models. Before any event it raises PlatformUnavailable where none of the
+    platforms is here, and UsageError or UnsupportedPrecision where the plan can never work. An interrupt ends the
+    child, records the case as failed and the run as interrupted, and is raised again.
+    """
+    campaign = Campaign(plan, trace=True, cache=cache)
+    run = Run(campaign, on_event, on_progress, kind="bench")
+
+    def act(case: Case, ended: Ended, model: dict[str, Any]) -> Row:
+        if ended.failure:
+            data = failure_data(case, ended.failure, run_id=run.run_id, model=model, machine=campaign.machine)
+            return Row(events=[(MEASUREMENT_FAILED, data, None)], word=ended.failure.outcome, failed=ended.failure)
+        measured, samples = measurement_data(
+            case,
+            ended.result,
+            run_id=run.run_id,
+            model=model,
+            machine=campaign.machine,
+            operators=operators_of_call(case.workload, campaign.prepared[case.model].traces),
+        )
+        identity = uuid7()
+        samples = msgspec.structs.replace(samples, measurement_id=identity)
+        word = measured.validity.verdict if measured.validity else "measured"
+        return Row(events=[(MEASUREMENT_RECORDED, measured, identity), (SAMPLES_RECORDED, samples, None)], word=word)
+
+    run.start(noise(NOISE_S))
+    outcome = "interrupted"
+    growth = Growth()
+    try:
+        for case in campaign.cases:
+            if case_key(campaign.prepared[case.model].model["id"], case) in done:
+                run.skip(case)
+            elif too_large := growth.refusal(case):
+                run.refuse(case, too_large, act)
+            elif run.perform(case, act) == "out_of_memory":
+                growth.ran_out(case)
+        outcome = "completed"
+    finally:
+        run.finish(outcome)
+    return run.report()

@@ -1,0 +1,255 @@
+"""A plan under way: the machine surveyed, the models prepared, and each case run in children of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.configuration import Workload
+from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
+from runner.campaign.artifact_cache import ArtifactStore
+from runner.campaign.event_payloads import Machine
+from runner.campaign.execution import conversion_of
+from runner.campaign.plan import Plan
+from runner.campaign.refusals import refusal
+from runner.machine.devices.nvidia_facts import DEVICE_LOST
+from runner.protocol.parent import Ended, run_task
+from runner.protocol.tasks import Case, Convert, Failed, Measure, Prepare, Survey, Task, Verify, Wanted
+
+__all__ = ["Campaign", "Prepared", "default_cache", "survey_machine"]
+
+_SURVEY_TIMEOUT_S = 180.0
+_PREPARE_TIMEOUT_S = 900.0
+_CONVERSION_VERSION = 3
+"""Raised whenever the same model would be converted to something else."""
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as it was described: `error` says why it cannot be measured, `untraced` why it has no trace."""
+
+    model: dict[str, Any]
+    config: dict[str, Any] | None
+    traces: list[dict[str, Any]]
+    error: Failed | None = None
+    untraced: str | None = None
+
+
+def default_cache() -> Path:
+    """Return the folder for converted models: `cache` under ASSAY_HOME or under the platform's own data folder."""
+    home = os.environ.get("ASSAY_HOME")
+    if home:
+        return Path(home).expanduser() / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "assay" / "cache"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "assay" / "cache"
+
+
+_SURVEYED: dict[str, Any] = {"platforms": {}}
+"""What this process has found out: a machine does not change under it, and looking takes seconds."""
+
+
+def survey_machine(platforms: tuple[str, ...], prepare: Prepare | None = None) -> tuple[Machine, Ended | None]:
+    """Return this machine and what these platforms are on it, looked at once a process; PartMissing where it fails.
+
+    What is to be prepared is done in the same child where one is needed, and comes second; None where none was, or where
+    the two together failed: alone each says better why.
+    """
+    missing = [name for name in platforms if name not in _SURVEYED["platforms"]]
+    prepared: Ended | None = None
+    if missing or "hardware" not in _SURVEYED:
+        task = Survey(platforms=missing, describe="hardware" not in _SURVEYED, prepare=prepare)
+        ended = run_task(task, timeout_s=_SURVEY_TIMEOUT_S + (_PREPARE_TIMEOUT_S if prepare else 0))
+        if prepare and ended.failure:
+            ended = run_task(msgspec.structs.replace(task, prepare=None), timeout_s=_SURVEY_TIMEOUT_S)
+        if ended.failure:
+            raise PartMissing(
+                f"this machine could not be surveyed: {ended.failure.message}",
+                remedy=ended.failure.remedy or "Run assay doctor.",
+            )
+        if "prepared" in ended.result:
+            prepared = Ended(result=ended.result.pop("prepared"))
+        _SURVEYED["platforms"].update(ended.result.pop("platforms"))
+        _SURVEYED.update(ended.result)
+    return msgspec.convert(_SURVEYED, Machine), prepared
+
+
+class Campaign:
+    """A plan with all that is known before its first case runs.
+
+    Making one surveys the machine and prepares every model, and raises what makes the whole plan wrong: a workload
+    that a model cannot take, no platform that is there, a precision that none of them has.
+    """
+
+    def __init__(self, plan: Plan, *, trace: bool, cache: Path | None = None, tolerate_absent: bool = False) -> None:
+        self.plan = plan
+        task = _preparation(plan.cases, trace)
+        self.machine, described = survey_machine(plan.platforms, task)
+        self._store = ArtifactStore(cache or default_cache())
+        self._refuse_impossible(tolerate_absent)
+        self.prepared, filled = _described(task, described or run_task(task, timeout_s=_PREPARE_TIMEOUT_S))
+        kept = [case for case in plan.cases if plan.platforms_named or self._wanted(case)]
+        complete = [msgspec.structs.replace(case, workload=filled[case.model, case.workload]) for case in kept]
+        self.cases = tuple(dict.fromkeys(complete))
+
+    def _refuse_impossible(self, tolerate_absent: bool) -> None:
+        present = [name for name in self.plan.platforms if self.machine.available(name)]
+        if not present:
+            if tolerate_absent:
+                return
+            reasons = "; ".join(
+                f"{name}: {self.machine.platforms[name]['probe']['reason']}" for name in self.plan.platforms
+            )
+            raise PlatformUnavailable(
+                f"none of the platforms asked for is available here. {reasons}",
+                field="platform",
+                remedy="Name one that `assay detect` lists as available.",
+            )
+        for precision in dict.fromkeys(case.precision for case in self.plan.cases):
+            refused = {name: self._refusal(name, precision) for name in present}
+            if all(refused.values()):
+                first = next(why for why in refused.values() if why)
+                ways = "; ".join(f"{name}: {why.remedy}" for name, why in refused.items() if why)
+                kind = UnsupportedPrecision if first.error == "UnsupportedPrecision" else UsageError
+                raise kind(
+                    f"no platform asked for can do this here: {first.message}",
+                    field="precision" if kind is UnsupportedPrecision else "low_memory",
+                    remedy=f"What is possible: {ways}",
+                )
+
+    def _wanted(self, case: Case) -> bool:
+        """Return whether a platform that nobody named takes part: it is here, and has the mode that was asked for."""
+        here = self.machine.platforms[case.platform]
+        return self.machine.available(case.platform) and not (self.plan.low_memory and here["converts"])
+
+    def _refusal(self, platform: str, precision: str) -> Failed | None:
+        return refusal(self.machine, platform, precision, low_memory=self.plan.low_memory)
+
+    def run(self, case: Case, *, verify: bool = False, on_stage: Callable[[str], None] | None = None) -> Ended:
+        """Run one case: convert where its platform wants that and it was not done before, then measure or verify."""
+        prepared = self.prepared[case.model]
+        if prepared.error:
+            return Ended(failure=prepared.error)
+        refused = self._refusal(case.platform, case.precision)
+        if refused:
+            return Ended(failure=refused)
+        folder: str | None = None
+        if self.machine.platforms[case.platform]["converts"]:
+            converted = self._converted(case, on_stage)
+            if isinstance(converted, Failed):
+                return Ended(failure=converted)
+            folder = str(converted)
+        return _still_there(case, self._child(self._task(case, folder, verify), on_stage))
+
+    def _task(self, case: Case, folder: str | None, verify: bool) -> Task:
+        return (
+            Verify(case=case, folder=folder) if verify else Measure(case=case, method=self.plan.method, folder=folder)
+        )
+
+    def _child(self, task: Task, on_stage: Callable[[str], None] | None) -> Ended:
+        return run_task(
+            task,
+            timeout_s=self.plan.timeout_s,
+            memory_limit_bytes=self.plan.memory_limit_bytes,
+            on_stage=on_stage,
+        )
+
+    def _converted(self, case: Case, on_stage: Callable[[str], None] | None) -> Path | Failed:
+        failure: list[Failed] = []
+
+        def make(folder: Path) -> bool:
+            ended = self._child(Convert(case=case, folder=str(folder)), on_stage)
+            if ended.failure:
+                failure.append(ended.failure)
+            return ended.failure is None
+
+        return self._store.obtain(self._identity(case), make) or failure[0]
+
+    def _identity(self, case: Case) -> dict[str, Any]:
+        """All that determines a converted model and its reference: any change makes another entry."""
+        location = Path(case.model)
+        files = sorted(location.iterdir()) if location.is_dir() else []
+        stamps = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+        return {
+            "model": str(location.resolve()) if files else case.model,
+            "files": stamps,
+            "config": self.prepared[case.model].config,
+            **conversion_of(case),
+            "platform": case.platform,
+            "version": _CONVERSION_VERSION,
+            "runtime": self.machine.platforms[case.platform]["runtime"],
+            "libraries": self.machine.environment.get("libraries"),
+        }
+
+
+def _still_there(case: Case, ended: Ended) -> Ended:
+    """Return how a case ended; a platform that was there at the survey and is gone now is no word on what it can do."""
+    if ended.failure is None or ended.failure.error != "PlatformUnavailable":
+        return ended
+    lost = msgspec.structs.replace(
+        ended.failure,
+        outcome="error",
+        error="DeviceLost",
+        message=f"{case.platform} was there when the run began and is gone. {ended.failure.message}",
+        remedy=DEVICE_LOST,
+    )
+    return Ended(failure=lost, stages=ended.stages)
+
+
+def _preparation(cases: Sequence[Case], trace: bool) -> Prepare:
+    """Return the task that describes and traces the models of these cases, each at each of its workloads once."""
+    asked: dict[str, dict[Workload, None]] = {}
+    for case in cases:
+        asked.setdefault(case.model, {})[case.workload] = None
+    return Prepare(
+        wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in asked.items()],
+        weights=cases[0].weights,
+        trace=trace,
+        trust_remote_code=cases[0].trust_remote_code,
+        allow_pickle=cases[0].allow_pickle,
+    )
+
+
+def _described(task: Prepare, ended: Ended) -> tuple[dict[str, Prepared], dict[tuple[str, Workload], Workload]]:
+    """Return the models as they were described, and every workload that was asked of one with its sizes filled in."""
+    if ended.failure:
+        raise PartMissing(
+            f"the models could not be described: {ended.failure.message}",
+            field="model",
+            remedy=ended.failure.remedy or "Install the runner extra: pip install 'assay-bench[runner]'.",
+        )
+    prepared: dict[str, Prepared] = {}
+    filled: dict[tuple[str, Workload], Workload] = {}
+    for wanted, found in zip(task.wanted, ended.result, strict=True):
+        prepared[wanted.model] = _prepared(wanted.model, found)
+        for workload, whole in zip(wanted.workloads, found["workloads"] or wanted.workloads, strict=True):
+            filled[wanted.model, workload] = msgspec.convert(whole, Workload, from_attributes=True)
+    return prepared, filled
+
+
+def _prepared(name: str, found: dict[str, Any]) -> Prepared:
+    """Return a described model; raise where what was asked of it can never be."""
+    error = found["error"]
+    model = found["model"] or {"id": name.rstrip("/").rsplit("/", 1)[-1] if name.startswith(("/", ".", "~")) else name}
+    if error is None:
+        return Prepared(model=model, config=found["config"], traces=found["traces"])
+    if not error["fatal"]:
+        return Prepared(model=model, config=found["config"], traces=[], untraced=error["detail"])
+    if error["usage"]:
+        raise _usage(error)
+    failed = Failed(
+        stage="resolve",
+        outcome="unsupported" if error["type"] in ("PartMissing", "UnsupportedWorkload") else "error",
+        error=error["type"],
+        message=error["detail"],
+        remedy=error["remedy"],
+    )
+    return Prepared(model=model, config=found["config"], traces=[], error=failed)
+
+
+def _usage(error: dict[str, Any]) -> AssayError:
+    return UsageError(error["detail"], field=error["field"], remedy=error["remedy"])

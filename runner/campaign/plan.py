@@ -1,0 +1,259 @@
+"""What to measure: cartesian products of models, platforms, precisions and sizes, checked before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from domain.configuration import Workload
+from domain.errors import UnsupportedPrecision, UsageError
+from domain.vocabulary import MODES, PRECISIONS
+from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
+from runner.models.sources import resolve
+from runner.models.weights import unreachable
+from runner.platforms.execution_options import read_options
+from runner.platforms.registry import create, names
+from runner.protocol.tasks import Case
+
+__all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "make_plan"]
+
+SIZES = {
+    "batch_sizes": "batch_size", "sequence_lengths": "sequence_length", "image_sizes": "image_size", "images": "images",
+    "audio_seconds": "audio_seconds", "frames": "frames", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
+}  # fmt: skip
+"""Lists of a sweep that say how large the work is, and the member of a workload that each of them fills."""
+OPTIMIZERS = ("adamw", "sgd")
+SCENARIOS_HERE = ("single_stream", "offline", "server")
+"""What a machine of one's own is measured in; `serving` is of endpoints."""
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cartesian product of its lists. An empty list leaves a size to the model; no platforms means all there are.
+
+    `audio_seconds` in s, `image_sizes` the side in pixels; `optimizers` and `gradient_checkpointing` vary training only.
+    `target_qps` are rates of the server scenario. `options` are lists of what a platform can be told beside (`runner.platforms.execution_options`).
+    """
+
+    models: tuple[str, ...] = ()
+    platforms: tuple[str, ...] | None = None
+    precisions: tuple[str, ...] = ("fp32",)
+    modes: tuple[str, ...] = ("inference",)
+    batch_sizes: tuple[int, ...] = (1,)
+    sequence_lengths: tuple[int, ...] = ()
+    image_sizes: tuple[int, ...] = ()
+    images: tuple[int, ...] = ()
+    audio_seconds: tuple[float, ...] = ()
+    frames: tuple[int, ...] = ()
+    input_tokens: tuple[int, ...] = ()
+    output_tokens: tuple[int, ...] = ()
+    optimizers: tuple[str, ...] = ("adamw",)
+    gradient_checkpointing: tuple[bool, ...] = (False,)
+    compiled: tuple[bool, ...] = (False,)
+    options: tuple[tuple[str, ...], ...] = ((),)
+    threads: tuple[int, ...] = ()
+    scenario: str = "single_stream"
+    target_qps: tuple[float, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Cases in the order in which they run, how long each is measured, and whether platforms were named.
+
+    `memory_limit_bytes` bounds the resident memory of a child, `timeout_s` the wall time of one in s. `low_memory` says
+    that weights are made in 16 bits from the start, and never in fp32.
+    """
+
+    cases: tuple[Case, ...]
+    method: Method = Method()
+    platforms_named: bool = True
+    timeout_s: float = 600.0
+    memory_limit_bytes: int | None = None
+    low_memory: bool = False
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models in order, each once."""
+        return tuple(dict.fromkeys(case.model for case in self.cases))
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms in order, each once."""
+        return tuple(dict.fromkeys(case.platform for case in self.cases))
+
+
+def make_plan(
+    *sweeps: Sweep,
+    weights: str = "auto",
+    method: Method | None = None,
+    device: str | None = None,
+    limit: int | None = None,
+    timeout_s: float = 600.0,
+    memory_limit_bytes: int | None = None,
+    low_memory: bool = False,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+) -> Plan:
+    """Return the plan, or raise UsageError, UnknownModel, UnknownPlatform or UnsupportedPrecision, naming the field.
+
+    Without platforms every one is taken that this version can run; those that are not present here are left out when
+    the plan runs. `limit` keeps the first models of each sweep. A case that two sweeps name runs once. `low_memory`
+    turns fp32 into bf16. Code and pickled weights that come with a checkpoint are opened only where
+    `trust_remote_code` and `allow_pickle` say so. Nothing heavy is imported.
+    """
+    method = method or Method()
+    _check_method(method)
+    for field, value in (("limit", limit), ("timeout", timeout_s), ("memory_limit", memory_limit_bytes)):
+        _check_size(field, value)
+    cases: dict[Case, None] = {}
+    for sweep in sweeps:
+        _check(sweep)
+        if low_memory:
+            sweep = msgspec.structs.replace(sweep, precisions=tuple(map(_sixteen_bits, sweep.precisions)))
+        for case in _cases(sweep, weights, limit, trust_remote_code, allow_pickle):
+            cases[msgspec.structs.replace(case, device=device)] = None
+    return Plan(
+        cases=tuple(cases),
+        method=method,
+        platforms_named=all(sweep.platforms is not None for sweep in sweeps),
+        timeout_s=timeout_s,
+        memory_limit_bytes=memory_limit_bytes,
+        low_memory=low_memory,
+    )
+
+
+def _sixteen_bits(precision: str) -> str:
+    """Return the precision that low-memory mode measures in place of one that was asked for."""
+    if precision in ("fp32", "tf32"):
+        return "bf16"
+    if precision in ("bf16", "fp16"):
+        return precision
+    raise UsageError(
+        f"{precision} begins with weights in fp32, which low-memory mode never makes.",
+        field="low_memory",
+        remedy="Ask for fp32, bf16 or fp16 with it, or leave it out.",
+    )
+
+
+def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: bool) -> Iterator[Case]:
+    chosen = list(dict.fromkeys(sweep.models))[:limit]
+    sources = [resolve(name, weights, trust_remote_code=code, allow_pickle=pickles) for name in chosen]
+    for (name, source), workload, compiled, options, threads, platform, precision in itertools.product(
+        zip(chosen, sources, strict=True),
+        list(_workloads(sweep)),
+        sweep.compiled,
+        sweep.options,
+        sweep.threads or (None,),
+        sweep.platforms or names(),
+        sweep.precisions,
+    ):
+        yield Case(
+            model=name,
+            platform=platform,
+            precision=precision,
+            workload=workload,
+            weights=weights,
+            threads=threads,
+            compiled=compiled,
+            options=options,
+            unreachable=unreachable(source),
+            trust_remote_code=code,
+            allow_pickle=pickles,
+        )
+
+
+def _workloads(sweep: Sweep) -> Iterator[Workload]:
+    members = list(SIZES.values())
+    for mode in sweep.modes:
+        training = mode == "training"
+        for sizes in itertools.product(*(getattr(sweep, field) or (None,) for field in SIZES)):
+            for optimizer, checkpointing in itertools.product(
+                sweep.optimizers if training else (None,), sweep.gradient_checkpointing if training else (None,)
+            ):
+                for rate in sweep.target_qps or (None,):
+                    yield Workload(
+                        mode=mode,
+                        scenario=None if training else sweep.scenario,
+                        arrival_rate_per_s=rate,
+                        optimizer=optimizer,
+                        gradient_checkpointing=checkpointing or None,
+                        **dict(zip(members, sizes, strict=True)),
+                    )
+
+
+def _check(sweep: Sweep) -> None:
+    if not sweep.models:
+        raise UsageError("no model is named.", field="model", remedy="Name a model, a category or a set of models.")
+    for field in (
+        "platforms",
+        "precisions",
+        "modes",
+        "batch_sizes",
+        "optimizers",
+        "gradient_checkpointing",
+        "compiled",
+    ):
+        if getattr(sweep, field) == ():
+            raise UsageError("an empty list.", field=field, remedy="Name at least one, or leave it out.")
+    for field in (*SIZES, "threads"):
+        for value in getattr(sweep, field):
+            _check_size(field, value)
+    _check_words("mode", sweep.modes, MODES)
+    _check_words("optimizer", sweep.optimizers, OPTIMIZERS)
+    _check_scenario(sweep)
+    if "training" in sweep.modes and sweep.output_tokens:
+        raise UsageError(
+            "training generates nothing.", field="output_tokens", remedy="Leave it out, or measure inference."
+        )
+    for precision in sweep.precisions:
+        if precision not in PRECISIONS:
+            raise UnsupportedPrecision(
+                f"no precision is known as {precision!r}.",
+                field="precision",
+                remedy=f"Known precisions: {', '.join(PRECISIONS)}.",
+            )
+    for platform in sweep.platforms or ():
+        known = create(platform).known_options
+        for options in sweep.options:
+            read_options(options, platform=platform, known=known)
+
+
+def _check_scenario(sweep: Sweep) -> None:
+    _check_words("scenario", (sweep.scenario,), SCENARIOS_HERE)
+    if "training" in sweep.modes and sweep.scenario != "single_stream":
+        raise UsageError("training has no scenario.", field="scenario", remedy="Leave it out, or measure inference.")
+    if (sweep.scenario == "server") != bool(sweep.target_qps):
+        raise UsageError(
+            "the server scenario has a rate, and no other has one.", field="target_qps",
+            remedy="Say --scenario server --target-qps 4, or neither.",
+        )  # fmt: skip
+    if any(not 0 < rate < float("inf") for rate in sweep.target_qps):
+        raise UsageError("is no rate.", field="target_qps", remedy="Give more than 0 queries a second.")
+
+
+def _check_words(field: str, words: Sequence[str], known: Sequence[str]) -> None:
+    for word in words:
+        if word not in known:
+            raise UsageError(f"{word!r} is not one.", field=field, remedy=f"One of {', '.join(known)}.")
+
+
+def _check_size(field: str, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise UsageError(f"{value:g} is not a size.", field=field, remedy="Give 1 or more.")
+
+
+def _check_method(method: Method) -> None:
+    if method.percentile not in PERCENTILE_SAMPLES:
+        raise UsageError(
+            f"no percentile is known as {method.percentile!r}.",
+            field="percentile",
+            remedy=f"Choose one of {', '.join(PERCENTILE_SAMPLES)}.",
+        )
+    if method.iterations is not None and not 1 <= method.iterations <= MAXIMUM_SAMPLES:
+        raise UsageError(
+            f"{method.iterations} iterations cannot be kept.",
+            field="iterations",
+            remedy=f"Give 1 to {MAXIMUM_SAMPLES}.",
+        )
+    if not method.budget_s > 0:
+        raise UsageError(f"a budget of {method.budget_s:g} s.", field="budget", remedy="Give more than 0 s.")

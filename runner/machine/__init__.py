@@ -1,0 +1,1 @@
+"""This machine: devices, memory, software, and what really works on it."""

@@ -1,0 +1,62 @@
+"""How much memory this process may still take: of the machine, and of the group of processes that bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from domain.errors import AssayError
+from runner.machine.processor import control_groups
+
+__all__ = ["NotEnoughMemory", "available_bytes"]
+
+_UNLIMITED = 2**60
+"""Version 1 of control groups writes a number near 2^63 where there is no limit."""
+
+
+class NotEnoughMemory(AssayError, MemoryError):
+    """What was asked for needs more memory than is free."""
+
+    type = "not-enough-memory"
+    status = 507
+
+
+def available_bytes(groups: Iterable[Path] | None = None) -> int:
+    """Return the bytes that can be allocated without swapping, and without the control group's ending us.
+
+    The least of what the machine has available and of limit − use of every control group above this process (Linux,
+    both versions; `groups` names other folders); pages of files that the kernel may drop do not count as used.
+    """
+    found = int(psutil.virtual_memory().available)
+    for folder in control_groups("memory") if groups is None else groups:
+        room = _room(folder)
+        found = found if room is None else min(found, room)
+    return max(found, 0)
+
+
+def _room(folder: Path) -> int | None:
+    limit = _number(folder / "memory.max") or _number(folder / "memory.limit_in_bytes")
+    used = _number(folder / "memory.current") or _number(folder / "memory.usage_in_bytes")
+    if limit is None or used is None or limit >= _UNLIMITED:
+        return None
+    return limit - used + _droppable(folder / "memory.stat")
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        # Absent in the other version of control groups, and in a group without this controller.
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _droppable(path: Path) -> int:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0
+    counted = dict(line.split(" ", 1) for line in lines if " " in line)
+    return int(counted.get("total_inactive_file") or counted.get("inactive_file") or 0)

@@ -1,0 +1,1 @@
+"""Time, memory, energy and outputs of one case."""

@@ -1,0 +1,268 @@
+"""A case made ready to run: built or read, loaded, compiled and run once, with the time of each stage."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, TypeVar
+
+import msgspec
+
+from domain.errors import PlatformUnavailable
+from domain.vocabulary import arithmetic_precision
+from runner.campaign.discovery import Announcer
+from runner.machine.devices.lock import DeviceLock, take
+from runner.machine.devices.watching import Watcher, Watching
+from runner.machine.processor import threads_allowed
+from runner.measure.measuring import timed_ms
+from runner.measure.output_comparison import Sensitivity
+from runner.measure.power.meter import Meter, Unread
+from runner.measure.power.sampling import rest
+from runner.measure.workloads import make_work, purpose_of
+from runner.platforms.base import Converted, Observation, Platform, Settings
+from runner.platforms.execution_options import read_options
+from runner.platforms.registry import create
+from runner.protocol.ranks import Ranks, report_of, require_splittable
+from runner.protocol.tasks import Case, RankReport
+
+__all__ = [
+    "CARD",
+    "INPUTS",
+    "REFERENCE",
+    "Ready",
+    "alone",
+    "available",
+    "built_for",
+    "set_threads",
+    "timed",
+    "write_arrays",
+]
+
+Result = TypeVar("Result")
+INPUTS, REFERENCE, CARD = "inputs.npz", "reference.npz", "card.json"
+_COMPILING_CALLS = 4
+_REST_S = 1.0
+"""How long the device is left alone to see what it draws then; only where that can be read."""
+_ROUNDED = frozenset({"bf16", "fp16"})
+_IN_MAIN_MEMORY = frozenset({"cpu", "openvino", "onnxruntime"})
+
+
+class Ready:
+    """A platform with a case loaded, its placed inputs, and the work to call.
+
+    `checkpoint` is the folder of its weights, where they come from one. `times` has load, convert, compile and first run in ms. With `verifying` the reference is there too, dropout is
+    off, and nothing was run yet.
+    """
+
+    def __init__(self, case: Case, folder: str | None, speaker: Announcer, *, verifying: bool) -> None:
+        speaker.reach("resolve")
+        self._verifying = verifying
+        self.platform = available(case)
+        self.ranks = self._ranks(case, speaker)
+        self.lock = alone(self.platform, case.device)
+        watcher = self.platform.watcher(case.device)
+        self.watching = _watching(watcher)
+        self.meter: Meter | Unread = (
+            Unread("nothing is measured.") if verifying else _meter(self.platform, watcher, case)
+        )
+        self.idle = rest(self.meter, _REST_S)
+        self.purpose = purpose_of(case.workload)
+        self.threads = case.threads or threads_allowed()
+        self.reference: dict[str, Any] = {}
+        self.sensitivities: dict[str, Sensitivity] = {}
+        self.checkpoint: Path | None = None
+        self.times: dict[str, float | None] = {"convert_ms": None, "compile_ms": None, "first_run_ms": None}
+        self._settings = Settings(
+            precision=case.precision,
+            threads=self.ranks.threads if self.ranks else self.threads,
+            device=case.device,
+            compiled=case.compiled,
+            purpose=self.purpose,
+            dropout=not verifying,
+            options=case.options,
+            rank=self.ranks.rank() if self.ranks else None,
+        )
+        raw = self._load_module(case, speaker) if folder is None else self._load_converted(Path(folder), speaker)
+        speaker.reach("compile")
+        compiled, compile_ms = timed(self.platform.compile)
+        self.inputs = self.platform.place(raw)
+        self.work = make_work(self.platform, self.inputs, case.workload)
+        compile_ms += self._let_it_compile()
+        if compiled:
+            self.times["compile_ms"] = compile_ms
+        if not verifying:
+            speaker.reach("first_run")
+            self.times["first_run_ms"] = timed_ms(self.work, self.platform.synchronize)
+
+    def _let_it_compile(self) -> float:
+        """Call until nothing new is compiled, where compiling happens inside the first calls; return the time in ms."""
+        spent, before = 0.0, self.platform.compiling()
+        if before is None or (self._verifying and self.purpose == "training"):
+            return spent
+        for _ in range(_COMPILING_CALLS):
+            spent += timed_ms(self.work, self.platform.synchronize)
+            after = self.platform.compiling()
+            if after == before:
+                break
+            before = after
+        return spent
+
+    def _ranks(self, case: Case, speaker: Announcer) -> Ranks | None:
+        """Start the other ranks of a case that is split; they build the model while this process does."""
+        asked = read_options(case.options, platform=case.platform, known=self.platform.known_options)
+        if asked.tensor_parallel == 1:
+            return None
+        require_splittable(case, self.platform, asked.tensor_parallel)
+        threads = case.threads or threads_allowed()
+        case = msgspec.structs.replace(case, threads=threads)
+        return Ranks(case, asked.tensor_parallel, speaker, verifying=self._verifying)
+
+    def _load_module(self, case: Case, speaker: Announcer) -> dict[str, Any]:
+        set_threads(case)
+        dtype = "float32" if self._verifying else self.platform.weights_dtype(case.precision)
+        built, inputs, load_ms = built_for(case, dtype, speaker)
+        if self._verifying:
+            self._refer(built.module, inputs, case)
+        if self.ranks:
+            self.ranks.meet(self.platform)
+        _, moved_ms = timed(lambda: self.platform.load(built.module, self._settings))
+        self.times["load_ms"] = load_ms + moved_ms
+        if self.ranks:
+            self.ranks.lead(built.module)
+        self.model = msgspec.to_builtins(built.model())
+        self.checkpoint = built.source.location
+        return inputs
+
+    def taken(self) -> list[RankReport]:
+        """Return what each rank took so far; of a case that is not split this process is the only one."""
+        if self.ranks:
+            return self.ranks.reports(self.platform)
+        return [report_of(self.platform, 0, self.threads)]
+
+    def observed(self, taken: Sequence[RankReport]) -> Observation:
+        """Return what did the work, with the ranks where there are several."""
+        found = self.platform.observe(self.inputs)
+        if not self.ranks:
+            return found
+        ranks = [
+            {name: value for name, value in msgspec.structs.asdict(each).items() if value is not None} for each in taken
+        ]
+        details = {**found.details, "ranks": ranks}
+        return msgspec.structs.replace(found, details=details)
+
+    def _refer(self, module: Any, inputs: dict[str, Any], case: Case) -> None:
+        from runner.measure.reference_outputs import reference_of, sensitivities
+
+        self.reference = reference_of(module, inputs, case.workload)
+        if arithmetic_precision(case.precision) in _ROUNDED:
+            own = copy.deepcopy(module)
+            self.sensitivities = sensitivities(own, inputs, case.workload, self.reference)
+
+    def _load_converted(self, folder: Path, speaker: Announcer) -> dict[str, Any]:
+        speaker.reach("load")
+        card = msgspec.json.decode((folder / CARD).read_bytes())
+        _, self.times["load_ms"] = timed(lambda: self.platform.load(Converted(folder=folder), self._settings))
+        self.times["convert_ms"] = card["convert_ms"]
+        self.model = card["model"]
+        self.checkpoint = Path(card["checkpoint"]) if card.get("checkpoint") else None
+        self.reference = _read_arrays(folder / REFERENCE)
+        self.sensitivities = msgspec.convert(card.get("sensitivities", {}), dict[str, Sensitivity])
+        return _read_arrays(folder / INPUTS)
+
+
+def alone(platform: Platform, device: str | None) -> DeviceLock | None:
+    """Return the lock of the device that the work is done on, which no other runner holds then; None without one."""
+    key = platform.device_key(device)
+    return None if key is None else take(key)
+
+
+def _watching(watcher: Watcher | Unread | None) -> Watching:
+    """Return a look at a device, which is as it is before anything is loaded now."""
+    if watcher is None or isinstance(watcher, Unread):
+        return Watching(watcher)
+    return Watching(watcher, before=watcher.state())
+
+
+def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> Meter | Unread:
+    """Return the meter of the device that does the work; never that of the processor beside an accelerator."""
+    if watcher is None:
+        return platform.meter(case.device)
+    asked = read_options(case.options, platform=case.platform, known=platform.known_options)
+    if asked.device_map or asked.tensor_parallel > 1:
+        return Unread("several devices did the work, and power is read from one.")
+    return watcher if isinstance(watcher, Unread) else watcher.meter()
+
+
+def available(case: Case) -> Platform:
+    """Return the case's platform; raises where it is not here, or cannot do this work in this precision."""
+    platform = create(case.platform)
+    probe = platform.probe()
+    if not probe.available:
+        raise PlatformUnavailable(
+            f"{case.platform} is not available here: {probe.reason or 'its probe said no'}",
+            field="platform",
+            remedy=probe.remedy or "Name a platform that `assay detect` lists as available.",
+        )
+    platform.check(purpose_of(case.workload), case.precision)
+    read_options(case.options, platform=case.platform, known=platform.known_options)
+    return platform
+
+
+def set_threads(case: Case) -> None:
+    """Set torch's threads before anything of it runs: its pool cannot shrink afterwards without leaving sleepers."""
+    import torch
+
+    torch.set_num_threads(case.threads or threads_allowed())
+
+
+def built_for(case: Case, dtype: str, speaker: Announcer) -> tuple[Any, dict[str, Any], float]:
+    """Return the built model, its inputs and the time of building in ms; importing the libraries is not counted."""
+    import torch
+
+    from runner.machine.memory_check import check_fits
+    from runner.models.build import build, build_meta
+    from runner.models.sources import resolve
+
+    allowed = {"trust_remote_code": case.trust_remote_code, "allow_pickle": case.allow_pickle}
+    source = msgspec.structs.replace(resolve(case.model, case.weights, **allowed), unreachable=case.unreachable)
+    how: dict[str, Any] = {"image_size": case.workload.image_size, "purpose": purpose_of(case.workload)}
+    # Once without weights: the first build of a family imports its code, which is not the time of loading.
+    build_meta(source, **how)
+    speaker.reach("load")
+    if case.platform in _IN_MAIN_MEMORY:
+        check_fits(source, case.precision, case.workload, platform=case.platform)
+    built, load_ms = timed(lambda: build(source, dtype=getattr(torch, dtype), **how))
+    return built, _inputs(built, case), load_ms
+
+
+def _inputs(built: Any, case: Case) -> dict[str, Any]:
+    from runner.models.inputs import generation_inputs, make_inputs, training_inputs
+
+    makers = {"inference": make_inputs, "generation": generation_inputs, "training": training_inputs}
+    found: dict[str, Any] = makers[purpose_of(case.workload)](built, case.workload, seed=case.seed)
+    return found
+
+
+def timed(call: Callable[[], Result]) -> tuple[Result, float]:
+    """Return what a call gives and its time in ms."""
+    started = perf_counter_ns()
+    result = call()
+    return result, (perf_counter_ns() - started) / 1e6
+
+
+def write_arrays(path: Path, tensors: dict[str, Any]) -> None:
+    """Write name → array, in order."""
+    import numpy as np
+
+    arrays = {f"{index:03d} {name}": np.asarray(tensor) for index, (name, tensor) in enumerate(tensors.items())}
+    with path.open("wb") as handle:
+        np.savez(handle, allow_pickle=False, **arrays)
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    import numpy as np
+
+    with np.load(path) as stored:
+        return {name.split(" ", 1)[1]: stored[name] for name in sorted(stored.files)}

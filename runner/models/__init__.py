@@ -1,0 +1,1 @@
+"""From a model's name or files to a module with inputs."""

@@ -1,0 +1,184 @@
+"""Inputs of the right shapes for one call of a model, made from its config: seeded, without tokenizers or files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from domain.configuration import Workload
+from domain.errors import UnsupportedWorkload
+from runner.models.build import Built, text_config
+from runner.models.diffusion import LATENT_SCALE
+from runner.models.heads import generates
+from runner.models.labels import with_labels
+from runner.models.processor_inputs import pictures_and_words
+from runner.models.random_inputs import integers, noise, words
+from runner.models.sizes import (
+    CLAP_HOP,
+    CLAP_SAMPLES_PER_SECOND,
+    RAW_AUDIO,
+    TWO_TOWERS,
+    VISION_LANGUAGE,
+    WHISPER_PROMPT_TOKENS,
+    Modalities,
+    decoder_positions,
+    frames_per_second,
+    known,
+    modalities,
+    positions,
+    workload_defaults,
+)
+from runner.models.sources import ModelSource
+
+__all__ = [
+    "Modalities",
+    "generation_inputs",
+    "make_inputs",
+    "modalities",
+    "positions",
+    "training_inputs",
+    "workload_defaults",
+]
+
+WAV2VEC2_SAMPLES_PER_SECOND = 16_000
+_LAYOUT_SIDE = 1000
+"""Boxes of words lie on a page of 1000 × 1000."""
+_UNET_STEPS = 1000
+
+
+def make_inputs(model: Built | ModelSource, workload: Workload, seed: int = 0) -> dict[str, Any]:
+    """Return the keyword arguments of one forward call, as CPU tensors, the batch first.
+
+    Token ids are int64 and seeded, masks all ones; pixels, mel frames and samples are normal noise in the dtype of
+    the Built (float32 otherwise). An item of a batch is one text, image, clip or recording; the text's tokens are
+    those asked for, and those that stand for an image come on top. Decoders get as many tokens as encoders, or as
+    many as they have positions; Whisper's its prompt of 4; MusicGen's one step for each frame of the sound.
+    """
+    workload = workload_defaults(model, workload)
+    config, *_ = known(model)
+    return _typed(model, _assemble(config, workload, torch.Generator().manual_seed(seed)))
+
+
+def generation_inputs(built: Built | ModelSource, workload: Workload, *, seed: int = 0) -> dict[str, Any]:
+    """Return what generation starts from: the prompt, and pictures or sound where the model takes them.
+
+    Decoders get `input_ids` and `attention_mask` of `input_tokens`; encoder-decoders the encoder's inputs, and
+    `decoder_input_ids` with the one token that begins every output (Whisper: its prompt of 4; MusicGen: one for
+    each codebook, batch × codebooks rows). Raises UnsupportedWorkload for a model that does not generate.
+    """
+    config, _, source = known(built)
+    if not generates(source):
+        raise UnsupportedWorkload(
+            f"{source.id} does not generate token after token.",
+            field="output_tokens",
+            remedy="Leave the output tokens out to measure one forward call.",
+        )
+    workload = workload_defaults(built, workload)
+    inputs = _typed(built, _assemble(config, workload, torch.Generator().manual_seed(seed)))
+    batch = workload.batch_size or 1
+    if config.model_type == "musicgen":
+        start = config.decoder.bos_token_id
+        inputs["decoder_input_ids"] = torch.full((batch * config.decoder.num_codebooks, 1), start)
+    elif getattr(config, "is_encoder_decoder", False) and config.model_type != "whisper":
+        start = config.decoder_start_token_id
+        inputs["decoder_input_ids"] = torch.full((batch, 1), config.bos_token_id if start is None else start)
+    return inputs
+
+
+def training_inputs(built: Built, workload: Workload, *, seed: int = 0) -> dict[str, Any]:
+    """Return the inputs of a training step and its labels, with which the built class returns its loss first.
+
+    The model must have been built for training. Labels are seeded; those of contrastive models are the pairs of the
+    batch themselves (`return_loss`), those of detectors a list of one dict an image. Raises UnsupportedWorkload
+    where the class computes no loss, PartMissing where computing it needs a package that is absent.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    workload = workload_defaults(built, workload)
+    inputs = _typed(built, _assemble(built.config, workload, generator))
+    return with_labels(built, inputs, workload, generator)
+
+
+def _typed(model: Built | ModelSource, inputs: dict[str, Any]) -> dict[str, Any]:
+    dtype = model.dtype if isinstance(model, Built) else torch.float32
+    return {name: t.to(dtype) if t.is_floating_point() else t for name, t in inputs.items()}
+
+
+def _assemble(config: Any, workload: Workload, generator: torch.Generator) -> dict[str, Any]:
+    family, takes = config.model_type, modalities(config)
+    length = workload.input_tokens or workload.sequence_length or 0
+    if family == "unet":
+        return _unet(config, workload, length, generator)
+    if family in VISION_LANGUAGE:
+        return pictures_and_words(config, workload, length, generator)
+    if takes.image or takes.video:
+        return _seen(config, workload, length, generator)
+    if takes.audio:
+        return _heard(config, workload, length, generator)
+    return _read(config, workload, length, generator)
+
+
+def _read(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
+    """Inputs of models of text, those that make sound of it included."""
+    batch = workload.batch_size or 1
+    inputs = _text(config, batch, length, generator)
+    if config.model_type == "musicgen":
+        decoder = config.decoder
+        steps = max(1, int((workload.audio_seconds or 0) * frames_per_second(config)))
+        shape = (batch * decoder.num_codebooks, steps)
+        inputs["decoder_input_ids"] = integers(generator, shape, decoder.vocab_size)
+    elif getattr(config, "is_encoder_decoder", False):
+        steps = min(length, decoder_positions(config) or length)
+        inputs["decoder_input_ids"] = words(config, (batch, steps), generator)
+    if config.model_type == "layoutlm":
+        corners = integers(generator, (batch, length, 2, 2), _LAYOUT_SIDE).sort(dim=2).values
+        inputs["bbox"] = corners.flatten(2)
+    return inputs
+
+
+def _seen(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
+    """Inputs of models of images and clips, with a text beside them where they take one."""
+    batch, side = workload.batch_size or 1, workload.image_size or 0
+    takes = modalities(config)
+    channels = getattr(config, "num_channels", None) or 3
+    if config.model_type == "timm":
+        return {"x": noise(generator, batch, config.num_channels, side, side)}
+    inputs = _text(config, batch, length, generator) if takes.text else {}
+    if takes.video:
+        pixels = noise(generator, batch, workload.frames or 1, channels, side, side)
+    else:
+        pixels = noise(generator, batch * (workload.images or 1), channels, side, side)
+    return {**inputs, "pixel_values": pixels}
+
+
+def _heard(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
+    """Inputs of models of sound, with a text beside it where they take one."""
+    batch, seconds = workload.batch_size or 1, workload.audio_seconds or 0
+    if config.model_type == "clap":
+        frames = int(seconds * CLAP_SAMPLES_PER_SECOND) // CLAP_HOP + 1
+        features = noise(generator, batch, 1, frames, config.audio_config.num_mel_bins)
+        is_longer = torch.zeros(batch, 1, dtype=torch.bool)
+        return {**_text(config, batch, length, generator), "input_features": features, "is_longer": is_longer}
+    if config.model_type in RAW_AUDIO:
+        return {"input_values": noise(generator, batch, int(seconds * WAV2VEC2_SAMPLES_PER_SECOND))}
+    features = noise(generator, batch, config.num_mel_bins, 2 * config.max_source_positions)
+    prompt = words(config, (batch, WHISPER_PROMPT_TOKENS), generator)
+    return {"input_features": features, "decoder_input_ids": prompt}
+
+
+def _unet(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
+    batch, side = workload.batch_size or 1, (workload.image_size or 0) // LATENT_SCALE
+    return {
+        "sample": noise(generator, batch, config.in_channels, side, side),
+        "timestep": integers(generator, (batch,), _UNET_STEPS),
+        "encoder_hidden_states": noise(generator, batch, length, config.cross_attention_dim),
+    }
+
+
+def _text(config: Any, batch: int, length: int, generator: torch.Generator) -> dict[str, Any]:
+    ids = words(config, (batch, length), generator)
+    text = text_config(config)
+    if config.model_type in (*TWO_TOWERS, "xclip") and isinstance(text.eos_token_id, int):
+        # The text tower reads its summary where the text ends.
+        ids[:, -1] = min(text.eos_token_id, text.vocab_size - 1)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

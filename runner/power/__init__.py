@@ -1,1 +1,0 @@
-"""Meters of power and energy, and how they are read while a series is taken. What readings mean: `domain.energy`."""

@@ -1,0 +1,1 @@
+"""What the parent and its child processes say to each other."""

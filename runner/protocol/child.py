@@ -1,0 +1,133 @@
+"""The child process: reads one task from standard input, does it, and reports on its pipe. `python -m runner.protocol.child`."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+import signal
+import sys
+from typing import Any
+
+import msgspec
+
+from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UnsupportedWorkload
+from runner.campaign import discovery, execution
+from runner.machine.devices.nvidia_facts import DEVICE_LOST, lost_reasons
+from runner.machine.scrub import scrub
+from runner.protocol.parent import CHILD_DESCRIPTOR
+from runner.protocol.tasks import (
+    Convert,
+    Examine,
+    Exhaust,
+    Failed,
+    Finished,
+    Measure,
+    Message,
+    Prepare,
+    RankReport,
+    Reached,
+    Survey,
+    Task,
+    Verify,
+)
+
+__all__ = ["Speaker", "classify", "die_with_parent", "main"]
+
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|out_of_(host|device|_)*memory|can't allocate memory|cannot allocate memory|not enough memory|bad_alloc"
+    r"|failed to allocate|_status_alloc_failed|error_mem_alloc",
+    re.I,
+)
+_UNSUPPORTED_NAMES = frozenset({"OpConversionFailure", "NotImplementedError", "NotImplementedFailure"})
+_MEMORY_REMEDY = "Take a smaller batch, sequence or precision, or a machine with more memory."
+_PR_SET_PDEATHSIG = 1
+
+
+class Speaker:
+    """Says what the child does, on the pipe that its parent reads."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.stage = "resolve"
+
+    def reach(self, stage: str) -> None:
+        """Announce that a stage begins."""
+        self.stage = stage
+        self.say(Reached(stage=stage))
+
+    def say(self, message: Message | RankReport) -> None:
+        """Write one message as a line."""
+        line = memoryview(msgspec.json.encode(message) + b"\n")
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+
+def classify(error: BaseException) -> tuple[str, str | None]:
+    """Return the outcome that an exception means, and what to try."""
+    if lost_reasons(str(error)):
+        return "error", DEVICE_LOST
+    if isinstance(error, AssayError):
+        refused = isinstance(error, PlatformUnavailable | UnsupportedPrecision | UnsupportedWorkload | PartMissing)
+        refused = refused or error.type == "not-enough-memory"
+        return ("unsupported" if refused else "error"), error.remedy
+    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or _OUT_OF_MEMORY.search(str(error)):
+        return "out_of_memory", _MEMORY_REMEDY
+    if type(error).__name__ in _UNSUPPORTED_NAMES or "not implemented for" in str(error):
+        return "unsupported", "Take another platform or precision; this one cannot run the model's operators."
+    return "error", None
+
+
+def main() -> int:
+    """Do the task; 0 where it was done, 1 where it failed in an orderly way."""
+    die_with_parent()
+    descriptor = int(os.environ.pop(CHILD_DESCRIPTOR))
+    os.set_inheritable(descriptor, False)
+    speaker = Speaker(descriptor)
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    try:
+        speaker.say(Finished(result=_do(task, speaker)))
+    except Exception as error:
+        outcome, remedy = classify(error)
+        detail = error.detail if isinstance(error, AssayError) else str(error)
+        speaker.say(
+            Failed(
+                stage=speaker.stage,
+                outcome=outcome,
+                error=type(error).__name__.lstrip("_") or "Exception",
+                message=scrub(detail or repr(error)),
+                remedy=scrub(remedy) if remedy else None,
+            )
+        )
+        return 1
+    return 0
+
+
+def _do(task: Task, speaker: Speaker) -> Any:
+    match task:
+        case Survey():
+            found = discovery.survey(task)
+            return found if task.prepare is None else {**found, "prepared": discovery.prepare(task.prepare, speaker)}
+        case Prepare():
+            return discovery.prepare(task, speaker)
+        case Convert():
+            return execution.convert(task, speaker)
+        case Measure():
+            return execution.measure_case(task, speaker)
+        case Verify():
+            return execution.verify_case(task, speaker)
+        case Examine():
+            return importlib.import_module("runner.selftest.checks").examine(task, speaker)
+        case Exhaust():
+            return importlib.import_module("runner.selftest.checks").exhaust(task, speaker)
+
+
+def die_with_parent() -> None:
+    """On Linux, ask to be killed when the parent is: an orphan would disturb the next measurement."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

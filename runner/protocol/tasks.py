@@ -1,0 +1,167 @@
+"""What a child process is told to do, and what it says while it does it: one JSON object a line.
+
+A child announces each stage before it begins, so that whoever watches knows where it ended when it ends badly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from domain.configuration import Workload
+from runner.measure.stopping import Method
+from runner.platforms.base import Rank
+
+__all__ = [
+    "Case",
+    "Convert",
+    "Examine",
+    "Exhaust",
+    "Failed",
+    "Finished",
+    "FollowingTask",
+    "Measure",
+    "Message",
+    "Prepare",
+    "RankReport",
+    "Reached",
+    "Survey",
+    "Task",
+    "Verify",
+    "Wanted",
+]
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration as it was asked for; `model` is a name or a path, `threads` None means all allowed.
+
+    `unreachable` is why the hub cannot be asked for its checkpoint, found out once for all children.
+    """
+
+    model: str
+    platform: str
+    precision: str
+    workload: Workload
+    weights: str = "auto"
+    threads: int | None = None
+    device: str | None = None
+    compiled: bool = False
+    options: tuple[str, ...] = ()
+    seed: int = 0
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+    unreachable: str | None = None
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and the workloads that it is wanted at; sizes left out are filled in from the model."""
+
+    model: str
+    workloads: list[Workload]
+
+
+class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag="prepare"):
+    """Describe models, fill in their workloads, and trace each on the meta device where `trace` is set."""
+
+    wanted: list[Wanted]
+    weights: str
+    trace: bool = True
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True, tag="survey"):
+    """Probe platforms, describe the machine where `describe` is set, and do what is to be prepared in the same child.
+
+    Libraries that take seconds to import are then imported once.
+    """
+
+    platforms: list[str]
+    describe: bool = True
+    prepare: Prepare | None = None
+
+
+class Convert(msgspec.Struct, frozen=True, kw_only=True, tag="convert"):
+    """Convert one case's model into the folder."""
+
+    case: Case
+    folder: str
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True, tag="measure"):
+    """Measure one case; `folder` holds the converted model where the platform converts."""
+
+    case: Case
+    method: Method
+    folder: str | None = None
+
+
+class Verify(msgspec.Struct, frozen=True, kw_only=True, tag="verify"):
+    """Compare one case's outputs with those of the fp32 reference on the processor."""
+
+    case: Case
+    folder: str | None = None
+
+
+class FollowingTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Be one rank of a case beside the first; `case.threads` are its own."""
+
+    case: Case
+    rank: Rank
+    verifying: bool
+
+
+class RankReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="report"):
+    """The device of a rank, its threads, and the highest memory that it took, in bytes."""
+
+    rank: int
+    device: str
+    threads: int
+    peak_memory_bytes: int
+    device_memory_bytes: int | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+
+
+class Examine(msgspec.Struct, frozen=True, kw_only=True, tag="examine"):
+    """Check what a platform does against answers that are known."""
+
+    platform: str
+    device: str | None = None
+
+
+class Exhaust(msgspec.Struct, frozen=True, kw_only=True, tag="exhaust"):
+    """Take memory until there is no more."""
+
+    platform: str
+    device: str | None = None
+
+
+Task = Survey | Prepare | Convert | Measure | Verify | Examine | Exhaust
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
+    """The child begins a stage."""
+
+    stage: str
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """The child did what it was told; the last message of a good child."""
+
+    result: Any
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The child could not; the last message of a child that failed in an orderly way."""
+
+    stage: str
+    outcome: str
+    error: str
+    message: str
+    remedy: str | None = None
+    result: Any = None
+
+
+Message = Reached | Finished | Failed

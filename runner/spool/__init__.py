@@ -1,0 +1,1 @@
+"""Events on this machine's disk before they are sent."""

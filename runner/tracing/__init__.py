@@ -1,0 +1,1 @@
+"""The operators of one call: kinds, sizes and work."""
