@@ -61,26 +61,26 @@ class Service(Litestar):
     async def _answered(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]
         sent = dict(scope["headers"])
-        asked = Asked(request_id(sent.get(b"x-request-id")), method, path)
-        current = CURRENT.set(asked)
+        request = Asked(request_id(sent.get(b"x-request-id")), method, path)
+        current = CURRENT.set(request)
         parts: Parts = self.state.parts
         peer = scope.get("client")
         parts.active.enter(peer)
         try:
             if path == APPEND and method == "POST":
-                asked.route = APPEND
-                await _append(scope, sent, receive, send, parts, asked)
+                request.route = APPEND
+                await _append(scope, sent, receive, send, parts, request)
             else:
                 timely = Timely(receive, parts.settings.body_deadline_s)
 
                 async def marked(message: Message) -> None:
                     if message["type"] == "http.response.start":
-                        asked.status = message["status"]
-                        added = [(b"x-request-id", asked.id.encode()), *asked.extra]
-                        if asked.status >= 400 and not timely.whole and has_body(sent):
+                        request.status = message["status"]
+                        added = [(b"x-request-id", request.id.encode()), *request.extra]
+                        if request.status >= 400 and not timely.whole and has_body(sent):
                             # The server ends a connection whose body nobody read; the client must not use it again.
                             added.append((b"connection", b"close"))
-                        if asked.status == 405 or method == "OPTIONS":
+                        if request.status == 405 or method == "OPTIONS":
                             added.append((b"allow", self._allowed(path)))
                         message["headers"] = [
                             *((name, value) for name, value in message["headers"] if name.lower() != b"allow"), *added,
@@ -88,25 +88,25 @@ class Service(Litestar):
                     await send(message)
 
                 await super().__call__(scope, timely, marked)
-                asked.route = scope.get("path_template")
+                request.route = scope.get("path_template")
         finally:
             parts.active.leave(peer)
-            duration_s = time.perf_counter() - asked.begun
-            parts.metrics.answered(asked, duration_s)
+            duration_s = time.perf_counter() - request.begun
+            parts.metrics.answered(request, duration_s)
             if parts.access_log.enabled:
-                parts.access_log.add(asked, address_of(scope.get("client")), duration_s)
+                parts.access_log.add(request, address_of(scope.get("client")), duration_s)
             CURRENT.reset(current)
 
     def _allowed(self, path: str) -> bytes:
         """Return the methods of a path; Litestar names only those of the handler that it met last."""
         trimmed = path.rstrip("/") or "/"
-        found = {
+        methods = {
             method
             for route in self.routes
             if isinstance(route, HTTPRoute) and _fits(route.path_format, trimmed)
             for method in route.methods
         }
-        return ", ".join(sorted(found)).encode()
+        return ", ".join(sorted(methods)).encode()
 
 
 def _fits(template: str, path: str) -> bool:
@@ -116,13 +116,13 @@ def _fits(template: str, path: str) -> bool:
 
 
 async def _append(
-    scope: HTTPScope, sent: dict[bytes, bytes], receive: Receive, send: Send, parts: Parts, asked: Asked
+    scope: HTTPScope, sent: dict[bytes, bytes], receive: Receive, send: Send, parts: Parts, request: Asked
 ) -> None:
     answer = await append_events(scope, sent, receive, parts)
-    asked.status = answer.status
+    request.status = answer.status
     headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     headers += [
-        (b"content-length", str(len(answer.content)).encode()), (b"x-request-id", asked.id.encode()), *asked.extra,
+        (b"content-length", str(len(answer.content)).encode()), (b"x-request-id", request.id.encode()), *request.extra,
     ]  # fmt: skip
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.content, "more_body": False})

@@ -167,16 +167,16 @@ class Parts:
         self.positions.kick()
         return appended
 
-    def _diverged(self, found: Divergence) -> None:
+    def _diverged(self, divergence: Divergence) -> None:
         """Leave in the log that it lost events which the tables told of; called by the projector's thread."""
         details = {
-            "epoch": found.epoch,
-            "position": found.position,
-            "last_common": found.last_common,
-            "lost": found.lost,
+            "epoch": divergence.epoch,
+            "position": divergence.position,
+            "last_common": divergence.last_common,
+            "lost": divergence.lost,
         }
         try:
-            record(self.database.url, operation("log.diverged", "projector", found.log, details))
+            record(self.database.url, operation("log.diverged", "projector", divergence.log, details))
         except AssayError as error:
             _LOG.warning("that the log diverged could not be recorded: %s", error)
 

@@ -156,11 +156,11 @@ def _every(text: str) -> float | None:
     """Read `24h`, `30m`, `90s`, `7d` or `off`."""
     if text in ("", "off"):
         return None
-    found = _DURATION.fullmatch(text)
-    if found is None or not float(found[1]) > 0:
+    match = _DURATION.fullmatch(text)
+    if match is None or not float(match[1]) > 0:
         raise UsageError(
             f"{text!r} is not a time between trainings.",
             field="ASSAY_RETRAIN_EVERY",
             remedy="Give 24h, 30m, 7d or off.",
         )
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]

@@ -52,17 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m assay.cookbook", description=__doc__)
     parser.add_argument("--server", required=True, help="address of a service that holds the events of data/")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
 
     def answered(recipe: Recipe) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            ended = run([*words(recipe), "--server", asked.server])
+            ended = run([*words(recipe), "--server", args.server])
         if ended != recipe.exit:
             raise SystemExit(f"{recipe.name} ended with {ended}, not {recipe.exit}:\n{printed.getvalue()}")
         return "\n".join(line.rstrip() for line in printed.getvalue().splitlines())
 
-    asked.out.write_text(page(answered))
+    args.out.write_text(page(answered))
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def find_home(path: str | Path | None = None) -> Home:
 
 def _close_to_others(folder: Path) -> None:
     """Take the rights of group and others from a home and its entries, as far as they are this user's own."""
-    with os.scandir(folder) as found:
-        entries = list(found)
+    with os.scandir(folder) as scandir:
+        entries = list(scandir)
     ours = [entry for entry in entries if entry.name.partition(".")[0] in _OURS and not entry.is_symlink()]
     for entry in ours:
         # Another process may have removed it meanwhile.
@@ -99,12 +99,16 @@ def _close_to_others(folder: Path) -> None:
         _close(folder, folder.stat())
 
 
-def _close(path: Path, found: os.stat_result) -> None:
-    shared = found.st_mode & 0o077 and not found.st_mode & stat.S_ISVTX
-    if shared and found.st_uid == os.geteuid() and (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+def _close(path: Path, stat_result: os.stat_result) -> None:
+    shared = stat_result.st_mode & 0o077 and not stat_result.st_mode & stat.S_ISVTX
+    if (
+        shared
+        and stat_result.st_uid == os.geteuid()
+        and (stat.S_ISDIR(stat_result.st_mode) or stat.S_ISREG(stat_result.st_mode))
+    ):
         # A mount may be read-only; the service that needs to write says so itself.
         with suppress(OSError):
-            path.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
+            path.chmod(stat.S_IMODE(stat_result.st_mode) & ~0o077)
 
 
 def _default() -> Path:

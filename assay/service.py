@@ -335,14 +335,14 @@ def up(home: Home, port: int, dashboard_port: int) -> Iterator[tuple[str, str, l
     from dashboard.launch import command
 
     require_free("127.0.0.1", dashboard_port)
-    found = running(home)
-    if found is None:
+    result = running(home)
+    if result is None:
         require_free("127.0.0.1", port)
         with started(home, port) as url, _dashboard(home, command(dashboard_port, url)) as page:
             yield url, f"http://127.0.0.1:{dashboard_port}", [page]
         return
-    with _dashboard(home, command(dashboard_port, found.url)) as page:
-        yield found.url, f"http://127.0.0.1:{dashboard_port}", [page]
+    with _dashboard(home, command(dashboard_port, result.url)) as page:
+        yield result.url, f"http://127.0.0.1:{dashboard_port}", [page]
 
 
 @contextmanager

@@ -172,20 +172,20 @@ def _metrics(middle_ms: float, batch: int, memory: float, load_ms: float, n: int
 
 @cache
 def _works(count: int | None) -> tuple[_Work, ...]:
-    known = _catalogued()
-    wanted = len(known) if count is None else count
-    rounds = -(-wanted // len(known))
+    existing = _catalogued()
+    wanted = len(existing) if count is None else count
+    rounds = -(-wanted // len(existing))
     again = (
         work._replace(model={**work.model, "id": f"{work.model['id']}-made-up-{turn}"})
         for turn in range(2, rounds + 1)
-        for work in known
+        for work in existing
     )
-    return (*known, *again)[:wanted]
+    return (*existing, *again)[:wanted]
 
 
 @cache
 def _catalogued() -> tuple[_Work, ...]:
-    found = []
+    works = []
     for model in models.catalogue():
         defaults = models.default_workload(model.category)
         own = msgspec.to_builtins(model.workload)
@@ -193,7 +193,7 @@ def _catalogued() -> tuple[_Work, ...]:
         tokens = sizes.get("sequence_length", 0) + 50 * sizes.get("audio_seconds", 0)
         tokens += (sizes.get("image_size", 0) / 16) ** 2 * sizes.get("images", 1) * sizes.get("frames", 1)
         parameters = float(model.size or 20_000_000)
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "id": model.id,
             "category": model.category,
             "family": model.family,
@@ -201,34 +201,34 @@ def _catalogued() -> tuple[_Work, ...]:
             "weights": "random",
         }
         if model.parameters:
-            told["parameters"] = model.parameters
+            document["parameters"] = model.parameters
         width = max(64.0, (parameters / 100) ** 0.5)
-        found.append(_Work(told, sizes, 2 * parameters * max(tokens, 1), parameters, max(tokens, 1) * width * 8))
-    return tuple(found)
+        works.append(_Work(document, sizes, 2 * parameters * max(tokens, 1), parameters, max(tokens, 1) * width * 8))
+    return tuple(works)
 
 
 @cache
 def _places(devices: int | None) -> tuple[_Place, ...]:
     """Return the places of evenly many of the catalogue's devices, which stand by vendor and kind."""
-    found = []
-    known = list(hardware.catalogue().values())
-    count = len(known) if devices is None else min(devices, len(known))
-    for spec in (known[number * len(known) // count] for number in range(count)):
+    places = []
+    catalogue = list(hardware.catalogue().values())
+    count = len(catalogue) if devices is None else min(devices, len(catalogue))
+    for spec in (catalogue[number * len(catalogue) // count] for number in range(count)):
         for platform, precisions in spec.platforms.items():
             name, version = _RUNTIMES.get(platform, _TORCH)
             libraries = {name: version}
-            told = f"{spec.id} {platform}"
+            text = f"{spec.id} {platform}"
             for precision in precisions:
                 peak = spec.peak(precision, platform)
                 bandwidth = spec.memory_bandwidth_bytes_per_s
-                found.append(_Place(
+                places.append(_Place(
                     hardware={"id": spec.id, "kind": spec.kind or "other", "count": 1},
                     execution={
                         "platform": platform, "runtime": {"name": name, "version": version}, "precision": precision,
                         "compiled": False,
                     },
                     environment={
-                        "fingerprint": hashlib.sha256(told.encode()).hexdigest()[:16], "os": "made up", "libraries": libraries,
+                        "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16], "os": "made up", "libraries": libraries,
                     },
                     observed={"device": f"{platform}:0", "platform": platform, "precision": precision, "fallback_share": 0.0},
                     flops_per_s=peak.value if peak else 1e12,
@@ -236,4 +236,4 @@ def _places(devices: int | None) -> tuple[_Place, ...]:
                     memory_bytes=spec.memory_bytes.value if spec.memory_bytes else None,
                     element_bytes=PRECISION_BITS.get(precision, 32) / 8,
                 ))  # fmt: skip
-    return tuple(found)
+    return tuple(places)

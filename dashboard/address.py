@@ -107,22 +107,22 @@ def read_scores(params: Params) -> Read:
     return understood(Scores, params, _SCORES)
 
 
-def parameters(asked: View, *, everything: bool = False) -> dict[str, list[str]]:
+def parameters(view: View, *, everything: bool = False) -> dict[str, list[str]]:
     """Write a view as URL parameters; values that are the default are left out unless `everything`."""
-    defaults = type(asked)()
-    found: dict[str, list[str]] = {}
-    for name in asked.__struct_fields__:
-        value = getattr(asked, name)
+    defaults = type(view)()
+    names: dict[str, list[str]] = {}
+    for name in view.__struct_fields__:
+        value = getattr(view, name)
         if value in (None, "", ()) or (value == getattr(defaults, name) and not everything):
             continue
         values = value if isinstance(value, tuple) else (value,)
-        found[name] = [_written(item) for item in values]
-    return found
+        names[name] = [_written(item) for item in values]
+    return names
 
 
-def link(base: str, path: str, asked: View) -> str:
+def link(base: str, path: str, view: View) -> str:
     """Return an address that says every value, so that it keeps its meaning when a default changes."""
-    query = urlencode(parameters(asked, everything=True), doseq=True)
+    query = urlencode(parameters(view, everything=True), doseq=True)
     return f"{base.rstrip('/')}/{path}?{query}"
 
 
@@ -139,11 +139,11 @@ def number(value: float) -> str:
 
 def one_of(words: Iterable[str]) -> Reader:
     """Return what reads one of these words. Like every reader it raises ValueError, which says what the value must be."""
-    known = tuple(words)
+    existing = tuple(words)
 
     def read(values: Sequence[str]) -> str:
-        if values[-1] not in known:
-            raise ValueError(f"must be one of {', '.join(known)}")
+        if values[-1] not in existing:
+            raise ValueError(f"must be one of {', '.join(existing)}")
         return values[-1]
 
     return read
@@ -152,12 +152,12 @@ def one_of(words: Iterable[str]) -> Reader:
 def positive(values: Sequence[str]) -> float:
     """Read a number above zero."""
     try:
-        found = float(values[-1])
+        nan = float(values[-1])
     except ValueError:
-        found = math.nan
-    if not (math.isfinite(found) and found > 0):
+        nan = math.nan
+    if not (math.isfinite(nan) and nan > 0):
         raise ValueError("must be a number above zero")
-    return found
+    return nan
 
 
 def whole(values: Sequence[str]) -> int:
@@ -218,17 +218,17 @@ _SCORES: dict[str, Reader] = {
 
 def understood(shape: Callable[..., Any], params: Params, readers: Mapping[str, Reader]) -> Read:
     """Read parameters into a view; what a reader refuses, or no reader is for, is named."""
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     dropped: list[str] = []
     for name, values in params.items():
         if name not in readers:
             dropped.append(f"{name} is not a parameter of this page")
             continue
-        given = [value for value in values if value]
-        if not given:
+        matching_values = [value for value in values if value]
+        if not matching_values:
             continue
         try:
-            found[name] = readers[name](given)
+            row[name] = readers[name](matching_values)
         except ValueError as problem:
-            dropped.append(f"{name}={given[-1]} was left out: it {problem}")
-    return Read(shape(**found), dropped)
+            dropped.append(f"{name}={matching_values[-1]} was left out: it {problem}")
+    return Read(shape(**row), dropped)

@@ -16,8 +16,8 @@ Drawn = TypeVar("Drawn", alt.LayerChart, Spec)
 
 def titled(chart: Drawn, title: str, *, answer: str, footer: str) -> Drawn:
     """Return the chart with its question as title, the answer and the provenance as lines under it."""
-    told: dict[str, Any] = {"text": title, "subtitle": [answer, footer], "subtitleFontSize": 12}
-    return chart.properties(title=told)
+    document: dict[str, Any] = {"text": title, "subtitle": [answer, footer], "subtitleFontSize": 12}
+    return chart.properties(title=document)
 
 
 def png(chart: alt.LayerChart | Spec) -> bytes:

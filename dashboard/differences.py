@@ -67,9 +67,9 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
     return row.get(key)
 
 
-def _order(found: tuple[str, int]) -> tuple[int, float, str]:
+def _order(names: tuple[str, int]) -> tuple[int, float, str]:
     """The most frequent first; of those alike, numbers by their size."""
-    word, rows = found
+    word, rows = names
     return -rows, float(word) if word.replace(".", "", 1).isdigit() else 0.0, word
 
 

@@ -30,9 +30,9 @@ def table_files(name: str, rows: Sequence[Row] | Callable[[], Sequence[Row]], *,
     """
 
     def make() -> tuple[list[str], list[dict[str, Any]]]:
-        found = rows() if callable(rows) else rows
-        heads = list(dict.fromkeys([*(key for row in found for key in row), "as_of"]))
-        return heads, [{"as_of": as_of, **{key: _flat(value) for key, value in row.items()}} for row in found]
+        result = rows() if callable(rows) else rows
+        heads = list(dict.fromkeys([*(key for row in result for key in row), "as_of"]))
+        return heads, [{"as_of": as_of, **{key: _flat(value) for key, value in row.items()}} for row in result]
 
     return [
         ("CSV, every column", f"{name}.csv", "text/csv", lambda: _csv(*make())),

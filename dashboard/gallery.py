@@ -144,9 +144,9 @@ def press(page: Any, name: str) -> None:
     settled(page)
 
 
-def take(found: Any, base: str, shot: Shot) -> bytes:
+def take(result: Any, base: str, shot: Shot) -> bytes:
     """Return one picture as a PNG of at most 150 kB, as tall as the page but not taller than a reader scrolls."""
-    page = found.new_page(viewport={"width": shot.width, "height": 900}, color_scheme=shot.theme)
+    page = result.new_page(viewport={"width": shot.width, "height": 900}, color_scheme=shot.theme)
     try:
         open_page(page, f"{base.rstrip('/')}/{shot.path}")
         if shot.press:
@@ -184,12 +184,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", default="", help="the run that is opened; none without it")
     parser.add_argument("--pages", nargs="+", choices=PAGES, default=list(PAGES), help="only these")
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
-    asked = parser.parse_args(arguments)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    with browser() as found:
-        for shot in shots(asked.model, asked.hardware, asked.run, asked.pages):
-            picture = take(found, asked.url, shot)
-            path = asked.out / f"{shot.name}.png"
+    args = parser.parse_args(arguments)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with browser() as result:
+        for shot in shots(args.model, args.hardware, args.run, args.pages):
+            picture = take(result, args.url, shot)
+            path = args.out / f"{shot.name}.png"
             path.write_bytes(picture)
             sys.stdout.write(f"{path} {len(picture) / 1000:.0f} kB\n")
     return 0

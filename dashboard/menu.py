@@ -46,16 +46,16 @@ _HOME = "home"
 
 def pages(*, operator: bool) -> dict[str, list[Any]]:
     """Return every page as `st.navigation` takes them; what is for operators is hidden from others, and refuses them."""
-    found = {group: [_page(entry, operator=operator) for entry in entries] for group, entries in MENU.items()}
+    pages = {group: [_page(entry, operator=operator) for entry in entries] for group, entries in MENU.items()}
     # The first page has no path of its own: what people type leads to it all the same.
     named = st.Page(_shown(_FIRST), title=MENU["Decide"][0].title, url_path=_FIRST, visibility="hidden")
-    return {**found, "Decide": [*found["Decide"], named]}
+    return {**pages, "Decide": [*pages["Decide"], named]}
 
 
 def by_path() -> dict[str, Any]:
     """Return every page by its path; the one that opens without a path by an empty one too."""
-    found = {entry.name: _page(entry) for entries in MENU.values() for entry in entries}
-    return {"": found[_FIRST], **found}
+    pages = {entry.name: _page(entry) for entries in MENU.values() for entry in entries}
+    return {"": pages[_FIRST], **pages}
 
 
 def page(name: str) -> Any:

@@ -18,12 +18,12 @@ __all__ = ["address", "adopt", "current", "go", "say", "turn", "widget"]
 
 def current(page: str, read: Callable[[Params], Read]) -> Read:
     """Return what the address asks of a page; without parameters, what was last asked of it."""
-    given: Params = {name: st.query_params.get_all(name) for name in st.query_params}
+    params: Params = {name: st.query_params.get_all(name) for name in st.query_params}
     kept = st.session_state.get(f"{page} view")
-    if not given and kept:
+    if not params and kept:
         st.query_params.from_dict(kept)
-        given = kept
-    return read(given)
+        params = kept
+    return read(params)
 
 
 def widget(page: str, name: str) -> str:
@@ -31,43 +31,43 @@ def widget(page: str, name: str) -> str:
     return f"{page} {name}"
 
 
-def adopt(page: str, asked: View, values: Mapping[str, Any]) -> None:
+def adopt(page: str, view: View, values: Mapping[str, Any]) -> None:
     """Fill the page's widgets from the address when it is new; those that came since, or that were away, by themselves.
 
     What is filled again forgets what was typed into it and not sent yet.
     """
-    mark = parameters(asked, everything=True)
+    mark = parameters(view, everything=True)
     keys = {widget(page, name): value for name, value in values.items()}
     if st.session_state.get(f"{page} adopted") == mark:
         keys = {key: value for key, value in keys.items() if key not in st.session_state}
     if keys:
         st.session_state.update(keys)
         st.session_state[f"{page} adopted"] = mark
-        st.session_state[f"{page} view"] = parameters(asked)
+        st.session_state[f"{page} view"] = parameters(view)
 
 
-def go(page: str, asked: View) -> None:
+def go(page: str, view: View) -> None:
     """Make a view the address of the page."""
-    st.session_state[f"{page} view"] = parameters(asked)
-    st.session_state[f"{page} adopted"] = parameters(asked, everything=True)
-    st.query_params.from_dict(parameters(asked))
+    st.session_state[f"{page} view"] = parameters(view)
+    st.session_state[f"{page} adopted"] = parameters(view, everything=True)
+    st.query_params.from_dict(parameters(view))
 
 
-def say(page: str, asked: View) -> None:
+def say(page: str, view: View) -> None:
     """Let the address say what is shown: a link from a page to itself leaves it behind, and another name is not the id."""
-    if st.session_state.get(f"{page} view") != parameters(asked):
-        go(page, asked)
+    if st.session_state.get(f"{page} view") != parameters(view):
+        go(page, view)
         st.session_state.pop(f"{page} adopted", None)
 
 
-def turn(page: str, asked: View) -> None:
+def turn(page: str, view: View) -> None:
     """Make a view the address of the page and show it, with the widgets filled from it."""
-    go(page, asked)
+    go(page, view)
     st.session_state.pop(f"{page} adopted", None)
     st.rerun()
 
 
-def address(page: str, asked: View) -> str:
+def address(page: str, view: View) -> str:
     """Return the full address that shows a view in another browser."""
     base = (st.context.url or "").split("?")[0].rstrip("/").removesuffix(f"/{page}")
-    return link(base, page, asked)
+    return link(base, page, view)

@@ -49,7 +49,7 @@ ERROR_COLUMNS = ("cosine", "max_absolute", "outcome")
 def metric_for(objective: str) -> Metric:
     """Return the metric that an objective is drawn by; of a mix, the one with the most weight."""
     weights = [part.partition(":") for part in objective.split(",")]
-    heaviest = max(weights, key=lambda one: float(one[2] or 1))[0]
+    heaviest = max(weights, key=lambda item: float(item[2] or 1))[0]
     return METRICS.get(heaviest, LATENCY)
 
 
@@ -58,29 +58,29 @@ def completed(row: Row) -> dict[str, Any]:
 
     Throughput is work over latency and cost is time at a price: their intervals are that of the latency.
     """
-    found = dict(row)
+    document = dict(row)
     rate, value, low, high = (
         row.get(key) for key in ("throughput_per_s", "latency_ms", "latency_ms_low", "latency_ms_high")
     )
     if rate and value and low and high and row.get(THROUGHPUT.low) is None:
-        found |= {THROUGHPUT.low: rate * value / high, THROUGHPUT.high: rate * value / low}
+        document |= {THROUGHPUT.low: rate * value / high, THROUGHPUT.high: rate * value / low}
     cost = row.get("usd_per_million")
     if cost and value and low and high:
-        found |= {COST.low: cost * low / value, COST.high: cost * high / value}
-    found |= {
+        document |= {COST.low: cost * low / value, COST.high: cost * high / value}
+    document |= {
         "peak_memory_bytes_low": row.get("memory_low_bytes"),
         "peak_memory_bytes_high": row.get("memory_high_bytes"),
     }
     apart = ["compiled" if row.get("compiled") else None, _many(row)]
     if any(apart) and not row.get("distinct"):
-        found["distinct"] = " · ".join(part for part in apart if part)
+        document["distinct"] = " · ".join(part for part in apart if part)
     runtime, version = str(row.get("runtime") or ""), str(row.get("runtime_version") or "")
     if runtime and version and not runtime.endswith(version):
-        found["runtime"] = f"{runtime} {version}"
-    asked = (row.get("platform_asked"), row.get("precision_asked"))
-    if asked[0] and asked != (row.get("platform"), row.get("precision")):
-        found["asked"] = f"{asked[0]} {asked[1]} → {row.get('platform')} {row.get('precision')}"
-    return found
+        document["runtime"] = f"{runtime} {version}"
+    request = (row.get("platform_asked"), row.get("precision_asked"))
+    if request[0] and request != (row.get("platform"), row.get("precision")):
+        document["asked"] = f"{request[0]} {request[1]} → {row.get('platform')} {row.get('precision')}"
+    return document
 
 
 def banded(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -88,15 +88,15 @@ def banded(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ranks: dict[Any, list[Any]] = {}
     for row in rows:
         ranks.setdefault(row.get("tied_with") or row.get("rank"), []).append(row.get("rank"))
-    bands = {first: f"{found[0]}–{found[-1]}" if len(found) > 1 else str(first) for first, found in ranks.items()}
+    bands = {first: f"{rank[0]}–{rank[-1]}" if len(rank) > 1 else str(first) for first, rank in ranks.items()}
     return [{**completed(row), "rank_band": bands[row.get("tied_with") or row.get("rank")]} for row in rows]
 
 
 def drawn(rows: Sequence[Row], front: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows with what else nothing beats: an answer's front names options beyond the rows that it lists."""
     ranks = {row.get("rank") for row in rows}
-    others = [completed(one) for one in front.get("options") or () if one.get("rank") not in ranks]
-    return [dict(row) for row in rows] + [{**one, "on_front": True} for one in others]
+    others = [completed(option) for option in front.get("options") or () if option.get("rank") not in ranks]
+    return [dict(row) for row in rows] + [{**other, "on_front": True} for other in others]
 
 
 def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str:
@@ -107,26 +107,26 @@ def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str
         first += " a million items"
     elif metric is LATENCY and not best.get("latency_is_mean"):
         first = f"{percentile} {first}"
-    parts = [first, *(told for told in figures(best, metric, percentile) if told)]
+    parts = [first, *(figure for figure in figures(best, metric, percentile) if figure)]
     if metric is not METRICS["memory"] and best.get("peak_memory_bytes") is not None:
         parts.append(formatting.memory(best["peak_memory_bytes"]))
     elif best.get("memory_floor_bytes") is not None:
         parts.append(f"at least {formatting.memory(best['memory_floor_bytes'])}")
-    told = badge(best.get("basis"), best.get("origin"))
+    document = badge(best.get("basis"), best.get("origin"))
     if best.get("n") is not None:
-        told += f", {formatting.samples(best['n'], best.get('runs'))}"
-    return f"{name_of(best)}: {', '.join(parts)} ({told})"
+        document += f", {formatting.samples(best['n'], best.get('runs'))}"
+    return f"{name_of(best)}: {', '.join(parts)} ({document})"
 
 
-def at_hand_words(found: Mapping[str, Any] | None) -> str | None:
+def at_hand_words(row: Mapping[str, Any] | None) -> str | None:
     """Say which device at hand to use, then the order to fall back in, and what is left out; None where none was named."""
-    if not found:
+    if not row:
         return None
-    names = [str(rung["name"]) for rung in found["order"]]
-    told = f"Use {found['use']} now" if found.get("use") else "None of the devices at hand is recommended"
-    rest = [name for name in names if name != found.get("use")]
-    parts = [told, *([f"then {', then '.join(rest)}"] if rest else [])]
-    parts += [f"{one['name']} is left out: {one['why']}" for one in found["left_out"]]
+    names = [str(rung["name"]) for rung in row["order"]]
+    text = f"Use {row['use']} now" if row.get("use") else "None of the devices at hand is recommended"
+    rest = [name for name in names if name != row.get("use")]
+    parts = [text, *([f"then {', then '.join(rest)}"] if rest else [])]
+    parts += [f"{item['name']} is left out: {item['why']}" for item in row["left_out"]]
     return "; ".join(parts) + "."
 
 
@@ -253,15 +253,15 @@ def _word(row: Mapping[str, Any], key: str) -> str:
 
 def _surely(row: Row) -> str | None:
     """The least of the probabilities with which the limits are met; None where no limit was set."""
-    known = [one["probability"] for one in row.get("meets") or ()]
-    return chance(None if None in known else min(known)) if known else None
+    probabilities = [meet["probability"] for meet in row.get("meets") or ()]
+    return chance(None if None in probabilities else min(probabilities)) if probabilities else None
 
 
 def _met(row: Row) -> str:
     """Each limit with its probability, as `max_latency_ms=0.93`."""
     return " ".join(
-        f"{one['constraint']}={'' if one['probability'] is None else one['probability']}"
-        for one in row.get("meets") or ()
+        f"{meet['constraint']}={'' if meet['probability'] is None else meet['probability']}"
+        for meet in row.get("meets") or ()
     )
 
 

@@ -84,10 +84,10 @@ def probed() -> dict[str, Any]:
 
     Readers wait for one answer together: each by himself would wait for all before him.
     """
-    found = _probe()
-    if isinstance(found, AssayError):
-        raise found.with_traceback(None)
-    return dict(found)
+    probe = _probe()
+    if isinstance(probe, AssayError):
+        raise probe.with_traceback(None)
+    return dict(probe)
 
 
 def _shared(function: Function) -> Function:

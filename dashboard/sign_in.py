@@ -38,15 +38,15 @@ def reader() -> Person:
     return person(st.user.to_dict(), read_rules(sections.get("assay", {})), datetime.now(UTC))
 
 
-def admitted(found: Person, page: Any) -> bool:
+def admitted(person: Person, page: Any) -> bool:
     """Whether the reader may see pages at all; where not, show how to sign in instead."""
-    if found.role is not None:
+    if person.role is not None:
         return True
     st.title("Assay", anchor=False)
-    if found.signed_in:
+    if person.signed_in:
         with st.container(border=True, key="no-role"):
             st.markdown(
-                f"**{escape(found.why or '')}**  \nAsk whoever keeps this dashboard for access, or sign in as another."
+                f"**{escape(person.why or '')}**  \nAsk whoever keeps this dashboard for access, or sign in as another."
             )
             st.button("Sign out", on_click=st.logout, icon=":material/logout:")
         return False
@@ -54,7 +54,7 @@ def admitted(found: Person, page: Any) -> bool:
     remember(page.url_path, {name: st.query_params.get_all(name) for name in st.query_params})
     with st.container(border=True, key="sign-in", width=480):
         st.markdown(
-            f"**{escape(found.why or 'Sign in to see the measurements.')}**  \nThe address that you opened comes after it."
+            f"**{escape(person.why or 'Sign in to see the measurements.')}**  \nThe address that you opened comes after it."
         )
         for name in providers(_sections() or {}):
             words = "Sign in" if name is None else f"Sign in with {name.capitalize()}"
@@ -65,12 +65,12 @@ def admitted(found: Person, page: Any) -> bool:
     return False
 
 
-def badge(found: Person) -> None:
+def badge(person: Person) -> None:
     """Say in the menu who is signed in as what, with the way out."""
-    if found.signed_in:
+    if person.signed_in:
         with st.sidebar.container(key="signed-in"):
-            st.caption(f"Signed in as **{escape(found.name)}** · {found.role or 'no role'}")
-            if found.role:
+            st.caption(f"Signed in as **{escape(person.name)}** · {person.role or 'no role'}")
+            if person.role:
                 st.button("Sign out", on_click=st.logout, icon=":material/logout:", type="tertiary")
 
 
@@ -83,27 +83,27 @@ def providers(sections: Mapping[str, Any]) -> list[str | None]:
 
 def remember(path: str, params: Mapping[str, list[str]]) -> None:
     """Keep in the browser which page was asked for; a query that is too long for a cookie is left out."""
-    asked = f"{path}?{urlencode(params, doseq=True)}" if params else path
-    value = quote(asked, safe="")
+    text = f"{path}?{urlencode(params, doseq=True)}" if params else path
+    value = quote(text, safe="")
     _set_cookie(value if len(value) <= _COOKIE_BYTES else quote(path, safe=""))
 
 
-def goal(cookie: str | None, known: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]] | None:
+def goal(cookie: str | None, record: Mapping[str, Any]) -> tuple[str, dict[str, list[str]]] | None:
     """Return the page and the parameters that a cookie tells of; None for what is not one of our pages."""
     path, _, query = unquote(cookie or "").partition("?")
-    return (path, parse_qs(query)) if (path or query) and path in known else None
+    return (path, parse_qs(query)) if (path or query) and path in record else None
 
 
-def return_to(page: Any, known: Mapping[str, Any]) -> None:
+def return_to(page: Any, record: Mapping[str, Any]) -> None:
     """After a sign-in open what was asked for before it. Once a session, and not where something is asked for now."""
     kept = st.context.cookies.get(_COOKIE)
     if not kept or st.session_state.get("sign-in returned") == "done":
         return
     if st.session_state.get("sign-in returned") is None:
         st.session_state["sign-in returned"] = "going"
-        found = goal(kept, known)
-        if found is not None and not page.url_path and not st.query_params:
-            st.switch_page(known[found[0]], query_params=found[1])
+        result = goal(kept, record)
+        if result is not None and not page.url_path and not st.query_params:
+            st.switch_page(record[result[0]], query_params=result[1])
     st.session_state["sign-in returned"] = "done"
     _set_cookie("", seconds=0)
 
@@ -128,16 +128,16 @@ def _sections() -> dict[str, Any] | None:
                 remedy="It is TOML with the tables [auth] and [assay]; docs/sign-in.md shows one.",
             )
         return None
-    found: dict[str, Any] = st.secrets.to_dict()
-    if not providers(found):
-        if demanded or "auth" in found:
+    row: dict[str, Any] = st.secrets.to_dict()
+    if not providers(row):
+        if demanded or "auth" in row:
             raise UsageError(
                 "the file of the sign-in names no provider.",
                 field="auth",
                 remedy="Give client_id, client_secret and server_metadata_url in [auth]; docs/sign-in.md shows one.",
             )
         return None
-    return found
+    return row
 
 
 def _local_only() -> bool:

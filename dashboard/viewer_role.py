@@ -43,16 +43,16 @@ LOCAL = Person(role="operator")
 def read_rules(section: Mapping[str, Any]) -> Rules:
     """Read the table `[assay]` beside the provider's. Raises UsageError, which names the field."""
     try:
-        found = msgspec.convert(dict(section), Rules)
+        convert = msgspec.convert(dict(section), Rules)
     except msgspec.ValidationError as problem:
         raise UsageError(
             f"[assay] is not understood: {problem}.",
             field="assay",
             remedy="It has claim, operators, viewers (lists of text) and hours; docs/sign-in.md shows one.",
         ) from problem
-    if not found.hours > 0:
+    if not convert.hours > 0:
         raise UsageError("a sign-in lasts some time.", field="hours", remedy="Give hours above 0, such as 12.")
-    return found
+    return convert
 
 
 def person(claims: Mapping[str, Any], rules: Rules, now: datetime) -> Person:
@@ -74,12 +74,12 @@ def values_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
     """
     if claim == "email" and claims.get("email_verified") is not True:
         return frozenset()
-    found: Any = claims.get(claim)
-    if found is None:
-        found = claims
+    none: Any = claims.get(claim)
+    if none is None:
+        none = claims
         for part in claim.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-    values = found if isinstance(found, list | tuple) else [found]
+            none = none.get(part) if isinstance(none, Mapping) else None
+    values = none if isinstance(none, list | tuple) else [none]
     return frozenset(value for value in values if isinstance(value, str))
 
 

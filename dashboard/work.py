@@ -58,9 +58,15 @@ def estimated(
     Where nothing can be predicted the answer is empty and says why.
     """
     sizes = {name: size for name, size in work._asdict().items() if size is not None}
-    asked = {"model": model, "mode": mode, "hardware": list(hardware), "batch_sizes": list(batches), "top": MOST_ASKED}
+    request = {
+        "model": model,
+        "mode": mode,
+        "hardware": list(hardware),
+        "batch_sizes": list(batches),
+        "top": MOST_ASKED,
+    }
     try:
-        answer = answers.recommend(asked | sizes, position)
+        answer = answers.recommend(request | sizes, position)
     except AssayError as problem:
         return Estimates([], [], [], str(problem))
     ranked = [completed({**row, "mode": mode}) for row in answer["ranked"]]

@@ -44,25 +44,25 @@ def drop_nulls(value: Any) -> Any:
     return value
 
 
-def first_difference(one: Any, other: Any, path: str = "") -> str | None:
+def first_difference(item: Any, other: Any, path: str = "") -> str | None:
     """Return the path of the first member in which two JSON values differ, or None where they are equal."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
+    if isinstance(item, dict) and isinstance(other, dict):
+        for key in sorted(item.keys() | other.keys()):
             here = f"{path}.{key}" if path else key
-            if key not in one or key not in other:
+            if key not in item or key not in other:
                 return here
-            found = first_difference(one[key], other[key], here)
-            if found:
-                return found
+            text = first_difference(item[key], other[key], here)
+            if text:
+                return text
         return None
-    if isinstance(one, list) and isinstance(other, list):
-        for index in range(max(len(one), len(other))):
+    if isinstance(item, list) and isinstance(other, list):
+        for index in range(max(len(item), len(other))):
             here = f"{path}[{index}]"
-            if index >= len(one) or index >= len(other):
+            if index >= len(item) or index >= len(other):
                 return here
-            found = first_difference(one[index], other[index], here)
-            if found:
-                return found
+            text = first_difference(item[index], other[index], here)
+            if text:
+                return text
         return None
-    same = one == other and isinstance(one, bool) == isinstance(other, bool)
+    same = item == other and isinstance(item, bool) == isinstance(other, bool)
     return None if same else (path or ".")

@@ -68,8 +68,8 @@ def _check_measurement(data: MeasurementRecorded) -> None:
 
 def _check_latency(latency: Latency) -> None:
     ascending = ("min", "p50", "p90", "p95", "p99", "max")
-    known = [(name, getattr(latency, name)) for name in ascending if getattr(latency, name) is not None]
-    for (lower, low), (upper, high) in itertools.pairwise(known):
+    existing = [(name, getattr(latency, name)) for name in ascending if getattr(latency, name) is not None]
+    for (lower, low), (upper, high) in itertools.pairwise(existing):
         if low > high:
             raise InvalidInput(
                 f"{lower} = {low} is above {upper} = {high}.",
@@ -105,21 +105,21 @@ class _Structure:
 
 def _unknown(value: Any, structure: _Structure) -> list[str]:
     """Return the ends of the paths; they are put together only where there is one, which is rare."""
-    found: list[str] = []
+    names: list[str] = []
     if isinstance(value, dict):
         if structure.names is not None:
             if not value.keys() <= structure.names:
-                found += [f".{name}" for name in sorted(value.keys() - structure.names)]
+                names += [f".{name}" for name in sorted(value.keys() - structure.names)]
             for name, inner in structure.inner.items():
                 if name in value:
-                    found += [f".{name}{rest}" for rest in _unknown(value[name], inner)]
+                    names += [f".{name}{rest}" for rest in _unknown(value[name], inner)]
         elif structure.each is not None:
             for name, item in value.items():
-                found += [f".{name}{rest}" for rest in _unknown(item, structure.each)]
+                names += [f".{name}{rest}" for rest in _unknown(item, structure.each)]
     elif isinstance(value, list) and structure.each is not None:
         for index, item in enumerate(value):
-            found += [f"[{index}]{rest}" for rest in _unknown(item, structure.each)]
-    return found
+            names += [f"[{index}]{rest}" for rest in _unknown(item, structure.each)]
+    return names
 
 
 @functools.cache

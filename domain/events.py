@@ -358,8 +358,8 @@ def _convert(value: dict[str, Any], shape: type[Shape], prefix: str) -> Shape:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        found = _PATH.match(str(error))
-        what, path = (found["what"], found["path"]) if found else (str(error), None)
+        match = _PATH.match(str(error))
+        what, path = (match["what"], match["path"]) if match else (str(error), None)
         missing = re.search(r"missing required field `(.+?)`", what)
         if missing:
             path = f"{path}.{missing[1]}" if path else missing[1]

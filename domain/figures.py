@@ -56,20 +56,20 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _columns() -> dict[str, FigureColumn]:
-    found: dict[str, FigureColumn] = {}
+    figure_columns: dict[str, FigureColumn] = {}
     for name, metric in METRICS.items():
         if name == "latency_ms":
             for statistic in STATISTICS:
                 own = (f"latency_{statistic}_ci95_low_ms", f"latency_{statistic}_ci95_high_ms")
                 column = f"latency_{statistic}_ms"
-                found[column] = FigureColumn(
+                figure_columns[column] = FigureColumn(
                     column, name, metric.unit, metric.better, own if statistic in ("p50", "mean") else None
                 )
         else:
-            found[name] = FigureColumn(
+            figure_columns[name] = FigureColumn(
                 name, name, metric.unit, metric.better, steady=name in _ONE_RUN_NUMBER, series=name in _OF_THE_CALLS
             )
-    return found
+    return figure_columns
 
 
 FIGURES: dict[str, FigureColumn] = _columns()
@@ -101,9 +101,9 @@ def interval_of(row: Mapping[str, Any], column: str) -> tuple[float, float] | No
     if not shape.series:
         return None
     for latency in ("latency_p50_ms", "latency_mean_ms"):
-        known = interval_of(row, latency)
-        if known is not None:
-            below, above = known[0] / row[latency], known[1] / row[latency]
+        interval = interval_of(row, latency)
+        if interval is not None:
+            below, above = interval[0] / row[latency], interval[1] / row[latency]
             if shape.better == "lower":
                 low, high = value * below, value * above
             elif below > 0:  # A rate is low where the time is long.

@@ -73,15 +73,15 @@ def _members_of(value: Any) -> int:
 
 def _require_single_members(text: bytes) -> None:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        row: dict[str, Any] = {}
         for name, item in pairs:
-            if name in found:
+            if name in row:
                 raise InvalidEvent(
                     "an object names this member twice, and readers differ in which one counts.",
                     field=name[:60] or "$",
                     remedy="Send each member once.",
                 )
-            found[name] = item
-        return found
+            row[name] = item
+        return row
 
     json.loads(text, object_pairs_hook=once)

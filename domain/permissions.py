@@ -87,5 +87,5 @@ def permission_for(type_: str) -> Permission:
 
     A newer version may take effect when the tables are rebuilt by a newer program, so it must not be open before.
     """
-    known = PERMISSIONS.get(type_)
-    return known or _ANY_VERSION.get(_VERSION.sub("", type_), OTHER_TYPES)
+    permission = PERMISSIONS.get(type_)
+    return permission or _ANY_VERSION.get(_VERSION.sub("", type_), OTHER_TYPES)

@@ -161,13 +161,13 @@ def _bins(ordered: Sequence[float], width: float) -> list[Bin]:
 
 
 def _percentiles(steady: Sequence[float]) -> dict[str, Percentile]:
-    told, has = latency_summary(steady), len(steady)
-    bounds = told.ci95 or {}
-    found = {}
+    document, has = latency_summary(steady), len(steady)
+    bounds = document.ci95 or {}
+    percentiles = {}
     for name, needs in {"p50": _MEDIAN_NEEDS, **SAMPLES_NEEDED}.items():
         low, high = bounds.get(name, (None, None))
-        found[name] = Percentile(needs=needs, has=has, ms=getattr(told, name), low=low, high=high)
-    return found
+        percentiles[name] = Percentile(needs=needs, has=has, ms=getattr(document, name), low=low, high=high)
+    return percentiles
 
 
 def _parts(parts: Mapping[str, Sequence[float]]) -> dict[str, Part]:

@@ -33,28 +33,28 @@ def scrub(message: str, *, names: tuple[str, ...] = (), limit: int = 2000) -> st
 
 def private_parts(text: str, *, names: tuple[str, ...] = ()) -> list[str]:
     """Return the parts of a text that `scrub` would take out; not files that every machine has, nor what it leaves."""
-    found = [
+    matches = [
         match[0]
         for match in _EITHER.finditer(text)
         if match["url"] or not (len(match[0]) == 1 or match[0].startswith(_OF_EVERY_MACHINE) or _is_left(text, match))
     ]
     for pattern in (_SECRET, _MAIL, _ADDRESS):
-        found += pattern.findall(text)
+        matches += pattern.findall(text)
     for name in names:
-        found += re.findall(_word(name), text)
-    return found
+        matches += re.findall(_word(name), text)
+    return matches
 
 
-def _is_left(text: str, found: re.Match[str]) -> bool:
-    return text[: found.start()].endswith("…")
+def _is_left(text: str, match: re.Match[str]) -> bool:
+    return text[: match.start()].endswith("…")
 
 
 def _word(name: str) -> str:
     return rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
 
 
-def _shorter(found: re.Match[str]) -> str:
-    if found["url"]:
-        return re.sub(r"^([a-z0-9+.-]+)://.*$", r"<\1 address>", found["url"], flags=re.DOTALL)
-    last = re.split(r"[\\/]", found["path"].rstrip("\\/"))[-1]
-    return f"…/{last}" if last not in ("", "~") else found["path"] if len(found["path"]) == 1 else "…"
+def _shorter(match: re.Match[str]) -> str:
+    if match["url"]:
+        return re.sub(r"^([a-z0-9+.-]+)://.*$", r"<\1 address>", match["url"], flags=re.DOTALL)
+    last = re.split(r"[\\/]", match["path"].rstrip("\\/"))[-1]
+    return f"…/{last}" if last not in ("", "~") else match["path"] if len(match["path"]) == 1 else "…"

@@ -91,13 +91,13 @@ def modes(samples: Sequence[float]) -> Modes | None:
 def _split(ordered: Sequence[float]) -> int:
     """Return the size of the lower group for which the variance between two groups is greatest."""
     n, total = len(ordered), math.fsum(ordered)
-    best, found, below = -1.0, 1, 0.0
+    best, split, below = -1.0, 1, 0.0
     for size in range(1, n):
         below += ordered[size - 1]
         between = size * (n - size) * (below / size - (total - below) / (n - size)) ** 2
         if between > best:
-            best, found = between, size
-    return found
+            best, split = between, size
+    return split
 
 
 def held_up_share(samples: Sequence[float]) -> float:

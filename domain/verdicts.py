@@ -156,70 +156,70 @@ def _spread(samples: Sequence[float], middle: float, stopped_by: str | None) -> 
         yield f"{ended}the 95 % interval of the median at ±{half:.1%}"
 
 
-def _machine(found: Circumstances) -> Iterable[str]:
+def _machine(circumstances: Circumstances) -> Iterable[str]:
     """Say what the machine did meanwhile."""
-    if found.speed_ratio is not None and found.speed_ratio < 1 - SLOWER:
-        yield f"throttled: the same loop ran at {found.speed_ratio:.0%} of its speed after the series"
-    before, after = found.clock_before_hz, found.clock_after_hz
+    if circumstances.speed_ratio is not None and circumstances.speed_ratio < 1 - SLOWER:
+        yield f"throttled: the same loop ran at {circumstances.speed_ratio:.0%} of its speed after the series"
+    before, after = circumstances.clock_before_hz, circumstances.clock_after_hz
     if before and after and after < (1 - SLOWER) * before:
         yield f"throttled: the clock fell from {before / 1e9:.2f} to {after / 1e9:.2f} GHz"
-    if found.thermal_events:
-        yield f"throttled: the processor reported {found.thermal_events} thermal events"
-    if found.quota_share is not None and found.quota_share > QUOTA:
-        yield f"throttled: a quota stopped the process for {found.quota_share:.0%} of the time"
-    if found.stops:
-        yield f"the process was stopped and continued {found.stops} times"
-    if found.loop_lost_share is not None and found.loop_lost_share > LOOP_LOST:
-        yield f"a fixed loop had no processor for {found.loop_lost_share:.0%} of its time"
-    if found.other_load is not None and found.other_load > OTHER_LOAD:
-        yield f"other work used {found.other_load:.0%} of the processors meanwhile"
-    if found.waiting is not None and found.waiting > WAITING:
-        yield f"{found.waiting:.2f} of its threads waited for a processor on average"
-    if found.steal_share is not None and found.steal_share > STEAL:
-        yield f"the hypervisor gave {found.steal_share:.1%} of the time to others"
-    if found.device is not None:
-        yield from device_doubts(found.device)
+    if circumstances.thermal_events:
+        yield f"throttled: the processor reported {circumstances.thermal_events} thermal events"
+    if circumstances.quota_share is not None and circumstances.quota_share > QUOTA:
+        yield f"throttled: a quota stopped the process for {circumstances.quota_share:.0%} of the time"
+    if circumstances.stops:
+        yield f"the process was stopped and continued {circumstances.stops} times"
+    if circumstances.loop_lost_share is not None and circumstances.loop_lost_share > LOOP_LOST:
+        yield f"a fixed loop had no processor for {circumstances.loop_lost_share:.0%} of its time"
+    if circumstances.other_load is not None and circumstances.other_load > OTHER_LOAD:
+        yield f"other work used {circumstances.other_load:.0%} of the processors meanwhile"
+    if circumstances.waiting is not None and circumstances.waiting > WAITING:
+        yield f"{circumstances.waiting:.2f} of its threads waited for a processor on average"
+    if circumstances.steal_share is not None and circumstances.steal_share > STEAL:
+        yield f"the hypervisor gave {circumstances.steal_share:.1%} of the time to others"
+    if circumstances.device is not None:
+        yield from device_doubts(circumstances.device)
 
 
-def _before(found: Circumstances) -> Iterable[str]:
-    if found.other_load_before is not None and found.other_load_before > OTHER_LOAD:
-        yield f"other work used {found.other_load_before:.0%} of the processors before the series"
+def _before(circumstances: Circumstances) -> Iterable[str]:
+    if circumstances.other_load_before is not None and circumstances.other_load_before > OTHER_LOAD:
+        yield f"other work used {circumstances.other_load_before:.0%} of the processors before the series"
 
 
-def _swap(found: Circumstances) -> Iterable[str]:
-    if found.swapped_bytes:
-        yield f"{found.swapped_bytes:,} bytes of the process were swapped out"
-    before, after = found.swap_before_bytes, found.swap_after_bytes
+def _swap(circumstances: Circumstances) -> Iterable[str]:
+    if circumstances.swapped_bytes:
+        yield f"{circumstances.swapped_bytes:,} bytes of the process were swapped out"
+    before, after = circumstances.swap_before_bytes, circumstances.swap_after_bytes
     if before is not None and after is not None and after - before > SWAP_GROWTH_BYTES:
         yield f"the machine swapped out {after - before:,} bytes meanwhile"
 
 
-def _energy(found: Circumstances) -> list[Verdict]:
-    if found.energy is None:
+def _energy(circumstances: Circumstances) -> list[Verdict]:
+    if circumstances.energy is None:
         return []
-    verdict, reasons = energy_doubts(found.energy)
+    verdict, reasons = energy_doubts(circumstances.energy)
     return [Verdict(verdict=verdict, reasons=reasons)]  # type: ignore[arg-type]
 
 
 def _placement(observed: Observed | None) -> list[Verdict]:
     if observed is None:
         return []
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     share = observed.fallback_share
     if share is not None and share > FALLBACK_INVALID:
-        found.append(Verdict(verdict="invalid", reasons=[f"{share:.0%} of the work fell back to another device"]))
+        verdicts.append(Verdict(verdict="invalid", reasons=[f"{share:.0%} of the work fell back to another device"]))
     elif share is not None and share > FALLBACK_SUSPECT:
-        found.append(_suspect(f"{share:.0%} of the work fell back to another device"))
+        verdicts.append(_suspect(f"{share:.0%} of the work fell back to another device"))
     moved = (observed.details or {}).get("moved_to_cpu")
     if moved:
-        found.append(_suspect(f"operators were moved to the processor and back: {', '.join(moved)}"))
+        verdicts.append(_suspect(f"operators were moved to the processor and back: {', '.join(moved)}"))
     requested = observed.requested
     if requested is not None:
         for word in ("platform", "precision"):
-            asked, actual = getattr(requested, word), getattr(observed, word)
-            if asked and actual and asked != actual:
-                found.append(_suspect(f"asked for {word} {asked}, and {actual} did the work"))
-    return found
+            request, actual = getattr(requested, word), getattr(observed, word)
+            if request and actual and request != actual:
+                verdicts.append(_suspect(f"asked for {word} {request}, and {actual} did the work"))
+    return verdicts
 
 
 def _suspicions(reasons: Iterable[str]) -> list[Verdict]:

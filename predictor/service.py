@@ -56,52 +56,52 @@ class Answerer:
 
         Raises what `Question.checked` and `facts.known_at` raise, and ProjectionBehind for a position to come.
         """
-        asked = question.checked()
-        with self._tables(asked.at) as tables:
+        request = question.checked()
+        with self._tables(request.at) as tables:
             predictor, notes = self._current(tables)
-            known = known_at(tables, asked, predictor, notes, self._reading(tables))
-            identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
-            return answer(asked, known, identity)
+            existing = known_at(tables, request, predictor, notes, self._reading(tables))
+            identity = answer_id(request.identity(), existing.position, predictor.digest, SCHEMA_VERSION)
+            return answer(request, existing, identity)
 
     def predict(self, question: PredictQuestion) -> dict[str, Any]:
         """Return the prediction for one configuration, beside what was measured of it, or why there is none."""
-        asked = question.as_question()
-        with self._tables(asked.at) as tables:
+        request = question.as_question()
+        with self._tables(request.at) as tables:
             predictor, notes = self._current(tables)
-            known = known_at(tables, asked, predictor, notes, self._reading(tables))
-            identity = answer_id(asked.identity(), known.position, predictor.digest, SCHEMA_VERSION)
-            predicted = answer(asked, msgspec.structs.replace(known, rows=()), identity)
+            existing = known_at(tables, request, predictor, notes, self._reading(tables))
+            identity = answer_id(request.identity(), existing.position, predictor.digest, SCHEMA_VERSION)
+            predicted = answer(request, msgspec.structs.replace(existing, rows=()), identity)
             # Without a measurement of the configuration both are one.
-            measured = answer(asked, known, identity) if measured_options(asked, known) else predicted
-        found = measured["ranked"][0] if measured["ranked"] else None
-        seen = found if found is not None and found["basis"] in ("measured", "imported") else None
+            measured = answer(request, existing, identity) if measured_options(request, existing) else predicted
+        result = measured["ranked"][0] if measured["ranked"] else None
+        seen = result if result is not None and result["basis"] in ("measured", "imported") else None
         chosen = predicted["ranked"][0] if predicted["ranked"] else seen
-        given = {name: value for name, value in (chosen or {}).items() if name not in ("rank", "tied_with")}
-        reasons = None if chosen is None else explanation_of(chosen, known, asked.mode)
+        values = {name: value for name, value in (chosen or {}).items() if name not in ("rank", "tied_with")}
+        reasons = None if chosen is None else explanation_of(chosen, existing, request.mode)
         kept = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
         return {
             **{name: predicted[name] for name in kept},
             "basis": "abstained",
-            **given,
+            **values,
             "measured": seen,
-            "breakdown": self._breakdown(asked, known),
+            "breakdown": self._breakdown(request, existing),
             "explanation": None if reasons is None else reasons.document(),
             "abstained": None if chosen else predicted["abstained"],
         }
 
     def suggest(self, question: SuggestQuestion) -> dict[str, Any]:
         """Return the runs that would lower the error of open questions most within a budget, as plans."""
-        asked = question.checked()
-        with self._tables(asked.at) as tables:
-            return suggest(tables, asked, *self._current(tables))
+        request = question.checked()
+        with self._tables(request.at) as tables:
+            return suggest(tables, request, *self._current(tables))
 
     def fleet(self, question: FleetQuestion) -> dict[str, Any]:
         """Return the cheapest machines that serve several loads; see `predictor.fleet.deployment`."""
         from predictor.fleet.deployment import fleet  # The solver takes a while to load.
 
-        asked = question.checked()
-        with self._tables(asked.at) as tables:
-            return fleet(tables, asked, *self._current(tables), self._reading(tables))
+        request = question.checked()
+        with self._tables(request.at) as tables:
+            return fleet(tables, request, *self._current(tables), self._reading(tables))
 
     def fit(self, question: FitQuestion) -> dict[str, Any]:
         """Return which batches and lengths of a model fit where; see `predictor.capacity.fit`."""
@@ -112,20 +112,20 @@ class Answerer:
             return fit(tables, question, *self._current(tables), self._reading(tables))
 
     @staticmethod
-    def _breakdown(asked: Question, known: Any) -> dict[str, Any] | None:
+    def _breakdown(question: Question, existing: Any) -> dict[str, Any] | None:
         """The roofline of the configuration in ms, by operator class and by what bounds it."""
-        if known.trace is None or not known.specs:
+        if existing.trace is None or not existing.specs:
             return None
-        limits = limits_of(known.specs[0], asked.precision[0], asked.platform[0])
+        limits = limits_of(existing.specs[0], question.precision[0], question.platform[0])
         if limits is None:
             return None
-        floor = roofline(known.trace.operators, limits, batch_size=asked.batch_sizes[0], mode=asked.mode)
-        told = msgspec.to_builtins(floor)
+        floor = roofline(existing.trace.operators, limits, batch_size=question.batch_sizes[0], mode=question.mode)
+        document = msgspec.to_builtins(floor)
         return {
             name: {key: float(f"{part:.6g}") for key, part in sorted(value.items())}
             if isinstance(value, dict)
             else (float(f"{value:.6g}") if isinstance(value, float) else value)
-            for name, value in told.items()
+            for name, value in document.items()
         }
 
     def predictor_info(self, as_of: int | None = None) -> dict[str, Any]:
@@ -134,16 +134,16 @@ class Answerer:
             predictor, notes = self._current(tables)
             position = tables.position
         card = predictor.card
-        told = msgspec.to_builtins(card)
-        told["coverage"] = {
-            name: value for name, value in told["coverage"].items() if name not in ("op_mix", "architectures")
+        document = msgspec.to_builtins(card)
+        document["coverage"] = {
+            name: value for name, value in document["coverage"].items() if name not in ("op_mix", "architectures")
         } | {"architectures": len(card.coverage.architectures)}
-        told.pop("features")
-        told["calibrations"] = predictor.calibrations.told()
-        told["few"] = None if card.few is None else card.few.told()
-        told["shares"] = None if card.shares is None else card.shares.told()
+        document.pop("features")
+        document["calibrations"] = predictor.calibrations.told()
+        document["few"] = None if card.few is None else card.few.told()
+        document["shares"] = None if card.shares is None else card.shares.told()
         return {
-            **told,
+            **document,
             "digest": predictor.digest,
             "trained_at_position": card.position,
             "position": position,
@@ -158,17 +158,23 @@ class Answerer:
             cases = cases_of([*tables.view("outcomes").to_pylist(), *tables.measurements().to_pylist()])
             return train(rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases)
 
-    def evaluate(self, asked: Evaluation) -> dict[str, Any]:
+    def evaluate(self, evaluation: Evaluation) -> dict[str, Any]:
         """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""
-        route = chosen(asked.route, asked.target)
-        with self._tables(None if isinstance(asked.as_of, str) else asked.as_of) as tables:
-            rows, book, devices = self._training_data(tables, asked.target, asked.mode)
-            taken = [row for row in rows if asked.takes(row)]
-            table, method = routed(route, taken, book, devices.spec, asked.target)
-            told = evaluate(
-                table, method, asked.split, asked.target, shots=asked.shots, seed=asked.seed, points=asked.points
+        route = chosen(evaluation.route, evaluation.target)
+        with self._tables(None if isinstance(evaluation.as_of, str) else evaluation.as_of) as tables:
+            rows, book, devices = self._training_data(tables, evaluation.target, evaluation.mode)
+            taken = [row for row in rows if evaluation.takes(row)]
+            table, method = routed(route, taken, book, devices.spec, evaluation.target)
+            document = evaluate(
+                table,
+                method,
+                evaluation.split,
+                evaluation.target,
+                shots=evaluation.shots,
+                seed=evaluation.seed,
+                points=evaluation.points,
             )
-            return {**told, "route": route, "position": tables.position}
+            return {**document, "route": route, "position": tables.position}
 
     @staticmethod
     def _training_data(
@@ -212,22 +218,22 @@ class Answerer:
         predictor, notes = self._predictor(tables)
         key = (predictor.digest, tables.history, self._reading(tables).of("state", lambda: state_of(tables)))
         with self._lock:
-            found = self._currents.get(key)
-        if found is None:
-            found = current(predictor, tables)
+            result = self._currents.get(key)
+        if result is None:
+            result = current(predictor, tables)
             with self._lock:
-                self._currents[key] = found
+                self._currents[key] = result
                 while len(self._currents) > KEPT_PREDICTORS:
                     self._currents.popitem(last=False)
-        return found, notes
+        return result, notes
 
     def _loaded(self, digest: str) -> Predictor:
         with self._lock:
-            found = self._predictors.get(digest)
-        if found is None:
-            found = decode(self._load_artifact(digest), digest)
+            predictor = self._predictors.get(digest)
+        if predictor is None:
+            predictor = decode(self._load_artifact(digest), digest)
             with self._lock:
-                self._predictors[digest] = found
+                self._predictors[digest] = predictor
                 while len(self._predictors) > KEPT_PREDICTORS:
                     self._predictors.popitem(last=False)
-        return found
+        return predictor

@@ -28,7 +28,7 @@ def drawn(metrics: Row) -> str:
 
 def rest(metrics: Row, reading: Row) -> str:
     """Say what the device drew at rest, and what of a call is above that; that rest was not measured where it was not."""
-    idle = next((one for one in (metrics.get("idle_power_w"), reading.get("idle_w")) if one is not None), None)
+    idle = next((item for item in (metrics.get("idle_power_w"), reading.get("idle_w")) if item is not None), None)
     if idle is None:
         return "not measured: what the device draws at rest is part of the energy"
     seconds, above = reading.get("idle_seconds"), metrics.get("energy_above_idle_j")
@@ -71,16 +71,16 @@ def told(data: Row) -> list[tuple[str, str]]:
     """Return what a measurement's event says of energy, as names and words; empty where it says nothing at all."""
     metrics, judged = data.get("metrics") or {}, (data.get("validity") or {}).get("metrics") or {}
     reading = (data.get("conditions") or {}).get("energy") or {}
-    known = any(metrics.get(name) is not None for name in _KEYS)
+    existing = any(metrics.get(name) is not None for name in _KEYS)
     own = next((judged[name] for name in _KEYS if name in judged), None)
-    if not known and own is None and not reading:
+    if not existing and own is None and not reading:
         return []
-    found = []
-    if known or own is not None:
-        found.append(("Energy", drawn(metrics)))
+    result = []
+    if existing or own is not None:
+        result.append(("Energy", drawn(metrics)))
         verdict = own or ({} if judged else data.get("validity") or {})
         reasons = "; ".join(verdict.get("reasons") or [])
         word = verdict.get("verdict") or "no verdict"
-        found.append(("Its verdict", f"{word}: {reasons}" if reasons else word))
-        found.append(("At rest", rest(metrics, reading)))
-    return [*found, ("Read by", method(reading))]
+        result.append(("Its verdict", f"{word}: {reasons}" if reasons else word))
+        result.append(("At rest", rest(metrics, reading)))
+    return [*result, ("Read by", method(reading))]

@@ -220,10 +220,10 @@ def percentile(name: str, value_ms: float | None, n: int | None, needs: int) -> 
 
 def date(moment: datetime | str | None, zone: tzinfo | None = None) -> str:
     """Write a moment out: `20 Nov 2026 14:05 CET`; UTC where no zone is given."""
-    found = _moment(moment)
-    if found is None:
+    result = _moment(moment)
+    if result is None:
         return MISSING
-    local = found.astimezone(zone or UTC)
+    local = result.astimezone(zone or UTC)
     return f"{local.day} {_MONTHS[local.month - 1]} {local.year} {local:%H:%M} {local.tzname()}"
 
 
@@ -232,19 +232,19 @@ def when(moment: datetime | str | None, zone: tzinfo | None = None) -> str:
 
     It is the same day in every zone: `19 Jul 2022`.
     """
-    found = _moment(moment)
-    if found is None or found.astimezone(UTC).time() != time():
-        return date(found, zone)
-    day = found.astimezone(UTC)
+    result = _moment(moment)
+    if result is None or result.astimezone(UTC).time() != time():
+        return date(result, zone)
+    day = result.astimezone(UTC)
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def age(moment: datetime | str | None, now: datetime) -> str:
     """Write how long ago, in one unit: `3 h ago`; what lies ahead of `now` is `just now`."""
-    found = _moment(moment)
-    if found is None:
+    result = _moment(moment)
+    if result is None:
         return MISSING
-    seconds = (now - found).total_seconds()
+    seconds = (now - result).total_seconds()
     for limit, size, unit in _AGES:
         if seconds < limit:
             return "just now" if size == 0 else f"{int(seconds // size)}{SPACE}{unit} ago"
@@ -288,8 +288,8 @@ def _known(value: float | None) -> bool:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = sorted(value for value in values if value is not None and math.isfinite(value))
-    return known[len(known) // 2] if known else None
+    matching_values = sorted(value for value in values if value is not None and math.isfinite(value))
+    return matching_values[len(matching_values) // 2] if matching_values else None
 
 
 def _decimals(value: float, digits: int) -> int:
@@ -322,5 +322,5 @@ def _fixed(value: float, decimals: int) -> str:
 def _moment(moment: datetime | str | None) -> datetime | None:
     if moment is None or moment == "":
         return None
-    found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    fromisoformat = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return fromisoformat if fromisoformat.tzinfo else fromisoformat.replace(tzinfo=UTC)

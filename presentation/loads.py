@@ -40,8 +40,8 @@ def arrivals(row: Row) -> str | None:
 def batch_words(row: Row) -> str:
     """Name the batch and the load: `batch 8`, `batch 1 · 4 requests/s`; what is served without a batch, by its load alone."""
     batch, coming = row.get("batch_size"), arrivals(row)
-    known = [f"batch {batch}"] if batch is not None else [] if coming else ["batch unknown"]
-    return " · ".join([*known, *([coming] if coming else [])])
+    existing = [f"batch {batch}"] if batch is not None else [] if coming else ["batch unknown"]
+    return " · ".join([*existing, *([coming] if coming else [])])
 
 
 def told(data: Row) -> list[tuple[str, str]]:
@@ -49,23 +49,23 @@ def told(data: Row) -> list[tuple[str, str]]:
     workload, seen = data.get("workload") or {}, data.get("observed") or {}
     details = seen.get("details") or {}
     scenario = workload.get("scenario")
-    found = []
+    names = []
     if scenario:
-        found.append(("Scenario", _SCENARIOS.get(scenario, str(scenario))))
+        names.append(("Scenario", _SCENARIOS.get(scenario, str(scenario))))
     if coming := arrivals(workload):
-        found.append(("Requests", coming))
+        names.append(("Requests", coming))
     result = details.get("scenario")
     if isinstance(result, Mapping):
-        found.append(("By its rules", _result(result)))
+        names.append(("By its rules", _result(result)))
     if isinstance(details.get("objective"), Mapping):
         kept = details["objective"].items()
         bounds = ", ".join(f"{name.removesuffix('_ms')} within {formatting.latency(value)}" for name, value in kept)
-        found.append(("Objective", bounds))
+        names.append(("Objective", bounds))
     if details.get("api"):
-        found.append(("Made by", _client(data, details)))
+        names.append(("Made by", _client(data, details)))
     if is_stated(data):
-        found.append(("Hardware", STATED_WORDS))
-    return found
+        names.append(("Hardware", STATED_WORDS))
+    return names
 
 
 def _result(result: Row) -> str:
@@ -73,7 +73,7 @@ def _result(result: Row) -> str:
     parts = [f"{result.get('result')}: {reasons}" if reasons else str(result.get("result"))]
     name, value, target = (result.get(key) for key in ("percentile", "percentile_ms", "target_latency_ms"))
     # A bound that was not kept says both figures in its reason.
-    if target is not None and name and not any(str(name) in one for one in result.get("reasons") or ()):
+    if target is not None and name and not any(str(name) in reason for reason in result.get("reasons") or ()):
         parts.append(f"{name} {formatting.latency(value)} against {formatting.latency(target)}")
     elif name and target is None:
         parts.append(f"{name} {formatting.latency(value)}, with no target")

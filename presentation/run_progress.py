@@ -97,7 +97,7 @@ def verdicts(run: Run) -> str:
 
 def where(run: Run) -> str:
     """Name the hardware of a run: that of its rows, or what the runner found before there are any."""
-    names = list(run.get("hardware_ids") or [one["id"] for one in run.get("hardware") or []])
+    names = list(run.get("hardware_ids") or [item["id"] for item in run.get("hardware") or []])
     count = max(int(run.get("devices") or 0), len(names))
     if count > 2:
         return f"{formatting.count(count)} devices"
@@ -129,5 +129,5 @@ def _counted(number: int, word: str) -> str:
 def _moment(text: Any) -> datetime | None:
     if not text:
         return None
-    found = datetime.fromisoformat(str(text))
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    fromisoformat = datetime.fromisoformat(str(text))
+    return fromisoformat if fromisoformat.tzinfo else fromisoformat.replace(tzinfo=UTC)

@@ -126,7 +126,7 @@ class PlatformContract:
         task = Verify(case=self._case(), folder=self._folder())
         result = _result(run_task(task, timeout_s=self.timeout_s))
         assert result["missing"] == [], f"missing outputs: {result['missing']}"
-        wrong = [f"{one['name']}: {one['why']}" for one in result["outputs"] if not one["passed"]]
+        wrong = [f"{output['name']}: {output['why']}" for output in result["outputs"] if not output["passed"]]
         assert result["outputs"], "no output was compared"
         assert not wrong, "; ".join(wrong)
         assert result["deterministic"], "the same inputs gave other outputs"
@@ -207,5 +207,5 @@ def _done_or_refused(platform: Platform, purpose: str, precision: str) -> bool:
 
 def _result(ended: Ended) -> dict[str, Any]:
     assert ended.failure is None, f"failed at {ended.failure.stage}: {ended.failure.message}"
-    found: dict[str, Any] = msgspec.to_builtins(ended.result)
-    return found
+    document: dict[str, Any] = msgspec.to_builtins(ended.result)
+    return document

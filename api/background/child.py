@@ -45,7 +45,7 @@ class Worked(NamedTuple):
 
 
 async def run(
-    work: str, asked: Json, *, timeout_s: float, most_bytes: int, secrets: bool = False, stranger: str | None = None
+    work: str, json: Json, *, timeout_s: float, most_bytes: int, secrets: bool = False, stranger: str | None = None
 ) -> Worked:
     """Do `work` in a child and return its result; raise the error that it names, UsageError where it takes too long.
 
@@ -64,7 +64,7 @@ async def run(
     try:
         async with asyncio.timeout(timeout_s):
             _, answer, said = await asyncio.gather(
-                _give(child, msgspec.json.encode(asked)), _answer(child, most_bytes), _said(child)
+                _give(child, msgspec.json.encode(json)), _answer(child, most_bytes), _said(child)
             )
             await child.wait()
     except TimeoutError as error:
@@ -82,10 +82,10 @@ async def run(
     if child.returncode:
         raise _ended(child.returncode, work, said, stranger)
     line, _, content = answer.partition(b"\n")
-    told: Json = msgspec.json.decode(line)
-    if "problem" in told:
-        raise _error(told["problem"])
-    return Worked(told, content)
+    document: Json = msgspec.json.decode(line)
+    if "problem" in document:
+        raise _error(document["problem"])
+    return Worked(document, content)
 
 
 async def unless_left(receive: Receive, work: Coroutine[Any, Any, Worked]) -> Worked:
@@ -161,10 +161,10 @@ def _ended(status: int, work: str, said: bytes, stranger: str | None) -> AssayEr
     return ServiceUnavailable(f"the process that does it ended with {status}.", field=stranger, remedy="Try again.")
 
 
-def _error(told: Json) -> AssayError:
-    shape = next((kind for kind in _kinds(AssayError) if kind.__name__ == told["name"]), AssayError)
+def _error(json: Json) -> AssayError:
+    shape = next((kind for kind in _kinds(AssayError) if kind.__name__ == json["name"]), AssayError)
     error = shape.__new__(shape)
-    AssayError.__init__(error, told["detail"], field=told["field"], remedy=told["remedy"])
+    AssayError.__init__(error, json["detail"], field=json["field"], remedy=json["remedy"])
     return error
 
 
@@ -174,33 +174,33 @@ def _kinds(root: type[AssayError]) -> list[type[AssayError]]:
 
 def main() -> None:
     """Do the work that is named on the command line."""
-    asked: Json = msgspec.json.decode(sys.stdin.buffer.read())
+    document: Json = msgspec.json.decode(sys.stdin.buffer.read())
     work = {"query": _query, "train": _train, "replay": _replay, "evaluate": _evaluate}[sys.argv[1]]
     content = b""
     try:
-        told, content = work(asked)
+        report, content = work(document)
     except AssayError as error:
-        told = {
+        report = {
             "problem": {
                 "name": type(error).__name__, "detail": error.detail, "field": error.field, "remedy": error.remedy,
             }
         }  # fmt: skip
-    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.write(content)
 
 
-def _query(asked: Json) -> Worked:
+def _query(json: Json) -> Worked:
     from api.http.encoding import encoded, rows_as_json
     from api.http.media import JSON
     from api.http.select import select
 
-    _confine(int(asked["timeout_s"]) + 5)
-    found = select(Path(asked["path"]), asked["sql"], asked["limit"], as_of=asked["as_of"])
-    told = {**asked["beside"], "truncated": found.truncated, "columns": found.columns}
-    if asked["media"] != JSON:
-        return Worked(told, encoded(found.table, asked["media"]))
-    head = msgspec.json.encode(told)
-    return Worked(told, b"".join([head[:-1], b',"rows":', *rows_as_json(found.table), b"}"]))
+    _confine(int(json["timeout_s"]) + 5)
+    result = select(Path(json["path"]), json["sql"], json["limit"], as_of=json["as_of"])
+    document = {**json["beside"], "truncated": result.truncated, "columns": result.columns}
+    if json["media"] != JSON:
+        return Worked(document, encoded(result.table, json["media"]))
+    head = msgspec.json.encode(document)
+    return Worked(document, b"".join([head[:-1], b',"rows":', *rows_as_json(result.table), b"}"]))
 
 
 def _confine(cpu_s: int) -> None:
@@ -216,35 +216,35 @@ def _confine(cpu_s: int) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _train(asked: Json) -> Worked:
-    answerer = _answerer(asked)
+def _train(json: Json) -> Worked:
+    answerer = _answerer(json)
     comparison = msgspec.to_builtins(answerer.compare())
     trained = answerer.train()
     return Worked({"event_data": trained.event_data, "comparison": comparison}, trained.content)
 
 
-def _replay(asked: Json) -> Worked:
-    made, told = _answerer(asked).replay(asked["digest"], asked["position"])
-    return Worked({"event_data": made.event_data, "replayed": told}, made.content)
+def _replay(json: Json) -> Worked:
+    made, document = _answerer(json).replay(json["digest"], json["position"])
+    return Worked({"event_data": made.event_data, "replayed": document}, made.content)
 
 
-def _evaluate(asked: Json) -> Worked:
+def _evaluate(json: Json) -> Worked:
     from predictor.learning.routes import Evaluation
 
-    question = {name: value for name, value in asked.items() if name in Evaluation.__struct_fields__}
-    scores: Json = _answerer(asked).evaluate(msgspec.convert(question, Evaluation))
+    question = {name: value for name, value in json.items() if name in Evaluation.__struct_fields__}
+    scores: Json = _answerer(json).evaluate(msgspec.convert(question, Evaluation))
     return Worked(scores, b"")
 
 
-def _answerer(asked: Json) -> Any:
+def _answerer(json: Json) -> Any:
     import duckdb
 
     from ingest.log.artifacts import ArtifactStore
     from predictor.live.answerer import LiveAnswerer
 
-    connection = duckdb.connect(asked["path"], read_only=True)
+    connection = duckdb.connect(json["path"], read_only=True)
     connection.execute("SET TimeZone = 'UTC'")
-    store = ArtifactStore(asked["database_url"])
+    store = ArtifactStore(json["database_url"])
     return LiveAnswerer(connection.cursor, lambda digest: store.get(digest).content)
 
 

@@ -71,4 +71,4 @@ class Minutes(Following):
 
 
 def _worst(before: Any, now: Any) -> Any:
-    return max((one for one in (before, now) if one is not None), default=None)
+    return max((item for item in (before, now) if item is not None), default=None)

@@ -80,20 +80,20 @@ class Metrics:
             if number:
                 self._event_counts[name].inc(number)
 
-    def answered(self, asked: Asked, duration_s: float) -> None:
+    def answered(self, request: Asked, duration_s: float) -> None:
         """Count one request."""
-        route = asked.route or "unmatched"
-        key = (asked.method, route, asked.status)
+        route = request.route or "unmatched"
+        key = (request.method, route, request.status)
         requests = self._by_request.get(key)
         if requests is None:
-            requests = self._by_request[key] = self._requests.labels(asked.method, route, str(asked.status))
+            requests = self._by_request[key] = self._requests.labels(request.method, route, str(request.status))
         requests.inc()
         durations = self._by_route.get(route)
         if durations is None:
             durations = self._by_route[route] = self._durations.labels(route)
         durations.observe(duration_s)
-        if asked.problem is not None and asked.status in (429, 503):
-            self._refused.labels(asked.problem).inc()
+        if request.problem is not None and request.status in (429, 503):
+            self._refused.labels(request.problem).inc()
 
     def rendered(self, state: Mapping[str, Any], *, up: bool) -> bytes:
         """Return everything in Prometheus' text format, with the service's state as of now."""

@@ -33,15 +33,15 @@ def require_appending(parts: Parts) -> None:
         raise PartMissing("this node appends nothing.", field="role", remedy="Ask a node of role all.")
 
 
-async def worked(parts: Parts, work: str, asked: Json) -> child.Worked:
+async def worked(parts: Parts, work: str, json: Json) -> child.Worked:
     """Do one long work at a time on a copy of the tables: two would take the cores from the answers."""
     if parts.training.locked():
         raise TooBusy("a training or evaluation is under way.", field=work, remedy="Ask again when it is done.")
     async with parts.training:
         with ExitStack() as stack:
             path, _ = await asyncio.to_thread(stack.enter_context, parts.snapshot())
-            asked = {**asked, "path": str(path), "database_url": parts.database.url}
-            return await child.run(work, asked, timeout_s=TRAINING_S, most_bytes=TRAINED_BYTES, secrets=True)
+            json = {**json, "path": str(path), "database_url": parts.database.url}
+            return await child.run(work, json, timeout_s=TRAINING_S, most_bytes=TRAINED_BYTES, secrets=True)
 
 
 async def train(parts: Parts, actor: str, *, force: bool = False, why: str | None = None) -> Json:
@@ -55,10 +55,10 @@ async def train(parts: Parts, actor: str, *, force: bool = False, why: str | Non
     digest = await asyncio.to_thread(parts.artifacts.put, content, data["card"], ARTIFACT_KIND)
     recorded_at = await parts.log.recorded_at(data["position"])
     event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SERVICE_SOURCE, time=recorded_at)
-    told = operation(
+    document = operation(
         "predictor.trained", actor, digest, {"position": data["position"], "accepted": data["accepted"], "why": why}
     )
-    answer, _ = await parts.append([written(event), told])
+    answer, _ = await parts.append([written(event), document])
     await parts.reach(answer.position)
     return {**data, "digest": digest, "event_id": event["id"], "event_position": answer.position}
 
@@ -78,9 +78,9 @@ async def choose(parts: Parts, actor: str, digest: str | None, reason: str | Non
     Raises NotFound where there is none, UsageError where there is none before, and CorruptArtifact where it cannot be read.
     """
     require_appending(parts)
-    line, known = await asyncio.to_thread(_known, parts)
+    line, existing = await asyncio.to_thread(_known, parts)
     before = line[-1] if line else SHIPPED
-    wanted = _beneath(line) if digest is None else _resolved(digest, known)
+    wanted = _beneath(line) if digest is None else _resolved(digest, existing)
     if wanted == before:
         raise UsageError(
             f"{wanted} is in force already.", field="digest", remedy="`assay predictor list` names the others."
@@ -89,8 +89,8 @@ async def choose(parts: Parts, actor: str, digest: str | None, reason: str | Non
         await asyncio.to_thread(parts.answerer.require, wanted)
     data = PredictorChosen(digest=wanted, by=actor, reason=reason)
     event = new_event(PREDICTOR_CHOSEN, data, source=SERVICE_SOURCE, time=datetime.now(UTC))
-    told = operation("predictor.chosen", actor, wanted, {"before": before, "reason": reason})
-    answer, _ = await parts.append([written(event), told])
+    document = operation("predictor.chosen", actor, wanted, {"before": before, "reason": reason})
+    answer, _ = await parts.append([written(event), document])
     await parts.reach(answer.position)
     return {
         **msgspec.to_builtins(data), "before": before, "event_id": event["id"], "event_position": answer.position,
@@ -112,17 +112,17 @@ def _beneath(line: list[str]) -> str:
     return line[-2] if len(line) > 1 else SHIPPED
 
 
-def _resolved(digest: str, known: list[str]) -> str:
+def _resolved(digest: str, names: list[str]) -> str:
     if digest == SHIPPED:
         return SHIPPED
     wanted = digest.removeprefix("sha256:")
-    found = sorted({one for one in known if wanted and one.removeprefix("sha256:").startswith(wanted)})
-    if len(found) != 1:
-        problem = "no predictor was trained" if not found else f"{len(found)} predictors were trained"
+    result = sorted({item for item in names if wanted and item.removeprefix("sha256:").startswith(wanted)})
+    if len(result) != 1:
+        problem = "no predictor was trained" if not result else f"{len(result)} predictors were trained"
         raise NotFound(
             f"{problem} whose digest begins so.", field="digest", remedy="`assay predictor list` names them."
         )
-    return found[0]
+    return result[0]
 
 
 async def replay(parts: Parts, digest: str) -> Json:
@@ -130,8 +130,8 @@ async def replay(parts: Parts, digest: str) -> Json:
 
     An artifact that is lost or damaged, and comes out the same, is put back.
     """
-    _, known = await asyncio.to_thread(_known, parts)
-    wanted = _resolved(digest, known)
+    _, existing = await asyncio.to_thread(_known, parts)
+    wanted = _resolved(digest, existing)
     if wanted == SHIPPED:
         raise UsageError(
             "the shipped predictor was not trained on this log.", field="digest", remedy="`assay predictor list`."
@@ -139,11 +139,11 @@ async def replay(parts: Parts, digest: str) -> Json:
     made = await worked(
         parts, "replay", {"digest": wanted, "position": await asyncio.to_thread(_position, parts, wanted)}
     )
-    told = made.told["replayed"]
-    restored = told["same"] and told["stored"] != "whole"
+    document = made.told["replayed"]
+    restored = document["same"] and document["stored"] != "whole"
     if restored:
         await asyncio.to_thread(parts.artifacts.put, made.content, made.told["event_data"]["card"], ARTIFACT_KIND)
-    return {**told, "restored": restored}
+    return {**document, "restored": restored}
 
 
 def _position(parts: Parts, digest: str) -> int:

@@ -224,11 +224,11 @@ async def guard(connection: Connection, handler: BaseRouteHandler) -> None:
     headers = dict(connection.scope["headers"])
     token = await access.check(headers, scope, writes=connection.scope.get("method") not in _SAFE)
     connection.state.token = token
-    asked = CURRENT.get()
-    if asked is not None:
-        asked.token = token
+    request = CURRENT.get()
+    if request is not None:
+        request.token = token
     if scope != OPEN:
         require_json(headers)
         left = access.admit(token, address_of(connection.scope.get("client")))
-        if asked is not None:
-            asked.extra += left
+        if request is not None:
+            request.extra += left

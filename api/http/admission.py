@@ -145,13 +145,13 @@ class Admission:
 
     async def _runs(self, events: Iterable[Decoded]) -> dict[int, Checked]:
         """Refuse to start or finish a run that another source started."""
-        told = [(event, event.data.run_id) for event in events if isinstance(event.data, RunStarted | RunFinished)]
-        if not told:
+        document = [(event, event.data.run_id) for event in events if isinstance(event.data, RunStarted | RunFinished)]
+        if not document:
             return {}
-        starters = _by_name(await self._parts.log.run_sources([run_id for _, run_id in told]))
+        starters = _by_name(await self._parts.log.run_sources([run_id for _, run_id in document]))
         return {
             id(event): _foreign(f"run {run_id!r}", "data.run_id")
-            for event, run_id in told
+            for event, run_id in document
             if starters.get(run_id, set()) - {event.source}
         }
 

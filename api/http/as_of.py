@@ -54,8 +54,8 @@ async def resolved(
             remedy="Give a position of 0 or more, or a name from `assay snapshot list`.",
         )
     await parts.reach(min_position)
-    found = await asyncio.to_thread(named, parts, as_of, field)
-    return int(found["named_position"])
+    result = await asyncio.to_thread(named, parts, as_of, field)
+    return int(result["named_position"])
 
 
 async def placed(parts: Parts, question: Placed) -> Placed:
@@ -72,5 +72,5 @@ def named(parts: Parts, name: str, field: str = "as_of") -> dict[str, Any]:
         if rows:
             row: dict[str, Any] = rows[0]
             return row
-        known = tables.snapshots(columns=["name"]).column("name").to_pylist()
-    raise UnknownSnapshot(name, get_close_matches(name, known), field=field, remedy="GET /v1/snapshots lists them.")
+        existing = tables.snapshots(columns=["name"]).column("name").to_pylist()
+    raise UnknownSnapshot(name, get_close_matches(name, existing), field=field, remedy="GET /v1/snapshots lists them.")

@@ -69,9 +69,9 @@ def etag(history: str, position: int, predictor: str, media: str = JSON) -> str:
 
 def fresh(request: Request[Any, Any, Any], tag: str) -> bool:
     """Whether the asker holds this answer already."""
-    known = request.headers.get("if-none-match", "")
-    return known.strip() == "*" or tag.removeprefix("W/") in (
-        one.strip().removeprefix("W/") for one in known.split(",")
+    header = request.headers.get("if-none-match", "")
+    return header.strip() == "*" or tag.removeprefix("W/") in (
+        part.strip().removeprefix("W/") for part in header.split(",")
     )
 
 
@@ -117,5 +117,5 @@ def plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    found = [{name: flat(row.get(name)) for name in names} for row in rows]
-    return pa.Table.from_pylist(found) if found else pa.table({})
+    flats = [{name: flat(row.get(name)) for name in names} for row in rows]
+    return pa.Table.from_pylist(flats) if flats else pa.table({})

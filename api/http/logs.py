@@ -75,20 +75,20 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
             "logger": record.name,
         }
-        asked = CURRENT.get()
-        if asked is not None:
-            told["request_id"] = asked.id
-            if asked.token is not None:
-                told["token"] = asked.asker
+        request = CURRENT.get()
+        if request is not None:
+            document["request_id"] = request.id
+            if request.token is not None:
+                document["token"] = request.asker
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(told).decode()
+            document["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(document).decode()
 
 
 def dictconfig(level: str) -> dict[str, Any]:
@@ -120,27 +120,27 @@ class AccessLog:
         self._lines: list[bytes] = []
         self._due: asyncio.TimerHandle | None = None
 
-    def add(self, asked: Asked, client: object, duration_s: float) -> None:
+    def add(self, request: Asked, client: object, duration_s: float) -> None:
         """Write the line of a request that was answered."""
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "level": "info",
             "message": "answered",
             "logger": "access",
-            "request_id": asked.id,
-            "method": asked.method,
-            "path": asked.path,
-            "status": asked.status,
+            "request_id": request.id,
+            "method": request.method,
+            "path": request.path,
+            "status": request.status,
             "duration_ms": round(duration_s * 1000, 3),
             "client": client,
         }
-        if asked.token is not None:
-            told["token"] = asked.asker
-        if asked.problem is not None:
-            told["problem"] = asked.problem
-        if asked.batch is not None:
-            told["batch"] = asked.batch
-        self._lines.append(msgspec.json.encode(told))
+        if request.token is not None:
+            document["token"] = request.asker
+        if request.problem is not None:
+            document["problem"] = request.problem
+        if request.batch is not None:
+            document["batch"] = request.batch
+        self._lines.append(msgspec.json.encode(document))
         if len(self._lines) >= FLUSH_LINES:
             self.flush()
         elif self._due is None:

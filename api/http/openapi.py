@@ -208,9 +208,9 @@ def _describe(path: str, method: str, operation: Json) -> None:
 
 
 def _success(path: str, method: str, tags: list[str], answer: Json) -> Json:
-    told = _SUCCESS.get((path, method))
-    if told is not None:
-        return told
+    success = _SUCCESS.get((path, method))
+    if success is not None:
+        return success
     if not any(tag in _IN_FORMATS for tag in tags):
         kept: Json = answer.get("content", {})
         schema = kept.get(JSON, {}).get("schema", {})

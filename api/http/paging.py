@@ -138,13 +138,13 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
             if fresh(request, tag):
                 return Response(b"", status_code=304, headers={"ETag": tag, "Vary": "Accept"})
             question = (request.scope["path"], request.scope["query_string"], tag, parts.projection.path)
-            given = parts.answered.find(question)
-            if given is None:
+            value = parts.answered.find(question)
+            if value is None:
                 rows, beside = answer(tables)
                 envelope = {**beside, "position": position, "schema": SCHEMA_VERSION}
-                given = respond(request, rows, tag, envelope, key=key)
-                parts.answered.keep(question, given)
-            return given.response()
+                value = respond(request, rows, tag, envelope, key=key)
+                parts.answered.keep(question, value)
+            return value.response()
 
     return await asyncio.to_thread(read)
 
@@ -165,11 +165,11 @@ async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Ta
                 parts.projection.path,
             )
             question = (request.scope["path"], request.scope["query_string"], *state)
-            given = parts.answered.find(question)
-            if given is None:
-                given = Given(msgspec.json.encode(answer(tables)), JSON, {})
-                parts.answered.keep(question, given)
-            return given.response()
+            values = parts.answered.find(question)
+            if values is None:
+                values = Given(msgspec.json.encode(answer(tables)), JSON, {})
+                parts.answered.keep(question, values)
+            return values.response()
 
     return await asyncio.to_thread(read)
 

@@ -107,10 +107,10 @@ def problem(error: AssayError, **members: Any) -> dict[str, Any]:
 def rendered(document: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
     """Return status, headers and bytes of a problem document; 429 and 503 say when to come back."""
     status = int(document["status"])
-    asked = CURRENT.get()
-    if asked is not None:
-        asked.problem = str(document["type"]).removeprefix(TYPE_PREFIX)
-        document = {**document, "instance": f"urn:assay:request:{asked.id}"}
+    request = CURRENT.get()
+    if request is not None:
+        request.problem = str(document["type"]).removeprefix(TYPE_PREFIX)
+        document = {**document, "instance": f"urn:assay:request:{request.id}"}
     headers = {"Cache-Control": "no-store"}
     if status in (429, 503):
         headers["Retry-After"] = str(document.get("retry_after_s", RETRY_AFTER_S))
@@ -149,8 +149,8 @@ def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 def _validation(_: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
     """What Litestar's own checks of queries and bodies refuse; the first wrong field is named."""
-    found = [item for item in error.extra if isinstance(item, dict)] if isinstance(error.extra, list) else []
-    first = found[0] if found else {}
+    matching_extra = [item for item in error.extra if isinstance(item, dict)] if isinstance(error.extra, list) else []
+    first = matching_extra[0] if matching_extra else {}
     words = str(first.get("message") or error.detail)
     at, named = _PATH.search(words), _IN_TICKS.search(words)
     field = (at and at["path"]) or (named and named["name"]) or first.get("key")
@@ -168,8 +168,8 @@ def _validation(_: Request[Any, Any, Any], error: ValidationException) -> Respon
 
 def unforeseen(error: Exception, method: str, path: str) -> dict[str, Any]:
     """Log an error that nobody expected, with its cause, and return the problem document that names the line."""
-    asked = CURRENT.get()
-    error_id = asked.id if asked is not None else uuid.uuid4().hex
+    request = CURRENT.get()
+    error_id = request.id if request is not None else uuid.uuid4().hex
     _LOG.error("error %s at %s %s", error_id, method, path, exc_info=error)
     return {
         "type": TYPE_PREFIX + INTERNAL,

@@ -34,7 +34,7 @@ class Answered:
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
         self._lock = threading.Lock()
         self._kept: cachetools.LRUCache[Hashable, Given] = cachetools.LRUCache(
-            room_bytes, getsizeof=lambda given: len(given.content)
+            room_bytes, getsizeof=lambda value: len(value.content)
         )
 
     def find(self, question: Hashable) -> Given | None:
@@ -42,8 +42,8 @@ class Answered:
         with self._lock:
             return self._kept.get(question)
 
-    def keep(self, question: Hashable, given: Given) -> None:
+    def keep(self, question: Hashable, values: Given) -> None:
         """Keep an answer, and forget those that were not asked for the longest."""
-        if len(given.content) <= LARGEST_BYTES:
+        if len(values.content) <= LARGEST_BYTES:
             with self._lock:
-                self._kept[question] = given
+                self._kept[question] = values

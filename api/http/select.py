@@ -86,18 +86,18 @@ def _reproducible(connection: duckdb.DuckDBPyConnection, sql: str, tree: Node) -
     Rows come in an order that depends on the plan, and the plan on all that the tables hold, later events included. A sum
     of floating-point values in that order changes in its last digits.
     """
-    if not any(_is_unordered_sum(one) for one in nodes(tree)):
+    if not any(_is_unordered_sum(entry) for entry in nodes(tree)):
         return sql
     connection.sql(sql)  # What is wrong with it is said in its own words.
-    for one in list(nodes(tree)):
-        for item in one.get("select_list") or ():
+    for node in list(nodes(tree)):
+        for item in node.get("select_list") or ():
             if not item["alias"] and any(map(_is_unordered_sum, nodes(item))):
                 item["alias"] = _name(connection, item)
-    for one in filter(_is_unordered_sum, list(nodes(tree))):
-        ordered = one["arg_orders"] if one["type"] == "WINDOW_AGGREGATE" else one["order_bys"]["orders"]
+    for node in filter(_is_unordered_sum, list(nodes(tree))):
+        ordered = node["arg_orders"] if node["type"] == "WINDOW_AGGREGATE" else node["order_bys"]["orders"]
         ordered += [
             {"type": "ORDER_DEFAULT", "null_order": "ORDER_DEFAULT", "expression": argument["expression"]}
-            for argument in one["arguments"]
+            for argument in node["arguments"]
         ]
     return _written(connection, tree)
 
@@ -122,7 +122,7 @@ def _is_unordered_sum(node: Node) -> bool:
     if node.get("type") not in ("FUNCTION", "WINDOW_AGGREGATE") or node.get("orders"):
         return False
     arguments = [argument["expression"] for argument in node.get("arguments", ())]
-    is_plain = not any(one.get("class") == "STAR" for argument in arguments for one in nodes(argument))
+    is_plain = not any(item.get("class") == "STAR" for argument in arguments for item in nodes(argument))
     return is_plain and str(node["function_name"]).casefold() in _SUMMED and bool(arguments)
 
 

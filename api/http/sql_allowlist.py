@@ -45,28 +45,28 @@ def require_fenced(connection: duckdb.DuckDBPyConnection, sql: str) -> Node:
     """Return the tree of one SELECT; UsageError where it names a function or view that reaches beyond the tables."""
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
     try:
-        told: Node = msgspec.json.decode(tree)
+        document: Node = msgspec.json.decode(tree)
     except RecursionError as error:
         raise UsageError("nested too deeply to be checked.", field="sql", remedy="Nest less.") from error
-    if told["error"]:
-        raise UsageError(f"it cannot be checked: {told['error_message']}", field="sql", remedy=_REMEDY)
-    for node in nodes(told):
+    if document["error"]:
+        raise UsageError(f"it cannot be checked: {document['error_message']}", field="sql", remedy=_REMEDY)
+    for node in nodes(document):
         name = _refused(node)
         if name is not None:
             raise UsageError(f"{name} reaches beyond the tables and is not for queries.", field="sql", remedy=_REMEDY)
-    return told
+    return document
 
 
 def nodes(tree: Node) -> Iterator[Node]:
     """Yield every object of a tree."""
     waiting: list[Any] = [tree]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        item = waiting.pop()
+        if isinstance(item, dict):
+            yield item
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
 
 
 def _refused(node: Node) -> str | None:

@@ -49,15 +49,15 @@ def model_rows(tables: Tables) -> list[Row]:
     The family is that of the config or of the operators where they are known (`family_from`), whatever it was sent as.
     """
     names = _names(tables, "model")
-    found = {names.resolve(name): row for name, row in _catalogued_models().items()}
-    configs = {name: row.pop("config") for name, row in found.items()}
+    result = {names.resolve(name): row for name, row in _catalogued_models().items()}
+    configs = {name: row.pop("config") for name, row in result.items()}
     for row in tables.models().to_pylist():
         name = row["model_id"]
-        known = found.setdefault(name, {"aliases": [], "catalogued": False})
+        setdefault = result.setdefault(name, {"aliases": [], "catalogued": False})
         for column in ("category", "family", "task", "parameters", "architecture"):
-            known[column] = row[column] if row[column] is not None else known.get(column)
-        known["aliases"] = sorted({*known["aliases"], *(row["other_names"] or [])} - {name})
-        known |= {column: row[column] for column in (*_COUNTS, "traces", "first_position", "last_position")}
+            setdefault[column] = row[column] if row[column] is not None else setdefault.get(column)
+        setdefault["aliases"] = sorted({*setdefault["aliases"], *(row["other_names"] or [])} - {name})
+        setdefault |= {column: row[column] for column in (*_COUNTS, "traces", "first_position", "last_position")}
         sent = msgspec.json.decode(row["config"]) if row["config"] else None
         if isinstance(sent, dict) and classified(sent).family is not None:
             configs[name] = sent
@@ -65,38 +65,38 @@ def model_rows(tables: Tables) -> list[Row]:
         **dict.fromkeys((*_COUNTS, "traces"), 0),
         **dict.fromkeys(("variant", "licence", "parameters_about", "architecture", "first_position", "last_position")),
     }
-    rows = [{"id": name, **empty, **found[name]} for name in sorted(found)]
+    rows = [{"id": name, **empty, **result[name]} for name in sorted(result)]
     return _classified(rows, configs)
 
 
 def _catalogued_models() -> dict[str, Row]:
     """The models of the catalogues by id; a served language model is known by its sizes alone."""
-    found: dict[str, Row] = {
-        one.id: {
-            "category": "text_generation", "family": one.family, "task": "text-generation", "parameters": None,
-            "parameters_about": one.parameters, "licence": one.licence, "aliases": list(one.aliases),
-            "catalogued": True, "variant": None, "config": {"model_type": one.family},
+    rows: dict[str, Row] = {
+        item.id: {
+            "category": "text_generation", "family": item.family, "task": "text-generation", "parameters": None,
+            "parameters_about": item.parameters, "licence": item.licence, "aliases": list(item.aliases),
+            "catalogued": True, "variant": None, "config": {"model_type": item.family},
         }
-        for one in language_models.catalogue().values()
+        for item in language_models.catalogue().values()
     }  # fmt: skip
     for model in models.catalogue():
-        found[model.id] = {
+        rows[model.id] = {
             "category": model.category, "family": model.family, "task": model.task, "parameters": model.parameters,
             "parameters_about": model.parameters_about, "licence": model.licence, "aliases": list(model.aliases),
             "catalogued": True, "variant": model.variant,
             "config": {**model.config, "architectures": [model.class_name]},
         }  # fmt: skip
-    return found
+    return rows
 
 
 def _classified(rows: list[Row], configs: Mapping[str, Row]) -> list[Row]:
     """Settle each row's family, category and task, and say by what."""
-    told = {name: classified(config).family for name, config in configs.items()}
-    digests = ((row["architecture"], told.get(row["id"])) for row in rows)
+    families = {name: classified(config).family for name, config in configs.items()}
+    digests = ((row["architecture"], families.get(row["id"])) for row in rows)
     by_operators = families_by_operators((digest, family) for digest, family in digests if digest and family)
     for row in rows:
         sent = Classification(family=row["family"], category=row["category"], task=row["task"], basis="said", why=_SENT)
-        found = settled(
+        result = settled(
             config=configs.get(row["id"]),
             said=sent
             if sent.family
@@ -104,37 +104,37 @@ def _classified(rows: list[Row], configs: Mapping[str, Row]) -> list[Row]:
             architecture=row["architecture"],
             by_operators=by_operators,
         )
-        row |= {"family": found.family, "category": found.category, "task": found.task}
-        row |= {"family_from": found.basis, "family_why": found.why}
+        row |= {"family": result.family, "category": result.category, "task": result.task}
+        row |= {"family_from": result.basis, "family_why": result.why}
     return rows
 
 
 def hardware_rows(tables: Tables) -> list[Row]:
     """Return one row a hardware, by id: its specification (each figure with its source), and how it is known."""
-    found: dict[str, Row] = {}
+    result: dict[str, Row] = {}
     names = _names(tables, "hardware")
-    for one in hardware.catalogue().values():
-        spec = msgspec.to_builtins(one)
-        found[names.resolve(one.id)] = {**spec, "aliases": list(one.aliases), "catalogued": True}
+    for item in hardware.catalogue().values():
+        spec = msgspec.to_builtins(item)
+        result[names.resolve(item.id)] = {**spec, "aliases": list(item.aliases), "catalogued": True}
     for row in tables.hardware().to_pylist():
         name = row["hardware_id"]
-        known = found.setdefault(name, {"aliases": [], "catalogued": False})
-        known["kind"] = row["hardware_kind"] or known.get("kind")
+        setdefault = result.setdefault(name, {"aliases": [], "catalogued": False})
+        setdefault["kind"] = row["hardware_kind"] or setdefault.get("kind")
         for column in ("name", "vendor"):
-            known[column] = row[column] if row[column] is not None else known.get(column)
-        known["aliases"] = sorted({*known["aliases"], *(row["other_names"] or [])} - {name})
-        known["count"] = row["hardware_count"]
+            setdefault[column] = row[column] if row[column] is not None else setdefault.get(column)
+        setdefault["aliases"] = sorted({*setdefault["aliases"], *(row["other_names"] or [])} - {name})
+        setdefault["count"] = row["hardware_count"]
         for column in ("platforms", "spec"):
             if row[column] is not None:
-                known["described_" + column] = msgspec.json.decode(row[column])
-        known |= {
+                setdefault["described_" + column] = msgspec.json.decode(row[column])
+        setdefault |= {
             column: row[column] for column in (*_COUNTS, "measured", "described", "first_position", "last_position")
         }
     empty = {
         **dict.fromkeys((*_COUNTS, "measured"), 0), "described": False, "count": 1, "name": None, "vendor": None,
         "kind": None, "first_position": None, "last_position": None,
     }  # fmt: skip
-    rows = [{**empty, **found[name], "id": name} for name in sorted(found)]
+    rows = [{**empty, **result[name], "id": name} for name in sorted(result)]
     return [{**row, "known": _how_known(row)} for row in rows]
 
 

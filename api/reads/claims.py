@@ -33,8 +33,8 @@ def claim_rows(
         if platform in (None, claim.platform) and (subject is None or claim.target.holds(subject))
     ]
     rows = [
-        {**_flat(claim), **found, "opposed_by": other.get(claim.id, [])}
-        for claim, found in _beside(tables, wanted, cells)
+        {**_flat(claim), **result, "opposed_by": other.get(claim.id, [])}
+        for claim, result in _beside(tables, wanted, cells)
     ]
     return [row for row in rows if verdict in (None, row["verdict"])]
 
@@ -51,14 +51,14 @@ def with_claims(
     about = [claim for claim in claims() if claim.target.categories or level != "category"]
     if level != "category" and model is None:
         about = [claim for claim in about if not claim.target.categories]
-    verdicts = {claim.id: found["verdict"] for claim, found in _beside(tables, about, cells)}
+    verdicts = {claim.id: outcome["verdict"] for claim, outcome in _beside(tables, about, cells)}
     subjects = [model] if model else _subjects(level, cells, wanted)
     by_place: dict[tuple[str | None, str], list[Claim]] = {}
     for claim in about:
         for subject in subjects:
             if claim.target.holds(subject):
                 by_place.setdefault((_key(subject, level), claim.platform), []).append(claim)
-    found = [_claimed(row, by_place.get((_key(row, level), row["platform"]), []), verdicts) for row in rows]
+    result = [_claimed(row, by_place.get((_key(row, level), row["platform"]), []), verdicts) for row in rows]
     seen = {(_key(row, level), row["platform"]) for row in rows if row["state"] not in NOTHING_SEEN}
     alone = []
     for subject in subjects:
@@ -67,7 +67,9 @@ def with_claims(
                 empty = {**subject, "platform": platform, "state": "claimed", "level": None}
                 alone.append(_claimed(empty, by_place[_key(subject, level), platform], verdicts))
     said = {(_key(row, level), row["platform"]) for row in alone}
-    kept = [row for row in found if row["state"] not in NOTHING_SEEN or (_key(row, level), row["platform"]) not in said]
+    kept = [
+        row for row in result if row["state"] not in NOTHING_SEEN or (_key(row, level), row["platform"]) not in said
+    ]
     return [*kept, *sorted(alone, key=lambda row: (str(_key(row, level)), place(row["platform"])))]
 
 
@@ -86,16 +88,18 @@ def _beside(tables: Tables, wanted: Sequence[Claim], cells: Sequence[Row]) -> li
     words = ("model_id", "family", "category")
     subjects = {tuple(cell[name] for name in words) for cell in cells}
     about = {
-        target: sorted({str(one[0]) for one in subjects if target.holds(dict(zip(words, one, strict=True)))})
+        target: sorted(
+            {str(subject[0]) for subject in subjects if target.holds(dict(zip(words, subject, strict=True)))}
+        )
         for target in {claim.target for claim in wanted}
     }
     figures = [claim for claim in wanted if claim.metric]
     models = sorted({name for claim in figures for name in about[claim.target]})
-    found = []
+    rows = []
     if models:
         filters = {"model": models, "platform": sorted({claim.platform for claim in figures})}
-        found = tables.view("best_measurements", filters, columns=_COLUMNS).to_pylist()
-    seen, measured = _by_place(cells), _by_place(found)
+        rows = tables.view("best_measurements", filters, columns=_COLUMNS).to_pylist()
+    seen, measured = _by_place(cells), _by_place(rows)
     return [
         (
             claim,
@@ -110,10 +114,10 @@ def _beside(tables: Tables, wanted: Sequence[Claim], cells: Sequence[Row]) -> li
 
 
 def _by_place(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
+    by_place: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["model_id"], row["platform"]), []).append(row)
-    return found
+        by_place.setdefault((row["model_id"], row["platform"]), []).append(row)
+    return by_place
 
 
 def _flat(claim: Claim) -> Row:
@@ -129,38 +133,38 @@ def _flat(claim: Claim) -> Row:
 def _subject(tables: Tables, model: str, cells: Iterable[Row]) -> Row:
     """Return the model with its family and category, by the catalogue or by its cells."""
     name = tables.resolve_model(model)
-    known = find(name)
-    if known is not None:
-        return {"model_id": known.id, "family": known.family, "category": known.category}
-    cell: Mapping[str, Any] = next((one for one in cells if one["model_id"] == name), {})
+    existing = find(name)
+    if existing is not None:
+        return {"model_id": existing.id, "family": existing.family, "category": existing.category}
+    cell: Mapping[str, Any] = next((item for item in cells if item["model_id"] == name), {})
     return {"model_id": name, "family": cell.get("family"), "category": cell.get("category")}
 
 
 def _subjects(level: str, cells: Iterable[Row], wanted: Mapping[str, Any]) -> list[Row]:
     """Return what claims may be about: models (families, categories) of the catalogue, of the cells, and of the claims alone."""
-    found: dict[str | None, Row] = {}
-    for one in catalogue():
-        _add(found, {"model_id": one.id, "family": one.family, "category": one.category}, level)
+    rows: dict[str | None, Row] = {}
+    for item in catalogue():
+        _add(rows, {"model_id": item.id, "family": item.family, "category": item.category}, level)
     for cell in cells:
-        _add(found, {name: cell[name] for name in ("model_id", "family", "category")}, level)
-    families = {row.get("family") for row in found.values()}
+        _add(rows, {name: cell[name] for name in ("model_id", "family", "category")}, level)
+    families = {row.get("family") for row in rows.values()}
     for claim in claims():
         for model in claim.target.models:
-            _add(found, {"model_id": model, "family": None, "category": None}, level)
+            _add(rows, {"model_id": model, "family": None, "category": None}, level)
         for family in claim.target.families:
             if family not in families:
-                _add(found, {"model_id": None, "family": family, "category": None}, level)
+                _add(rows, {"model_id": None, "family": family, "category": None}, level)
     return [
-        row for row in found.values() if all(wanted[name] in (None, row.get(name)) for name in ("family", "category"))
+        row for row in rows.values() if all(wanted[name] in (None, row.get(name)) for name in ("family", "category"))
     ]
 
 
-def _add(found: dict[str | None, Row], subject: Row, level: str) -> None:
+def _add(rows: dict[str | None, Row], subject: Row, level: str) -> None:
     row = subject if level == "model" else {"family": subject["family"], "category": subject["category"]}
     row = {"category": subject["category"]} if level == "category" else row
     key = _key(row, level)
     if key is not None:
-        found.setdefault(key, row)
+        rows.setdefault(key, row)
 
 
 def _key(row: Mapping[str, Any], level: str) -> str | None:

@@ -110,8 +110,8 @@ def compared_row(row: Mapping[str, Any]) -> Row:
 def _energy(row: Mapping[str, Any]) -> Row:
     """Return energy and power with their own verdict; where it is invalid there are no figures."""
     names = ("energy_j", "energy_per_token_j", "power_w")
-    known = {name: None if row["energy_verdict"] == "invalid" else row[name] for name in names}
-    return {**known, "energy_per_item_j": per_item_j(row), "energy_verdict": row["energy_verdict"]}
+    nones = {name: None if row["energy_verdict"] == "invalid" else row[name] for name in names}
+    return {**nones, "energy_per_item_j": per_item_j(row), "energy_verdict": row["energy_verdict"]}
 
 
 def _load(row: Mapping[str, Any]) -> Row:
@@ -130,16 +130,16 @@ def ordered(rows: Iterable[Row], cell: Sequence[str], metric: str = "latency_ms"
 
     Latency is of an item, or of a call where that is asked for. Rows without the metric come last, and none of them is best.
     """
-    found = sorted(rows, key=lambda row: (_rank(row, metric, per), _rank(row), row["position"]))
+    result = sorted(rows, key=lambda row: (_rank(row, metric, per), _rank(row), row["position"]))
     seen: set[tuple[Any, ...]] = set()
-    told = []
-    for row in found:
+    document = []
+    for row in result:
         name = tuple(row[part] for part in (*cell, *LOAD))
         best = name not in seen and _rank(row, metric, per) < float("inf")
-        told.append({**row, "best": best})
+        document.append({**row, "best": best})
         if best:
             seen.add(name)
-    return told
+    return document
 
 
 def _rank(row: Row, metric: str = "latency_ms", per: Per = "item") -> float:
@@ -159,8 +159,8 @@ def of_model(parts: Parts, tables: Tables, model: str, mode: str | None) -> tupl
     """
 
     def read() -> tuple[list[Row], list[Row]]:
-        found = tables.view("best_measurements", {"model": model, "mode": mode}, columns=COLUMNS).to_pylist()
-        rows = sorted(map(compared_row, found), key=lambda row: (_rank(row), row["position"]))
+        result = tables.view("best_measurements", {"model": model, "mode": mode}, columns=COLUMNS).to_pylist()
+        rows = sorted(map(compared_row, result), key=lambda row: (_rank(row), row["position"]))
         plain = baselines(rows)
         return [{**row, SPEEDUP: times_faster(row, plain.get(work_of(row)))} for row in rows], [
             dict(row) for row in plain.values()

@@ -62,20 +62,22 @@ def about(tables: Tables, row: Row) -> Row:
         "environments": _environments(tables, name),
         "merged": _merged(tables, name),
         "prices": price_rows(own, today),
-        "instances": [one for one in instance_rows(offers, today) if one["hardware"] == name],
+        "instances": [
+            instance_row for instance_row in instance_rows(offers, today) if instance_row["hardware"] == name
+        ],
         "siblings": siblings(Devices(tables).spec(name)),
     }
 
 
 def _environments(tables: Tables, name: str) -> list[Row]:
     """The environments that a description or a measurement of the hardware names, in the order of the log."""
-    told = [
+    document = [
         tables.view("hardware_description", {"hardware": name}).to_pylist(),
         tables.measurements(hardware=name, columns=["environment_fingerprint"]).to_pylist(),
     ]
-    seen = {row["environment_fingerprint"] for rows in told for row in rows}
-    found = tables.environments().to_pylist() if seen - {None} else []
-    return [{key: row[key] for key in _SAID} for row in found if row["fingerprint"] in seen]
+    seen = {row["environment_fingerprint"] for rows in document for row in rows}
+    result = tables.environments().to_pylist() if seen - {None} else []
+    return [{key: row[key] for key in _SAID} for row in result if row["fingerprint"] in seen]
 
 
 def _merged(tables: Tables, name: str) -> list[Row]:

@@ -40,13 +40,13 @@ async def runs(
     filters = {"run_id": run_id, "kind": kind, "origin": origin, "hardware": hardware, "outcome": outcome}
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
-        found = known.found(tables, filters, page.offset, page.limit)
-        reached = page.offset + len(found.rows)
-        following = Cursor(tables.position, reached, tables.history).text() if reached < found.total else None
-        for row in found.rows:
+        result = known.found(tables, filters, page.offset, page.limit)
+        reached = page.offset + len(result.rows)
+        following = Cursor(tables.position, reached, tables.history).text() if reached < result.total else None
+        for row in result.rows:
             row["id"] = row["event_id"]
-        beside = {"total": found.total, "first": page.offset + 1 if found.rows else None, "choices": found.choices}
-        return found.rows, {"next_cursor": following, **beside}
+        beside = {"total": result.total, "first": page.offset + 1 if result.rows else None, "choices": result.choices}
+        return result.rows, {"next_cursor": following, **beside}
 
     return await told(request, page.at, answer)
 
@@ -58,10 +58,10 @@ async def one_run(request: Request[Any, Any, Any], at: NamedDependency[At], run_
     """
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
-        found = known.one(tables, run_id)
-        if found is None:
+        result = known.one(tables, run_id)
+        if result is None:
             raise NotFound(f"no run is called {run_id!r}.", field="run_id", remedy="GET /v1/runs lists them.")
-        reasons = found.pop("reasons")
-        return reasons, {name: plain(value) if isinstance(value, dict) else value for name, value in found.items()}
+        reasons = result.pop("reasons")
+        return reasons, {name: plain(value) if isinstance(value, dict) else value for name, value in result.items()}
 
     return await told(request, at, answer, key="reasons")

@@ -36,53 +36,53 @@ async def samples(
     """
     parts: Parts = request.app.state.parts
     parts.circuit.require()
-    asked = await parts.log.get([str(event_id)])
-    if not asked:
+    question = await parts.log.get([str(event_id)])
+    if not question:
         raise NotFound(f"the log has no event {event_id}.", field="id", remedy="GET /v1/events lists them.")
-    stored = await _samples_of(parts, asked[0])
+    stored = await _samples_of(parts, question[0])
     data = msgspec.convert(stored.event["data"], SamplesRecorded)
     drawn = await asyncio.to_thread(picture, data, points)
     head = {
-        "measurement": data.measurement_id if stored is asked[0] else asked[0].id, "event_id": stored.id,
+        "measurement": data.measurement_id if stored is question[0] else question[0].id, "event_id": stored.id,
         "position": stored.position, "run_id": data.run_id, "unit": "ms",
     }  # fmt: skip
     return Response(msgspec.json.encode(head | msgspec.to_builtins(drawn)), media_type=MediaType.JSON)
 
 
-async def _samples_of(parts: Parts, asked: Stored) -> Stored:
-    if asked.type == SAMPLES_RECORDED:
-        return asked
-    reference = asked.event["data"].get("samples") if asked.type == MEASUREMENT_RECORDED else None
+async def _samples_of(parts: Parts, request: Stored) -> Stored:
+    if request.type == SAMPLES_RECORDED:
+        return request
+    reference = request.event["data"].get("samples") if request.type == MEASUREMENT_RECORDED else None
     if not reference:
         raise NotFound(
-            f"event {asked.id} ({asked.type}) refers to no raw samples.", field="id",
+            f"event {request.id} ({request.type}) refers to no raw samples.", field="id",
             remedy="Our runner records them; what was imported has only its figures.",
         )  # fmt: skip
-    near = await _near(parts, asked, reference["digest"])
+    near = await _near(parts, request, reference["digest"])
     for stored in near:
-        if _has(stored, asked, reference["digest"]):
+        if _has(stored, request, reference["digest"]):
             return stored
-    told = f"the {reference['n']} raw samples of measurement {asked.id}, {reference['digest']},"
+    text = f"the {reference['n']} raw samples of measurement {request.id}, {reference['digest']},"
     # What has expired cannot be compared: near a measurement it is taken for its own.
-    if any(stored.body is None and stored.source == asked.source for stored in near):
+    if any(stored.body is None and stored.source == request.source for stored in near):
         raise Expired(
-            f"{told} have expired.", field="id",
+            f"{text} have expired.", field="id",
             remedy="The measurement keeps its figures; measure again for new samples.",
         )  # fmt: skip
     raise NotFound(
-        f"{told} are not in the log.", field="id", remedy="Post the file that holds them: `assay post FILE.ndjson`."
+        f"{text} are not in the log.", field="id", remedy="Post the file that holds them: `assay post FILE.ndjson`."
     )
 
 
-async def _near(parts: Parts, asked: Stored, digest: str) -> list[Stored]:
+async def _near(parts: Parts, request: Stored, digest: str) -> list[Stored]:
     """Return events of samples near a measurement: our runner sends them right behind it, and the log has no index of digests."""
     read, types = parts.log.read, [SAMPLES_RECORDED]
-    first = await read(asked.position, 1, types, subject=asked.subject)
-    if any(_has(stored, asked, digest) for stored in first):
+    first = await read(request.position, 1, types, subject=request.subject)
+    if any(_has(stored, request, digest) for stored in first):
         return first
-    after = await read(asked.position, NEAR, types, subject=asked.subject)
-    begin = max(asked.position - NEAR, 0)
-    return [*after, *await read(begin, NEAR, types, upto=asked.position, subject=asked.subject)]
+    after = await read(request.position, NEAR, types, subject=request.subject)
+    begin = max(request.position - NEAR, 0)
+    return [*after, *await read(begin, NEAR, types, upto=request.position, subject=request.subject)]
 
 
 def _has(stored: Stored, measurement: Stored, digest: str) -> bool:

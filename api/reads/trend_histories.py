@@ -56,15 +56,15 @@ def named(
 
     `filters` are on columns of `subject`. No point is read, so that this costs what the answer does and not what there is.
     """
-    given = {name: values for name, values in filters.items() if values is not None}
+    supplied = {name: values for name, values in filters.items() if values is not None}
     conditions = [
-        f"{name} IN ({', '.join('?' * len(values))})" if values else "false" for name, values in given.items()
+        f"{name} IN ({', '.join('?' * len(values))})" if values else "false" for name, values in supplied.items()
     ]
     statement = _NAMED.format(
         columns=", ".join(f"subject.{name}" for name in (*LINE, *WHOLE)),
         there=" OR ".join(f"{name} IS NOT NULL" for name in columns), conditions=" AND ".join(conditions),
     )  # fmt: skip
-    values = [*window, *(value for each in given.values() for value in each)]
+    values = [*window, *(value for each in supplied.values() for value in each)]
     lines: dict[str, Row] = {}
     for row in tables.told("measurement void subject", statement, values).to_pylist():
         line = lines.get(row["configuration"]) or lines.setdefault(row["configuration"], begun(row) | {"count": 0})
@@ -80,14 +80,14 @@ def kin(tables: Tables, model: str, configurations: Sequence[str]) -> list[str]:
     rows = tables.told("subject", statement, [model, *configurations]).to_pylist()
     alike = {str(row["configuration"]): alike_of(row) for row in rows}
     wanted = {alike[name] for name in configurations if name in alike}
-    return sorted(name for name, one in alike.items() if one in wanted)
+    return sorted(name for name, value in alike.items() if value in wanted)
 
 
 def measured(tables: Tables, model: str, metrics: Mapping[str, Sequence[str]]) -> list[str]:
     """Return which metrics, by name with the columns that may hold each, some row of a model has."""
     counts = ", ".join(f'count(coalesce({", ".join(columns)})) AS "{name}"' for name, columns in metrics.items())
-    (found,) = tables.told("measurement void subject", _MEASURED.format(counts=counts), [model]).to_pylist()
-    return [name for name, rows in found.items() if rows]
+    (result,) = tables.told("measurement void subject", _MEASURED.format(counts=counts), [model]).to_pylist()
+    return [name for name, rows in result.items() if rows]
 
 
 def most(lines: Iterable[Row], top: int, also: Sequence[str] = ()) -> tuple[list[Row], int]:
@@ -108,9 +108,9 @@ def pointed(lines: Iterable[Row], top: int, chosen: Sequence[str]) -> list[str]:
     One of a single point is not among those while another has several.
     """
     counts = _counts(lines)
-    found = [alike for alike in counts if alike.startswith(tuple(chosen))]
+    matching_counts = [alike for alike in counts if alike.startswith(tuple(chosen))]
     several = [alike for alike, count in counts.items() if count > 1] or list(counts)
-    return found or sorted(several, key=lambda alike: -counts[alike])[:top]
+    return matching_counts or sorted(several, key=lambda alike: -counts[alike])[:top]
 
 
 def _counts(lines: Iterable[Row]) -> dict[str, int]:

@@ -44,13 +44,13 @@ async def recommend(request: Request[Any, Any, Any], data: JSONBody[Question]) -
         _require_append(request)
     data = (await placed(parts, data)).checked()
     position = data.at if data.at is not None else parts.projection.position
-    given = None if data.record else parts.answered.find(_asked_at(parts, data, position))
-    if given is None:
-        given = await asyncio.to_thread(_answer, parts, data)
+    none = None if data.record else parts.answered.find(_asked_at(parts, data, position))
+    if none is None:
+        none = await asyncio.to_thread(_answer, parts, data)
     if data.record:
-        answer = msgspec.json.decode(given.content)
+        answer = msgspec.json.decode(none.content)
         await _record(parts, RECOMMENDATION_ISSUED, "recommendation", answer["question"], answer)
-    return given.response()
+    return none.response()
 
 
 def _answer(parts: Parts, data: Question) -> Given:
@@ -58,9 +58,9 @@ def _answer(parts: Parts, data: Question) -> Given:
     history = str(parts.projection.history)
     answer = parts.answerer.recommend(data)
     tag = etag(history, answer["position"], answer["predictor"])
-    given = Given(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
-    parts.answered.keep(_asked_at(parts, data, answer["position"]), given)
-    return given
+    values = Given(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
+    parts.answered.keep(_asked_at(parts, data, answer["position"]), values)
+    return values
 
 
 def _asked_at(parts: Parts, data: Question, position: int) -> tuple[str, bytes, int, Any, Any]:
@@ -85,8 +85,8 @@ async def _record(parts: Parts, type_: str, noun: str, question: Json, answer: J
 
 def _identifier(noun: str, identity: str) -> str:
     """Return a digest in the clothes of a UUID: version 8 is for just that."""
-    one = identity if noun == "recommendation" else hashlib.sha256(f"{noun} {identity}".encode()).hexdigest()
-    return f"{one[:8]}-{one[8:12]}-8{one[13:16]}-8{one[17:20]}-{one[20:32]}"
+    item = identity if noun == "recommendation" else hashlib.sha256(f"{noun} {identity}".encode()).hexdigest()
+    return f"{item[:8]}-{item[8:12]}-8{item[13:16]}-8{item[17:20]}-{item[20:32]}"
 
 
 def _require_append(request: Request[Any, Any, Any]) -> None:
@@ -97,8 +97,8 @@ def _require_append(request: Request[Any, Any, Any]) -> None:
 
 def _asked(question: PredictQuestion) -> Json:
     """Return what of the question decides the answer."""
-    asked: Json = msgspec.to_builtins(question)
-    return {name: value for name, value in asked.items() if name not in ("as_of", "record")}
+    document: Json = msgspec.to_builtins(question)
+    return {name: value for name, value in document.items() if name not in ("as_of", "record")}
 
 
 @get("/v1/recommendations/{recommendation_id:str}", summary="An answer that was recorded")
@@ -111,17 +111,17 @@ async def recommendation(
 
     def read() -> Json | None:
         with parts.tables(None) as tables:
-            found = tables.recommendations(recommendation=recommendation_id).to_pylist()
-            return found[0] if found else None
+            rows = tables.recommendations(recommendation=recommendation_id).to_pylist()
+            return rows[0] if rows else None
 
-    found = await asyncio.to_thread(read)
-    if found is None:
+    result = await asyncio.to_thread(read)
+    if result is None:
         raise NotFound(
             f"no recommendation {recommendation_id[:64]!r} was recorded.",
             field="id",
             remedy="Answers are kept where the question says record; ask it again with `as_of` for the same answer.",
         )
-    return Response(found["answer"].encode(), media_type=JSON)
+    return Response(result["answer"].encode(), media_type=JSON)
 
 
 @post("/v1/predictions", status_code=200, summary="How fast would this configuration be?")

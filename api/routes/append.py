@@ -106,13 +106,13 @@ def _refused(document: dict[str, Any]) -> Answer:
 
 async def _answered(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, parts: Parts) -> Answer:
     token = await parts.access.check(headers, "append", writes=True)
-    asked = CURRENT.get()
-    if asked is not None:
-        asked.token = token
+    request = CURRENT.get()
+    if request is not None:
+        request.token = token
     address = address_of(scope.get("client"))
     left = parts.access.admit(token, address)
-    if asked is not None:
-        asked.extra += left
+    if request is not None:
+        request.extra += left
     if not parts.settings.appends:
         raise NotFound("this node takes no events.", field="role", remedy="Post to a node of role all or ingest.")
     parts.circuit.require()
@@ -126,8 +126,8 @@ async def _answered(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: R
 
 def _expected(query: bytes) -> Expected | None:
     """Read `subject` and `expected_version`, which come together or not at all."""
-    asked = {name: values[-1] for name, values in parse_qs(query.decode("latin-1"), keep_blank_values=True).items()}
-    subject, version = asked.get("subject"), asked.get("expected_version")
+    request = {name: values[-1] for name, values in parse_qs(query.decode("latin-1"), keep_blank_values=True).items()}
+    subject, version = request.get("subject"), request.get("expected_version")
     if subject is None and version is None:
         return None
     if not subject or len(subject) > 500:
@@ -246,10 +246,10 @@ def _refusal(index: int, raw: bytes, error: AssayError) -> Refusal:
 def _count(parts: Parts, receipt: Receipt, appended: Sequence[Appended]) -> None:
     rejected = len(receipt.rejected)
     parts.metrics.events(receipt.accepted, receipt.duplicate, rejected)
-    asked = CURRENT.get()
-    if asked is not None:
-        positions = [one.position for one in appended if one.status != "conflict"]
-        asked.batch = {
+    request = CURRENT.get()
+    if request is not None:
+        positions = [item.position for item in appended if item.status != "conflict"]
+        request.batch = {
             "first": min(positions, default=None), "last": receipt.last_position, "accepted": receipt.accepted,
             "duplicate": receipt.duplicate, "rejected": rejected,
         }  # fmt: skip

@@ -50,8 +50,8 @@ def require_model(tables: Tables, name: str, rows: Sequence[Any]) -> None:
 
 
 def _require_hardware(tables: Tables, name: str, rows: Sequence[Any]) -> None:
-    known = rows or tables.resolve_hardware(name) in hardware_catalogue.catalogue()
-    if not known and not tables.knows("hardware", name):
+    existing = rows or tables.resolve_hardware(name) in hardware_catalogue.catalogue()
+    if not existing and not tables.knows("hardware", name):
         raise UnknownHardware(name, hardware_catalogue.nearest(name), field="hardware")
 
 
@@ -92,9 +92,9 @@ async def on_hardware(
         whole, plain = of_model(parts, tables, name, mode)
         require_model(tables, model, whole)
         rows = list(filter(_filter(tables, hardware, platform, precision, batch_size), whole))
-        found = ordered(rows, ("hardware", "platform", "precision"), metric, per)
-        valued = [row for row in found if row[metric] is not None]
-        kept = found if limit is None else valued[:limit]
+        result = ordered(rows, ("hardware", "platform", "precision"), metric, per)
+        valued = [row for row in result if row[metric] is not None]
+        kept = result if limit is None else valued[:limit]
         beside = {"model": name, "total": len(valued), "whole": counted(whole), "baselines": plain}
         return kept, {**beside, **differences(kept)}
 
@@ -128,8 +128,8 @@ async def of_models(
             batch_size=batch_size,
         )  # fmt: skip
         _require_hardware(tables, hardware, rows)
-        found = ordered(rows, ("model", "platform", "precision"), metric)
-        kept = found if limit is None else sorted(found, key=lambda row: not row["best"])[:limit]
+        result = ordered(rows, ("model", "platform", "precision"), metric)
+        kept = result if limit is None else sorted(result, key=lambda row: not row["best"])[:limit]
         return kept, {"hardware": name, "total": len(rows), **differences(kept)}
 
     return await told(request, at, answer, key="rows")
@@ -163,13 +163,13 @@ async def of_modes(
         whole, every = _in_both(parts, tables, name)
         require_model(tables, model, whole)
         passes = _filter(tables, hardware, platform, precision, batch_size)
-        known, pairs = list(filter(passes, whole)), list(filter(passes, every))
+        existing, pairs = list(filter(passes, whole)), list(filter(passes, every))
         if limit is not None:
             pairs = sorted((pair for pair in pairs if pair["ratio"]), key=lambda pair: -pair["ratio"])[:limit]
-            known = [pair[mode] for pair in pairs for mode in ("inference", "training")]
+            existing = [pair[mode] for pair in pairs for mode in ("inference", "training")]
         beside = {"model": name, "pairs": pairs, "ratios": _spread(filter(passes, every)), "whole": _sides(every)}
-        listed = ordered(known, ("hardware", "platform", "precision", "mode")) if rows else []
-        return listed, {**beside, **differences(known)}
+        listed = ordered(existing, ("hardware", "platform", "precision", "mode")) if rows else []
+        return listed, {**beside, **differences(existing)}
 
     return await told(request, at, answer, key="rows")
 
@@ -189,18 +189,18 @@ def _in_both(parts: Parts, tables: Tables, model: str) -> tuple[list[Row], list[
     """Return a model's rows of both modes with their stages, and their pairs; read once for a state of the tables."""
 
     def read() -> tuple[list[Row], list[Row]]:
-        found = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *_STAGES)).to_pylist()
-        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in found]
+        result = tables.view("best_measurements", {"model": model}, columns=(*COLUMNS, *_STAGES)).to_pylist()
+        rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in result]
         return rows, _pairs(rows)
 
     return parts.kept(tables).lists(("modes", model), read)
 
 
 def _spread(pairs: Iterable[Row]) -> Row:
-    found = sorted(pair["ratio"] for pair in pairs if pair["ratio"])
-    if not found:
+    ratios = sorted(pair["ratio"] for pair in pairs if pair["ratio"])
+    if not ratios:
         return {"pairs": 0, "least": None, "median": None, "most": None}
-    return {"pairs": len(found), "least": found[0], "median": median(found), "most": found[-1]}
+    return {"pairs": len(ratios), "least": ratios[0], "median": median(ratios), "most": ratios[-1]}
 
 
 def _sides(pairs: Sequence[Row]) -> Row:
@@ -241,22 +241,22 @@ async def of_batches(
         passes = _filter(tables, hardware, platform, precision, None)
         rows = [row for row in filter(passes, whole) if row["batch_size"] and row["latency_ms"]]
         work = most_frequent_work(rows)
-        found = grouped([row for row in rows if work.items() <= row.items()])
-        kept = [{"line": i, **row} for i, line in enumerate(most_batches(found, lines)) for row in line]
-        batches = sorted({row["batch_size"] for line in found for row in line})
-        return kept, {"model": name, "work": work, "total": len(found), "batches": batches, **differences(kept)}
+        result = grouped([row for row in rows if work.items() <= row.items()])
+        kept = [{"line": i, **row} for i, line in enumerate(most_batches(result, lines)) for row in line]
+        batches = sorted({row["batch_size"] for line in result for row in line})
+        return kept, {"model": name, "work": work, "total": len(result), "batches": batches, **differences(kept)}
 
     return await told(request, at, answer, key="rows")
 
 
-def _check_metric(metric: str, known: Sequence[str] = RANKED_BY) -> None:
-    if metric not in known:
-        raise UsageError(f"{metric!r} orders no comparison.", field="metric", remedy=f"One of {', '.join(known)}.")
+def _check_metric(metric: str, names: Sequence[str] = RANKED_BY) -> None:
+    if metric not in names:
+        raise UsageError(f"{metric!r} orders no comparison.", field="metric", remedy=f"One of {', '.join(names)}.")
 
 
 def _best(tables: Tables, **filters: Any) -> list[Row]:
-    found = tables.view("best_measurements", filters, columns=COLUMNS)
-    return [compared_row(row) for row in found.to_pylist()]
+    view = tables.view("best_measurements", filters, columns=COLUMNS)
+    return [compared_row(row) for row in view.to_pylist()]
 
 
 def _pairs(rows: Sequence[Row]) -> list[Row]:
@@ -267,16 +267,16 @@ def _pairs(rows: Sequence[Row]) -> list[Row]:
     cells: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in rows:
         sides = cells.setdefault(tuple(row[part] for part in alike), {})
-        known = sides.get(row["mode"])
-        if known is None or (row["latency_ms"] or float("inf")) < (known["latency_ms"] or float("inf")):
+        side = sides.get(row["mode"])
+        if side is None or (row["latency_ms"] or float("inf")) < (side["latency_ms"] or float("inf")):
             sides[row["mode"]] = row
     pairs: list[Row] = []
     for name, sides in sorted(cells.items(), key=lambda item: repr(item[0])):
-        one, other = sides.get("inference"), sides.get("training")
+        inference, other = sides.get("inference"), sides.get("training")
         ratio = None
-        if one and other and one["latency_ms"] and other["latency_ms"]:
-            ratio = other["latency_ms"] / one["latency_ms"]
-        pairs.append({**dict(zip(alike, name, strict=True)), "inference": one, "training": other, "ratio": ratio})
+        if inference and other and inference["latency_ms"] and other["latency_ms"]:
+            ratio = other["latency_ms"] / inference["latency_ms"]
+        pairs.append({**dict(zip(alike, name, strict=True)), "inference": inference, "training": other, "ratio": ratio})
     return pairs
 
 

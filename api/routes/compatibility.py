@@ -87,7 +87,7 @@ async def compatibility(
             field="by_precision",
             remedy="Leave out by_precision, or precision, hardware and by_hardware.",
         )
-    asked = _Asked(
+    question = _Asked(
         model=model, family=family, platform=platform, precision=precision, category=category, level=level,
         by_precision=by_precision, claims=claims, no_evidence=no_evidence,
     )  # fmt: skip
@@ -99,13 +99,13 @@ async def compatibility(
             )  # fmt: skip
 
         def by_machine(tables: Tables, offset: int, count: int) -> list[Row]:
-            filters = {**asked.filters(), "precision": precision, "hardware": hardware}
+            filters = {**question.filters(), "precision": precision, "hardware": hardware}
             return _named(cells_on(tables, filters, offset=offset, limit=count))
 
         return await by_offset(request, page, by_machine)
     if level == "model" and not claims and not no_evidence:
-        return await _paged(request, page, lambda tables, offset, count: _page(tables, asked, offset, count))
-    return await _paged(request, page, lambda tables, offset, count: _whole(tables, asked)[offset : offset + count])
+        return await _paged(request, page, lambda tables, offset, count: _page(tables, question, offset, count))
+    return await _paged(request, page, lambda tables, offset, count: _whole(tables, question)[offset : offset + count])
 
 
 @get("/v1/claims", summary="What documents claim, beside what was seen")
@@ -142,10 +142,10 @@ def cells_on(tables: Tables, filters: Mapping[str, Any], **part: Any) -> list[Ro
 def _stopped(row: Row) -> Row:
     """Return what stopped it there: how the newest case ended, or the test that found its outputs wrong."""
     if row["verified"] is False and row["ran"]:
-        told = {**row, "outcome": "failed", "stage": "verify"}
+        document = {**row, "outcome": "failed", "stage": "verify"}
     else:
-        told = row if row["outcome"] not in ("passed", "skipped") else {}
-    return {f"stopped_{name}": told.get(name) for name in ("outcome", "stage", "error", "message", "remedy")}
+        document = row if row["outcome"] not in ("passed", "skipped") else {}
+    return {f"stopped_{name}": document.get(name) for name in ("outcome", "stage", "error", "message", "remedy")}
 
 
 async def _paged(
@@ -171,11 +171,11 @@ def _named(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _page(tables: Tables, asked: _Asked, offset: int, count: int) -> list[Row]:
+def _page(tables: Tables, request: _Asked, offset: int, count: int) -> list[Row]:
     """Return some rows, read no further than these."""
-    filters = asked.filters()
-    if asked.by_precision:
-        return cells_of(tables, **filters, precision=asked.precision, offset=offset, limit=count)
+    filters = request.filters()
+    if request.by_precision:
+        return cells_of(tables, **filters, precision=request.precision, offset=offset, limit=count)
     rows = tables.view("matrix", filters, offset=offset, limit=count).to_pylist()
     models = sorted({row["model_id"] for row in rows})
     return _joined(rows, cells_of(tables, model=models) if models else [])
@@ -186,14 +186,14 @@ def _joined(rows: Sequence[Row], cells: Iterable[Row]) -> list[Row]:
     of: dict[tuple[str, str], list[Row]] = {}
     for cell in cells:
         of.setdefault((cell["model_id"], cell["platform"]), []).append(cell)
-    found = []
+    result = []
     for row in rows:
         members = of[row["model_id"], row["platform"]]
         best, newest = (
             best_of(members),
             max(members, key=lambda cell: (cell["last_seen"] is not None, cell["last_seen"])),
         )
-        found.append(
+        result.append(
             {
                 **row,
                 **{name: best[name] for name in _ADDED},
@@ -202,23 +202,23 @@ def _joined(rows: Sequence[Row], cells: Iterable[Row]) -> list[Row]:
                 "tries": sum(cell["runs"] or 0 for cell in members),
             }
         )
-    return found
+    return result
 
 
-def _whole(tables: Tables, asked: _Asked) -> list[Row]:
+def _whole(tables: Tables, request: _Asked) -> list[Row]:
     """Return all rows: cells or groups of them, then what is claimed, then what nobody tried."""
-    cells = cells_of(tables, **asked.filters(), precision=asked.precision)
-    if asked.level != "model":
-        rows = [_grouped_row(row, asked.level) for row in grouped(cells, asked.level)]
-    elif asked.by_precision:
+    cells = cells_of(tables, **request.filters(), precision=request.precision)
+    if request.level != "model":
+        rows = [_grouped_row(row, request.level) for row in grouped(cells, request.level)]
+    elif request.by_precision:
         rows = list(cells)
     else:
-        rows = _joined(tables.view("matrix", asked.filters()).to_pylist(), cells)
-    if asked.claims:
+        rows = _joined(tables.view("matrix", request.filters()).to_pylist(), cells)
+    if request.claims:
         every = cells_of(tables)
-        rows = with_claims(tables, rows, every, level=asked.level, wanted=asked.filters())
-    if asked.no_evidence and asked.level == "model":
-        rows += _gaps(tables, rows, asked)
+        rows = with_claims(tables, rows, every, level=request.level, wanted=request.filters())
+    if request.no_evidence and request.level == "model":
+        rows += _gaps(tables, rows, request)
     return rows
 
 
@@ -226,21 +226,21 @@ def _grouped_row(row: Row, level: Level) -> Row:
     return {name: value for name, value in row.items() if level == "family" or name != "family"}
 
 
-def _gaps(tables: Tables, rows: Iterable[Row], asked: _Asked) -> list[Row]:
+def _gaps(tables: Tables, rows: Iterable[Row], request: _Asked) -> list[Row]:
     """Return a row for each model of the catalogue and each platform of which nothing is known."""
     there = {(row.get("model_id"), row["platform"]) for row in rows}
-    wanted = tables.resolve_model(asked.model) if asked.model else None
-    found: list[Row] = [
+    wanted = tables.resolve_model(request.model) if request.model else None
+    result: list[Row] = [
         {
-            "model_id": one.id, "platform": platform, "category": one.category, "family": one.family, "state": "no evidence",
+            "model_id": item.id, "platform": platform, "category": item.category, "family": item.family, "state": "no evidence",
             "level": None,
         }
-        for one in catalogue()
-        if wanted in (None, one.id) and asked.category in (None, one.category) and asked.family in (None, one.family)
+        for item in catalogue()
+        if wanted in (None, item.id) and request.category in (None, item.category) and request.family in (None, item.family)
         for platform in PLATFORMS[:-1]
-        if asked.platform in (None, platform) and (one.id, platform) not in there
+        if request.platform in (None, platform) and (item.id, platform) not in there
     ]  # fmt: skip
-    return sorted(found, key=lambda row: (str(row["model_id"]), place(row["platform"])))
+    return sorted(result, key=lambda row: (str(row["model_id"]), place(row["platform"])))
 
 
 router = Router("/", route_handlers=[compatibility, claims], dependencies=DEPENDENCIES, tags=["tables"])

@@ -106,12 +106,12 @@ async def read(
     begin, end = _moment("since", since), _moment("until", until)
     wanted = Filters(types=types, subject=subject, source=source, since=begin, until=end, upto=upto)
     last = await parts.log.last_position()
-    found, more = await _page(parts, after, limit, wanted)
-    following = f"/v1/events?{wanted.query(found[-1].position, limit)}" if more else None
+    result, more = await _page(parts, after, limit, wanted)
+    following = f"/v1/events?{wanted.query(result[-1].position, limit)}" if more else None
     headers = {"Vary": "Accept", "Assay-Last-Position": str(last)}
     if following is not None:
         headers["Link"] = f'<{following}>; rel="next"'
-    lines = [_stored(event) for event in found]
+    lines = [_stored(event) for event in result]
     if NDJSON in request.headers.get("accept", ""):
         return Response(b"".join(line + b"\n" for line in lines), media_type=NDJSON, headers=headers)
     beside = msgspec.json.encode({"last_position": last, "next": following})
@@ -129,22 +129,22 @@ def _moment(name: str, text: str | None) -> datetime | None:
 
 async def _page(parts: Parts, after: int, limit: int, wanted: Filters) -> tuple[list[Stored], bool]:
     """Return one page and whether there is more; a few rows first, to know how large they are."""
-    found: list[Stored] = []
+    storeds: list[Stored] = []
     size, count = 0, min(FIRST_ROWS, limit)
     while True:
-        asked = min(count, limit - len(found))
+        request = min(count, limit - len(storeds))
         rows = await parts.log.read(
-            after, asked, wanted.types, wanted.upto, subject=wanted.subject, source=wanted.source, since=wanted.since,
+            after, request, wanted.types, wanted.upto, subject=wanted.subject, source=wanted.source, since=wanted.since,
             until=wanted.until,
         )  # fmt: skip
-        found += rows
+        storeds += rows
         size += sum(len(row.body or "") for row in rows)
-        if len(rows) < asked:
-            return found, False
-        if len(found) >= limit or size >= PAGE_BYTES:
-            return found, True
-        after = found[-1].position
-        count = max(1, (PAGE_BYTES - size) // max(1, size // len(found)))
+        if len(rows) < request:
+            return storeds, False
+        if len(storeds) >= limit or size >= PAGE_BYTES:
+            return storeds, True
+        after = storeds[-1].position
+        count = max(1, (PAGE_BYTES - size) // max(1, size // len(storeds)))
 
 
 @get("/v1/events/{event_id:uuid}", summary="Read one event")
@@ -152,27 +152,27 @@ async def read_one(request: Request[Any, Any, Any], event_id: FromPath[UUID]) ->
     """Return one event of the log, retracted or not; 410 where it held raw samples that have expired."""
     parts: Parts = request.app.state.parts
     parts.circuit.require()
-    found = await parts.log.get([str(event_id)])
-    if not found:
+    result = await parts.log.get([str(event_id)])
+    if not result:
         raise NotFound(f"the log has no event {event_id}.", field="id", remedy="GET /v1/events lists them.")
-    if found[0].body is None:
+    if result[0].body is None:
         raise Expired(
-            f"the raw samples of event {event_id} at position {found[0].position} have expired.",
+            f"the raw samples of event {event_id} at position {result[0].position} have expired.",
             field="id",
             remedy="The measurement that they belong to keeps its figures; measure again for new samples.",
         )
-    return Response(_stored(found[0]), media_type=MediaType.JSON)
+    return Response(_stored(result[0]), media_type=MediaType.JSON)
 
 
 def _stored(event: Stored) -> bytes:
     """Return the envelope with position, time of recording and attestation; of expired samples what is known of them."""
     head = {"position": event.position, "recorded_at": event.recorded_at}
     if event.body is None:
-        known = {
+        existing = {
             "specversion": "1.0", "id": event.id, "source": event.source, "type": event.type, "subject": event.subject,
             "time": event.time,
         }  # fmt: skip
-        envelope = {name: value for name, value in known.items() if value is not None}
+        envelope = {name: value for name, value in existing.items() if value is not None}
         return msgspec.json.encode({**head, **envelope, "expired": True, "attestation": event.attestation})
     # The attestation comes last: of two members of a name most parsers take the second, and a sender may have used it.
     body = event.body.strip().encode().removeprefix(b"{").removesuffix(b"}").strip()

@@ -21,9 +21,9 @@ __all__ = ["router"]
 async def fit(request: Request[Any, Any, Any], data: JSONBody[FitQuestion]) -> Response[bytes]:
     """Return what fits on each device in each precision, what the memory is made of, and how right its outputs were."""
     parts: Parts = request.app.state.parts
-    asked = await placed(parts, data)
+    question = await placed(parts, data)
     history = str(parts.projection.history)
-    answer = await asyncio.to_thread(parts.answerer.fit, asked)
+    answer = await asyncio.to_thread(parts.answerer.fit, question)
     tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 

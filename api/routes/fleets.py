@@ -21,9 +21,9 @@ __all__ = ["router"]
 async def fleet(request: Request[Any, Any, Any], data: JSONBody[FleetQuestion]) -> Response[bytes]:
     """Return the machines, what runs on each, and the cost; or which load cannot be served, and by how much."""
     parts: Parts = request.app.state.parts
-    asked = await placed(parts, data)
+    question = await placed(parts, data)
     history = str(parts.projection.history)
-    answer = await asyncio.to_thread(parts.answerer.fleet, asked)
+    answer = await asyncio.to_thread(parts.answerer.fleet, question)
     tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 

@@ -56,9 +56,9 @@ async def coverage(
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         name = row_of(tables, hardware_id)["id"]
-        known = [row for row in model_rows(tables) if category in (None, row["category"])]
+        matching_model_rows = [row for row in model_rows(tables) if category in (None, row["category"])]
         ran = tables.compatibility(by_hardware=True, hardware=name, platform=platform).to_pylist()
-        families = registry.coverage(known, ran, [platform] if platform else [])
+        families = registry.coverage(matching_model_rows, ran, [platform] if platform else [])
         tried = sorted((row for row in families if row["tried"]), key=lambda row: (-row["tried"], row["family"] or ""))
         kept = tried[page.offset : page.offset + page.limit]
         more = len(tried) > page.offset + page.limit
@@ -67,7 +67,7 @@ async def coverage(
             "hardware": name,
             "families": len({row["family"] for row in families}),
             "families_tried": len({row["family"] for row in tried}),
-            "best": _best(measured, {row["id"]: row["category"] for row in known}),
+            "best": _best(measured, {row["id"]: row["category"] for row in matching_model_rows}),
             "siblings": _kin(tables, name, measured),
             "next_cursor": Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None,
         }
@@ -92,10 +92,10 @@ def _best(rows: Iterable[Row], categories: Mapping[str, str | None]) -> list[Row
 
 
 def _told(category: str, unit: str, measured: Sequence[tuple[float, Row]]) -> Row:
-    speed, row = max(measured, key=lambda one: (one[0], -one[1]["position"]))
+    speed, row = max(measured, key=lambda item: (item[0], -item[1]["position"]))
     return {
         "category": category,
-        "models": len({one["model_id"] for _, one in measured}),
+        "models": len({value["model_id"] for _, value in measured}),
         "configurations": len(measured),
         "model": row["model_id"],
         **{name: row[name] for name in ("platform", "precision", "mode", "scenario", "batch_size", "hardware_count")},
@@ -113,34 +113,37 @@ def _told(category: str, unit: str, measured: Sequence[tuple[float, Row]]) -> Ro
 
 
 def _time(row: Row) -> float | None:
-    found = row["latency_p50_ms"] or row["latency_mean_ms"]
-    return None if found is None else float(found)
+    latency_p50_ms = row["latency_p50_ms"] or row["latency_mean_ms"]
+    return None if latency_p50_ms is None else float(latency_p50_ms)
 
 
 def _kin(tables: Tables, name: str, own: Sequence[Row]) -> list[Row]:
     """Return the siblings with what their figures and their speeds are to this one's; above 1 the sibling is the larger."""
     spec, models, mine = Devices(tables).spec(name), {row["model_id"] for row in own}, _times(own)
     near = siblings(spec)
-    near += _sharing(tables, models, {name, *(one["id"] for one in near)})
-    ids = [one["id"] for one in near]
-    found = (
+    near += _sharing(tables, models, {name, *(item["id"] for item in near)})
+    ids = [item["id"] for item in near]
+    rows = (
         tables.measurements(hardware=ids, best=True, columns=("hardware_id", *_WORK, *_TIMES)).to_pylist()
         if ids
         else []
     )
     theirs: dict[str, list[Row]] = defaultdict(list)
-    for row in found:
+    for row in rows:
         theirs[row["hardware_id"]].append(row)
-    return [{**one, **_beside(spec, one["id"], mine, models, theirs[one["id"]])} for one in near]
+    return [{**item, **_beside(spec, item["id"], mine, models, theirs[item["id"]])} for item in near]
 
 
 def _sharing(tables: Tables, models: set[str], besides: set[str]) -> list[Row]:
     """Return the devices with measurements of the most of these models, whatever they are like."""
     if not models:
         return []
-    found = tables.measurements(model=sorted(models), best=True, columns=("hardware_id", "model_id"))
+    measurements = tables.measurements(model=sorted(models), best=True, columns=("hardware_id", "model_id"))
     counts = (
-        found.group_by(["hardware_id", "model_id"]).aggregate([]).group_by("hardware_id").aggregate([([], "count_all")])
+        measurements.group_by(["hardware_id", "model_id"])
+        .aggregate([])
+        .group_by("hardware_id")
+        .aggregate([([], "count_all")])
     )
     ranked = sorted((-row["count_all"], row["hardware_id"]) for row in counts.to_pylist())
     others = [name for _, name in ranked if name not in besides][:_SHARING]
@@ -166,20 +169,20 @@ def _beside(
 
 def _times(rows: Iterable[Row]) -> dict[tuple[Any, ...], float]:
     """Return the shortest time of each piece of work, in ms."""
-    found: dict[tuple[Any, ...], float] = {}
+    matches: dict[tuple[Any, ...], float] = {}
     for row in rows:
         time = _time(row)
         if time:
             work = tuple(row[part] for part in _WORK)
-            found[work] = min(time, found.get(work, time))
-    return found
+            matches[work] = min(time, matches.get(work, time))
+    return matches
 
 
 def _ratios(spec: HardwareSpec | None, other: HardwareSpec | None) -> Row:
     told_: Row = {"peak_ratio": None, "peak_precision": None, "bandwidth_ratio": None}
     if spec is None or other is None:
         return told_
-    shared = next((one for one in _COMPARED if one in spec.peak_flops and one in other.peak_flops), None)
+    shared = next((item for item in _COMPARED if item in spec.peak_flops and item in other.peak_flops), None)
     if shared is not None:
         told_ |= {
             "peak_ratio": other.peak_flops[shared].value / spec.peak_flops[shared].value,

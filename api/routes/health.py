@@ -46,21 +46,21 @@ async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
     and on a query node until its tables have caught up with the log for the first time.
     """
     parts: Parts = request.app.state.parts
-    told = await _state(parts)
-    if told["error"]:
+    state = await _state(parts)
+    if state["error"]:
         error = ServiceUnavailable(
-            f"not ready: {told['error']}", field=told["stands"], remedy="`assay doctor` says what to do."
+            f"not ready: {state['error']}", field=state["stands"], remedy="`assay doctor` says what to do."
         )
-        return problem_response(told | problem(error))
-    if told["building"] or (told["status"] == "behind" and parts.settings.role == "query"):
+        return problem_response(state | problem(error))
+    if state["building"] or (state["status"] == "behind" and parts.settings.role == "query"):
         behind = ProjectionBehind(
-            f"the tables are at position {told['position']} of {told['log_position']}"
-            f"{': ' + told['building'] if told['building'] else ''}.",
+            f"the tables are at position {state['position']} of {state['log_position']}"
+            f"{': ' + state['building'] if state['building'] else ''}.",
             field="position",
             remedy="It catches up by itself; ask again.",
         )
-        return problem_response(told | problem(behind))
-    return Response(msgspec.json.encode(told), media_type=MediaType.JSON)
+        return problem_response(state | problem(behind))
+    return Response(msgspec.json.encode(state), media_type=MediaType.JSON)
 
 
 async def _state(parts: Parts) -> Json:
@@ -113,13 +113,13 @@ def _forgotten(asking: asyncio.Task[Json]) -> None:
 async def _asked(parts: Parts) -> Json:
     """Return what Postgres knows; one question at a time."""
     async with parts.asking:
-        found, unsafe = await asyncio.to_thread(_of_archive, parts.database.url)
+        result, unsafe = await asyncio.to_thread(_of_archive, parts.database.url)
         if not parts.projects:
             last = await parts.log.last_position()
-            found |= {"position": last, "log_position": last}
+            result |= {"position": last, "log_position": last}
         else:
-            found |= await asyncio.to_thread(_of_projection, parts)
-        return found | ({"error": str(not_durable(unsafe)), "stands": "postgres"} if unsafe else {})
+            result |= await asyncio.to_thread(_of_projection, parts)
+        return result | ({"error": str(not_durable(unsafe)), "stands": "postgres"} if unsafe else {})
 
 
 def _of_tables(parts: Parts) -> Json:
@@ -132,7 +132,7 @@ def _of_tables(parts: Parts) -> Json:
         "position": parts.projection.position,
         "duckdb": "open",
         "unknown_types": unknown,
-        "unknown_events": sum(one["events"] for one in unknown),
+        "unknown_events": sum(item["events"] for item in unknown),
         "predictor": predictor | {"drift": drift.flag if drift else None, "drift_said": drift.said if drift else None},
     }
 
@@ -141,12 +141,12 @@ def _predictor(tables: Any) -> Json:
     """Return what answers, and the newest training, whether it was accepted or not."""
     columns = ["position", "recorded_at", "accepted"]
     last = tables.view("predictors", columns=columns, limit=1, descending=True).to_pylist()
-    told = last[0] if last else dict.fromkeys(columns)
+    document = last[0] if last else dict.fromkeys(columns)
     return {
         "digest": predictor_in_force(tables),
-        "trained_at": told["recorded_at"],
-        "trained_event_position": told["position"],
-        "accepted": told["accepted"],
+        "trained_at": document["recorded_at"],
+        "trained_event_position": document["position"],
+        "accepted": document["accepted"],
     }
 
 
@@ -192,13 +192,13 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     counted.body_bytes.set(parts.room.bytes)
     archive = state["archive"] or {}
     predictor = state["predictor"] or {}
-    told = state | {
+    document = state | {
         "archived_position": archive.get("last_position"),
         "archive_bytes": archive.get("bytes"),
         "trained_position": predictor.get("trained_event_position"),
         "drift": predictor.get("drift"),
     }
-    return Response(counted.rendered(told, up=not state["error"]), media_type=CONTENT_TYPE)
+    return Response(counted.rendered(document, up=not state["error"]), media_type=CONTENT_TYPE)
 
 
 router = Router("/", route_handlers=[live, ready, metrics], tags=["health"])

@@ -75,13 +75,13 @@ async def matrix(
     With `hardware` cells say what was seen on that hardware alone, without speed and age. `family=unknown` are models of which
     nobody said it. `total` counts rows, `platforms` the models that were tried and that work there, `cells` cells by state.
     """
-    asked = _Asked(
+    question = _Asked(
         level=level, model=model, family=family, category=category, hardware=hardware, platform=platform, seen=seen,
         stale=stale, claims=claims and hardware is None,
     )  # fmt: skip
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
-        rows = [row for row in _rows(tables, asked) if _matches(row, asked)]
+        rows = [row for row in _rows(tables, question) if _matches(row, question)]
         rows.sort(
             key=lambda row: (not row["models"], -row["working"] / (row["models"] or 1), -row["models"], row["name"])
         )
@@ -90,32 +90,32 @@ async def matrix(
     return await told(request, at, answer)
 
 
-def _rows(tables: Tables, asked: _Asked) -> list[Row]:
+def _rows(tables: Tables, request: _Asked) -> list[Row]:
     filters = {
-        "model": asked.model, "platform": asked.platform,
-        **{name: value for name in ("family", "category") if (value := getattr(asked, name)) != UNKNOWN},
+        "model": request.model, "platform": request.platform,
+        **{name: value for name in ("family", "category") if (value := getattr(request, name)) != UNKNOWN},
     }  # fmt: skip
     cells = (
         cells_of(tables, **filters)
-        if asked.hardware is None
-        else cells_on(tables, {**filters, "hardware": asked.hardware})
+        if request.hardware is None
+        else cells_on(tables, {**filters, "hardware": request.hardware})
     )
     cells = [
         cell
         for cell in cells
-        if all(getattr(asked, name) != UNKNOWN or cell[name] is None for name in ("family", "category"))
+        if all(getattr(request, name) != UNKNOWN or cell[name] is None for name in ("family", "category"))
     ]
-    found = grouped(cells, "family") if asked.level == "family" else _by_model(cells)
-    if asked.claims:
+    by_model = grouped(cells, "family") if request.level == "family" else _by_model(cells)
+    if request.claims:
         wanted = {**filters, "platform": None}
         every = cells_of(tables) if any(filters.values()) else cells
-        among = set(asked.platform or ())
-        found = [
+        among = set(request.platform or ())
+        by_model = [
             row
-            for row in with_claims(tables, found, every, level=asked.level, wanted=wanted)
+            for row in with_claims(tables, by_model, every, level=request.level, wanted=wanted)
             if not among or row["platform"] in among
         ]
-    return _put_together(found, asked.level)
+    return _put_together(by_model, request.level)
 
 
 def _by_model(cells: Iterable[Row]) -> list[Row]:
@@ -139,19 +139,19 @@ def _best(members: Sequence[Row]) -> Row:
     }
 
 
-def _put_together(found: Iterable[Row], level: Level) -> list[Row]:
+def _put_together(result: Iterable[Row], level: Level) -> list[Row]:
     """Return one row a model, or a family and category; a family of several categories is named with each."""
     rows: dict[tuple[str, str], Row] = {}
-    for one in found:
-        name = str((one.get("model_id") if level == "model" else None) or one.get("family") or UNKNOWN)
-        category = one.get("category")
+    for item in result:
+        name = str((item.get("model_id") if level == "model" else None) or item.get("family") or UNKNOWN)
+        category = item.get("category")
         row = rows.setdefault(
             (name, str(category) if level == "family" else ""),
-            {"name": name, "family": one.get("family"), "category": category, "models": 0, "working": 0, "cells": []},
+            {"name": name, "family": item.get("family"), "category": category, "models": 0, "working": 0, "cells": []},
         )
-        row["cells"].append({"platform": one["platform"], **{key: one[key] for key in _TOLD if key in one}})
-        row["models"] += one.get("models") or 0
-        row["working"] += one.get("working") or 0
+        row["cells"].append({"platform": item["platform"], **{key: item[key] for key in _TOLD if key in item}})
+        row["models"] += item.get("models") or 0
+        row["working"] += item.get("working") or 0
     counted = Counter(row["name"] for row in rows.values())
     for row in rows.values():
         row["cells"].sort(key=lambda cell: place(cell["platform"]))
@@ -160,11 +160,11 @@ def _put_together(found: Iterable[Row], level: Level) -> list[Row]:
     return list(rows.values())
 
 
-def _matches(row: Row, asked: _Asked) -> bool:
+def _matches(row: Row, request: _Asked) -> bool:
     states = {state for cell in row["cells"] for state in (cell["state"], *(cell.get("states") or ()))}
-    if asked.seen and not states & set(asked.seen):
+    if request.seen and not states & set(request.seen):
         return False
-    return asked.stale is None or any(cell.get("stale") for cell in row["cells"]) == asked.stale
+    return request.stale is None or any(cell.get("stale") for cell in row["cells"]) == request.stale
 
 
 def _totals(rows: Iterable[Row]) -> Row:

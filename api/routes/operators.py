@@ -59,8 +59,8 @@ async def operators(
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         row = named(tables, model_rows(tables), model)
         traced = tables.traces(model=row["id"], columns=_COLUMNS).to_pylist()
-        asked = {"sequence_length": sequence_length, "image_size": image_size}
-        trace = _chosen(traced, mode or MODES[0], asked, row)
+        question = {"sequence_length": sequence_length, "image_size": image_size}
+        trace = _chosen(traced, mode or MODES[0], question, row)
         device, limits, why_not = _limits(tables, hardware, platform, precision)
         # A training step that was not traced as such counts as three forward passes.
         passes = TRAINING_PASSES if mode == "training" and trace["mode"] != "training" else 1.0
@@ -78,24 +78,24 @@ async def operators(
             "basis": "roofline" if limits else "traced",
             "why_not": why_not,
             "latency_ms": sum(part.ms or 0.0 for part in parts) if limits else None,
-            "traced": [{name: one[name] for name in ("mode", "phase", *_SIZES, "event_id")} for one in traced],
+            "traced": [{name: item[name] for name in ("mode", "phase", *_SIZES, "event_id")} for item in traced],
             "evidence": trace["event_id"],
         }
 
     return await told(request, at, answer, key="operators")
 
 
-def _chosen(traced: Sequence[Row], mode: str, asked: Row, row: Row) -> Row:
+def _chosen(traced: Sequence[Row], mode: str, request: Row, row: Row) -> Row:
     """Return the trace of the mode at the sizes asked for, or of those the one at the category's usual size. TraceNeeded."""
     phases = ("training", "forward") if mode == "training" else ("forward", "prefill")
     usual = models.default_workload(row["category"] or "")
     fitting = [
-        one
-        for one in traced
-        if one["phase"] in phases and all(value is None or one[size] == value for size, value in asked.items())
+        item
+        for item in traced
+        if item["phase"] in phases and all(value is None or item[size] == value for size, value in request.items())
     ]
     if not fitting:
-        at = {size: value for size, value in asked.items() if value is not None}
+        at = {size: value for size, value in request.items() if value is not None}
         told_sizes = "".join(f" --{size.replace('_', '-')}s {value}" for size, value in at.items())
         raise TraceNeeded(
             f"{row['id']} has no operator trace{' at these sizes' if at and traced else ''}.",
@@ -104,17 +104,17 @@ def _chosen(traced: Sequence[Row], mode: str, asked: Row, row: Row) -> Row:
         )
     return min(
         fitting,
-        key=lambda one: (
-            phases.index(one["phase"]),
-            sum(one[size] != getattr(usual, size) for size in _SIZES),
-            one["position"],
+        key=lambda item: (
+            phases.index(item["phase"]),
+            sum(item[size] != getattr(usual, size) for size in _SIZES),
+            item["position"],
         ),
     )
 
 
 def _operators(tables: Tables, trace: Row) -> str:
-    found = tables.traces(model=trace["model_id"], phase=trace["phase"], columns=("event_id", "operators")).to_pylist()
-    return str(next(one["operators"] for one in found if one["event_id"] == trace["event_id"]))
+    rows = tables.traces(model=trace["model_id"], phase=trace["phase"], columns=("event_id", "operators")).to_pylist()
+    return str(next(item["operators"] for item in rows if item["event_id"] == trace["event_id"]))
 
 
 def _limits(

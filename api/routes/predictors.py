@@ -73,14 +73,14 @@ async def _at(parts: Parts, as_of: str | None, min_position: int | None) -> int 
     return position
 
 
-def _cut(told: Json, members: list[str] | None, details: list[str] | None) -> Json:
+def _cut(json: Json, members: list[str] | None, details: list[str] | None) -> Json:
     """Return a card with the members that are asked for, and the details of the evaluations that are."""
-    kept = told if members is None else {name: told[name] for name in told if name in (*_STANDING, *members)}
+    kept = json if members is None else {name: json[name] for name in json if name in (*_STANDING, *members)}
     if details is None or not kept.get("scores"):
         return kept
     scores = {
-        name: one if name in details else {key: part for key, part in one.items() if key not in _DETAILS}
-        for name, one in kept["scores"].items()
+        name: score if name in details else {key: part for key, part in score.items() if key not in _DETAILS}
+        for name, score in kept["scores"].items()
     }
     return {**kept, "scores": scores}
 
@@ -97,11 +97,11 @@ async def predictor(
     parts: Parts = request.app.state.parts
     position = await _at(parts, as_of, min_position)
     history = str(parts.projection.history)
-    told = await asyncio.to_thread(parts.answerer.predictor_info, position)
-    tag = etag(history, told["position"], told["digest"])
+    predictor_info = await asyncio.to_thread(parts.answerer.predictor_info, position)
+    tag = etag(history, predictor_info["position"], predictor_info["digest"])
     if fresh(request, tag):
         return Response(b"", status_code=304, headers={"ETag": tag})
-    return _document(_cut(told, members, details), {"ETag": tag})
+    return _document(_cut(predictor_info, members, details), {"ETag": tag})
 
 
 @get("/v1/predictor/list", summary="Every predictor, and which answers")

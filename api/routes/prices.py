@@ -106,8 +106,8 @@ def instance_rows(offers: Iterable[Offer], today: date | None) -> list[Row]:
     rows: dict[str, Row] = {}
     for id_, instance in instances.catalogue().items():
         rows[id_] = {**msgspec.to_builtins(instance), "catalogued": True, "offers": []}
-    for id_, found in of_instance.items():
-        first = found[0]
+    for id_, value in of_instance.items():
+        first = value[0]
         unknown: Row = {
             "id": id_,
             "name": first.instance,
@@ -117,13 +117,13 @@ def instance_rows(offers: Iterable[Offer], today: date | None) -> list[Row]:
         }
         row = rows.setdefault(id_, {**unknown, **{name: getattr(first, name) for name in _SHARED}})
         row["hardware"] = first.hardware
-        row["regions"] = sorted({*row["regions"], *(offer.region for offer in found if offer.region)})
+        row["regions"] = sorted({*row["regions"], *(offer.region for offer in value if offer.region)})
         row["offers"] = [
             {
                 "region": offer.region, "spot": offer.spot, "usd_per_hour": offer.usd_per_hour, "date": offer.date,
                 "stale": prices.is_stale(offer, today), "basis": offer.basis, "source": offer.source,
             }
-            for offer in found
+            for offer in value
         ]  # fmt: skip
     return [rows[id_] for id_ in sorted(rows)]
 

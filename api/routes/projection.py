@@ -64,16 +64,16 @@ async def overview(
     """
 
     def answer(tables: Tables) -> Row:
-        found, days = glance.cells(tables), glance.fresh(tables)
+        cells, days = glance.cells(tables), glance.fresh(tables)
         measured: Counter[str] = Counter()
-        for cell in found:
+        for cell in cells:
             measured[cell["family"]] += cell["measurements"]
         kept = [family for family, _ in measured.most_common(families)]
         return {
             "position": tables.position,
             "families": kept,
             "families_total": len(measured),
-            "cells": [cell for cell in found if cell["family"] in kept],
+            "cells": [cell for cell in cells if cell["family"] in kept],
             "configurations": sum(day["configurations"] for day in days),
             "days": days[:DAYS],
             "failing": glance.failing(tables, failures),

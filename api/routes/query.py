@@ -54,30 +54,30 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
     as_of = await resolved(parts, data.as_of, data.min_position)
     await parts.reach(data.min_position)
     await parts.reach(as_of, "as_of")
-    needed = max((one for one in (data.min_position, as_of) if one is not None), default=None)
+    needed = max((item for item in (data.min_position, as_of) if item is not None), default=None)
     history = str(parts.projection.history)
     with ExitStack() as stack:
         stack.enter_context(_counted(parts))
         path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot(needed))
         beside = {"position": position if as_of is None else min(position, as_of), "schema": SCHEMA_VERSION}
-        asked = {
+        question = {
             "path": str(path), "sql": data.sql, "limit": data.limit, "timeout_s": data.timeout_s, "as_of": as_of,
             "media": media, "beside": beside,
         }  # fmt: skip
         # Text in JSON may be longer than in Arrow: whatever comes, so much of it is kept.
-        work = child.run("query", asked, timeout_s=data.timeout_s, most_bytes=2 * RESULT_BYTES, stranger="sql")
-        found = await child.unless_left(request.receive, work)
+        work = child.run("query", question, timeout_s=data.timeout_s, most_bytes=2 * RESULT_BYTES, stranger="sql")
+        unless_left = await child.unless_left(request.receive, work)
     if media == JSON:
-        return Response(found.content, media_type=JSON, headers={"Vary": "Accept"})
-    headers = headers_of(etag(history, beside["position"], "", media), found.told)
-    return Response(found.content, media_type=media, headers=headers)
+        return Response(unless_left.content, media_type=JSON, headers={"Vary": "Accept"})
+    headers = headers_of(etag(history, beside["position"], "", media), unless_left.told)
+    return Response(unless_left.content, media_type=media, headers=headers)
 
 
 @get("/v1/schema/tables", summary="What the views mean, column by column", tags=["schema"])
 async def tables(view: Text = None) -> Reference:
     """Return the views with the type, unit and meaning of their columns; with `view`, that one."""
-    found = await asyncio.to_thread(reference.views)
-    return Reference(schema=SCHEMA_VERSION, views=found if view is None else (reference.view(view),))
+    views = await asyncio.to_thread(reference.views)
+    return Reference(schema=SCHEMA_VERSION, views=views if view is None else (reference.view(view),))
 
 
 @contextmanager

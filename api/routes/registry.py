@@ -81,12 +81,12 @@ async def coverage(
     """
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
-        known = [
+        matching_model_rows = [
             row for row in model_rows(tables) if category in (None, row["category"]) and family in (None, row["family"])
         ]
         ran = tables.compatibility().to_pylist()
         platforms = list(dict.fromkeys(filter(None, (platform or "").split(","))))
-        rows = registry.coverage(known, ran, platforms)
+        rows = registry.coverage(matching_model_rows, ran, platforms)
         kept = rows[page.offset : page.offset + page.limit]
         more = len(rows) > page.offset + page.limit
         following = Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None
@@ -113,8 +113,8 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
         traces = tables.traces(model=name).drop_columns(["operators"]).to_pylist()
         ran = tables.compatibility(model=name).to_pylist()
         measured = tables.measurements(model=name, best=True, columns=_MEASURED).to_pylist()
-        for one in traces:
-            one |= {"model": name, "id": one["event_id"]}
+        for trace in traces:
+            trace |= {"model": name, "id": trace["event_id"]}
         about = {
             "model": {**row, **_identity(name, measured)},
             "sizes": _sizes(name, row, traces),
@@ -132,20 +132,20 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
     return await told(request, at, answer, key="traces")
 
 
-def named(tables: Tables, rows: list[Row], asked: str) -> Row:
+def named(tables: Tables, rows: list[Row], request: str) -> Row:
     """Return the row that a name means; NotFound with the nearest names for another, and for one that several bear."""
     by_id = {row["id"]: row for row in rows}
-    resolved = tables.resolve_model(asked)
+    resolved = tables.resolve_model(request)
     if resolved in by_id:
         return by_id[resolved]
     names = {row["id"]: row["aliases"] for row in rows}
-    found = meant(asked, names)
+    result = meant(request, names)
     # Assay's own variants have no publisher: where another model bears the name too, that one is meant.
-    published = [name for name in found if not name.startswith(models.OWN_PREFIX)] or found
+    published = [name for name in result if not name.startswith(models.OWN_PREFIX)] or result
     if len(published) == 1:
         return by_id[published[0]]
-    nearest = published or list(dict.fromkeys([match.id for match in matches(asked, names)[:3]]))
-    error = UnknownModel(asked, nearest or models.nearest(asked), field="model")
+    nearest = published or list(dict.fromkeys([match.id for match in matches(request, names)[:3]]))
+    error = UnknownModel(request, nearest or models.nearest(request), field="model")
     raise NotFound(error.detail, field=error.field, remedy=error.remedy or "GET /v1/models lists them.")
 
 
@@ -177,16 +177,16 @@ def _weights(name: str, entry: models.CatalogueModel | None) -> str:
 def _sizes(name: str, row: Row, traces: list[Row]) -> Row:
     """Parameters, and what one item takes: of the forward pass traced at the usual size, and of a served model's facts."""
     sizes: Row = {"parameters": row["parameters"], "parameters_about": row["parameters_about"]}
-    forward = [one for one in traces if one["phase"] == "forward" and one["mode"] == "inference"]
+    forward = [item for item in traces if item["phase"] == "forward" and item["mode"] == "inference"]
     if forward:
         usual = models.default_workload(row["category"] or "")
-        shown = min(forward, key=lambda one: sum(one[size] != getattr(usual, size) for size in _ITEM))
+        shown = min(forward, key=lambda item: sum(item[size] != getattr(usual, size) for size in _ITEM))
         totals = msgspec.json.decode(shown["totals"] or "{}")
         at = {size: shown[size] for size in _ITEM if shown[size] is not None}
         sizes |= {key: totals.get(key) for key in ("flops", "operators", "peak_activation_elements")}
         sizes |= {"traced_parameters": totals.get("parameters"), "at": at}
-    for one in traces:
-        kept = msgspec.json.decode(one["totals"] or "{}").get("kv_bytes_per_token")
+    for trace in traces:
+        kept = msgspec.json.decode(trace["totals"] or "{}").get("kv_bytes_per_token")
         if kept:
             sizes["kv_bytes_per_token_fp32"] = kept
     facts = language_models.find(name)
@@ -198,8 +198,8 @@ def _sizes(name: str, row: Row, traces: list[Row]) -> Row:
 
 def _sent(tables: Tables) -> dict[str, str | None]:
     """The config that was sent of each model, as JSON."""
-    found = tables.models(columns=["model_id", "config"])
-    return dict(zip(found["model_id"].to_pylist(), found["config"].to_pylist(), strict=True))
+    models = tables.models(columns=["model_id", "config"])
+    return dict(zip(models["model_id"].to_pylist(), models["config"].to_pylist(), strict=True))
 
 
 def _tried(tables: Tables) -> list[Row]:

@@ -69,12 +69,12 @@ async def regressions(
             "baseline_at": tables.recorded_at(position),
             "alert": alert,
             "compared": report.compared,
-            "counts": dict(Counter(one.state for one in report.changes)),
-            "turns": [_placed(one, rows) for one in report.turns if one.state != "other"][:limit],
+            "counts": dict(Counter(change.state for change in report.changes)),
+            "turns": [_placed(turn, rows) for turn in report.turns if turn.state != "other"][:limit],
             "environments": msgspec.to_builtins(report.environments[:limit]),
         }
-        listed = [one for one in report.changes if one.state in (changes or ("worse",))]
-        return [_placed(one, rows) for one in listed[:limit]], beside
+        listed = [change for change in report.changes if change.state in (changes or ("worse",))]
+        return [_placed(item, rows) for item in listed[:limit]], beside
 
     return await told(request, at, answer, key="changes")
 
@@ -115,23 +115,23 @@ def _facts(tables: Tables, configurations: list[str]) -> Iterable[tuple[str, Row
     """Yield the measurements, failures and tests of some configurations in the order of the log."""
     if not configurations:
         return ()
-    asked = {
+    request = {
         "measurements": (*COLUMNS, "time"),
         "failures": _OUTCOMES,
         "tests": (*_OUTCOMES, "test"),
     }
     read = [
         [(view, row) for row in tables.view(view, {"configuration": configurations}, columns=columns).to_pylist()]
-        for view, columns in asked.items()
+        for view, columns in request.items()
     ]
     return heapq.merge(*read, key=lambda item: int(item[1]["position"]))
 
 
-def _placed(one: Any, rows: Mapping[str, Row]) -> Row:
+def _placed(item: Any, rows: Mapping[str, Row]) -> Row:
     """Return a change or a turn with where and when it was seen."""
-    earlier, later = (rows[event] for event in one.evidence)
+    earlier, later = (rows[event] for event in item.evidence)
     place = {name: later.get(f"{name}_id", later.get(name)) for name in _TOLD}
-    return {**msgspec.to_builtins(one), **place, "time_before": earlier["time"], "run_id_before": earlier["run_id"]}
+    return {**msgspec.to_builtins(item), **place, "time_before": earlier["time"], "run_id_before": earlier["run_id"]}
 
 
 router = Router("/", route_handlers=[regressions], dependencies=DEPENDENCIES, tags=["comparisons"])

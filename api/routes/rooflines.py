@@ -76,22 +76,22 @@ async def of_hardware(
         device = row_of(tables, hardware_id)
         spec = Devices(tables).spec(device["id"])
         filters = {"hardware": device["id"], "model": model, "platform": platform, "precision": precision, "mode": mode}
-        found = tables.view("best_measurements", filters, columns=_COLUMNS).to_pylist()
-        placed, left_out = _placed(found, spec, _book(tables, {row["model_id"] for row in found}))
+        rows = tables.view("best_measurements", filters, columns=_COLUMNS).to_pylist()
+        placed, left_out = _placed(rows, spec, _book(tables, {row["model_id"] for row in rows}))
         best = _best(placed)
-        over = sorted((one for one in best if one.point.over), key=lambda one: one.point.over != "peak")
-        groups = grid([(one.point.intensity, one.point.flops_per_s, one.row["platform"]) for one in best], limit)
+        over = sorted((item for item in best if item.point.over), key=lambda item: item.point.over != "peak")
+        groups = grid([(item.point.intensity, item.point.flops_per_s, item.row["platform"]) for item in best], limit)
         points = [_cut({**_told(best[group[0]]), "stands_for": len(group)}, members) for group in groups]
         return points, {
             "hardware": {name: device[name] for name in ("id", "name", "kind", "vendor")},
-            **_roofs(spec, {one.row["precision"] for one in placed}),
-            "considered": len(found),
+            **_roofs(spec, {item.row["precision"] for item in placed}),
+            "considered": len(rows),
             "placed": len(placed),
             "best": len(best),
             "left_out": dict(left_out.most_common()),
-            "above": [_cut(_told(one), members) for one in over[:LISTED_ABOVE]],
+            "above": [_cut(_told(item), members) for item in over[:LISTED_ABOVE]],
             "above_count": len(over),
-            "above_by": dict(Counter(one.point.over for one in over)),
+            "above_by": dict(Counter(item.point.over for item in over)),
         }
 
     return await told(request, at, answer, key="points")
@@ -99,8 +99,8 @@ async def of_hardware(
 
 def _book(tables: Tables, names: Iterable[str]) -> TraceBook:
     """Return the traces of some models with their totals alone: the operators are most of what there is to read."""
-    found = tables.traces(model=sorted(names), columns=_TRACED).to_pylist()
-    return TraceBook(map(_trace, found))
+    rows = tables.traces(model=sorted(names), columns=_TRACED).to_pylist()
+    return TraceBook(map(_trace, rows))
 
 
 def _trace(row: Mapping[str, Any]) -> Trace:
@@ -123,11 +123,11 @@ def _placed(rows: Iterable[Row], spec: HardwareSpec | None, book: TraceBook) -> 
             key = (row["precision"], row["platform"])
             if key not in limits:
                 limits[key] = None if spec is None else limits_of(spec, *key)
-            found = _place(row, float(latency_ms or 0.0), limits[key], book)
-            if isinstance(found, Placed):
-                placed.append(found)
+            place = _place(row, float(latency_ms or 0.0), limits[key], book)
+            if isinstance(place, Placed):
+                placed.append(place)
                 continue
-            why = found
+            why = place
         left_out[why] += 1
     return placed, left_out
 
@@ -168,14 +168,14 @@ def _place(row: Row, latency_ms: float, limits: Limits | None, book: TraceBook) 
 
 def _best(placed: Iterable[Placed]) -> list[Placed]:
     """Return the point nearest to its roof of each model, platform, precision and mode, the nearest first."""
-    found: dict[tuple[Any, ...], Placed] = {}
-    for one in sorted(placed, key=lambda one: (-one.point.share, one.row["position"])):
-        found.setdefault(tuple(one.row[name] for name in ("model_id", "platform", "precision", "mode")), one)
-    return list(found.values())
+    placeds: dict[tuple[Any, ...], Placed] = {}
+    for item in sorted(placed, key=lambda entry: (-entry.point.share, entry.row["position"])):
+        placeds.setdefault(tuple(item.row[name] for name in ("model_id", "platform", "precision", "mode")), item)
+    return list(placeds.values())
 
 
-def _told(one: Placed) -> Row:
-    row = one.row
+def _told(item: Placed) -> Row:
+    row = item.row
     return {
         "model": row["model_id"],
         "platform": row["platform"],
@@ -183,14 +183,14 @@ def _told(one: Placed) -> Row:
         **{name: row[name] for name in _SHOWN},
         "runtime": row["runtime_name"],
         "basis": "measured" if row["origin"] == "measured" else "imported",
-        "latency_ms": one.latency_ms,
+        "latency_ms": item.latency_ms,
         "latency_is_mean": row["latency_p50_ms"] is None,
         "n": row["latency_n"],
-        "flop_per_byte": one.point.intensity,
-        "flops_per_s": one.point.flops_per_s,
-        "roof_flops_per_s": one.point.roof_flops_per_s,
-        "share": one.point.share,
-        "over": one.point.over,
+        "flop_per_byte": item.point.intensity,
+        "flops_per_s": item.point.flops_per_s,
+        "roof_flops_per_s": item.point.roof_flops_per_s,
+        "share": item.point.share,
+        "over": item.point.over,
     }
 
 

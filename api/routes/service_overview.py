@@ -108,7 +108,7 @@ def _day(parts: Parts, now: datetime) -> Day:
             Step(at=datetime.fromtimestamp(start, UTC), events=counts.get(start, 0))
             for start in range(first, last + STEP_S, STEP_S)
         ],
-        lag=[one for one in (parts.minutes.kept() if parts.minutes else []) if one.at >= now - timedelta(hours=HOURS)],
+        lag=[item for item in (parts.minutes.kept() if parts.minutes else []) if item.at >= now - timedelta(hours=HOURS)],
         token_uses=dict(parts.access.used),
         archive=_archived(parts),
         build=Build(
@@ -120,13 +120,13 @@ def _day(parts: Parts, now: datetime) -> Day:
 
 
 def _archived(parts: Parts) -> list[Archived]:
-    found = Archive(archive_folder(parts.settings.home), parts.database.url).segments()
+    segments = Archive(archive_folder(parts.settings.home), parts.database.url).segments()
     return [
         Archived(
-            first_position=one.first_position, last_position=one.last_position, events=one.events, bytes=one.size_bytes,
-            facts=one.facts, samples=one.samples, created_at=one.created_at, trimmed_at=one.trimmed_at,
+            first_position=item.first_position, last_position=item.last_position, events=item.events, bytes=item.size_bytes,
+            facts=item.facts, samples=item.samples, created_at=item.created_at, trimmed_at=item.trimmed_at,
         )
-        for one in found
+        for item in segments
     ]  # fmt: skip
 
 

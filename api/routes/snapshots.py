@@ -65,14 +65,14 @@ async def create(request: Request[Any, Any, Any], data: JSONBody[NewSnapshot]) -
                 f"the log ends at position {last}.", field="position", remedy="Name a position that was reached."
             )
         with contextlib.suppress(UnknownSnapshot):
-            known = _snapshot(await asyncio.to_thread(named, parts, data.name))
-            if data.position != known.position:
+            snapshot = _snapshot(await asyncio.to_thread(named, parts, data.name))
+            if data.position != snapshot.position:
                 raise NameTaken(
-                    f"{data.name!r} stands for position {known.position}.",
+                    f"{data.name!r} stands for position {snapshot.position}.",
                     field="name",
                     remedy="Choose another name, or take this one away first: `assay snapshot delete`.",
                 )
-            return known
+            return snapshot
         return await _tell(request, SnapshotNamed(name=data.name, position=position, note=data.note))
 
 
@@ -82,8 +82,10 @@ async def withdraw(request: Request[Any, Any, Any], name: Name) -> Snapshot:
     parts = _appending(request)
     async with parts.naming:
         await parts.reach(await parts.log.last_position())
-        known = await _known(parts, name)
-        return await _tell(request, SnapshotNamed(name=name, position=known.position, note=known.note, withdrawn=True))
+        existing = await _known(parts, name)
+        return await _tell(
+            request, SnapshotNamed(name=name, position=existing.position, note=existing.note, withdrawn=True)
+        )
 
 
 @get("/v1/snapshots", summary="Named positions", tags=["tables"])
@@ -151,8 +153,8 @@ def _snapshot(row: Row) -> Snapshot:
 
 def _row(row: Row) -> Row:
     """Return a row of the view under the API's names."""
-    told = {name: row[name] for name in ("name", "note", "time", "recorded_at", "source", "event_id")}
-    return {**told, "position": row["named_position"], "event_position": row["position"]}
+    rows = {name: row[name] for name in ("name", "note", "time", "recorded_at", "source", "event_id")}
+    return {**rows, "position": row["named_position"], "event_position": row["position"]}
 
 
 router = Router("/", route_handlers=[snapshots, snapshot, create, withdraw], dependencies=DEPENDENCIES)

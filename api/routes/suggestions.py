@@ -21,9 +21,9 @@ __all__ = ["router"]
 async def suggest(request: Request[Any, Any, Any], data: JSONBody[SuggestQuestion]) -> Response[bytes]:
     """Return the runs that lower the error of open questions most within a budget, and a plan for each device."""
     parts: Parts = request.app.state.parts
-    asked = await placed(parts, data)
+    question = await placed(parts, data)
     history = str(parts.projection.history)
-    answer = await asyncio.to_thread(parts.answerer.suggest, asked)
+    answer = await asyncio.to_thread(parts.answerer.suggest, question)
     tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 

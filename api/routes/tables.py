@@ -40,7 +40,7 @@ async def tables(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Re
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         rows = [
-            {"name": name, "columns": [{"name": one, "type": kind} for one, kind in _columns(tables, name).items()]}
+            {"name": name, "columns": [{"name": key, "type": kind} for key, kind in _columns(tables, name).items()]}
             for name in NAMES
         ]
         return rows, {"schema": SCHEMA_VERSION}
@@ -86,9 +86,9 @@ async def table(
     wanted = columns.split(",") if columns else []
 
     def answer(tables: Tables) -> tuple[Any, Row]:
-        known = _columns(tables, view)
-        _require(view, known, [column(name) for name, value in filters.items() if value is not None], "filter")
-        _require(view, known, wanted, "columns")
+        existing = _columns(tables, view)
+        _require(view, existing, [column(name) for name, value in filters.items() if value is not None], "filter")
+        _require(view, existing, wanted, "columns")
         by_position = ORDER[view] == "position"
         read = [*wanted, *(("position",) if by_position and "position" not in wanted else ())] if wanted else None
         rows = tables.view(
@@ -102,25 +102,25 @@ async def table(
             following = Cursor(tables.position, reached, tables.history).text()
         if wanted:
             rows = rows.select(wanted)
-        return _plain(rows, known), {"view": view, "schema": SCHEMA_VERSION, "next_cursor": following}
+        return _plain(rows, existing), {"view": view, "schema": SCHEMA_VERSION, "next_cursor": following}
 
     return await told(request, at, answer)
 
 
 def _columns(tables: Tables, view: str) -> dict[str, str]:
-    found = tables.cursor.sql(f'SELECT * FROM main."{view}" LIMIT 0')
-    return dict(zip(found.columns, map(str, found.types), strict=True))
+    sql = tables.cursor.sql(f'SELECT * FROM main."{view}" LIMIT 0')
+    return dict(zip(sql.columns, map(str, sql.types), strict=True))
 
 
-def _require(view: str, known: dict[str, str], names: list[str], field: str) -> None:
+def _require(view: str, existing: dict[str, str], names: list[str], field: str) -> None:
     for name in names:
-        if name not in known:
+        if name not in existing:
             raise UsageError(
-                f"the view {view} has no column {name!r}.", field=field, remedy=f"It has {', '.join(known)}."
+                f"the view {view} has no column {name!r}.", field=field, remedy=f"It has {', '.join(existing)}."
             )
 
 
-def _plain(table: pa.Table, known: dict[str, str]) -> pa.Table:
+def _plain(table: pa.Table, names: dict[str, str]) -> pa.Table:
     """Return rows with the storage of types that only DuckDB knows, and every column's type in its field's metadata."""
     fields, arrays = [], []
     for field, values in zip(table.schema, table.columns, strict=True):
@@ -128,7 +128,7 @@ def _plain(table: pa.Table, known: dict[str, str]) -> pa.Table:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
             values = pa.chunked_array([chunk.storage for chunk in values.chunks], kind)
-        fields.append(pa.field(field.name, kind, metadata={TYPE: known[field.name]}))
+        fields.append(pa.field(field.name, kind, metadata={TYPE: names[field.name]}))
         arrays.append(values)
     return pa.table(arrays, schema=pa.schema(fields))
 

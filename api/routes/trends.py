@@ -115,7 +115,7 @@ async def trends(
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
         filters = {
-            "model_id": [name], "hardware_id": hardware and [tables.resolve_hardware(one) for one in hardware],
+            "model_id": [name], "hardware_id": hardware and [tables.resolve_hardware(item) for item in hardware],
             "platform": platform, "precision": precision, "mode": [mode] if mode else None, "configuration": configuration,
         }  # fmt: skip
         beside: dict[str, Any] = {"model": name, "metric": metric, "better": METRICS[metric]}
@@ -123,8 +123,8 @@ async def trends(
         def read(keys: Sequence[str] | None) -> dict[str, Row]:
             """Return by configuration the lines with their points: those of `keys`, or all."""
             among = kin(tables, name, keys) if configuration and keys else keys
-            found = _read(tables, model, columns, filters | {"configuration": among}, keys)
-            return {line["configuration"]: _cut(line, window, limit) for line in found}
+            result = _read(tables, model, columns, filters | {"configuration": among}, keys)
+            return {line["configuration"]: _cut(line, window, limit) for line in result}
 
         if top is None and alike is None and points_top is None and limit != 0:
             return list(read(configuration).values()), beside
@@ -133,7 +133,7 @@ async def trends(
         every = [line for line in every if alike is None or line["alike"].startswith(tuple(alike))]
         lines, beside["histories"] = most(every, top or len(every), points_of or ())
         if top is not None:
-            beside["metrics"] = measured(tables, name, {one: _columns(one) for one in METRICS})
+            beside["metrics"] = measured(tables, name, {item: _columns(item) for item in METRICS})
         if limit == 0:
             return lines, beside
         if points_top is None:
@@ -150,10 +150,10 @@ def _read(
 ) -> list[Row]:
     """Return the lines with all their points, or of what was read only the lines `keys`."""
     read = dict.fromkeys((*_READ, *(name for name in columns if name in FIGURES)))
-    found = tables.view("measurements", filters, columns=list(read)).to_pylist()
-    require_model(tables, model, found)
-    lines = _Lines(columns, _environments(tables, found))
-    for row in sorted(found, key=lambda row: (_moment(row), row["position"])):
+    rows = tables.view("measurements", filters, columns=list(read)).to_pylist()
+    require_model(tables, model, rows)
+    lines = _Lines(columns, _environments(tables, rows))
+    for row in sorted(rows, key=lambda row: (_moment(row), row["position"])):
         lines.take({**row, "verdict": row["energy_verdict"]} if columns[0] in ENERGY else row)
     return lines.chosen(keys)
 
@@ -175,8 +175,8 @@ def _environments(tables: Tables, rows: Iterable[Row]) -> dict[str, Row]:
     fingerprints = sorted({row["environment_fingerprint"] for row in rows} - {None})
     if not fingerprints:
         return {}
-    known = {row["fingerprint"]: row for row in tables.environments(fingerprint=fingerprints).to_pylist()}
-    return {name: contents_of(row) for name, row in known.items()}
+    existing = {row["fingerprint"]: row for row in tables.environments(fingerprint=fingerprints).to_pylist()}
+    return {name: contents_of(row) for name, row in existing.items()}
 
 
 class _Lines:
@@ -217,22 +217,22 @@ class _Lines:
         changed = (
             [_part(*each) for each in self._parts(before, row)] if before and before["origin"] == row["origin"] else []
         )
-        sure, known = self._sure.get(alike, (None, {}))
-        kept = _with_runs(sure, row, known, figures)
+        sure, existing = self._sure.get(alike, (None, {}))
+        kept = _with_runs(sure, row, existing, figures)
         if sure is None or sure["origin"] != row["origin"] or not any(figure.doubts for figure in figures.values()):
             self._sure[alike] = (row, kept)
         if sure is None or sure["origin"] != row["origin"]:
             return changed, None
-        return changed, self._step(sure, known, kept)
+        return changed, self._step(sure, existing, kept)
 
-    def _step(self, sure: Row, known: Mapping[str, Figure], kept: Mapping[str, Figure]) -> Row | None:
-        column = next((name for name in self._columns if name in known and name in kept), None)
+    def _step(self, sure: Row, figures: Mapping[str, Figure], kept: Mapping[str, Figure]) -> Row | None:
+        column = next((name for name in self._columns if name in figures and name in kept), None)
         if column is None:
             return None
-        state, why, between = judged(known[column], kept[column], column)
+        state, why, between = judged(figures[column], kept[column], column)
         if state == "same":
             return None
-        ratio = change_of(known[column].value, kept[column].value) if known[column].value else None
+        ratio = change_of(figures[column].value, kept[column].value) if figures[column].value else None
         low, high = between or (None, None)
         return {"state": state, "change": ratio, "low": low, "high": high, "why": why, "from": sure["event_id"]}
 
@@ -244,7 +244,7 @@ class _Lines:
 
 
 def _with_runs(
-    before: Row | None, row: Row, known: Mapping[str, Figure], figures: Mapping[str, Figure]
+    before: Row | None, row: Row, existing: Mapping[str, Figure], figures: Mapping[str, Figure]
 ) -> dict[str, Figure]:
     """Return the figures with the runs up to them: of one configuration in one environment, the newest ten."""
     alone = ("configuration", "environment_fingerprint", "origin")
@@ -252,7 +252,7 @@ def _with_runs(
         return dict(figures)
     kept = {}
     for name, figure in figures.items():
-        earlier = known.get(name)
+        earlier = existing.get(name)
         runs = [*((earlier.runs or [earlier.value]) if earlier else []), figure.value]
         kept[name] = msgspec.structs.replace(figure, runs=runs[-RUNS_KEPT:])
     return kept

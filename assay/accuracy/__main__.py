@@ -51,14 +51,14 @@ def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, Sp
     if lines:
         drawn["calibration"] = charts.calibration(lines, theme="light", picture=True)
     devices = [
-        {"name": f"{device}, {result.answer['shots']} measurements", **one}
+        {"name": f"{device}, {result.answer['shots']} measurements", **value}
         for result in card if result.answer["split"] == "hardware" and result.answer["target"] == "throughput"
-        for device, one in result.answer["by_hardware"].items()
+        for device, value in result.answer["by_hardware"].items()
     ]  # fmt: skip
     if devices:
-        devices.sort(key=lambda one: str(one["name"].partition(",")[0]))
+        devices.sort(key=lambda item: str(item["name"].partition(",")[0]))
         drawn["devices"] = charts.errors(devices, theme="light", picture=True)
-    family = next((one for one in card if one.answer["split"] == "family" and one.answer["by_family"]), None)
+    family = next((item for item in card if item.answer["split"] == "family" and item.answer["by_family"]), None)
     if family is not None:
         rows = words.grouped(family.answer, "family", WORST_FAMILIES)
         drawn["families"] = charts.errors(rows, theme="light", log=True, picture=True)
@@ -75,8 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="what `python -m benchmarks.accuracy` left (default: %(default)s)"
     )
-    asked = parser.parse_args(arguments)
-    for path in write(asked.out, asked.results):
+    args = parser.parse_args(arguments)
+    for path in write(args.out, args.results):
         sys.stdout.write(f"{path}\n")
     return 0
 

@@ -71,20 +71,20 @@ def _bars(results: Sequence[Result]) -> list[str]:
     ]
     for result, bar in rows:
         answer = result.answer
-        one = answer["overall"] if bar.of == "all" else answer["by_hardware"].get(bar.of, {})
+        overall = answer["overall"] if bar.of == "all" else answer["by_hardware"].get(bar.of, {})
         figure = "" if bar.figure == "mape" else " (median)"
         cells = [
-            result.title, bar.of, formatting.count(one.get("rows")), f"{_percent(bar.found)}{figure}", f"≤ {_percent(bar.most)}",
-            "yes" if bar.met else _missed(bar.found, bar.most), _percent(one.get("within_10")),
+            result.title, bar.of, formatting.count(overall.get("rows")), f"{_percent(bar.found)}{figure}", f"≤ {_percent(bar.most)}",
+            "yes" if bar.met else _missed(bar.found, bar.most), _percent(overall.get("within_10")),
             _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
-            _percent(one.get("coverage_80")), _percent(one.get("coverage_90")),
+            _percent(overall.get("coverage_80")), _percent(overall.get("coverage_90")),
         ]  # fmt: skip
         lines.append(_line(cells))
     return [*lines, ""]
 
 
-def _missed(found: float | None, most: float) -> str:
-    return "not evaluated" if found is None else f"**no**, by {(found - most) * 100:.1f} points"
+def _missed(value: float | None, most: float) -> str:
+    return "not evaluated" if value is None else f"**no**, by {(value - most) * 100:.1f} points"
 
 
 def _splits(card: Sequence[Result]) -> list[str]:
@@ -97,13 +97,13 @@ def _splits(card: Sequence[Result]) -> list[str]:
         f"| --- | --- |{' --- |' * (len(_HEAD) + 2)}",
     ]
     for result in card:
-        one, answer = result.answer["overall"], result.answer
-        tau = one.get("kendall_tau")
+        overall, answer = result.answer["overall"], result.answer
+        tau = overall.get("kendall_tau")
         cells = [
-            result.title, formatting.count(one.get("rows")),
-            *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
+            result.title, formatting.count(overall.get("rows")),
+            *(_percent(overall.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
             "–" if tau is None else f"{tau:.3f}",
-            *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
+            *(_percent(overall.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
             _percent(answer.get("macro_family_mape")), _percent(macro_devices(answer)),
         ]  # fmt: skip
         lines.append(_line(cells))
@@ -126,15 +126,15 @@ def _served(predictor: Predictor) -> list[str]:
     ]
     for target, splits in serving.scores.items():
         for name, answer in splits.items():
-            one = answer["overall"]
-            tau = one.get("kendall_tau")
+            overall = answer["overall"]
+            tau = overall.get("kendall_tau")
             lines.append(
                 _line(
                     [
-                        target, name, formatting.count(one["rows"]),
-                        *(_percent(one.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
+                        target, name, formatting.count(overall["rows"]),
+                        *(_percent(overall.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
                         "–" if tau is None else f"{tau:.3f}",
-                        *(_percent(one.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
+                        *(_percent(overall.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
                         _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
                     ]
                 )
@@ -159,8 +159,10 @@ def _devices(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
 
 
 def _families(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
-    found = next((result for result in card if result.answer["split"] == "family" and result.answer["by_family"]), None)
-    if found is None:
+    outcome = next(
+        (result for result in card if result.answer["split"] == "family" and result.answer["by_family"]), None
+    )
+    if outcome is None:
         return []
     lines = [
         "## The families that are predicted worst when they are new",
@@ -168,8 +170,8 @@ def _families(card: Sequence[Result], drawn: frozenset[str]) -> list[str]:
         "| family | rows | MAPE |",
         "| --- | --- | --- |",
     ]
-    worst = grouped(found.answer, "family", WORST_FAMILIES)
-    lines += [_line([one["name"], formatting.count(one["rows"]), _percent(one["mape"])]) for one in worst]
+    worst = grouped(outcome.answer, "family", WORST_FAMILIES)
+    lines += [_line([item["name"], formatting.count(item["rows"]), _percent(item["mape"])]) for item in worst]
     return [*lines, "", *_picture("families", "Errors of families that never trained", drawn)]
 
 
@@ -236,22 +238,22 @@ def _data(predictor: Predictor) -> list[str]:
     return [
         "## Data",
         "",
-        *(f"- {_source(one)}" for one in sources),
+        *(f"- {_source(source)}" for source in sources),
         *([""] if sources else []),
         "The predictor is made again by `python -m predictor.shipped --help`.",
     ]
 
 
-def _source(one: Mapping[str, Any]) -> str:
-    part = next((f" {kind} `{one[kind]}`" for kind in ("folder", "file") if one.get(kind)), "")
-    where = f", {one['repository']}{part}" if one.get("repository") else ""
-    commit = f", commit {one['commit']}" if one.get("commit") else ""
+def _source(row: Mapping[str, Any]) -> str:
+    part = next((f" {kind} `{row[kind]}`" for kind in ("folder", "file") if row.get(kind)), "")
+    where = f", {row['repository']}{part}" if row.get("repository") else ""
+    commit = f", commit {row['commit']}" if row.get("commit") else ""
     licence = ", ".join(
-        filter(None, (one.get("licence"), f"sha256 {one['sha256'][:16]}…" if one.get("sha256") else None))
+        filter(None, (row.get("licence"), f"sha256 {row['sha256'][:16]}…" if row.get("sha256") else None))
     )
-    counts = one.get("measurements")
+    counts = row.get("measurements")
     taken = f"; {counts['read']:,} measurements read, {counts['kept']:,} kept" if counts else ""
-    return f"{one['name']}{where}{commit}{f' ({licence})' if licence else ''}{taken}."
+    return f"{row['name']}{where}{commit}{f' ({licence})' if licence else ''}{taken}."
 
 
 def _percent(share: float | None) -> str:

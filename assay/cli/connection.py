@@ -28,9 +28,9 @@ def connected(server: str | None, token: str | None = None) -> Iterator[Client]:
             yield client
         return
     home = find_home()
-    found = running(home)
-    if found:
-        with Client(found.url, token=token) as client:
+    result = running(home)
+    if result:
+        with Client(result.url, token=token) as client:
             yield client
         return
     say("[dim]no service runs here; starting one for this question[/dim]")

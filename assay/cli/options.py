@@ -92,9 +92,9 @@ class DeviceAtHand(click.ParamType[dict[str, Any]]):
             return value
         name, equals, rest = str(value).partition("=")
         hardware, at, free = (rest if equals else name).partition("@")
-        told: dict[str, Any] = {"hardware": hardware} | ({"name": name} if equals else {})
+        document: dict[str, Any] = {"hardware": hardware} | ({"name": name} if equals else {})
         try:
-            return told | ({"free_memory_mb": float(free)} if at else {})
+            return document | ({"free_memory_mb": float(free)} if at else {})
         except ValueError:
             self.fail(f"{free!r} is not a number of MB; write cuda:0=nvidia-l4@6000", param, ctx)
 

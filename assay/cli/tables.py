@@ -34,9 +34,9 @@ def _short(model_id: str) -> str:
     return model_id.rpartition("/")[2]
 
 
-def _several(found: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+def _several(rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Return the platforms that rows of more than one runtime share."""
-    pairs = {(data["execution"]["platform"], (data["execution"].get("runtime") or {}).get("name")) for data in found}
+    pairs = {(data["execution"]["platform"], (data["execution"].get("runtime") or {}).get("name")) for data in rows}
     counts = Counter(platform for platform, _ in pairs)
     return frozenset(platform for platform, count in counts.items() if count > 1)
 
@@ -50,10 +50,10 @@ def _platform(execution: Mapping[str, Any], actual: str | None, several: frozens
 
 def measurements_table(events: Sequence[Event]) -> Table | None:
     """Return one row a measurement, or None where there is none."""
-    found = _of_type(events, "assay.measurement.recorded.v1")
-    several = _several(found)
+    of_type = _of_type(events, "assay.measurement.recorded.v1")
+    several = _several(of_type)
     rows = []
-    for data in found:
+    for data in of_type:
         latency = data["metrics"].get("latency_ms") or {}
         low, high = (latency.get("ci95") or {}).get("p50") or (None, None)
         observed = data.get("observed") or {}
@@ -95,9 +95,9 @@ def doubts(events: Sequence[Event]) -> list[str]:
 def verifications_table(events: Sequence[Event]) -> Table | None:
     """Return one row a test, or None where there is none."""
     rows = []
-    found = _of_type(events, "assay.test.reported.v1")
-    several = _several(found)
-    for data in found:
+    of_type = _of_type(events, "assay.test.reported.v1")
+    several = _several(of_type)
+    for data in of_type:
         outputs, failure = (data.get("checks") or {}).get("outputs") or [], data.get("failure") or {}
         rows.append(
             [
@@ -118,8 +118,8 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
 
 
 def _worst(outputs: Sequence[Mapping[str, Any]], name: str, pick: Callable[[list[float]], float], digits: int) -> str:
-    known = [output[name] for output in outputs if output.get(name) is not None]
-    return formatting.significant(pick(known), digits) if known else formatting.MISSING
+    existing = [output[name] for output in outputs if output.get(name) is not None]
+    return formatting.significant(pick(existing), digits) if existing else formatting.MISSING
 
 
 def failures_table(events: Sequence[Event]) -> Table | None:
@@ -143,21 +143,21 @@ def failures_table(events: Sequence[Event]) -> Table | None:
 
 def at_hand_table(answer: Mapping[str, Any]) -> Table | None:
     """Return which of the devices at hand to use and which after it, or None where none were given."""
-    found = answer.get("at_hand")
-    if not found:
+    at_hand = answer.get("at_hand")
+    if not at_hand:
         return None
     rows = [
         [
             "use" if place == 0 else "then",
-            str(one["name"]),
-            str(one["platform"]),
-            str(one["precision"]),
-            formatting.latency(one["latency_ms"], one["latency_ms_low"], one["latency_ms_high"]),
-            str(one["basis"]),
+            str(item["name"]),
+            str(item["platform"]),
+            str(item["precision"]),
+            formatting.latency(item["latency_ms"], item["latency_ms_low"], item["latency_ms_high"]),
+            str(item["basis"]),
         ]
-        for place, one in enumerate(found["order"])
+        for place, item in enumerate(at_hand["order"])
     ]
-    rows += [["not", str(one["name"]), "", "", "", str(one["why"])] for one in found["left_out"]]
+    rows += [["not", str(item["name"]), "", "", "", str(item["why"])] for item in at_hand["left_out"]]
     columns: list[str | tuple[str, str]] = ["", "device", "platform", "precision", ("latency", "right"), "basis"]
     return grid("At hand", columns, rows)
 
@@ -166,13 +166,13 @@ def would_do_table(answer: Mapping[str, Any]) -> Table | None:
     """Return which limit had to be what for something to meet all of them, or None where something does."""
     rows = [
         [
-            str(one["constraint"]),
-            f"{one['limit']:g}",
-            f"{one['would_do']:g}",
-            f"{one['hardware']} {one['platform']} {one['precision']}{_load(one)}",
-            str(one["basis"]),
+            str(item["constraint"]),
+            f"{item['limit']:g}",
+            f"{item['would_do']:g}",
+            f"{item['hardware']} {item['platform']} {item['precision']}{_load(item)}",
+            str(item["basis"]),
         ]
-        for one in answer.get("within_reach") or []
+        for item in answer.get("within_reach") or []
     ]
     columns: list[str | tuple[str, str]] = [
         "limit", ("asked", "right"), ("would do", "right"), ("with", "text"), ("basis", "fixed"),
@@ -180,10 +180,10 @@ def would_do_table(answer: Mapping[str, Any]) -> Table | None:
     return grid("What would do", columns, rows) if rows else None
 
 
-def _load(one: Mapping[str, Any]) -> str:
-    if one.get("concurrency"):
-        return f", {one['concurrency']} requests"
-    return "" if one.get("batch_size") is None else f" batch {one['batch_size']}"
+def _load(row: Mapping[str, Any]) -> str:
+    if row.get("concurrency"):
+        return f", {row['concurrency']} requests"
+    return "" if row.get("batch_size") is None else f" batch {row['batch_size']}"
 
 
 def excluded_table(answer: Mapping[str, Any]) -> Table | None:

@@ -39,10 +39,10 @@ class Client(Tabular):
                 total[name] += answer.get(name, 0)
             for name in ("rejected", "warnings"):
                 total[name] += [{**item, "index": item["index"] + sent} for item in answer.get(name, [])]
-            known = [
+            existing = [
                 position for position in (total["last_position"], answer.get("last_position")) if position is not None
             ]
-            total["last_position"] = max(known, default=None)
+            total["last_position"] = max(existing, default=None)
             sent += len(lines)
             if on_batch is not None:
                 on_batch(len(lines))
@@ -86,7 +86,7 @@ class Client(Tabular):
         until: datetime | None = None,
     ) -> Iterator[Json]:
         """Yield the stored events with `after` < position ≤ `upto`, recorded from `since` and before `until`."""
-        asked = {
+        request = {
             "upto": upto,
             "type": list(types) or None,
             "subject": subject,
@@ -95,7 +95,7 @@ class Client(Tabular):
             "until": until.isoformat() if until else None,
         }
         while True:
-            page = self._get("/v1/events", after=after, limit=1000, **asked)
+            page = self._get("/v1/events", after=after, limit=1000, **request)
             yield from page["events"]
             if page["next"] is None:
                 return
@@ -351,13 +351,13 @@ class Client(Tabular):
         self, name: str, scopes: Sequence[str], *, source: str | None = None, expires_at: datetime | None = None
     ) -> Json:
         """Make a token and return it beside its `secret`, which nobody can read again."""
-        asked = {
+        request = {
             "name": name,
             "scopes": list(scopes),
             "source": source,
             "expires_at": expires_at.isoformat() if expires_at else None,
         }
-        return self._post("/v1/tokens", asked, again=False)
+        return self._post("/v1/tokens", request, again=False)
 
     def tokens(self) -> list[Json]:
         """Return all tokens ever made, without secrets."""

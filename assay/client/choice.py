@@ -44,16 +44,16 @@ def asked_devices(devices: Mapping[str, str] | Sequence[str | Mapping[str, Any]]
     """Return devices as the question has them: from {name: hardware}, or a list of slugs and of whole descriptions."""
     if isinstance(devices, Mapping):
         return [{"name": name, "hardware": hardware} for name, hardware in devices.items()]
-    return [{"hardware": one} if isinstance(one, str) else dict(one) for one in devices]
+    return [{"hardware": device} if isinstance(device, str) else dict(device) for device in devices]
 
 
 def choice_of(answer: Mapping[str, Any]) -> Choice:
     """Return the choice in an answer whose question had devices."""
-    found = answer["at_hand"]
+    at_hand = answer["at_hand"]
     return Choice(
-        use=found["use"],
-        order=msgspec.convert(found["order"], list[Rung]),
-        left_out={one["name"]: one["why"] for one in found["left_out"]},
+        use=at_hand["use"],
+        order=msgspec.convert(at_hand["order"], list[Rung]),
+        left_out={item["name"]: item["why"] for item in at_hand["left_out"]},
         abstained=answer["abstained"],
         answer=answer["id"],
     )

@@ -42,13 +42,13 @@ class Tabular(Wire):
     def rows(self, shape: type[Shape], *, limit: int | None = None, **filters: Any) -> Iterator[Shape]:
         """Yield the rows of a list as structs of `assay.client.row_types`, page by page, all of one state of the log."""
         cursor: str | None = None
-        given = 0
-        while limit is None or given < limit:
-            size = PAGE if limit is None else min(PAGE, limit - given)
+        value = 0
+        while limit is None or value < limit:
+            size = PAGE if limit is None else min(PAGE, limit - value)
             page = self._get(f"/v1/{shape.noun}", cursor=cursor, limit=size, **{**shape.asked, **filters})
             for item in page["items"]:
                 yield msgspec.convert(item, shape)
-            given += len(page["items"])
+            value += len(page["items"])
             cursor = page.get("next_cursor")
             if cursor is None:
                 return
@@ -116,9 +116,9 @@ class Tabular(Wire):
 
     def query_file(self, sql: str, media_type: str, **options: Any) -> bytes:
         """Return the rows of one SELECT as the API sends them in a media type: CSV, Parquet or Arrow."""
-        asked = {name: value for name, value in {"sql": sql, **options}.items() if value is not None}
+        values = {name: value for name, value in {"sql": sql, **options}.items() if value is not None}
         response = self._send(
-            "POST", "/v1/query", content=msgspec.json.encode(asked),
+            "POST", "/v1/query", content=msgspec.json.encode(values),
             headers={"Content-Type": "application/json", "Accept": media_type},
         )  # fmt: skip
         if not response.is_success:
@@ -128,9 +128,9 @@ class Tabular(Wire):
     def _asked(self, sql: str, limit: int | None, options: Json) -> pa.Table:
         """Return the answer to a query as Arrow; UsageError where it was cut and nobody asked for that."""
         said = {"sql": sql, "limit": limit, **options}
-        asked = {name: value for name, value in said.items() if value is not None}
+        values = {name: value for name, value in said.items() if value is not None}
         response = self._send(
-            "POST", "/v1/query", content=msgspec.json.encode(asked),
+            "POST", "/v1/query", content=msgspec.json.encode(values),
             headers={"Content-Type": "application/json", "Accept": ARROW},
         )  # fmt: skip
         if not response.is_success:
@@ -149,7 +149,7 @@ class Tabular(Wire):
         arrow = _part("pyarrow", "pyarrow")
         sent = {name: value for name, value in filters.items() if name in _FILTERED_THERE}
         here = {name: value for name, value in filters.items() if name not in sent and value is not None}
-        asked = [*columns, *(name for name in here if name not in columns)] if columns else []
+        request = [*columns, *(name for name in here if name not in columns)] if columns else []
         pages: list[pa.Table] = []
         cursor: str | None = None
         rows = 0
@@ -160,7 +160,7 @@ class Tabular(Wire):
                 ARROW,
                 cursor=cursor,
                 limit=size,
-                columns=",".join(asked) or None,
+                columns=",".join(request) or None,
                 **sent,
             )
             page = _filtered(_arrow(answer.content), here)

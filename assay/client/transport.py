@@ -33,10 +33,10 @@ TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
 def _errors_by_type(root: type[AssayError] = AssayError) -> dict[str, type[AssayError]]:
-    found = {root.type: root}
+    errors = {root.type: root}
     for child in root.__subclasses__():
-        found.update(_errors_by_type(child))
-    return found
+        errors.update(_errors_by_type(child))
+    return errors
 
 
 _ERRORS = _errors_by_type()
@@ -99,25 +99,25 @@ class Wire:
 
     def fetch(self, path: str, media_type: str, **query: Any) -> httpx.Response:
         """Return the answer to a GET in a media type: its content as it is, and headers such as Assay-Next-Cursor."""
-        asked = {name: value for name, value in query.items() if value is not None}
-        response = self._send("GET", path, params=asked, headers={"Accept": media_type})
+        values = {name: value for name, value in query.items() if value is not None}
+        response = self._send("GET", path, params=values, headers={"Accept": media_type})
         if not response.is_success:
             checked(response, decoded(response))
         return response
 
     def _get(self, path: str, **query: Any) -> Json:
-        asked = {name: value for name, value in query.items() if value is not None}
-        response = self._send("GET", path, params=asked)
+        values = {name: value for name, value in query.items() if value is not None}
+        response = self._send("GET", path, params=values)
         return cast(Json, checked(response, decoded(response)))
 
     def _post(self, path: str, body: Mapping[str, Any], *, timeout_s: float | None = None, again: bool = True) -> Json:
-        asked = {name: value for name, value in body.items() if value is not None}
+        values = {name: value for name, value in body.items() if value is not None}
         options: dict[str, Any] = {"timeout": timeout_s} if timeout_s else {}
         response = self._send(
             "POST",
             path,
             again=again,
-            content=msgspec.json.encode(asked),
+            content=msgspec.json.encode(values),
             headers={"Content-Type": "application/json"},
             **options,
         )

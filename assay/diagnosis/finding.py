@@ -33,16 +33,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def fine(part: str, found: str) -> Finding:
+def fine(part: str, text: str) -> Finding:
     """Return a finding that asks for nothing."""
-    return Finding(part=part, level="ok", found=found)
+    return Finding(part=part, level="ok", found=text)
 
 
-def note(part: str, found: str, remedy: str) -> Finding:
+def note(part: str, text: str, remedy: str) -> Finding:
     """Return a finding that may be as it is."""
-    return Finding(part=part, level="note", found=found, remedy=remedy)
+    return Finding(part=part, level="note", found=text, remedy=remedy)
 
 
-def problem(part: str, found: str, remedy: str, mend: Callable[[], object] | None = None) -> Finding:
+def problem(part: str, text: str, remedy: str, mend: Callable[[], object] | None = None) -> Finding:
     """Return a finding that should not stay."""
-    return Finding(part=part, level="problem", found=found, remedy=remedy, mend=mend)
+    return Finding(part=part, level="problem", found=text, remedy=remedy, mend=mend)

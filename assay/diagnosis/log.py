@@ -40,12 +40,12 @@ WHERE revoked_at IS NULL AND expires_at <= clock_timestamp() + make_interval(day
 
 def schema(url: str) -> Finding:
     """Return whether the log's schema is the one that this version needs."""
-    found, needed = migrate.revision(url), migrate.head()
-    if found == needed:
-        return fine("schema", f"at {found}")
+    revision, needed = migrate.revision(url), migrate.head()
+    if revision == needed:
+        return fine("schema", f"at {revision}")
     return problem(
         "schema",
-        f"at {found or 'nothing yet'}; this version needs {needed}",
+        f"at {revision or 'nothing yet'}; this version needs {needed}",
         "`assay db upgrade`; if the schema is newer than this version, install the newer Assay or `assay db downgrade` with it.",
     )
 
@@ -53,10 +53,10 @@ def schema(url: str) -> Finding:
 def server(connection: psycopg.Connection[Any]) -> Finding:
     """Return the server's version."""
     number = connection.info.server_version
-    found = f"PostgreSQL {number // 10_000}.{number % 10_000}"
+    text = f"PostgreSQL {number // 10_000}.{number % 10_000}"
     if number // 10_000 < OLDEST_SERVER:
-        return problem("postgres", found, f"PostgreSQL {OLDEST_SERVER} or newer is needed.")
-    return fine("postgres", found)
+        return problem("postgres", text, f"PostgreSQL {OLDEST_SERVER} or newer is needed.")
+    return fine("postgres", text)
 
 
 def durability(connection: psycopg.Connection[Any]) -> Finding:
@@ -74,8 +74,8 @@ def growth(connection: psycopg.Connection[Any]) -> tuple[Finding, float | None]:
     if not events:
         return fine("log", "empty"), None
     each = size / events
-    found = f"{formatting.count(events)} events, {formatting.memory(size)} ({each:,.0f} bytes each with indexes), {formatting.count(week)} in 7 days"
-    return fine("log", found), each * week / 7
+    text = f"{formatting.count(events)} events, {formatting.memory(size)} ({each:,.0f} bytes each with indexes), {formatting.count(week)} in 7 days"
+    return fine("log", text), each * week / 7
 
 
 def clock(connection: psycopg.Connection[Any]) -> Finding:
@@ -99,11 +99,11 @@ def clock(connection: psycopg.Connection[Any]) -> Finding:
 def chain(archive: Archive, progress: Progress) -> Iterator[Finding]:
     """Yield where the log is not as it was appended: its hash chain and the digests of its bodies, computed again."""
     verified = verify_log(archive.url, archive, progress=progress)
-    for one in verified.breaks:
-        place = f" at position {one.position}" if one.position is not None else ""
+    for item in verified.breaks:
+        place = f" at position {item.position}" if item.position is not None else ""
         yield problem(
             "chain",
-            f"{one.kind}{place}: {one.detail}",
+            f"{item.kind}{place}: {item.detail}",
             "Put it back from a backup; `assay log verify --head FILE` compares with heads that were signed before.",
         )
     if not verified.breaks:
@@ -114,8 +114,8 @@ def chain(archive: Archive, progress: Progress) -> Iterator[Finding]:
 
 def tokens(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     """Yield the tokens that expire soon, and those that have."""
-    found = connection.execute(_TOKENS, [EXPIRES_WITHIN_DAYS]).fetchall()
-    for name, expires_at, gone in found:
+    rows = connection.execute(_TOKENS, [EXPIRES_WITHIN_DAYS]).fetchall()
+    for name, expires_at, gone in rows:
         if gone:
             yield note("tokens", f"{name!r} expired on {formatting.date(expires_at)}", "Revoke it, or create another.")
         else:
@@ -124,7 +124,7 @@ def tokens(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
                 f"{name!r} expires on {formatting.date(expires_at)}",
                 "`assay token create` another and hand it out before.",
             )
-    if not found:
+    if not rows:
         yield fine("tokens", f"none expires within {EXPIRES_WITHIN_DAYS} days")
 
 
@@ -148,8 +148,8 @@ def archived(archive: Archive, segments: list[Segment], *, deep: bool) -> Iterat
     if not segments:
         yield fine("archive", "nothing archived yet")
         return
-    trimmed = max((one.last_position for one in segments if one.trimmed_at), default=0)
-    size = formatting.memory(sum(one.size_bytes for one in segments))
+    trimmed = max((item.last_position for item in segments if item.trimmed_at), default=0)
+    size = formatting.memory(sum(item.size_bytes for item in segments))
     whole = "whole" if deep else "there (`--deep` reads them)"
     yield fine(
         "archive",

@@ -39,15 +39,15 @@ def installed() -> Iterator[Finding]:
 def room(folder: Path, what: str, bytes_a_day: float | None = None) -> Finding:
     """Return how much room a folder's disk has, and for how many days that lasts as the log grows."""
     free = shutil.disk_usage(folder).free
-    found = f"{formatting.memory(free)} free at {folder}"
+    text = f"{formatting.memory(free)} free at {folder}"
     if bytes_a_day:
         days = free / bytes_a_day
-        found += f"; the log grew by {formatting.memory(bytes_a_day)} a day last week: enough for {formatting.count(int(days))} days"
+        text += f"; the log grew by {formatting.memory(bytes_a_day)} a day last week: enough for {formatting.count(int(days))} days"
         if days < 30:
-            return problem(what, found, "Make room, archive to another disk (ASSAY_ARCHIVE) and `assay archive trim`.")
+            return problem(what, text, "Make room, archive to another disk (ASSAY_ARCHIVE) and `assay archive trim`.")
     if free < LEAST_FREE_BYTES:
-        return problem(what, found, "Make room: under 2 GB is too little.")
-    return fine(what, found)
+        return problem(what, text, "Make room: under 2 GB is too little.")
+    return fine(what, text)
 
 
 def spooled(home: Home) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def spooled(home: Home) -> Iterator[Finding]:
         yield fine("spool", "empty")
 
 
-def left_behind(home: Home, archive: Path, known: Sequence[tuple[str, str | None]]) -> Iterator[Finding]:
+def left_behind(home: Home, archive: Path, existing: Sequence[tuple[str, str | None]]) -> Iterator[Finding]:
     """Yield files that nothing uses: unfinished ones, old copies of the tables, files of the archive without a row.
 
     `known` are the facts and samples files of the archive's segments. Files that may be in use are left alone while
@@ -85,8 +85,8 @@ def left_behind(home: Home, archive: Path, known: Sequence[tuple[str, str | None
     if running(home) is None:
         dead += _stale_tables(home.path / "projection")
         dead += sorted((home.path / "snapshots").glob("*"))
-    names = {name for pair in known for name in pair if name}
-    facts = {name for name, _ in known}
+    names = {name for pair in existing for name in pair if name}
+    facts = {name for name, _ in existing}
     for path in sorted(archive.glob("*.parquet")):
         if path.name in names:
             continue

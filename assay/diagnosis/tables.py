@@ -44,14 +44,14 @@ def tables(client: Client, chain_at: ChainAt | None) -> Iterator[Finding]:
 
 def _position(health: dict[str, Any]) -> Finding:
     position, last = health["position"], health["log_position"]
-    found = f"at position {formatting.count(position)} of {formatting.count(last)}"
+    text = f"at position {formatting.count(position)} of {formatting.count(last)}"
     if last is not None and position > last:
-        return problem("tables", f"{found}: they tell of another log", "Start the service again: it makes them anew.")
+        return problem("tables", f"{text}: they tell of another log", "Start the service again: it makes them anew.")
     if health.get("lag_seconds") and health["lag_seconds"] > 60:
         return problem(
-            "tables", f"{found}, {health['lag_seconds']:.0f} s behind", "See the service's log and `assay status`."
+            "tables", f"{text}, {health['lag_seconds']:.0f} s behind", "See the service's log and `assay status`."
         )
-    return fine("tables", found)
+    return fine("tables", text)
 
 
 def _same_log(client: Client, chain_at: ChainAt) -> Iterator[Finding]:
@@ -62,13 +62,13 @@ def _same_log(client: Client, chain_at: ChainAt) -> Iterator[Finding]:
         return
     if not position:
         return
-    found = chain_at(position)
-    if found == chain:
+    result = chain_at(position)
+    if result == chain:
         yield fine("checkpoint", f"up to position {position} log and tables have the same events ({chain[:16]}…)")
     else:
         yield problem(
             "checkpoint",
-            f"at position {position} the tables have the link {chain[:16]}…, the log {f'{found[:16]}…' if found else 'none'}: "
+            f"at position {position} the tables have the link {chain[:16]}…, the log {f'{result[:16]}…' if result else 'none'}: "
             "they tell of other events",
             "assay doctor --fix",
             client.rebuild,

@@ -39,11 +39,11 @@ def badge_of(rows: Iterable[Row], column: str = "latency_p50_ms", label: str | N
     """
     best, figure = None, None
     for row in rows:
-        found = figure_of(row, column)
-        if found is None or row.get("origin") == "simulated":
+        result = figure_of(row, column)
+        if result is None or row.get("origin") == "simulated":
             continue
-        if figure is None or (found.value < figure.value) == (FIGURES[column].better == "lower"):
-            best, figure = row, found
+        if figure is None or (result.value < figure.value) == (FIGURES[column].better == "lower"):
+            best, figure = row, result
     if best is None or figure is None:
         raise NotFound(
             f"no measurement with {column} is left by these filters.",
@@ -87,9 +87,9 @@ def svg(badge: Badge) -> str:
         f'<text x="{x}" y="14" textLength="{width - 2 * PADDING}" lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
         for x, width, text in ((left / 2, left, badge.label), (left + right / 2, right, badge.message))
     )
-    told = f"{badge.label}: {badge.message}"
+    document = f"{badge.label}: {badge.message}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{HEIGHT}" role="img" aria-label={quoteattr(told)}>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{HEIGHT}" role="img" aria-label={quoteattr(document)}>'
         f"<title>{escape(badge.title)}</title>"
         f'<clipPath id="r"><rect width="{whole}" height="{HEIGHT}" rx="3"/></clipPath>'
         f'<g clip-path="url(#r)"><rect width="{left}" height="{HEIGHT}" fill="{LABEL_COLOUR}"/>'

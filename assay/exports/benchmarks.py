@@ -37,7 +37,7 @@ def benchmark_name(row: Row) -> str:
 def bmf(rows: Iterable[Row], columns: Sequence[str] = ()) -> dict[str, dict[str, dict[str, float]]]:
     """Return the document of Bencher; a benchmark that has none of the figures is left out."""
     _require_figures(columns)
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    matches: dict[str, dict[str, dict[str, float]]] = {}
     for row in rows:
         measures: dict[str, dict[str, float]] = {}
         for column in columns or BMF_COLUMNS:
@@ -48,15 +48,15 @@ def bmf(rows: Iterable[Row], columns: Sequence[str] = ()) -> dict[str, dict[str,
             if figure.low is not None and figure.high is not None:
                 measures[column] |= {"lower_value": figure.low, "upper_value": figure.high}
         if measures:
-            found[benchmark_name(row)] = measures
-    return found
+            matches[benchmark_name(row)] = measures
+    return matches
 
 
 def github_action(rows: Iterable[Row], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the list of github-action-benchmark; a name ends in its figure's column, the median latency's alone does not."""
     chosen = columns or ("latency_p50_ms",)
     tool(chosen)
-    found = []
+    entries = []
     for row in rows:
         for column in chosen:
             figure = figure_of(row, column)
@@ -70,8 +70,8 @@ def github_action(rows: Iterable[Row], columns: Sequence[str] = ()) -> list[dict
                 f"origin: {row.get('origin')}", f"verdict: {row.get('verdict') or 'not judged'}",
                 f"event: {row.get('event_id')}",
             ))  # fmt: skip
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def tool(columns: Sequence[str]) -> str:

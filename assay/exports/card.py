@@ -36,14 +36,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
     def metadata(self) -> dict[str, str]:
         """Return the card as the key-value metadata of Parquet and Arrow files; `assay.filters` is JSON."""
-        told = {**self.filters, "log_position": self.log_position}
+        document = {**self.filters, "log_position": self.log_position}
         return {
             "assay.export": self.layout,
             "assay.what": self.what,
             "assay.position": str(self.position),
             "assay.schema_version": str(self.schema_version or ""),
             "assay.version": self.assay,
-            "assay.filters": msgspec.json.encode(told).decode(),
+            "assay.filters": msgspec.json.encode(document).decode(),
         }
 
     def text(self) -> bytes:

@@ -115,9 +115,9 @@ def write_events(
             recorded_at = datetime.fromisoformat(event["recorded_at"])
             month = path / f"events-{recorded_at.astimezone(UTC):%Y-%m}.parquet"
             file(month if monthly else path).add(event)
-        for one in files.values():
-            one.flush()
-    return {place: one.events for place, one in files.items()}
+        for item in files.values():
+            item.flush()
+    return {place: value.events for place, value in files.items()}
 
 
 class _File:

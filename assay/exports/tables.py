@@ -30,29 +30,29 @@ Tables = Iterable["pa.Table"]
 Told = Mapping[str, str]
 
 
-def _parquet(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:
+def _parquet(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:
     import pyarrow.parquet as parquet
 
     rows = 0
-    with parquet.ParquetWriter(path, schema.with_metadata(dict(told)), compression="zstd") as writer:
+    with parquet.ParquetWriter(path, schema.with_metadata(dict(document)), compression="zstd") as writer:
         for table in tables:
-            writer.write_table(table.replace_schema_metadata(dict(told)))
+            writer.write_table(table.replace_schema_metadata(dict(document)))
             rows += table.num_rows
     return rows
 
 
-def _arrow(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:
+def _arrow(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:
     import pyarrow as pa
 
     rows = 0
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema.with_metadata(dict(told))) as writer:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema.with_metadata(dict(document))) as writer:
         for table in tables:
-            writer.write_table(zeroed(table).replace_schema_metadata(dict(told)))
+            writer.write_table(zeroed(table).replace_schema_metadata(dict(document)))
             rows += table.num_rows
     return rows
 
 
-def _csv(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:  # noqa: ARG001 - a card says it
+def _csv(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:  # noqa: ARG001 - a card says it
     """Texts are quoted, so that an empty one is not a null; those that a spreadsheet would run are defused."""
     import pyarrow as pa
     import pyarrow.csv as csv
@@ -82,7 +82,7 @@ def _cell(column: Any) -> Any:
     return defused(column) if pa.types.is_string(column.type) else column
 
 
-def _lines(path: Path, schema: pa.Schema, tables: Tables, told: Told) -> int:  # noqa: ARG001 - a card says it
+def _lines(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:  # noqa: ARG001 - a card says it
     """One object a row; columns that hold JSON as text are JSON here."""
     held = {field.name for field in schema if (field.metadata or {}).get(TYPE) == b"JSON"}
     rows = 0
@@ -108,7 +108,7 @@ WRITERS: Mapping[str, Callable[[Path, Any, Tables, Told], int]] = {
 """By format, what writes tables of a schema to a file, with what is told of them where the format has a place for it."""
 
 
-def write_partitioned(folder: Path, schema: pa.Schema, tables: Tables, told: Told, by: Sequence[str]) -> int:
+def write_partitioned(folder: Path, schema: pa.Schema, tables: Tables, document: Told, by: Sequence[str]) -> int:
     """Write Parquet files into folders `column=value`, in the order of `by`; return the rows.
 
     UsageError for a column that the rows have not, or that holds no words or whole numbers.
@@ -135,7 +135,7 @@ def write_partitioned(folder: Path, schema: pa.Schema, tables: Tables, told: Tol
 
     try:
         dataset.write_dataset(
-            pa.RecordBatchReader.from_batches(schema.with_metadata(dict(told)), batches()),
+            pa.RecordBatchReader.from_batches(schema.with_metadata(dict(document)), batches()),
             folder,
             format="parquet",
             basename_template="part-{i}.parquet",
@@ -199,7 +199,7 @@ class DuckdbFile:
         self._connection.unregister("page")
         return rows
 
-    def tell(self, told: Told) -> None:
+    def tell(self, document: Told) -> None:
         """Write what the export says of itself."""
         self._connection.execute("CREATE TABLE export (name VARCHAR, value VARCHAR)")
-        self._connection.executemany("INSERT INTO export VALUES (?, ?)", list(told.items()))
+        self._connection.executemany("INSERT INTO export VALUES (?, ?)", list(document.items()))

@@ -40,9 +40,9 @@ def read_view(
 
     The first page is read at once, so that what is wrong with the question is said before a file is begun.
     """
-    asked = {"as_of": as_of, "columns": ",".join(columns) or None, "limit": page, **filters}
+    request = {"as_of": as_of, "columns": ",".join(columns) or None, "limit": page, **filters}
     path = f"/v1/tables/{view}"
-    response = client.fetch(path, ARROW, **asked)
+    response = client.fetch(path, ARROW, **request)
     waiting = [_table(response.content)]
     headers = response.headers
     del response
@@ -51,7 +51,7 @@ def read_view(
         yield waiting.pop()
         cursor = headers.get("Assay-Next-Cursor")
         while cursor:
-            following = client.fetch(path, ARROW, **asked, cursor=cursor)
+            following = client.fetch(path, ARROW, **request, cursor=cursor)
             cursor = following.headers.get("Assay-Next-Cursor")
             table = _table(following.content)
             del following

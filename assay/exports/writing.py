@@ -66,9 +66,9 @@ class _Export:
     def write(self, path: Path, *, force: bool, label: str | None) -> tuple[Card, list[Path]]:
         wanted = self._wanted
         if wanted.monthly:
-            found = write_events(self._events(), path, self._card.metadata(), monthly=True, force=force)
-            self._rows["events"] = sum(found.values())
-            return self._told(), list(found)
+            result = write_events(self._events(), path, self._card.metadata(), monthly=True, force=force)
+            self._rows["events"] = sum(result.values())
+            return self._told(), list(result)
         with Staged(force=force) as staged:
             if wanted.format in DOCUMENTS:
                 staged.file(path).write_bytes(self._document(path, label))

@@ -83,10 +83,10 @@ def _of_service(client: Client, named: str | None, wanted: Wanted) -> Side:
         client.wait_for(position)
     name = f"position {position}" if named is None or named.isdecimal() else named
     gathered = Gathered(name, position)
-    asked: dict[str, Any] = {"as_of": position, **wanted}
+    request: dict[str, Any] = {"as_of": position, **wanted}
 
     def rows(view: str, columns: Iterable[str]) -> Iterator[Row]:
-        for page in read_view(client, view, columns=tuple(columns), **asked).pages:
+        for page in read_view(client, view, columns=tuple(columns), **request).pages:
             yield from page.to_pylist()
 
     measurements = (({"kind": "measurement", **row}) for row in rows("measurements", COLUMNS))
@@ -140,18 +140,18 @@ def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
             remedy="Write its rows one a line, as .ndjson.",
         )
     try:
-        found = msgspec.json.decode(path.read_bytes())
-        if isinstance(found, dict) and "assay_regressions" in found:
-            if found["assay_regressions"] != FORMAT:
+        document = msgspec.json.decode(path.read_bytes())
+        if isinstance(document, dict) and "assay_regressions" in document:
+            if document["assay_regressions"] != FORMAT:
                 raise UsageError(
-                    f"{path} has format {found['assay_regressions']}, and this version reads {FORMAT}.",
+                    f"{path} has format {document['assay_regressions']}, and this version reads {FORMAT}.",
                     field=field,
                     remedy="Use the version that wrote it, or save it again.",
                 )
-            return msgspec.structs.replace(msgspec.convert(found, Saved).side, name=path.name)
+            return msgspec.structs.replace(msgspec.convert(document, Saved).side, name=path.name)
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is not JSON: {error}.", field=field, remedy="Save it again with --save.") from error
-    rows = found.get("items", found.get("rows")) if isinstance(found, dict) else found
+    rows = document.get("items", document.get("rows")) if isinstance(document, dict) else document
     if not isinstance(rows, list):
         raise UsageError(
             f"{path} holds no measurements.", field=field, remedy="Give a list of rows, or a file of --save."

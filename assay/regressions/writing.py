@@ -46,8 +46,8 @@ def headline(report: Report) -> str:
     return f"{report.compared} configurations compared: {', '.join(words)}."
 
 
-def _count(found: Iterable[Change | Turn], state: str) -> int:
-    return sum(one.state == state for one in found)
+def _count(changes: Iterable[Change | Turn], state: str) -> int:
+    return sum(item.state == state for item in changes)
 
 
 def percent(value: float | None) -> str:
@@ -79,8 +79,8 @@ def between(change: Change) -> str:
 
 
 def _json(report: Report) -> bytes:
-    told = {"worse": report.worse, "headline": headline(report), **msgspec.to_builtins(report)}
-    return msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n"
+    document = {"worse": report.worse, "headline": headline(report), **msgspec.to_builtins(report)}
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
 def junit(report: Report) -> bytes:
@@ -115,7 +115,7 @@ def _suite(parent: ElementTree.Element, name: str, report: Report) -> ElementTre
     for key, value in (
         ("baseline", report.baseline), ("candidate", report.candidate), ("alert", f"{report.alert:g}"),
         ("baseline_position", report.baseline_position), ("candidate_position", report.candidate_position),
-        *((f"environment {one.hardware} {one.part}", f"{one.before} -> {one.after}") for one in report.environments),
+        *((f"environment {environment.hardware} {environment.part}", f"{environment.before} -> {environment.after}") for environment in report.environments),
     ):  # fmt: skip
         ElementTree.SubElement(properties, "property", name=_clean(key), value=_clean(str(value)))
     return suite
@@ -126,8 +126,8 @@ def _case(suite: ElementTree.Element, title: str, name: str) -> ElementTree.Elem
 
 
 def _tell(case: ElementTree.Element, tag: str, message: str, text: str, evidence: Sequence[str]) -> None:
-    told = ElementTree.SubElement(case, tag, message=_clean(message))
-    told.text = _clean("\n".join(filter(None, (text, f"events {' and '.join(evidence)}"))))
+    sub_element = ElementTree.SubElement(case, tag, message=_clean(message))
+    sub_element.text = _clean("\n".join(filter(None, (text, f"events {' and '.join(evidence)}"))))
 
 
 def _clean(text: str) -> str:
@@ -180,8 +180,8 @@ def _told(name: str, position: int | None) -> str:
     return code(name) if position is None or name == f"position {position}" else f"{code(name)} (position {position})"
 
 
-def _in(found: Sequence[Any], *states: str) -> list[Any]:
-    return [one for one in found if one.state in states]
+def _in(values: Sequence[Any], *states: str) -> list[Any]:
+    return [item for item in values if item.state in states]
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Any], cells: Callable[[Any], Sequence[str]]) -> list[str]:

@@ -39,16 +39,16 @@ def ready() -> dict[str, Any]:
 
 
 @kept(max_entries=KEPT)
-def recommend(asked: dict[str, Any], position: int) -> dict[str, Any]:
+def recommend(request: dict[str, Any], position: int) -> dict[str, Any]:
     """Return the ranked answer to a question, as of its own position or of this one."""
-    answer = client().recommend(**{"as_of": position, **asked})
+    answer = client().recommend(**{"as_of": position, **request})
     return checked(dict(answer), "ranked", "excluded", "position")
 
 
-def record(asked: dict[str, Any], position: int) -> dict[str, Any]:
+def record(request: dict[str, Any], position: int) -> dict[str, Any]:
     """Ask the same and have the answer written to the log; Forbidden where the token may not append. Twice is once."""
     try:
-        answer = client().recommend(**{"as_of": position, **asked, "record": True})
+        answer = client().recommend(**{"as_of": position, **request, "record": True})
     except Forbidden as refused:
         raise Forbidden(
             "the token that this dashboard sends may read the log and not append to it.",
@@ -61,8 +61,8 @@ def record(asked: dict[str, Any], position: int) -> dict[str, Any]:
 @kept(max_entries=4)
 def models(position: int) -> list[dict[str, Any]]:
     """Return every model that is known at a position, by `id`; those with measurements first."""
-    found = [dict(row) for row in client().models(as_of=position)]
-    return sorted(found, key=lambda row: (not row.get("measurements"), str(row["id"])))
+    rows = [dict(row) for row in client().models(as_of=position)]
+    return sorted(rows, key=lambda row: (not row.get("measurements"), str(row["id"])))
 
 
 @kept(max_entries=4)
@@ -74,8 +74,8 @@ def hardware(position: int) -> list[dict[str, Any]]:
 @kept(max_entries=4)
 def markets(position: int) -> tuple[list[str], list[str]]:
     """Return the providers and the regions that have prices at a position, each by name."""
-    found = [dict(row) for row in client().prices(as_of=position)]
-    providers, regions = ({str(row[key]) for row in found if row.get(key)} for key in ("provider", "region"))
+    rows = [dict(row) for row in client().prices(as_of=position)]
+    providers, regions = ({str(row[key]) for row in rows if row.get(key)} for key in ("provider", "region"))
     return sorted(providers), sorted(regions)
 
 
@@ -100,8 +100,8 @@ def predictor(position: int, split: str) -> dict[str, Any]:
 
 def card(position: int) -> Callable[[], dict[str, Any]]:
     """Return what asks for the whole card of the predictor at a position."""
-    one = client()
-    return lambda: dict(one.predictor(as_of=position))
+    item = client()
+    return lambda: dict(item.predictor(as_of=position))
 
 
 @kept(max_entries=4)
@@ -124,12 +124,12 @@ def accuracy(target: str, position: int) -> dict[str, Any]:
 
 def reporter(kind: str, subject: str | None, position: int) -> Callable[[], bytes]:
     """Return what makes a report as a page that stands alone; it takes seconds where much is known."""
-    one = client()
+    item = client()
 
     def make() -> bytes:
         from presentation.reports import Asked, build
         from presentation.reports.page import as_html
 
-        return as_html(build(one, Asked(kind=kind, subject=subject, as_of=position)))
+        return as_html(build(item, Asked(kind=kind, subject=subject, as_of=position)))
 
     return make

@@ -111,24 +111,26 @@ def settled(
     models of known configs have under such a name (`families_by_operators`). Where the family is as it was said, what
     was said of category and task stays.
     """
-    told = classified(config) if config else Classification()
-    if told.family is None and architecture in by_operators:
+    classification = classified(config) if config else Classification()
+    if classification.family is None and architecture in by_operators:
         family = by_operators[architecture or ""]
         why = f"it runs exactly the operators of models whose configs say {family}"
-        told = Classification(family=family, category=_categories().get(family), basis="operators", why=why)
-    if told.family is None:
+        classification = Classification(family=family, category=_categories().get(family), basis="operators", why=why)
+    if classification.family is None:
         return said
-    if said.family not in (None, told.family):
-        return msgspec.structs.replace(told, why=f"{told.why}, though it was sent as {said.family}")
-    return msgspec.structs.replace(told, category=said.category or told.category, task=said.task or told.task)
+    if said.family not in (None, classification.family):
+        return msgspec.structs.replace(classification, why=f"{classification.why}, though it was sent as {said.family}")
+    return msgspec.structs.replace(
+        classification, category=said.category or classification.category, task=said.task or classification.task
+    )
 
 
-def families_by_operators(known: Iterable[tuple[str, str]]) -> dict[str, str]:
+def families_by_operators(names: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the family of each architecture digest, of (digest, family by config); none where two families share it."""
-    found: dict[str, set[str]] = {}
-    for digest, family in known:
-        found.setdefault(digest, set()).add(family)
-    return {digest: next(iter(families)) for digest, families in found.items() if len(families) == 1}
+    texts: dict[str, set[str]] = {}
+    for digest, family in names:
+        texts.setdefault(digest, set()).add(family)
+    return {digest: next(iter(families)) for digest, families in texts.items() if len(families) == 1}
 
 
 def _plain(name: str) -> str:
@@ -137,23 +139,23 @@ def _plain(name: str) -> str:
 
 @cache
 def _categories() -> Mapping[str, str]:
-    found = {family: category for category, families in _FURTHER.items() for family in families.split()}
-    found |= {model.family: "text_generation" for model in language_models.catalogue().values()}
-    found |= {model.family: model.category for model in catalogue()}
-    return MappingProxyType(found)
+    categories = {family: category for category, families in _FURTHER.items() for family in families.split()}
+    categories |= {model.family: "text_generation" for model in language_models.catalogue().values()}
+    categories |= {model.family: model.category for model in catalogue()}
+    return MappingProxyType(categories)
 
 
 @cache
 def _conditional() -> Mapping[str, str]:
     """What a class that generates does, by family."""
-    found = {model.family: model.task for model in catalogue() if model.class_name.endswith(_CONDITIONAL)}
-    return MappingProxyType({"qwen2_5_vl": found["qwen2_vl"], **found})
+    tasks = {model.family: model.task for model in catalogue() if model.class_name.endswith(_CONDITIONAL)}
+    return MappingProxyType({"qwen2_5_vl": tasks["qwen2_vl"], **tasks})
 
 
 @cache
 def _of_class() -> Mapping[str, str]:
     """The family by the base of a class name, in letters and digits alone."""
-    found = {_plain(family): family for family in _categories()}
+    families = {_plain(family): family for family in _categories()}
     return MappingProxyType(
-        found | {_plain(_CLASS_END.sub("", model.class_name)): model.family for model in catalogue()}
+        families | {_plain(_CLASS_END.sub("", model.class_name)): model.family for model in catalogue()}
     )

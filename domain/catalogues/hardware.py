@@ -96,14 +96,14 @@ class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.peak_flops.get(computes_in) or self._instead(computes_in, _INSTEAD.get(computes_in, ()))
 
     def _instead(self, precision: str, others: tuple[str, ...]) -> Figure | None:
-        found = next((other for other in others if other in self.peak_flops), None)
-        if found is None:
+        result = next((other for other in others if other in self.peak_flops), None)
+        if result is None:
             return None
-        figure = self.peak_flops[found]
-        if found == precision:
+        figure = self.peak_flops[result]
+        if result == precision:
             return figure
         how = figure.formula or figure.source or figure.status
-        return Figure(value=figure.value, status="derived", formula=f"{precision} at the {found} rate: {how}")
+        return Figure(value=figure.value, status="derived", formula=f"{precision} at the {result} rate: {how}")
 
     def figures(self) -> dict[str, Figure]:
         """Return every figure there is by its path, such as `peak_flops.bf16`."""
@@ -149,9 +149,9 @@ def find(name: str) -> HardwareSpec | None:
     decide, None.
     """
     wanted = slug(name)
-    known = _names().get(wanted)
-    if known is not None:
-        return catalogue()[known]
+    existing = _names().get(wanted)
+    if existing is not None:
+        return catalogue()[existing]
     whole, _, count = wanted.rpartition("-")
     base = catalogue().get(_names().get(whole, ""))
     if base is None or base.kind != "cpu" or not (count.endswith("c") and count[:-1].isdigit() and int(count[:-1])):
@@ -204,10 +204,10 @@ def cpu_slug(model_name: str, cores: int) -> str:
     """
     if cores < 1:
         raise ValueError(f"cores must be 1 or more, not {cores}")
-    known = find(model_name)
-    if known is not None and known.cores is not None and math.isclose(known.cores.value, cores):
-        return known.id
-    return f"{known.id if known is not None else slug(model_name)}-{cores}c"
+    existing = find(model_name)
+    if existing is not None and existing.cores is not None and math.isclose(existing.cores.value, cores):
+        return existing.id
+    return f"{existing.id if existing is not None else slug(model_name)}-{cores}c"
 
 
 def fill(spec: HardwareSpec, base: HardwareSpec) -> HardwareSpec:

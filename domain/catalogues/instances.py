@@ -38,14 +38,14 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def catalogue() -> Mapping[str, Instance]:
     """Return the instance types by id, in the price list's order; read once."""
-    found: dict[str, Instance] = {}
+    instances: dict[str, Instance] = {}
     for offer in prices.packaged():
         if offer.instance is None:
             continue
         id_ = f"{offer.provider}:{offer.instance}"
-        before = found.get(id_)
+        before = instances.get(id_)
         regions = (*(before.regions if before else ()), *((offer.region,) if offer.region else ()))
-        found[id_] = Instance(
+        instances[id_] = Instance(
             id=id_,
             provider=offer.provider,
             name=offer.instance,
@@ -57,7 +57,7 @@ def catalogue() -> Mapping[str, Instance]:
             device_memory_bytes=_memory(offer.hardware, offer.count),
             regions=tuple(dict.fromkeys(regions)),
         )
-    return MappingProxyType(found)
+    return MappingProxyType(instances)
 
 
 def _memory(name: str, count: int) -> int | None:
@@ -90,5 +90,5 @@ def nearest(name: str, n: int = 3) -> list[str]:
 
 def of_hardware(name: str) -> list[Instance]:
     """Return the instance types that hold a hardware, by id of the catalogue of hardware, fewest devices first."""
-    found = [instance for instance in catalogue().values() if instance.hardware == name]
-    return sorted(found, key=lambda instance: (instance.count, instance.id))
+    matching_catalogue = [instance for instance in catalogue().values() if instance.hardware == name]
+    return sorted(matching_catalogue, key=lambda instance: (instance.count, instance.id))

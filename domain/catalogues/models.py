@@ -127,12 +127,12 @@ def default_workload(category: str) -> WorkloadDefaults:
 @cache
 def catalogue() -> tuple[CatalogueModel, ...]:
     """Return every model of the catalogue, key classes first, each file in its own order."""
-    found: list[CatalogueModel] = []
+    catalogue_models: list[CatalogueModel] = []
     folder = files("domain") / "data" / "models"
     for name in (*KEY_CLASSES, *OTHER_FILES):
         loaded = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=_File)
-        found.extend(msgspec.structs.replace(model, key_class=loaded.key_class) for model in loaded.models)
-    return tuple(found)
+        catalogue_models.extend(msgspec.structs.replace(model, key_class=loaded.key_class) for model in loaded.models)
+    return tuple(catalogue_models)
 
 
 @cache
@@ -203,11 +203,15 @@ def smaller_siblings(name: str, *, published: bool = False, n: int = 3) -> tuple
             return model.variant != "small" and other.family == model.family
         return None not in (model.size, other.size) and (other.size or 0) < (model.size or 0)
 
-    found = [other for other in catalogue() if kin(other) and smaller(other)]
+    matching_catalogue = [other for other in catalogue() if kin(other) and smaller(other)]
     if published:
-        found = [other for other in found if not other.id.startswith(OWN_PREFIX)]
-    found.sort(key=lambda other: (other.variant == "small", -(other.size or 0)))
-    return tuple(found[:n] if len(found) <= n or found[-1].variant != "small" else [*found[: n - 1], found[-1]])
+        matching_catalogue = [other for other in matching_catalogue if not other.id.startswith(OWN_PREFIX)]
+    matching_catalogue.sort(key=lambda other: (other.variant == "small", -(other.size or 0)))
+    return tuple(
+        matching_catalogue[:n]
+        if len(matching_catalogue) <= n or matching_catalogue[-1].variant != "small"
+        else [*matching_catalogue[: n - 1], matching_catalogue[-1]]
+    )
 
 
 def in_category(category: str) -> tuple[CatalogueModel, ...]:
@@ -236,5 +240,5 @@ def timm_family(name: str) -> str:
     while mark := _TIMM_PREFIXES.match(base):
         base = base[mark.end() :]
     first = base.split("_")[0]
-    found = _TIMM_BASE.fullmatch(first)
-    return found.group(1) if found else first
+    match = _TIMM_BASE.fullmatch(first)
+    return match.group(1) if match else first

@@ -120,8 +120,8 @@ def in_force(published: Iterable[Offer], today: date | None, shipped: Iterable[O
     for offer in published:
         if not _begun(offer, today):
             continue
-        known = newest.get(offer.what)
-        if known is None or _order(known) < _order(offer):
+        existing = newest.get(offer.what)
+        if existing is None or _order(existing) < _order(offer):
             newest[offer.what] = offer
     replaced = {(offer.provider, offer.hardware) for offer in newest.values()}
     kept = [

@@ -53,7 +53,7 @@ def state_of(row: Row) -> State:
 
 def platforms_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return one row a platform and precision of one model, in the order of platforms: its state and what it rests on."""
-    found = [
+    result = [
         {
             "platform": row["platform"],
             "precision": row["precision"],
@@ -67,7 +67,9 @@ def platforms_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
-    return sorted(found, key=lambda one: (_place(one["platform"]), STATES.index(one["state"]), one["precision"] or ""))
+    return sorted(
+        result, key=lambda item: (_place(item["platform"]), STATES.index(item["state"]), item["precision"] or "")
+    )
 
 
 def missing(rows: Iterable[Row], ran: Iterable[Row]) -> list[dict[str, str]]:
@@ -83,8 +85,8 @@ def missing(rows: Iterable[Row], ran: Iterable[Row]) -> list[dict[str, str]]:
         if row["platform"] in platforms and row["precision"] and state_of(row) != "missing"
     }
     order = {name: place for place, name in enumerate(PRECISIONS)}
-    found = sorted(anyone - tried, key=lambda one: (_place(one[0]), order.get(one[1], len(order)), one[1]))
-    return [{"platform": platform, "precision": precision} for platform, precision in found]
+    result = sorted(anyone - tried, key=lambda item: (_place(item[0]), order.get(item[1], len(order)), item[1]))
+    return [{"platform": platform, "precision": precision} for platform, precision in result]
 
 
 def untried(rows: Iterable[Row]) -> list[str]:
@@ -110,9 +112,9 @@ def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
         by_work.items(), key=lambda item: (len({row["hardware_id"] for *_, row in item[1]}), len(item[1]), str(item[0]))
     )
     fastest: dict[tuple[str, str], tuple[float, str, Row]] = {}
-    for one in sorted(measured, key=lambda one: (-one[0], one[2]["position"])):
-        fastest.setdefault((one[2]["hardware_id"], one[2]["platform"]), one)
-    told = {name: value for name, value in zip(_WORK, work[1:], strict=True) if value is not None}
+    for entry in sorted(measured, key=lambda item: (-item[0], item[2]["position"])):
+        fastest.setdefault((entry[2]["hardware_id"], entry[2]["platform"]), entry)
+    values = {name: value for name, value in zip(_WORK, work[1:], strict=True) if value is not None}
     return [
         {
             "hardware": name,
@@ -124,7 +126,7 @@ def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
             "unit": unit,
             "latency_ms": row["latency_p50_ms"] or row["latency_mean_ms"],
             "origin": row["origin"],
-            "work": told,
+            "work": values,
             "evidence": row["event_id"],
         }
         for (name, platform), (speed, unit, row) in list(fastest.items())[:_BEST]
@@ -140,15 +142,15 @@ def coverage(models: Iterable[Row], ran: Iterable[Row], platforms: Sequence[str]
     """
     states, precisions = _by_model(ran)
     wanted = platforms or _columns(states)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for (category, family), names in _families(models).items():
         for platform in wanted:
             counted = [name for name in names if (name, platform) in states or not name.startswith(OWN_PREFIX)]
             counted = counted or names
             reached = [states.get((name, platform), "missing") for name in counted]
             never = [name for name, state in zip(counted, reached, strict=True) if state == "missing"]
-            of_family = {one for name in counted for one in precisions.get((name, platform), ())}
-            found.append(
+            of_family = {item for name in counted for item in precisions.get((name, platform), ())}
+            rows.append(
                 {
                     "category": category,
                     "family": family,
@@ -161,7 +163,7 @@ def coverage(models: Iterable[Row], ran: Iterable[Row], platforms: Sequence[str]
                     "never_tried": never[:_NAMED],
                 }
             )
-    return found
+    return rows
 
 
 def gaps(
@@ -181,11 +183,11 @@ def gaps(
     states, _ = _by_model(ran)
     own_rows = (row for row in ran if state_of(row) != "missing" and set(own) & set(row["hardware"] or ()))
     here = {"cpu", *(row["platform"] for row in own_rows)}
-    measurable = [one for one in platforms or _columns(states) if one in here or one in MEASURED_ON]
-    found: list[dict[str, Any]] = []
-    for one in [category] if category else CATEGORIES:
-        smallest = _smallest(one)
-        members = _members(one)
+    measurable = [entry for entry in platforms or _columns(states) if entry in here or entry in MEASURED_ON]
+    rows: list[dict[str, Any]] = []
+    for item in [category] if category else CATEGORIES:
+        smallest = _smallest(item)
+        members = _members(item)
         for platform in measurable:
             open_ = [
                 smallest[family]
@@ -194,9 +196,9 @@ def gaps(
             ]
             if open_:
                 command = f"assay verify {' '.join(open_[:_IN_COMMAND])} --platform {platform}"
-                found.append(
+                rows.append(
                     {
-                        "category": one,
+                        "category": item,
                         "platform": platform,
                         "at_hand": platform in here,
                         "families": len(members),
@@ -204,8 +206,8 @@ def gaps(
                         "command": command,
                     }
                 )
-    found.sort(key=lambda gap: (not gap["at_hand"], -gap["never_tried"], _place(gap["platform"])))
-    return found[:most]
+    rows.sort(key=lambda gap: (not gap["at_hand"], -gap["never_tried"], _place(gap["platform"])))
+    return rows[:most]
 
 
 def _speed(row: Row) -> tuple[float | None, str]:
@@ -232,16 +234,16 @@ def _by_model(ran: Iterable[Row]) -> tuple[dict[tuple[str, str], State], dict[tu
 
 def _families(models: Iterable[Row]) -> dict[tuple[str | None, str | None], list[str]]:
     """The ids of each category and family, by category; what is not classified comes last."""
-    found: dict[tuple[str | None, str | None], list[str]] = {}
+    names: dict[tuple[str | None, str | None], list[str]] = {}
     for model in models:
-        found.setdefault((model["category"], model["family"]), []).append(model["id"])
+        names.setdefault((model["category"], model["family"]), []).append(model["id"])
     order = {name: place for place, name in enumerate(CATEGORIES)}
-    return dict(sorted(found.items(), key=lambda item: (order.get(item[0][0] or "", len(order)), item[0][1] or "~")))
+    return dict(sorted(names.items(), key=lambda item: (order.get(item[0][0] or "", len(order)), item[0][1] or "~")))
 
 
 def _columns(states: Iterable[tuple[str, str]]) -> list[str]:
     seen = {platform for _, platform in states}
-    return sorted({*(one for one in PLATFORMS if one != "other"), *seen}, key=_place)
+    return sorted({*(platform for platform in PLATFORMS if platform != "other"), *seen}, key=_place)
 
 
 def _place(platform: str) -> tuple[int, str]:
@@ -249,11 +251,11 @@ def _place(platform: str) -> tuple[int, str]:
 
 
 def _members(category: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for model in catalogue():
         if model.category == category:
-            found.setdefault(model.family, []).append(model.id)
-    return found
+            names.setdefault(model.family, []).append(model.id)
+    return names
 
 
 def _smallest(category: str) -> dict[str, str]:

@@ -36,8 +36,8 @@ def matches(text: str, names: Mapping[str, Iterable[str]]) -> list[Match]:
     contain it; then those within two edits (a letter more, less, another, or two swapped).
     """
     wanted = text.strip().lower()
-    found = [match for one, others in names.items() if wanted and (match := _match(wanted, one, tuple(others)))]
-    return sorted(found, key=lambda match: (_ORDER.index(match.how), match.edits, len(match.name), match.id))
+    matches = [match for key, others in names.items() if wanted and (match := _match(wanted, key, tuple(others)))]
+    return sorted(matches, key=lambda match: (_ORDER.index(match.how), match.edits, len(match.name), match.id))
 
 
 def meant(text: str, names: Mapping[str, Iterable[str]]) -> list[str]:
@@ -46,19 +46,19 @@ def meant(text: str, names: Mapping[str, Iterable[str]]) -> list[str]:
     return sorted(match.id for match in exact if match.how == exact[0].how)
 
 
-def edits(one: str, other: str, most: int = MOST_EDITS) -> int | None:
+def edits(value: str, other: str, most: int = MOST_EDITS) -> int | None:
     """Return how many letters to add, drop, change or swap make one text the other; None where it is more than `most`."""
-    if abs(len(one) - len(other)) > most:
+    if abs(len(value) - len(other)) > most:
         return None
     before: list[int] = []
     above = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
+    for row, letter in enumerate(value, 1):
         here = [row] + [most + 1] * len(other)
         # Further from the diagonal than `most` no path comes back within it.
         for column in range(max(1, row - most), min(len(other), row + most) + 1):
             same = letter == other[column - 1]
             best = min(above[column - 1] + (not same), above[column] + 1, here[column - 1] + 1)
-            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == other[column - 1]:
+            if row > 1 and column > 1 and letter == other[column - 2] and value[row - 2] == other[column - 1]:
                 best = min(best, before[column - 2] + 1)
             here[column] = best
         if min(here) > most:
@@ -67,23 +67,23 @@ def edits(one: str, other: str, most: int = MOST_EDITS) -> int | None:
     return above[-1] if above[-1] <= most else None
 
 
-def _match(wanted: str, one: str, others: tuple[str, ...]) -> Match | None:
-    full, bare = one.lower(), one.lower().split("/", 1)[-1]
+def _match(wanted: str, value: str, others: tuple[str, ...]) -> Match | None:
+    full, bare = value.lower(), value.lower().split("/", 1)[-1]
     aliases = {other.lower(): other for other in others}
     if wanted == full:
-        return Match(id=one, how="id", name=one)
+        return Match(id=value, how="id", name=value)
     if wanted in aliases:
-        return Match(id=one, how="alias", name=aliases[wanted])
+        return Match(id=value, how="alias", name=aliases[wanted])
     if wanted in (bare, *(alias.split("/", 1)[-1] for alias in aliases)):
-        return Match(id=one, how="owner_omitted", name=one)
-    written = {full: one, bare: one.split("/", 1)[-1], **aliases}
+        return Match(id=value, how="owner_omitted", name=value)
+    written = {full: value, bare: value.split("/", 1)[-1], **aliases}
     for how, fits in (("begins", str.startswith), ("contains", str.__contains__)):
         fitting = [written[name] for name in written if fits(name, wanted)]
         if fitting:
-            return Match(id=one, how=how, name=min(fitting, key=len))  # type: ignore[arg-type]
+            return Match(id=value, how=how, name=min(fitting, key=len))  # type: ignore[arg-type]
     allowed = min(MOST_EDITS, len(wanted) // _LETTERS_AN_EDIT)
     near = [(count, len(name), name) for name in written if (count := edits(wanted, name, allowed)) is not None]
     if not near:
         return None
     count, _, name = min(near)
-    return Match(id=one, how="typo", name=written[name], edits=count)
+    return Match(id=value, how="typo", name=written[name], edits=count)

@@ -132,8 +132,8 @@ class Gathered:
 
 def contents_of(environment: Row) -> dict[str, Any]:
     """Return what is said in a row of the view `environments`, or in an event's environment."""
-    known = {name: _json(environment.get(name)) for name in _ENVIRONMENT}
-    return {name: value for name, value in known.items() if value is not None}
+    jsons = {name: _json(environment.get(name)) for name in _ENVIRONMENT}
+    return {name: value for name, value in jsons.items() if value is not None}
 
 
 def _many(value: Any) -> Iterable[Any]:
@@ -158,8 +158,8 @@ def _unversioned(execution: Any) -> str:
     if isinstance(execution, str):
         return _unversioned_in(execution)
     runtime = execution.get("runtime")
-    told = {"runtime": {name: value for name, value in runtime.items() if name != "version"}} if runtime else {}
-    return canonical_part({**execution, **told})
+    document = {"runtime": {name: value for name, value in runtime.items() if name != "version"}} if runtime else {}
+    return canonical_part({**execution, **document})
 
 
 # The same few parts are in thousands of configurations, and canonical JSON is slow to write.

@@ -118,7 +118,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def worse(self) -> bool:
         """Whether anything got worse."""
-        states: list[str] = [one.state for one in self.turns] + [one.state for one in self.changes]
+        states: list[str] = [turn.state for turn in self.turns] + [change.state for change in self.changes]
         return "worse" in states
 
 
@@ -152,18 +152,18 @@ def judged(
     With `strict` a doubted figure counts like any other, and where no interval is known the values alone decide.
     """
     shape = FIGURES[column]
-    one, other = _widened(before, after)
-    between = (change_of(one[1], other[0]), change_of(one[0], other[1])) if one and other else None
+    item, other = _widened(before, after)
+    between = (change_of(item[1], other[0]), change_of(item[0], other[1])) if item and other else None
     if before.value <= 0 or after.value <= 0:
         return ("same" if before.value == after.value else "unclear"), "a ratio with 0 says nothing", between
     worse = _log_ratio(before.value, after.value) * (1 if shape.better == "lower" else -1)
     if abs(worse) <= math.log1p(alert):
         return "same", None, between
-    if one and other:
-        if one[0] <= other[1] and other[0] <= one[1]:
+    if item and other:
+        if item[0] <= other[1] and other[0] <= item[1]:
             return "unclear", "the intervals overlap", between
     elif not (shape.steady or strict):
-        return "unclear", f"the {'baseline' if one is None else 'candidate'} has no interval", between
+        return "unclear", f"the {'baseline' if item is None else 'candidate'} has no interval", between
     doubts = [
         f"{name}: {side.doubts[0]}" + (f" and {len(side.doubts) - 1} more" if len(side.doubts) > 1 else "")
         for name, side in (("baseline", before), ("candidate", after))
@@ -176,8 +176,8 @@ def judged(
 
 def _widened(before: Figure, after: Figure) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
     """Return both intervals, reaching as far as runs are known to differ; the spread of one side speaks for both."""
-    known = [found for side in (before, after) if (found := run_deviation(side.runs)) is not None]
-    reach = min(RUN_DEVIATIONS * max(known), _MOST_REACH) if known else None
+    existing = [result for side in (before, after) if (result := run_deviation(side.runs)) is not None]
+    reach = min(RUN_DEVIATIONS * max(existing), _MOST_REACH) if existing else None
 
     def widened(side: Figure) -> tuple[float, float] | None:
         ends = [] if side.low is None or side.high is None else [side.low, side.high]
@@ -203,15 +203,17 @@ def compare(
                 field="metric",
                 remedy=f"One of {', '.join(name for name, each in FIGURES.items() if each.better != 'neither')}.",
             )
-    known = {row.event_id for row in baseline.measured}
+    event_ids = {row.event_id for row in baseline.measured}
     before = _Known(baseline.measured)
-    pairs = [(before.find(row), row) for row in candidate.measured if row.event_id not in known]
-    same_origin = [(one, row) for one, row in pairs if one is not None and one.origin == row.origin]
+    pairs = [(before.find(row), row) for row in candidate.measured if row.event_id not in event_ids]
+    same_origin = [(value, row) for value, row in pairs if value is not None and value.origin == row.origin]
     turns, case_pairs = _turns(baseline, candidate)
     present = {name for row in candidate.measured for name in (row.key, row.alike, row.event_id)}
     present |= {name for case in candidate.cases for name in (case.key, case.alike)}
-    tried = {one.alike for one in baseline.cases if one.test is None}
-    changes = [change for one, row in same_origin for change in _changes(one, row, columns, alert=alert, strict=strict)]
+    tried = {case.alike for case in baseline.cases if case.test is None}
+    changes = [
+        change for value, row in same_origin for change in _changes(value, row, columns, alert=alert, strict=strict)
+    ]
     return Report(
         baseline=baseline.name,
         candidate=candidate.name,
@@ -222,9 +224,9 @@ def compare(
         environments=_environments([*same_origin, *case_pairs], baseline, candidate),
         turns=turns,
         changes=sorted(changes, key=_severity),
-        new=[row.title for one, row in pairs if one is None and row.alike not in tried],
+        new=[row.title for value, row in pairs if value is None and row.alike not in tried],
         gone=[row.title for row in baseline.measured if not {row.key, row.alike, row.event_id} & present],
-        other_origin=[row.title for one, row in pairs if one is not None and one.origin != row.origin],
+        other_origin=[row.title for value, row in pairs if value is not None and value.origin != row.origin],
         not_anew=len(candidate.measured) - len(pairs),
     )
 
@@ -250,8 +252,8 @@ def _changes(
         speeds = [name for name in shared if name in FIRST_OF]
         shared = [*speeds[:1], *(name for name in shared if name in ALSO)]
     for column in shared:
-        one, other = before.figures[column], after.figures[column]
-        state, why, between = judged(one, other, column, alert, strict=strict)
+        figure, other = before.figures[column], after.figures[column]
+        state, why, between = judged(figure, other, column, alert, strict=strict)
         low, high = between or (None, None)
         yield Change(
             title=after.title,
@@ -259,9 +261,9 @@ def _changes(
             column=column,
             unit=FIGURES[column].unit,
             state=state,
-            before=one,
+            before=figure,
             after=other,
-            change=change_of(one.value, other.value),
+            change=change_of(figure.value, other.value),
             low=low,
             high=high,
             why=why if state == "unclear" else None,
@@ -276,11 +278,11 @@ def _severity(change: Change) -> tuple[int, float, str]:
 
 def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[Case, Case]]]:
     """Return the cases that came out otherwise, and all pairs of cases that the candidate tried anew."""
-    known = {(case.alike, case.test): case for case in baseline.cases}
+    cases = {(case.alike, case.test): case for case in baseline.cases}
     turns: list[Turn] = []
     pairs: list[tuple[Case, Case]] = []
     for case in candidate.cases:
-        before = known.get((case.alike, case.test))
+        before = cases.get((case.alike, case.test))
         if before is None or before.event_id == case.event_id or "skipped" in (before.outcome, case.outcome):
             continue
         if case.test is None and before.outcome == case.outcome == "passed":
@@ -339,16 +341,16 @@ def parts_changed(
     """
     if before == after:
         return
-    one, other = old.get(before or ""), new.get(after or "")
-    if not one or not other:
+    item, other = old.get(before or ""), new.get(after or "")
+    if not item or not other:
         yield "fingerprint", before, after
         return
-    flat, also = _flat(one), _flat(other)
+    flat, also = _flat(item), _flat(other)
     for name in sorted(flat.keys() | also.keys()):
         if flat.get(name) != also.get(name):
             yield name, flat.get(name), also.get(name)
 
 
 def _flat(environment: Mapping[str, Any]) -> dict[str, str]:
-    found = {name: str(value) for name, value in environment.items() if name != "libraries" and value is not None}
-    return found | {f"library {name}": str(value) for name, value in (environment.get("libraries") or {}).items()}
+    result = {name: str(value) for name, value in environment.items() if name != "libraries" and value is not None}
+    return result | {f"library {name}": str(value) for name, value in (environment.get("libraries") or {}).items()}

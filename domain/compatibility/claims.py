@@ -146,9 +146,9 @@ def _support(file: _File) -> Iterator[Claim]:
 
 
 def _listed(file: _File) -> Iterator[Claim]:
-    for one in file.lists:
-        for name in one.names:
-            yield _claim(file, one, name, one.platform, says=one.says, note=one.note)
+    for item in file.lists:
+        for name in item.names:
+            yield _claim(file, item, name, item.platform, says=item.says, note=item.note)
 
 
 def _figures(file: _File) -> Iterator[Claim]:
@@ -164,10 +164,10 @@ def _figures(file: _File) -> Iterator[Claim]:
                 )  # fmt: skip
 
 
-def _claim(file: _File, place: _Place, name: str, platform: str, *, column: str = "", **told: Any) -> Claim:
+def _claim(file: _File, place: _Place, name: str, platform: str, *, column: str = "", **report: Any) -> Claim:
     document = file.documents[place.document]
     parts = (place.id, name, platform, *((column,) if column else ()))
     return Claim(
         id=":".join(parts), name=name, target=file.names[name], platform=platform,
-        document=f"{document.title} ({document.edition})", section=place.section, **told,
+        document=f"{document.title} ({document.edition})", section=place.section, **report,
     )  # fmt: skip

@@ -64,7 +64,7 @@ def beside(claim: Claim, cells: Sequence[Row], rows: Iterable[Row]) -> dict[str,
     if not mine or not claim.value:
         return _nothing()
     value, row = min(
-        mine, key=lambda one: (one[1]["precision"] != "fp32", one[1]["origin"] != "measured", -_speed(one[1]))
+        mine, key=lambda item: (item[1]["precision"] != "fp32", item[1]["origin"] != "measured", -_speed(item[1]))
     )
     factor = value / claim.value
     sizes = [f"{row[name]:g} {word}" for name, word in _SIZES.items() if row[name] is not None]
@@ -93,20 +93,24 @@ def _support(says: str, seen: Sequence[Row]) -> dict[str, Any]:
     states: dict[str, int] = {}
     for cell in seen:
         states[cell["state"]] = states.get(cell["state"], 0) + 1
-    told = {"states": states, "evidence_ids": [cell["evidence"] for cell in seen], "how": f"claimed {says}; {share}"}
+    document = {
+        "states": states,
+        "evidence_ids": [cell["evidence"] for cell in seen],
+        "how": f"claimed {says}; {share}",
+    }
     if says == "unsupported":
-        return {**told, "verdict": "contradicted" if most else "agrees"}
+        return {**document, "verdict": "contradicted" if most else "agrees"}
     if not most:
-        return {**told, "verdict": "contradicted" if says in WORKS or says in ("partial", "limited") else "agrees"}
+        return {**document, "verdict": "contradicted" if says in WORKS or says in ("partial", "limited") else "agrees"}
     if says not in WORKS:
-        return {**told, "verdict": "exceeded"}
+        return {**document, "verdict": "exceeded"}
     speeds = [cell["speedup"] for cell in working if cell.get("speedup") is not None]
     if says not in LEVELS or not speeds:
-        return {**told, "verdict": "agrees"}
+        return {**document, "verdict": "agrees"}
     speed = statistics.median(speeds)
     level = LEVELS[0] if speed >= FAR_FASTER else LEVELS[1] if speed >= NOT_SLOWER else LEVELS[2]
     how = f"claimed {says}; {share}, at {speed:.3g} times the CPU, which is {level}"
-    return {**told, "how": how, "ratio": speed, "verdict": "agrees" if level == says else "other level"}
+    return {**document, "how": how, "ratio": speed, "verdict": "agrees" if level == says else "other level"}
 
 
 def _named(cells: Sequence[Row], most: int = 3) -> str:
@@ -121,7 +125,7 @@ def _speedup(claim: Claim, seen: Sequence[Row]) -> dict[str, Any]:
     ours = statistics.median(speeds)
     below = ours < claim.value if claim.metric == "speedup_low" else False
     above = ours > claim.value if claim.metric == "speedup_high" else False
-    evidence = [one for cell in seen for one in (cell.get("speedup_evidence") or ())]
+    evidence = [item for cell in seen for item in (cell.get("speedup_evidence") or ())]
     how = f"ours is {ours:.3g} times the CPU, the median of {len(speeds)} models; different hardware"
     return {
         "verdict": "differs" if below or above else "agrees", "ours": ours, "ratio": ours / claim.value, "how": how,
@@ -136,24 +140,24 @@ def _figure(claim: Claim, row: Row) -> float | None:
         return None
     generates = row["output_tokens"] is not None
     if claim.metric == "tokens_per_s":
-        found = row["tokens_per_s"] if generates else None
+        tokens_per_s = row["tokens_per_s"] if generates else None
     elif claim.metric == "realtime_factor" and row["family"] == "whisper":
         # Neither one forward pass nor a few tokens are a transcript: speech has about three tokens a second.
         whole = generates and row["output_tokens"] >= 2 * (row["audio_seconds"] or 0)
-        found = row["realtime_factor"] if whole else None
+        tokens_per_s = row["realtime_factor"] if whole else None
     elif claim.metric == "latency_ms":
-        found = latency if batch == claim.sizes.get("batch_size") else None
+        tokens_per_s = latency if batch == claim.sizes.get("batch_size") else None
     elif batch != 1 or generates:
-        found = None
+        tokens_per_s = None
     elif claim.metric == "item_ms":
-        found = latency
+        tokens_per_s = latency
     elif claim.metric == "frame_ms":
-        found = latency / row["frames"] if latency and row["frames"] else None
+        tokens_per_s = latency / row["frames"] if latency and row["frames"] else None
     elif claim.metric == "realtime_factor":
-        found = 1000 * row["audio_seconds"] / latency if latency and row["audio_seconds"] else None
+        tokens_per_s = 1000 * row["audio_seconds"] / latency if latency and row["audio_seconds"] else None
     else:
-        found = row.get(str(claim.metric))
-    return None if found is None else float(found)
+        tokens_per_s = row.get(str(claim.metric))
+    return None if tokens_per_s is None else float(tokens_per_s)
 
 
 def _speed(row: Row) -> float:
@@ -171,18 +175,18 @@ def opposed(claims: Sequence[Claim]) -> dict[str, list[str]]:
         for target in (*claim.target.models, *claim.target.families, *claim.target.categories):
             key = (target, claim.platform, claim.metric, tuple(sorted(claim.sizes.items())))
             groups.setdefault(key, []).append(claim)
-    found: dict[str, dict[str, None]] = {}
+    nones: dict[str, dict[str, None]] = {}
     for members in groups.values():
-        for one in members:
+        for member in members:
             for other in members:
-                if one.id != other.id and _opposite(one, other):
-                    found.setdefault(one.id, {})[other.id] = None
-    return {name: list(others) for name, others in found.items()}
+                if member.id != other.id and _opposite(member, other):
+                    nones.setdefault(member.id, {})[other.id] = None
+    return {name: list(others) for name, others in nones.items()}
 
 
-def _opposite(one: Claim, other: Claim) -> bool:
-    if one.value is not None and other.value is not None:
-        return max(one.value, other.value) > 1.1 * min(one.value, other.value)
-    return ((one.says in WORKS) and other.says in ("unsupported", "mocked")) or (
-        (other.says in WORKS) and one.says in ("unsupported", "mocked")
+def _opposite(claim: Claim, other: Claim) -> bool:
+    if claim.value is not None and other.value is not None:
+        return max(claim.value, other.value) > 1.1 * min(claim.value, other.value)
+    return ((claim.says in WORKS) and other.says in ("unsupported", "mocked")) or (
+        (other.says in WORKS) and claim.says in ("unsupported", "mocked")
     )

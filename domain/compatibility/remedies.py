@@ -104,11 +104,11 @@ def failures(cells: Iterable[Row]) -> list[dict[str, Any]]:
             error = "Fallback" if cell["state"] == "fell back" else cell["stopped_error"]
             key = (cell["platform"], cell["stopped_outcome"], cell["stopped_stage"], error)
             groups.setdefault(key, []).append(cell)
-    found = []
+    result = []
     for (platform, outcome, stage, error), members in groups.items():
         rule = advice(outcome, stage, error)
         newest = max(members, key=lambda cell: cell["position"])
-        found.append(
+        result.append(
             {
                 "platform": platform,
                 "outcome": outcome,
@@ -121,8 +121,8 @@ def failures(cells: Iterable[Row]) -> list[dict[str, Any]]:
                 "message": newest["stopped_message"],
                 "remedy": newest["stopped_remedy"],
                 "of": sorted({str(cell["model_id"]) for cell in members}),
-                "evidence_ids": [one for cell in members for one in (cell["evidence_ids"] or ())],
+                "evidence_ids": [item for cell in members for item in (cell["evidence_ids"] or ())],
                 "position": newest["position"],
             }
         )
-    return sorted(found, key=lambda row: (-row["models"], -row["cells"], place(row["platform"]), str(row["error"])))
+    return sorted(result, key=lambda row: (-row["models"], -row["cells"], place(row["platform"]), str(row["error"])))

@@ -156,11 +156,11 @@ def grouped(cells: Iterable[Row], by: str) -> list[dict[str, Any]]:
             continue
         name = (cell["category"], cell["family"]) if by == "family" else (cell["category"],)
         groups.setdefault((*name, cell["platform"]), {}).setdefault(str(cell["model_id"]), []).append(cell)
-    found = [
+    result = [
         _group(key, [best_of(of_model) for of_model in models.values()], list(models.values()))
         for key, models in groups.items()
     ]
-    return sorted(found, key=lambda row: (str(row["category"]), str(row["family"]), place(row["platform"])))
+    return sorted(result, key=lambda row: (str(row["category"]), str(row["family"]), place(row["platform"])))
 
 
 def _group(key: tuple[Any, ...], best: list[Row], cells: list[list[Row]]) -> dict[str, Any]:
@@ -182,7 +182,9 @@ def _group(key: tuple[Any, ...], best: list[Row], cells: list[list[Row]]) -> dic
         "speedup": speeds[(len(speeds) - 1) // 2] if speeds else None,
         "speedup_best": max((cell["speedup_best"] for cell in best if cell.get("speedup_best")), default=None),
         "stopped": stopped.most_common(1)[0][0] if stopped else None,
-        "precisions": sorted({str(one["precision"]) for of_model in cells for one in of_model if works(one["state"])}),
+        "precisions": sorted(
+            {str(item["precision"]) for of_model in cells for item in of_model if works(item["state"])}
+        ),
         "tries": sum(cell["runs"] or 0 for of_model in cells for cell in of_model),
         "last_seen": newest["last_seen"],
         "age_days": newest["age_days"],

@@ -53,7 +53,7 @@ def work_of(
     if not flops or weights is None or None in moved:
         return None
     passes = TRAINING_PASSES if forward_for_training else 1.0
-    elements = sum(float(one or 0) for one in moved) * batch_size
+    elements = sum(float(item or 0) for item in moved) * batch_size
     traffic = elements * limits.activation_bytes + float(weights) * limits.weight_bytes
     return Work(float(flops) * batch_size * passes, traffic * passes) if traffic > 0 else None
 

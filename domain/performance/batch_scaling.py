@@ -25,10 +25,10 @@ def most_frequent_work(rows: Sequence[Row]) -> dict[str, Any]:
 
 def grouped(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows by how they were run, each line by rising batch; of one batch the one with the least latency."""
-    found: dict[Any, dict[int, Row]] = {}
+    result: dict[Any, dict[int, Row]] = {}
     for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
-        found.setdefault(tuple(row.get(key) for key in _METHOD), {}).setdefault(row["batch_size"], row)
-    return [[points[batch] for batch in sorted(points)] for points in found.values()]
+        result.setdefault(tuple(row.get(key) for key in _METHOD), {}).setdefault(row["batch_size"], row)
+    return [[points[batch] for batch in sorted(points)] for points in result.values()]
 
 
 def most_batches(lines: Sequence[list[Row]], most: int) -> list[list[Row]]:

@@ -23,12 +23,12 @@ def baselines(rows: Iterable[Row]) -> dict[Work, Row]:
 
     Where no batch was said there is no work to compare.
     """
-    found: dict[Work, Row] = {}
+    baselines: dict[Work, Row] = {}
     for row in rows:
         plain = row.get("platform") == "cpu" and row.get("precision") == "fp32" and not row.get("compiled")
         if plain and row.get("basis") in _EVIDENCE and row.get("throughput_per_s") and row.get("batch_size"):
-            found.setdefault(work_of(row), row)
-    return found
+            baselines.setdefault(work_of(row), row)
+    return baselines
 
 
 def times_faster(row: Row, baseline: Row | None) -> float | None:

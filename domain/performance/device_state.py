@@ -74,20 +74,20 @@ def summary(states: Sequence[DeviceState]) -> DeviceState | None:
     """Return one state for many, as `DeviceState` says; None for none."""
     if not states:
         return None
-    found: dict[str, Any] = {name: _over(min, states, name) for name in _LOWEST}
-    found |= {name: _over(max, states, name) for name in _HIGHEST}
+    overs: dict[str, Any] = {name: _over(min, states, name) for name in _LOWEST}
+    overs |= {name: _over(max, states, name) for name in _HIGHEST}
     reasons = [each.slowed_by for each in states if each.slowed_by is not None]
     slowed = sorted({reason for each in reasons for reason in each}) if reasons else None
-    return DeviceState(**found, highest_clock_hz=_over(max, states, "clock_hz"), slowed_by=slowed)
+    return DeviceState(**overs, highest_clock_hz=_over(max, states, "clock_hz"), slowed_by=slowed)
 
 
 def _over(choose: Any, states: Sequence[DeviceState], name: str) -> Any:
     return choose((value for each in states if (value := getattr(each, name)) is not None), default=None)
 
 
-def device_doubts(found: DeviceConditions) -> Iterable[str]:
+def device_doubts(device_conditions: DeviceConditions) -> Iterable[str]:
     """Say what the device was seen to do that makes times suspect."""
-    during, before = found.during, found.before
+    during, before = device_conditions.during, device_conditions.before
     faults = [reason for reason in (during.slowed_by if during else None) or [] if reason not in STATED]
     if faults:
         yield f"throttled: the device reported {', '.join(reason.replace('_', ' ') for reason in faults)}"
@@ -95,9 +95,9 @@ def device_doubts(found: DeviceConditions) -> Iterable[str]:
         low, high = during.clock_hz, during.highest_clock_hz
         if low < (1 - CLOCK_FELL) * high:
             yield f"throttled: the device's clock fell from {high / 1e6:.0f} to {low / 1e6:.0f} MHz within the series"
-    others = max((state.others or 0 for state in (before, during, found.after) if state), default=0)
+    others = max((state.others or 0 for state in (before, during, device_conditions.after) if state), default=0)
     if others:
         word = "process" if others == 1 else "processes"
         yield f"{others} other {word} used the device"
-    if found.time_ratio is not None and found.time_ratio > LONGER:
-        yield f"the device's clock says that calls took {found.time_ratio:.2f} times what the host's says: not all was waited for"
+    if device_conditions.time_ratio is not None and device_conditions.time_ratio > LONGER:
+        yield f"the device's clock says that calls took {device_conditions.time_ratio:.2f} times what the host's says: not all was waited for"

@@ -146,14 +146,14 @@ def figures(energy: Energy | None, *, calls: int, batch_size: int, tokens: int |
     if energy is None or joules is None or power is None or not calls:
         return {}
     call = joules / calls
-    found = {"energy_j": call, "power_w": power, "energy_per_item_j": call / batch_size}
+    idle_ws = {"energy_j": call, "power_w": power, "energy_per_item_j": call / batch_size}
     if tokens:
-        found["energy_per_token_j"] = call / batch_size / tokens
+        idle_ws["energy_per_token_j"] = call / batch_size / tokens
     if energy.idle_w is not None:
-        found["idle_power_w"] = energy.idle_w
+        idle_ws["idle_power_w"] = energy.idle_w
         if energy.idle_w < power:
-            found["energy_above_idle_j"] = call * (1 - energy.idle_w / power)
-    return found
+            idle_ws["energy_above_idle_j"] = call * (1 - energy.idle_w / power)
+    return idle_ws
 
 
 def per_item_j(row: Mapping[str, Any]) -> float | None:

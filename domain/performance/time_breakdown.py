@@ -63,59 +63,59 @@ def breakdown(
     sums: dict[tuple[str, str], _Sum] = {}
     for row in operators:
         name = (str(row["name"]), str(row["class"]))
-        one = sums.setdefault(name, _Sum())
-        one.names.add(name)
-        _add(one, row, limits, batch_size, passes)
+        setdefault = sums.setdefault(name, _Sum())
+        setdefault.names.add(name)
+        _add(setdefault, row, limits, batch_size, passes)
     ordered = sorted(sums.items(), key=lambda item: (-item[1].total_s, -item[1].bytes, item[0]))
     kept, beyond = ordered[:most], ordered[most:]
     if beyond:
-        kept.append((("rest", "rest"), _joined(one for _, one in beyond)))
+        kept.append((("rest", "rest"), _joined(value for _, value in beyond)))
     whole = _joined(sums.values())
-    return [_part(name, one, whole, known=limits is not None) for name, one in kept]
+    return [_part(name, value, whole, is_known=limits is not None) for name, value in kept]
 
 
-def _add(one: _Sum, row: Mapping[str, Any], limits: Limits | None, batch_size: int, passes: float) -> None:
+def _add(item: _Sum, row: Mapping[str, Any], limits: Limits | None, batch_size: int, passes: float) -> None:
     calls = float(row["count"]) * passes
     flops = float(row["flops"]) * batch_size
     elements = float(row["read_elements"] + row["write_elements"]) * batch_size
     activation, weight = (limits.activation_bytes, limits.weight_bytes) if limits else (_NEUTRAL_BYTES, _NEUTRAL_BYTES)
     traffic = elements * activation + float(row["weight_elements"]) * weight
-    one.calls += calls
-    one.flops += calls * flops
-    one.bytes += calls * traffic
+    item.calls += calls
+    item.flops += calls * flops
+    item.bytes += calls * traffic
     if limits is None:
         return
     arithmetic_s, traffic_s = flops / limits.peak_flops, traffic / limits.bandwidth_bytes_per_s
     bound: Bound = "compute" if arithmetic_s > traffic_s else "memory"
-    one.seconds[bound] += calls * max(arithmetic_s, traffic_s)
-    one.seconds["launch"] += calls * limits.launch_s
+    item.seconds[bound] += calls * max(arithmetic_s, traffic_s)
+    item.seconds["launch"] += calls * limits.launch_s
 
 
 def _joined(parts: Iterable[_Sum]) -> _Sum:
     whole = _Sum()
-    for one in parts:
-        whole.calls += one.calls
-        whole.flops += one.flops
-        whole.bytes += one.bytes
-        whole.names |= one.names
-        for bound, seconds in one.seconds.items():
+    for part in parts:
+        whole.calls += part.calls
+        whole.flops += part.flops
+        whole.bytes += part.bytes
+        whole.names |= part.names
+        for bound, seconds in part.seconds.items():
             whole.seconds[bound] += seconds
     return whole
 
 
-def _part(name: tuple[str, str], one: _Sum, whole: _Sum, *, known: bool) -> Part:
+def _part(name: tuple[str, str], item: _Sum, whole: _Sum, *, is_known: bool) -> Part:
     return Part(
         name=name[0],
         kind=name[1],
-        calls=one.calls,
-        flops=one.flops,
-        bytes=one.bytes,
-        ms=one.total_s * 1e3 if known else None,
-        share=_share(one.total_s, whole.total_s) if known else None,
-        flops_share=_share(one.flops, whole.flops),
-        bytes_share=_share(one.bytes, whole.bytes),
-        bound=max(one.seconds.items(), key=itemgetter(1))[0] if known else None,
-        operators=len(one.names),
+        calls=item.calls,
+        flops=item.flops,
+        bytes=item.bytes,
+        ms=item.total_s * 1e3 if is_known else None,
+        share=_share(item.total_s, whole.total_s) if is_known else None,
+        flops_share=_share(item.flops, whole.flops),
+        bytes_share=_share(item.bytes, whole.bytes),
+        bound=max(item.seconds.items(), key=itemgetter(1))[0] if is_known else None,
+        operators=len(item.names),
     )
 
 

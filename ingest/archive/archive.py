@@ -115,7 +115,7 @@ class Archive:
         with connected(self.url) as connection, alone(connection):
             newest = connection.execute(_CLOSED, [keep]).fetchone()
             while newest is not None:
-                first = 1 + max((one.last_position for one in segments(connection)), default=0)
+                first = 1 + max((item.last_position for item in segments(connection)), default=0)
                 chosen = connection.execute(_RANGE, [first, newest[0], segment_events]).fetchone()
                 if chosen is None or not chosen[1]:
                     break
@@ -151,11 +151,13 @@ class Archive:
         trimmed = []
         with connected(self.url) as connection, alone(connection):
             newest = connection.execute(_CLOSED, [keep]).fetchone()
-            known = [one for one in segments(connection) if newest is not None and one.last_position <= newest[0]]
-            begun = [one for one in known if one.trimmed_at is not None]
+            matching_segments = [
+                item for item in segments(connection) if newest is not None and item.last_position <= newest[0]
+            ]
+            begun = [item for item in matching_segments if item.trimmed_at is not None]
             for segment in begun[-1:]:
                 self._empty(connection, segment, progress)
-            for segment in known:
+            for segment in matching_segments:
                 if segment.trimmed_at is None:
                     self.verify(segment)
                     # Said before it is done: whoever then finds a body missing knows where it is.
@@ -187,36 +189,36 @@ class Archive:
         wanted = sorted(set(positions))
         if not wanted:
             return {}
-        known = self._known
-        if not known or known[-1].last_position < wanted[-1]:
-            known = self._known = self.segments()
+        segments = self._known
+        if not segments or segments[-1].last_position < wanted[-1]:
+            segments = self._known = self.segments()
         try:
-            return self._look(known, wanted)
+            return self._look(segments, wanted)
         except ArchiveDamaged:
             # Samples that expired leave a file that is gone and a segment that was known with it; a log that lost its tail
             # has other segments than were known.
-            known = self._known = self.segments()
-            return self._look(known, wanted)
+            segments = self._known = self.segments()
+            return self._look(segments, wanted)
 
-    def _look(self, known: Sequence[Segment], wanted: Sequence[int]) -> dict[int, str]:
-        found: dict[int, str] = {}
-        for segment in known:
+    def _look(self, segments: Sequence[Segment], wanted: Sequence[int]) -> dict[int, str]:
+        matches: dict[int, str] = {}
+        for segment in segments:
             inside = [position for position in wanted if segment.first_position <= position <= segment.last_position]
             if not inside:
                 continue
-            found |= bodies_at(self.folder / segment.facts, inside)
-            rest = [position for position in inside if position not in found]
+            matches |= bodies_at(self.folder / segment.facts, inside)
+            rest = [position for position in inside if position not in matches]
             if rest and segment.samples is not None:
-                found |= bodies_at(self.folder / segment.samples, rest)
-        self._require_true(wanted, found)
-        return found
+                matches |= bodies_at(self.folder / segment.samples, rest)
+        self._require_true(wanted, matches)
+        return matches
 
-    def _require_true(self, positions: Sequence[int], found: dict[int, str]) -> None:
+    def _require_true(self, positions: Sequence[int], matches: dict[int, str]) -> None:
         """Raise ArchiveDamaged unless the bodies are those that the log has digests of, and only raw samples are absent."""
         with connected(self.url) as connection:
-            known = connection.execute(_DIGESTS_AT, [SAMPLES_PREFIX, list(positions)]).fetchall()
-        for position, digest, raw in known:
-            body = found.get(position)
+            rows = connection.execute(_DIGESTS_AT, [SAMPLES_PREFIX, list(positions)]).fetchall()
+        for position, digest, raw in rows:
+            body = matches.get(position)
             if body is None and not raw:
                 raise _lost(position, "is neither in the database nor in an archived segment")
             if body is not None and sha256(body.encode()).digest() != digest:
@@ -339,8 +341,8 @@ class Archive:
                 part = part.filter(pc.is_valid(part["body"]))
                 positions = part["position"].to_pylist()
                 if positions:
-                    given = [positions, part["body"].to_pylist(), positions[0], positions[-1]]
-                    connection.execute(_RESTORE, given)
+                    value = [positions, part["body"].to_pylist(), positions[0], positions[-1]]
+                    connection.execute(_RESTORE, value)
                 if progress is not None:
                     progress(part.num_rows)
 

@@ -76,15 +76,15 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "decimal":
             return pa.array([None if text is None else _scaled(text, self.scale) for text in texts], pa.int64())
         if self.kind == "float":
-            found = [float(text) if text is not None and _FLOAT.fullmatch(text) else None for text in texts]
-            return pa.array(found, pa.float64())
+            nones = [float(text) if text is not None and _FLOAT.fullmatch(text) else None for text in texts]
+            return pa.array(nones, pa.float64())
         if self.kind == "hex":
             return pa.array([None if text is None else self._bytes(text) for text in texts], pa.binary(self.width))
         return None
 
     def _bytes(self, text: str) -> bytes | None:
-        found = _HEX.fullmatch(text)
-        return bytes.fromhex(found[2]) if found and len(found[2]) == 2 * self.width else None
+        match = _HEX.fullmatch(text)
+        return bytes.fromhex(match[2]) if match and len(match[2]) == 2 * self.width else None
 
 
 def chosen(texts: Sequence[str], own: Sequence[str], *, kind: str | None = None) -> Column:
@@ -93,15 +93,15 @@ def chosen(texts: Sequence[str], own: Sequence[str], *, kind: str | None = None)
     repeats = 4 * distinct <= len(texts)
     if kind is not None and 2 * sum(map(str.__eq__, texts, own)) > len(texts):
         return Column(kind="id" if kind == "id" else "time")
-    numbers = [found for found in map(_NUMBER.fullmatch, texts) if found]
+    numbers = [text for text in map(_NUMBER.fullmatch, texts) if text]
     if 2 * len(numbers) > len(texts):
-        decimals = [found[1] or "" for found in numbers]
+        decimals = [number[1] or "" for number in numbers]
         scale = sorted(map(len, decimals))[len(decimals) * 98 // 100]
         if scale <= _LARGEST_SCALE:
             zeros = sum(len(part) > 1 and part.endswith("0") for part in decimals)
             return Column(kind="decimal", scale=scale, trimmed=scale > 0 and not zeros, repeats=repeats)
         return Column(kind="float", repeats=repeats)
-    hexes = {(found[1], len(found[2]) // 2) for found in map(_HEX.fullmatch, texts) if found}
+    hexes = {(text[1], len(text[2]) // 2) for text in map(_HEX.fullmatch, texts) if text}
     if len(hexes) == 1 and 2 * distinct > len(texts):
         ((prefix, width),) = hexes
         return Column(kind="hex", prefix=prefix, width=width)
@@ -109,8 +109,8 @@ def chosen(texts: Sequence[str], own: Sequence[str], *, kind: str | None = None)
 
 
 def _scaled(text: str, scale: int) -> int | None:
-    found = _NUMBER.fullmatch(text)
-    if found is None or len(found[1] or "") > scale:
+    match = _NUMBER.fullmatch(text)
+    if match is None or len(match[1] or "") > scale:
         return None
     whole, _, part = text.partition(".")
     value = int(whole + part.ljust(scale, "0"))

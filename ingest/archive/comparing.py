@@ -37,12 +37,12 @@ def differences(group: pa.Table, log: dict[int, tuple[str, bytes, bool]], *, fac
     differ = []
     columns = (group[name].to_pylist() for name in ("position", "event_id", "body"))
     for position, identifier, body in zip(*columns, strict=True):
-        known = log.pop(position, None)
-        if known is None or known[0] != identifier:
+        existing = log.pop(position, None)
+        if existing is None or existing[0] != identifier:
             differ.append(position)
-        elif known[2] and facts:
+        elif existing[2] and facts:
             continue
-        elif body is None or sha256(body.encode()).digest() != known[1]:
+        elif body is None or sha256(body.encode()).digest() != existing[1]:
             differ.append(position)
     return sorted([*differ, *(log if facts else ())])
 
@@ -60,10 +60,10 @@ def require_links(path: Path, before: str | None = None) -> str | None:
 
     Return the link of the last event, as hex; None where the file is of a version that does not say.
     """
-    found = relinked(path)
-    if found is None:
+    result = relinked(path)
+    if result is None:
         return None
-    chained, link = found
+    chained, link = result
     if link.hex() != chained.link:
         raise damaged(path, "its events are not those that its link was computed from")
     if before is not None and chained.before != before:
@@ -78,6 +78,6 @@ def require_log_row(url: str, position: int) -> None:
         if before is None:
             return
         after, previous = before
-        found = next(breaks_between(connection, previous, after, upto=position, archived=position), None)
-    if found is not None and found.position is not None:
-        raise altered(found.position, found.id or "", found.detail)
+        result = next(breaks_between(connection, previous, after, upto=position, archived=position), None)
+    if result is not None and result.position is not None:
+        raise altered(result.position, result.id or "", result.detail)

@@ -208,22 +208,22 @@ def relinked(path: Path) -> tuple[Chained, bytes] | None:
 def bodies_at(path: Path, positions: Sequence[int]) -> dict[int, str]:
     """Return the bodies of a file at these positions, of those that it has; only row groups that hold some are read."""
     wanted = pa.array(positions, pa.int64())
-    found: dict[int, str] = {}
+    matches: dict[int, str] = {}
     for table, plan in _read(path, lambda first, last: any(first <= position <= last for position in positions)):
         events = _restored(table.filter(pc.is_in(table["position"], wanted)), plan)
         pairs = zip(events["position"].to_pylist(), events["body"].to_pylist(), strict=True)
-        found |= {position: body for position, body in pairs if body is not None}
-    return found
+        matches |= {position: body for position, body in pairs if body is not None}
+    return matches
 
 
 def _read(path: Path, holds: Any) -> Iterator[tuple[pa.Table, Plan | None]]:
     """Yield the row groups of a file for whose lowest and highest position `holds`, and the plan of a file of facts."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            told = file.schema_arrow.metadata or {}
-            if told.get(_FORMAT) not in _KNOWN:
+            metadata = file.schema_arrow.metadata or {}
+            if metadata.get(_FORMAT) not in _KNOWN:
                 raise damaged(path, "it is not an archive file of a version that this Assay knows")
-            plan = msgspec.json.decode(told[_PLAN], type=Plan) if _PLAN in told else None
+            plan = msgspec.json.decode(metadata[_PLAN], type=Plan) if _PLAN in metadata else None
             for group in range(file.num_row_groups):
                 statistics = file.metadata.row_group(group).column(0).statistics
                 if holds(statistics.min, statistics.max):

@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def schema(self) -> pa.Schema:
         """The columns of the file: values under the path, exceptions and texts under the path and ` (text)`."""
-        fields = [pa.field(*one) for one in ENVELOPE]
+        fields = [pa.field(*item) for item in ENVELOPE]
         for path, column in self.columns.items():
             if column.type is not None:
                 fields.append(pa.field(path, column.type))
@@ -86,12 +86,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             shape = MARK.join(pieces[::2])
             if shape not in paths:
                 paths[shape] = self._paths(shape)
-            found = paths[shape]
-            if found is None:
+            result = paths[shape]
+            if result is None:
                 bodies[row] = body.replace(identifier, MARK)
                 continue
             shapes[row] = shape
-            for path, scalar in zip(found, pieces[1::2], strict=True):
+            for path, scalar in zip(result, pieces[1::2], strict=True):
                 scalars[path][row] = scalar
         own = _own(identifiers, table["time"].combine_chunks())
         made: dict[str, Any] = {name: table[name] for name, _ in ENVELOPE if name in table.column_names}
@@ -102,8 +102,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return pa.table({name: made[name] for name in self.schema.names}).cast(self.schema)
 
     def _paths(self, shape: str) -> tuple[str, ...] | None:
-        found = _paths_of(shape)
-        return found if found is not None and all(path in self.columns for path in found) else None
+        paths = _paths_of(shape)
+        return paths if paths is not None and all(path in self.columns for path in paths) else None
 
     def put_together(self, table: pa.Table) -> pa.Table:
         """Return the events of a file's table: the envelope with `event_id` as text, bodies as they were sent."""
@@ -153,15 +153,15 @@ def planned(sample: Sequence[tuple[str, str, datetime | None]]) -> Plan:
     scalars: dict[str, list[tuple[str, str, datetime | None]]] = defaultdict(list)
     taken = [(identifier, _SCALAR.split(body), time) for identifier, body, time in sample]
     counted.update(MARK.join(pieces[::2]) for _, pieces, _ in taken)
-    known: dict[str, tuple[str, ...]] = {}
+    names: dict[str, tuple[str, ...]] = {}
     columns: set[str] = set()
     for shape, events in counted.most_common():
-        found = _paths_of(shape)
-        if events > 1 and found is not None and len(columns | set(found)) <= _MOST_COLUMNS:
-            known[shape] = found
-            columns |= set(found)
+        paths = _paths_of(shape)
+        if events > 1 and paths is not None and len(columns | set(paths)) <= _MOST_COLUMNS:
+            names[shape] = paths
+            columns |= set(paths)
     for identifier, pieces, time in taken:
-        for path, scalar in zip(known.get(MARK.join(pieces[::2]), ()), pieces[1::2], strict=False):
+        for path, scalar in zip(names.get(MARK.join(pieces[::2]), ()), pieces[1::2], strict=False):
             scalars[path].append((scalar, identifier, time))
     return Plan(columns={path: _column(path, scalars[path]) for path in sorted(columns)})
 
@@ -184,25 +184,25 @@ def _paths_of(shape: str) -> tuple[str, ...] | None:
     if len(literals) - 1 > _MOST_SCALARS:
         return None
     numbered = "".join(f"{literal}{number}" for number, literal in enumerate(literals[:-1])) + literals[-1]
-    found: dict[int, str] = {}
+    matches: dict[int, str] = {}
     try:
-        _walk(msgspec.json.decode(numbered), "$", found)
+        _walk(msgspec.json.decode(numbered), "$", matches)
     except msgspec.DecodeError:
         return None
-    paths = [found.get(number) for number in range(len(literals) - 1)]
-    known = [path for path in paths if path is not None]
-    return tuple(known) if len(set(known)) == len(paths) == len(found) else None
+    paths = [matches.get(number) for number in range(len(literals) - 1)]
+    matching_paths = [path for path in paths if path is not None]
+    return tuple(matching_paths) if len(set(matching_paths)) == len(paths) == len(matches) else None
 
 
-def _walk(value: Any, path: str, found: dict[int, str]) -> None:
+def _walk(value: Any, path: str, matches: dict[int, str]) -> None:
     if isinstance(value, dict):
         for name, inner in value.items():
-            _walk(inner, f"{path}.{name}", found)
+            _walk(inner, f"{path}.{name}", matches)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            _walk(inner, f"{path}[{index}]", found)
+            _walk(inner, f"{path}[{index}]", matches)
     elif isinstance(value, int) and not isinstance(value, bool):
-        found[value] = path
+        matches[value] = path
 
 
 def _text_name(path: str) -> str:

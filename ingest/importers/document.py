@@ -58,8 +58,8 @@ _MISSING = re.compile(r"missing required field `(.+?)`")
 
 def environment(libraries: dict[str, str] | None = None, **said: Any) -> dict[str, Any] | None:
     """Return an environment with its fingerprint, or None where nothing is said of it."""
-    told = drop_nulls({**said, "libraries": libraries or None})
-    return {"fingerprint": digest(told).removeprefix("sha256:")[:16], **told} if told else None
+    document = drop_nulls({**said, "libraries": libraries or None})
+    return {"fingerprint": digest(document).removeprefix("sha256:")[:16], **document} if document else None
 
 
 class Document:
@@ -86,7 +86,7 @@ class Document:
         self.format = format
         self._version = version
         self._time = time
-        self._hardware = [drop_nulls(one) for one in hardware]
+        self._hardware = [drop_nulls(item) for item in hardware]
         self._environment = drop_nulls(environment) if environment else None
         self._counts: Counter[str] = Counter()
         self._broken: str | None = None

@@ -171,8 +171,8 @@ def encoding_of(raw: bytes) -> str:
 
 def require(paths: Iterable[Path | str]) -> None:
     """Raise UsageError for the first path that is nothing and matches nothing."""
-    for given in paths:
-        path = _path(given)
+    for value in paths:
+        path = _path(value)
         if not _is_there(path):
             raise UsageError(f"there is no {path}.", field="path", remedy="Name a file, a folder or a pattern.")
 
@@ -180,7 +180,7 @@ def require(paths: Iterable[Path | str]) -> None:
 def total_bytes(paths: Iterable[Path | str]) -> int:
     """Return the bytes of all files that are meant, archives as they lie there; what is no path has none."""
     there = [path for path in paths if _is_there(_path(path))]
-    return sum(_size(found) for found in _found(there) if isinstance(found, File))
+    return sum(_size(result) for result in _found(there) if isinstance(result, File))
 
 
 def expand(paths: Iterable[Path | str], limits: Limits = LIMITS, tell: Tell | None = None) -> Iterator[File | Refused]:
@@ -189,12 +189,12 @@ def expand(paths: Iterable[Path | str], limits: Limits = LIMITS, tell: Tell | No
     A file of an archive is there until the next one is asked for. UsageError for a path that matches nothing. `tell` is
     told of the bytes as they are read, of `total_bytes` in all.
     """
-    for found in _found(paths):
-        if isinstance(found, Refused):
-            yield found
+    for result in _found(paths):
+        if isinstance(result, Refused):
+            yield result
             continue
-        size = _size(found)
-        yield from _opened(found, limits, _Tally(size, size, tell), None)
+        size = _size(result)
+        yield from _opened(result, limits, _Tally(size, size, tell), None)
 
 
 def _size(file: File) -> int:
@@ -209,21 +209,21 @@ def _is_there(path: Path) -> bool:
     return path.exists() or next(glob.iglob(str(path), recursive=True), None) is not None  # noqa: PTH207 - Path.glob takes no absolute pattern
 
 
-def _path(given: Path | str) -> Path:
+def _path(value: Path | str) -> Path:
     try:
-        path = Path(given).expanduser()
+        path = Path(value).expanduser()
         path.exists()
     except (OSError, RuntimeError, ValueError) as error:
         raise UsageError(
-            f"{str(given)[:80]!r} is no path: {error}.", field="path", remedy="Name a file or a folder."
+            f"{str(value)[:80]!r} is no path: {error}.", field="path", remedy="Name a file or a folder."
         ) from error
     return path
 
 
 def _found(paths: Iterable[Path | str]) -> Iterator[File | Refused]:
     """Yield the files that lie where the paths say, archives unopened."""
-    for given in paths:
-        path = _path(given)
+    for value in paths:
+        path = _path(value)
         if path.is_dir():
             root = path.resolve().name
             for file in sorted(path.rglob("*")):
@@ -283,8 +283,8 @@ def _unpacked(
             return
         room.bytes -= size
         inner = _Tally(size if member.packed is None else member.packed, size, tally.add)
-        found = File(place, name, file.given and _single(file))
-        yield from _opened(found, limits, inner, room, depth + 1)
+        result = File(place, name, file.given and _single(file))
+        yield from _opened(result, limits, inner, room, depth + 1)
         place.unlink()
 
 

@@ -44,9 +44,9 @@ def row_id(*parts: Any) -> str:
     InvalidInput for values that have no canonical JSON, such as infinities.
     """
     name = _canonical(parts)
-    found = hashlib.sha1(_SEED + name, usedforsecurity=False).hexdigest()
+    hexdigest = hashlib.sha1(_SEED + name, usedforsecurity=False).hexdigest()
     # As uuid.uuid5 does, whose objects cost more than all the rest.
-    return f"{found[:8]}-{found[8:12]}-5{found[13:16]}-{_VARIANT[found[16]]}{found[17:20]}-{found[20:32]}"
+    return f"{hexdigest[:8]}-{hexdigest[8:12]}-5{hexdigest[13:16]}-{_VARIANT[hexdigest[16]]}{hexdigest[17:20]}-{hexdigest[20:32]}"
 
 
 def _canonical(parts: tuple[Any, ...]) -> bytes:
@@ -72,7 +72,7 @@ def _spelled_otherwise(numbers: bytes) -> bool:
         or b" 0.000" in numbers
         or b"-" in numbers
         or b"e" in numbers.replace(b"true", b"").replace(b"false", b"")
-        or (len(numbers) > 15 and any(len(one) > 15 and b"." not in one for one in numbers.split()))
+        or (len(numbers) > 15 and any(len(part) > 15 and b"." not in part for part in numbers.split()))
     )
 
 
@@ -81,12 +81,12 @@ def model_of(name: str, **said: Any) -> dict[str, Any]:
 
     `said` (category, family, task, parameters, revision …) is what the file tells; the catalogue's words win.
     """
-    known = models.find(name)
-    told = {key: value for key, value in said.items() if value is not None}
-    if known is None:
-        return {"id": _NOT_IDENTIFIER.sub("-", name.strip()).strip("-")[:200] or "unknown", **told}
-    found = {"id": known.id, "category": known.category, "family": known.family, "task": known.task}
-    return {**told, **found} | ({"parameters": known.parameters} if known.parameters else {})
+    existing = models.find(name)
+    values = {key: value for key, value in said.items() if value is not None}
+    if existing is None:
+        return {"id": _NOT_IDENTIFIER.sub("-", name.strip()).strip("-")[:200] or "unknown", **values}
+    result = {"id": existing.id, "category": existing.category, "family": existing.family, "task": existing.task}
+    return {**values, **result} | ({"parameters": existing.parameters} if existing.parameters else {})
 
 
 def hardware_of(name: str, *, kind: str | None = None, count: int = 1, cores: int | None = None) -> dict[str, Any]:
@@ -96,9 +96,13 @@ def hardware_of(name: str, *, kind: str | None = None, count: int = 1, cores: in
     """
     if cores is not None and cores > 0 and kind == "cpu":
         return {"id": hardware.cpu_slug(name, cores), "kind": "cpu", "count": count}
-    known = hardware.find(name)
-    found = {"id": known.id if known else slug(name), "kind": (known.kind if known else None) or kind, "count": count}
-    return {key: value for key, value in found.items() if value is not None}
+    existing = hardware.find(name)
+    result = {
+        "id": existing.id if existing else slug(name),
+        "kind": (existing.kind if existing else None) or kind,
+        "count": count,
+    }
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def precision_of(name: str | None) -> str | None:
@@ -106,8 +110,8 @@ def precision_of(name: str | None) -> str | None:
     if name is None or not str(name).strip():
         return None
     word = str(name).strip().lower().removeprefix("torch.")
-    known = _PRECISIONS.get(word)
-    return known or re.sub(r"[^a-z0-9._+-]+", "-", word).strip("-._+")[:64] or None
+    precision = _PRECISIONS.get(word)
+    return precision or re.sub(r"[^a-z0-9._+-]+", "-", word).strip("-._+")[:64] or None
 
 
 def runtime_of(name: str | None, version: str | None = None) -> dict[str, Any] | None:
@@ -115,5 +119,5 @@ def runtime_of(name: str | None, version: str | None = None) -> dict[str, Any] |
     if name is None or not str(name).strip():
         return None
     word = str(name).strip().lower()
-    known = _RUNTIMES.get(word) or re.sub(r"[^a-z0-9._+-]+", "-", word).strip("-._+")[:64]
-    return {"name": known} | ({"version": str(version)} if version else {}) if known else None
+    runtime = _RUNTIMES.get(word) or re.sub(r"[^a-z0-9._+-]+", "-", word).strip("-._+")[:64]
+    return {"name": runtime} | ({"version": str(version)} if version else {}) if runtime else None

@@ -57,22 +57,22 @@ def within(value: Any, path: str) -> Any:
 
 def members(value: Any, path: str) -> dict[str, Any]:
     """Return the object at a path, empty where it is missing or null; BadRow where it is something else."""
-    found = within(value, path)
-    if found is None:
+    members = within(value, path)
+    if members is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         raise BadRow(path, "is not an object")
-    return found
+    return members
 
 
 def items(value: Any, path: str) -> list[Any]:
     """Return the list at a path, empty where it is missing or null; BadRow where it is something else."""
-    found = within(value, path)
-    if found is None:
+    values = within(value, path)
+    if values is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(values, list):
         raise BadRow(path, "is not a list")
-    return found
+    return values
 
 
 def quantity(value: Any, path: str, *, unit: str | None = None, zero: bool = False) -> float | None:
@@ -96,13 +96,13 @@ def count(value: Any, path: str) -> int | None:
 def word(value: Any, path: str) -> str | None:
     """Return the text at a path, None where it is missing or no text."""
     outer, _, name = path.rpartition(".")
-    found = within(value, outer) if outer else value
-    return text(found, name) if isinstance(found, dict) else None
+    result = within(value, outer) if outer else value
+    return text(result, name) if isinstance(result, dict) else None
 
 
 def first_word(value: Any, paths: Iterable[str]) -> str | None:
     """Return the first text that is there."""
-    return next((found for path in paths if (found := word(value, path)) is not None), None)
+    return next((result for path in paths if (result := word(value, path)) is not None), None)
 
 
 def truth(value: Any) -> bool | None:
@@ -129,7 +129,7 @@ def latency_of(
 
     Percentiles beyond the median that `n` samples cannot support are left out. The second is for `Draft.original`.
     """
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     original: dict[str, Any] = {}
     for ours, theirs in fields.items():
         try:
@@ -140,12 +140,12 @@ def latency_of(
             continue
         supported = n is None or n >= SAMPLES_NEEDED.get(ours, 0)
         if supported:
-            found[ours] = value
+            row[ours] = value
         if not supported or unit != "ms":
             original[f"{where}{theirs} ({unit})"] = as_said(said[theirs])
-    if found and n is not None:
-        found["n"] = n
-    return found, original
+    if row and n is not None:
+        row["n"] = n
+    return row, original
 
 
 def series(values: Any, field: str, unit: str) -> list[float]:
@@ -153,8 +153,8 @@ def series(values: Any, field: str, unit: str) -> list[float]:
     if not isinstance(values, list):
         return []
     times = [number({field: value}, field, unit=unit) for value in values]
-    known = [time for time in times if time is not None]
-    return known if len(known) == len(times) else []
+    matching_times = [time for time in times if time is not None]
+    return matching_times if len(matching_times) == len(times) else []
 
 
 def as_said(value: Any) -> Any:
@@ -167,10 +167,10 @@ def as_said(value: Any) -> Any:
 def bytes_of(value: Any, path: str, unit: str) -> int | None:
     """Return an amount of memory in bytes, None where it is missing or cannot be one."""
     try:
-        found = quantity(value, path, unit=unit)
+        result = quantity(value, path, unit=unit)
     except BadRow:
         return None
-    return round(found) if found is not None and 1 <= found < 2**53 else None
+    return round(result) if result is not None and 1 <= result < 2**53 else None
 
 
 def moment(said: Any, field: str) -> str | None:
@@ -210,8 +210,8 @@ def model_name(said: str) -> str:
 def beside(file: File, name: str) -> File | None:
     """Return the file of this name in the same folder, or None; what comes out of an archive has none beside it."""
     path = file.path.with_name(name)
-    known = file.path.name == file.base and path.is_file()
-    return File(path, file.name.removesuffix(file.base) + name) if known else None
+    is_file = file.path.name == file.base and path.is_file()
+    return File(path, file.name.removesuffix(file.base) + name) if is_file else None
 
 
 def cpu_of(name: str | None, processors: int | None = None) -> dict[str, Any]:
@@ -222,10 +222,10 @@ def cpu_of(name: str | None, processors: int | None = None) -> dict[str, Any]:
     """
     if name is None or slug(name) == "unknown":
         return UNKNOWN_CPU
-    known = hardware.find(name)
-    if processors is None or known is None or known.cores is None:
+    existing = hardware.find(name)
+    if processors is None or existing is None or existing.cores is None:
         return hardware_of(name, kind="cpu", cores=processors)
-    whole_of_it = processors in (known.cores.value, 2 * known.cores.value)
+    whole_of_it = processors in (existing.cores.value, 2 * existing.cores.value)
     return hardware_of(name, kind="cpu", cores=None if whole_of_it else processors)
 
 
@@ -234,11 +234,11 @@ def gpus_of(names: Iterable[str]) -> dict[str, Any]:
 
     A name without a digit is its vendor's, not a device's.
     """
-    found = [name for name in names if any(letter.isdigit() for letter in name)]
-    if not found:
+    matching_names = [name for name in names if any(letter.isdigit() for letter in name)]
+    if not matching_names:
         return UNKNOWN_GPU
-    each = [hardware_of(name, kind="gpu") for name in found]
-    different = list(dict.fromkeys(one["id"] for one in each))
+    each = [hardware_of(name, kind="gpu") for name in matching_names]
+    different = list(dict.fromkeys(item["id"] for item in each))
     if len(different) == 1:
         return {**each[0], "count": len(each)}
     return {"id": "-and-".join(different)[:200], "kind": "gpu", "count": 1}

@@ -135,10 +135,10 @@ def _whole_characters(value: Any) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise BadFile(f"names the member {_twice([name for name, _ in pairs])!r} twice in one object")
-    return found
+    return members
 
 
 def _twice(names: list[str]) -> str | None:

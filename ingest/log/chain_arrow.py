@@ -50,8 +50,8 @@ def link_table(previous: bytes, table: pa.Table) -> bytes:
         rows = zip(heads[start:end], _bodies(body), codes[start:end], moments[start:end], strict=True)
         if body.null_count:
             stored = zip(body.is_valid().to_pylist(), table["digest"].slice(start, len(body)).to_pylist(), strict=True)
-            for (head, text, code, time), (known, digest) in zip(rows, stored, strict=True):
-                fields = (previous, head, sha256(text).digest() if known else digest or b"", texts[code], time)
+            for (head, text, code, time), (existing, digest) in zip(rows, stored, strict=True):
+                fields = (previous, head, sha256(text).digest() if existing else digest or b"", texts[code], time)
                 previous = sha256(b"".join(fields)).digest()
         else:
             for head, text, code, time in rows:
@@ -81,9 +81,9 @@ def _texts(columns: Sequence[pa.ChunkedArray]) -> tuple[list[bytes], list[int]]:
         values = [text.encode() for text in encoded.dictionary.to_pylist()]
         distinct.append([_LENGTH.pack(len(value)) + value for value in values] + [_NULL])
         combined = combined * len(distinct[-1]) + encoded.indices.fill_null(len(values)).to_numpy()
-    found, codes = np.unique(combined, return_inverse=True)
+    result, codes = np.unique(combined, return_inverse=True)
     texts = []
-    for code in found.tolist():
+    for code in result.tolist():
         parts = []
         for values in reversed(distinct):
             code, index = divmod(code, len(values))

@@ -75,9 +75,9 @@ def _explained(connection: psycopg.Connection[Any], previous: bytes, before: int
     if row.body is not None and sha256(row.body).digest() != row.digest:
         return _break("row-altered", row, "neither its body nor its link matches the digest")
     if thorough:
-        found = _elsewhere(connection, previous, row)
-        if found is not None:
-            return found
+        elsewhere = _elsewhere(connection, previous, row)
+        if elsewhere is not None:
+            return elsewhere
     missing = row.position - before - 1
     if missing:
         events = f"position {before + 1}" if missing == 1 else f"positions {before + 1} to {row.position - 1}"
@@ -88,16 +88,16 @@ def _explained(connection: psycopg.Connection[Any], previous: bytes, before: int
 def _elsewhere(connection: psycopg.Connection[Any], previous: bytes, row: Row) -> Break | None:
     """Look for the event that belongs to this position among those after it; None where there is none."""
     statement = COPY_ROWS.replace("body FROM", "NULL::text FROM").format(where=f"WHERE position > {row.position}")
-    found = None
+    none = None
     with suppress(_Enough), connection.cursor() as cursor, cursor.copy(statement) as copy:
         for number, other in enumerate(rows(copy)):
             if number == 0 and link(previous, other.chained) == other.link:
-                found = _break("inserted", row, f"the event at position {other.position} links to the one before it")
+                none = _break("inserted", row, f"the event at position {other.position} links to the one before it")
             elif link(previous, other.at(row.position)) in (other.link, row.link):
-                found = _break("reordered", row, f"the event that belongs here stands at position {other.position}")
-            if found is not None:
+                none = _break("reordered", row, f"the event that belongs here stands at position {other.position}")
+            if none is not None:
                 raise _Enough
-    return found
+    return none
 
 
 def _break(kind: Kind, row: Row, detail: str) -> Break:

@@ -99,10 +99,10 @@ class Coalescer:
             answers = await self._append([event for event, _ in waiting])
         except BaseException as error:
             # The callers must not wait for ever for an answer that will not come.
-            told = error if isinstance(error, Exception) else ServiceUnavailable("the service is stopping.")
+            document = error if isinstance(error, Exception) else ServiceUnavailable("the service is stopping.")
             for _, answer in waiting:
                 if not answer.done():
-                    answer.set_exception(told)
+                    answer.set_exception(document)
             if not isinstance(error, Exception):
                 raise
         else:

@@ -190,12 +190,12 @@ class EmbeddedServer:
         if _is_postmaster(lines, self.folder):
             # Another process may have started it anew.
             self._pid = int(lines[0])
-        for asked in (signal.SIGINT, signal.SIGQUIT):
+        for request in (signal.SIGINT, signal.SIGQUIT):
             # It may have been killed meanwhile, and its number may belong to another.
             if not _serves(self._pid, self.folder):
                 break
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, asked)
+                os.kill(self._pid, request)
             until = time.monotonic() + _STOP_S
             while _lives(self._pid) and time.monotonic() < until:
                 time.sleep(0.01)
@@ -206,10 +206,10 @@ class EmbeddedServer:
         named = Path(lines[4]) if len(lines) > 4 and lines[4] else self.folder
         folder = self.folder if named.is_relative_to("/proc") else named
         try:
-            found = folder.lstat()
+            lstat = folder.lstat()
         except OSError:
             return None
-        return folder if found.st_uid == account.uid and found.st_mode & 0o170077 == 0o040000 else None
+        return folder if lstat.st_uid == account.uid and lstat.st_mode & 0o170077 == 0o040000 else None
 
     def _forget_dead_postmaster(self, account: Account) -> None:
         """Remove a pid file whose process is not this Postgres: after a reboot its number belongs to another.
@@ -221,7 +221,7 @@ class EmbeddedServer:
         if _is_postmaster(lines, self.folder):
             return
         places = {self.folder, self._socket_of(lines, account) or self.folder}
-        for lock in [found for place in places for found in place.glob(".s.PGSQL.*.lock")]:
+        for lock in [path for place in places for path in place.glob(".s.PGSQL.*.lock")]:
             if not _is_postmaster(_lines(lock), self.folder):
                 lock.with_suffix("").unlink(missing_ok=True)
                 lock.unlink(missing_ok=True)

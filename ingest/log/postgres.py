@@ -128,8 +128,8 @@ def open_database(home: Path | str, url: str | None = None) -> Database:
 
 def _require_database(maintenance: str) -> None:
     with psycopg.connect(maintenance, autocommit=True) as connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME]).fetchone()
-        if known is None:
+        row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME]).fetchone()
+        if row is None:
             # Two processes may both have found it missing.
             with contextlib.suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE_NAME)))

@@ -74,23 +74,23 @@ def verify_log(
         trimmed = _trimmed(connection)
         counted = _Counted(progress, previous, since)
         breaks = breaks_between(connection, previous, since, archived=_closed(trimmed), counted=counted.add)
-        found = list(islice(breaks, MOST_BREAKS))
+        result = list(islice(breaks, MOST_BREAKS))
         counted.finish()
         # What the archive took while the log was being read is not missing.
         trimmed = _trimmed(connection)
-        found = [one for one in found if one.kind != "body-missing" or (one.position or 0) > _closed(trimmed)]
-        found.sort(key=lambda one: one.position or 0)
-        found += _against_heads(connection, str(log), heads)
+        result = [item for item in result if item.kind != "body-missing" or (item.position or 0) > _closed(trimmed)]
+        result.sort(key=lambda item: item.position or 0)
+        result += _against_heads(connection, str(log), heads)
     if archive is not None:
-        found += _in_archive(archive, [segment for segment in trimmed if segment.last_position > since])
+        result += _in_archive(archive, [segment for segment in trimmed if segment.last_position > since])
     return Verified(
         log=str(log), epoch=epoch, since=since, events=counted.events, position=counted.position,
-        chain=counted.link.hex(), heads=len(heads), breaks=found,
+        chain=counted.link.hex(), heads=len(heads), breaks=result,
     )  # fmt: skip
 
 
 def _trimmed(connection: psycopg.Connection[Any]) -> list[Segment]:
-    return [one for one in segments(connection) if one.trimmed_at is not None]
+    return [segment for segment in segments(connection) if segment.trimmed_at is not None]
 
 
 def _closed(trimmed: Sequence[Segment]) -> int:
@@ -128,7 +128,7 @@ class _Counted:
 
 def _against_heads(connection: psycopg.Connection[Any], log: str, heads: Mapping[str, SignedHead]) -> Iterator[Break]:
     """Yield what contradicts heads that were signed before."""
-    known = dict(connection.execute(_LINKS_AT, [[head.position for head in heads.values()]]).fetchall())
+    rows = dict(connection.execute(_LINKS_AT, [[head.position for head in heads.values()]]).fetchall())
     ((last,),) = connection.execute("SELECT coalesce(max(position), 0) FROM event").fetchall()
     for name, head in heads.items():
         if not head.genuine:
@@ -138,7 +138,7 @@ def _against_heads(connection: psycopg.Connection[Any], log: str, heads: Mapping
         elif head.position > last:
             detail = f"{name} was signed at position {head.position}, and the log ends at {last}"
             yield _contradicted("tail-lost", head, detail)
-        elif head.position and known.get(head.position) != bytes.fromhex(head.chain):
+        elif head.position and rows.get(head.position) != bytes.fromhex(head.chain):
             detail = f"{name} was signed at position {head.position} over other events than the log has now"
             yield _contradicted("rewritten", head, detail)
 

@@ -22,15 +22,15 @@ def definitions_digest(upcasters: Upcasters) -> str:
 
     Tables made by other definitions are made again, without anybody having to raise a number.
     """
-    told = hashlib.sha256()
-    told.update(repr((TABLES, FOLD, STANDING, VIEWS, sorted(INSERTS))).encode())
+    sha256 = hashlib.sha256()
+    sha256.update(repr((TABLES, FOLD, STANDING, VIEWS, sorted(INSERTS))).encode())
     for name in _CODE:
-        told.update(files("ingest.projection").joinpath(name).read_bytes())
-    told.update(catalogue_digest().encode())
-    told.update(repr(sorted(DATA_TYPES)).encode())
+        sha256.update(files("ingest.projection").joinpath(name).read_bytes())
+    sha256.update(catalogue_digest().encode())
+    sha256.update(repr(sorted(DATA_TYPES)).encode())
     for type_, (following, step) in sorted(upcasters.items(), key=lambda item: item[0]):
-        told.update(repr((type_, following, _text(step))).encode())
-    return told.hexdigest()
+        sha256.update(repr((type_, following, _text(step))).encode())
+    return sha256.hexdigest()
 
 
 def _text(step: Callable[..., object]) -> str:

@@ -61,18 +61,18 @@ def _workload(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
 
 
 def _execution(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
-    asked = _decoded(texts[0], Execution)
+    request = _decoded(texts[0], Execution)
     observed = _said(texts[1], Observed) or Observed()
     wanted = observed.requested
     actual = msgspec.structs.replace(
-        asked, platform=observed.platform or asked.platform, precision=observed.precision or asked.precision
+        request, platform=observed.platform or request.platform, precision=observed.precision or request.precision
     )
     return (
         actual.platform, actual.precision,
-        (wanted and wanted.platform) or asked.platform, (wanted and wanted.precision) or asked.precision,
+        (wanted and wanted.platform) or request.platform, (wanted and wanted.precision) or request.precision,
         observed.device, wanted and wanted.device, observed.fallback_share,
-        asked.runtime and asked.runtime.name, asked.runtime and asked.runtime.version, asked.compiled, asked.layout,
-        asked.threads, asked.streams, _json(asked.parallelism), asked.power_limit_w, _json(asked.options),
+        request.runtime and request.runtime.name, request.runtime and request.runtime.version, request.compiled, request.layout,
+        request.threads, request.streams, _json(request.parallelism), request.power_limit_w, _json(request.options),
         _json((observed.details or {}).get("scenario")), canonical_part(msgspec.to_builtins(actual)),
     )  # fmt: skip
 

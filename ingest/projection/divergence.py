@@ -61,8 +61,8 @@ def _last_common(cursor: duckdb.DuckDBPyConnection, source: LogSource, position:
     while low < high:
         middle = (low + high) // 2
         at, chain = links[middle]
-        found = source.chain_at(at)
-        low, high = (middle + 1, high) if found is not None and found.hex() == chain else (low, middle)
+        result = source.chain_at(at)
+        low, high = (middle + 1, high) if result is not None and result.hex() == chain else (low, middle)
     first = links[low - 1][0] if low else 0
     end = links[low][0] if low < len(links) else position + 1
     there = dict(source.recorded_at(first, end))

@@ -68,8 +68,8 @@ class Facts:
         learnt = False
         for kind, part in PARTS.items():
             inverse, distinct = _distinct([seen.column(name) for name in part.sent])
-            found, new = self._ids(kind, inverse, distinct, positions, names)
-            ids[kind] = found[inverse]
+            result, new = self._ids(kind, inverse, distinct, positions, names)
+            ids[kind] = result[inverse]
             codes[kind] = inverse, len(distinct)
             learnt |= new and kind == "context"
         subject = self._subjects(ids, codes, positions)
@@ -122,14 +122,14 @@ class Facts:
         memory, part = self._known[kind], PARTS[kind]
         missing = memory.missing(distinct)
         if missing and not memory.complete(self._connection, part.table):
-            asked = {name: [distinct[index][place] for index in missing] for place, name in enumerate(part.sent)}
+            distincts = {name: [distinct[index][place] for index in missing] for place, name in enumerate(part.sent)}
             self._connection.register(
-                "asked", pa.table({name: pa.array(texts, pa.string()) for name, texts in asked.items()})
+                "asked", pa.table({name: pa.array(texts, pa.string()) for name, texts in distincts.items()})
             )
-            for found, *texts in self._connection.execute(
+            for result, *texts in self._connection.execute(
                 f"SELECT id, {', '.join(part.sent)} FROM asked JOIN {part.table} USING ({', '.join(part.sent)})"
             ).fetchall():
-                memory.learn(tuple(texts), found)
+                memory.learn(tuple(texts), result)
             missing = memory.missing(distinct)
         if missing:
             self._learn(kind, missing, inverse, distinct, positions, names)
@@ -174,8 +174,8 @@ class Facts:
             table = pa.table({"key": pa.array(missing), "position": pa.array(firsts[missing]), **met})
             if not memory.complete(self._connection, "subject"):
                 self._connection.register("met", table)
-                for key, found in self._connection.execute(FOLD["known_subjects"]).fetchall():
-                    memory.learn(distinct[key], found)
+                for key, result in self._connection.execute(FOLD["known_subjects"]).fetchall():
+                    memory.learn(distinct[key], result)
                 missing = memory.missing(distinct)
                 table = table.filter(pc.is_in(table.column("key"), pa.array(missing, pa.int64())))
             if missing:
@@ -208,8 +208,8 @@ class _Memory:
         kept, fresh = self._kept, self._fresh
         return np.fromiter((kept[key] if key in kept else fresh[key] for key in keys), np.int64, len(keys))
 
-    def learn(self, key: Key, found: int) -> None:
-        self._fresh[key] = found
+    def learn(self, key: Key, value: int) -> None:
+        self._fresh[key] = value
 
     def settle(self) -> None:
         if len(self._kept) + len(self._fresh) > _REMEMBERED:

@@ -104,10 +104,10 @@ class Folder:
         self.chain: bytes | None = None if chain is None else bytes.fromhex(chain)
         self._reached_chain = self.chain
         self.history = History(log, epoch)
-        known = pa.table(
+        table = pa.table(
             {"type": pa.array(sorted({*DATA_TYPES, *upcasters, *_FACTS, *itertools.chain(*INSERTS.values())}))}
         )
-        connection.register("known_type", known)
+        connection.register("known_type", table)
 
     def belong_to(self, history: History) -> None:
         """Say which log and epoch the tables tell of from here on."""
@@ -145,9 +145,9 @@ class Folder:
             except DATA_ERRORS as error:
                 if len(letters) == batch.num_rows:
                     raise
-                found = self._malformed(batch, letters)
-                if found:
-                    letters |= dict.fromkeys(found, "the body is not JSON")
+                result = self._malformed(batch, letters)
+                if result:
+                    letters |= dict.fromkeys(result, "the body is not JSON")
                 elif batch.num_rows > 1:
                     middle = batch.num_rows // 2
                     self.apply(batch.slice(0, middle))
@@ -255,8 +255,8 @@ class Folder:
 
     def _malformed(self, batch: pa.Table, letters: Mapping[int, str]) -> list[int]:
         self._connection.register("arrived", batch)
-        found = self._connection.execute(FOLD["malformed"]).fetchall()
-        return [position for (position,) in found if position not in letters]
+        rows = self._connection.execute(FOLD["malformed"]).fetchall()
+        return [position for (position,) in rows if position not in letters]
 
     def _fold(self, types: frozenset[str], rows: int, first: int) -> None:
         connection = self._connection

@@ -27,10 +27,10 @@ class Names:
 
 def names_of(declarations: Iterable[Declaration]) -> dict[str, Names]:
     """Return the names of each kind after the declarations, given in the order of the log: the last one wins."""
-    aliases = {kind: dict(known) for kind, known in _catalogued().items()}
+    aliases = {kind: dict(value) for kind, value in _catalogued().items()}
     for kind, alias, canonical in declarations:
         aliases.setdefault(kind, {})[alias] = canonical
-    return {kind: Names(known) for kind, known in aliases.items()}
+    return {kind: Names(aliase) for kind, aliase in aliases.items()}
 
 
 @cache

@@ -379,18 +379,18 @@ class Projection:
     def _start_over(self, folder: Folder) -> None:
         """Make the tables anew where the log has lost events that they tell of; whoever reads on gets none of these."""
         with contextlib.closing(self.cursor()) as cursor:
-            found = divergence(cursor, self._source, folder.position, folder.history)
-        _LOG.error("%s", found.said)
+            result = divergence(cursor, self._source, folder.position, folder.history)
+        _LOG.error("%s", result.said)
         with self._writing:
             if self._folder is not folder:
                 return
             self._close_file()
-            self._building, self._diverged = found.said, found
+            self._building, self._diverged = result.said, result
             self._store.start_over()
             self._open_file()
         self._announce()
         if self._on_divergence is not None:
-            self._on_divergence(found)
+            self._on_divergence(result)
 
     def _dead_letters(self) -> int:
         """Return how many there are, or were when the file could last be read."""

@@ -60,25 +60,25 @@ def views() -> tuple[View, ...]:
     """Return the documented views in the order of the page. A column that nobody described is left out."""
     shapes = _shapes()
     return tuple(
-        View(name=name, rows=told["rows"], about=told["about"], columns=tuple(_columns(name, shapes[name])))
-        for name, told in _reference()["views"].items()
+        View(name=name, rows=view["rows"], about=view["about"], columns=tuple(_columns(name, shapes[name])))
+        for name, view in _reference()["views"].items()
         if name in shapes
     )
 
 
 def view(name: str) -> View:
     """Return one documented view; UnknownView, with the nearest names, for another."""
-    known = {one.name: one for one in views()}
-    if name not in known:
+    existing = {view.name: view for view in views()}
+    if name not in existing:
         raise UnknownView(
-            name, get_close_matches(name, known), field="view", remedy="`assay query --schema` lists them."
+            name, get_close_matches(name, existing), field="view", remedy="`assay query --schema` lists them."
         )
-    return known[name]
+    return existing[name]
 
 
 def examples() -> tuple[tuple[str, str], ...]:
     """Return the title and the SELECT of each example of the page."""
-    return tuple((one["title"], one["sql"].strip()) for one in _reference()["examples"])
+    return tuple((example["title"], example["sql"].strip()) for example in _reference()["examples"])
 
 
 def undescribed() -> list[str]:
@@ -88,14 +88,14 @@ def undescribed() -> list[str]:
     wrong = [f"{name} is not described" for name in shapes if name not in described and name not in tables]
     wrong += [f"{name} is described and is not there" for name in (*described, *tables) if name not in shapes]
     used: set[str] = set()
-    for name, told in described.items():
-        own, there = told.get("columns", {}), {column["name"] for column in shapes.get(name, ())}
+    for name, value in described.items():
+        own, there = value.get("columns", {}), {column["name"] for column in shapes.get(name, ())}
         wrong += [
-            f"{name}.{one} is not described" for one in there if one not in own and one not in reference["common"]
+            f"{name}.{item} is not described" for item in there if item not in own and item not in reference["common"]
         ]
-        wrong += [f"{name}.{one} is described and is not there" for one in own if one not in there]
+        wrong += [f"{name}.{item} is described and is not there" for item in own if item not in there]
         used |= there - set(own)
-    wrong += [f"{one} is described for all views and is in none" for one in reference["common"] if one not in used]
+    wrong += [f"{item} is described for all views and is in none" for item in reference["common"] if item not in used]
     return sorted(wrong)
 
 
@@ -107,8 +107,8 @@ def comment(connection: duckdb.DuckDBPyConnection) -> bool:
     """
     statements = list(_statements())
     mark = f"{_reference()['tables'][_MARKED]} ({hashlib.sha256(repr(statements).encode()).hexdigest()[:12]})"
-    found = connection.execute("SELECT comment FROM duckdb_views() WHERE view_name = ?", [_MARKED]).fetchall()
-    if found == [(mark,)]:
+    rows = connection.execute("SELECT comment FROM duckdb_views() WHERE view_name = ?", [_MARKED]).fetchall()
+    if rows == [(mark,)]:
         return False
     connection.begin()
     connection.execute(";\n".join([*statements, f"COMMENT ON VIEW {_MARKED} IS {_quoted(mark)}"]))
@@ -126,12 +126,12 @@ def page() -> str:
         f"## The star\n\n{reference['star'].strip()}",
         f"## As of a position\n\n{reference['past'].strip()}",
         "## Views\n\n| view | one row is |\n| --- | --- |\n"
-        + "\n".join(f"| [{one.name}](#{one.name}) | {one.rows} |" for one in views()),
-        *(_section(one) for one in views()),
+        + "\n".join(f"| [{view.name}](#{view.name}) | {view.rows} |" for view in views()),
+        *(_section(view) for view in views()),
         "## Examples\n\nA test runs each of them.",
         *(f"**{title}**\n\n```sql\n{sql}\n```" for title, sql in examples()),
         "## Versions\n\n| schema | what changed |\n| --- | --- |\n"
-        + "\n".join(f"| {one['version']} | {one['about']} |" for one in reference["versions"]),
+        + "\n".join(f"| {version['version']} | {version['about']} |" for version in reference["versions"]),
         f"## The file\n\n{reference['file'].strip()}",
         "## Tables behind the views\n\nThe `id` of a part, a subject, a context or a judgement is the position of the first "
         "event that said it: the same log\ngives the same ids, however it was cut into batches.\n\n"
@@ -145,11 +145,11 @@ def _names(shape: list[dict[str, str]]) -> str:
     return ", ".join(f"`{column['name']}`" for column in shape)
 
 
-def _section(one: View) -> str:
-    parts = [f"### {one.name}", f"One row: {one.rows}. {one.about}"]
-    shared = () if one.name == _WIDE else tuple(column for column in one.columns if column in view(_WIDE).columns)
-    own = [column for column in one.columns if column not in shared or len(shared) < _MANY]
-    if len(own) < len(one.columns):
+def _section(item: View) -> str:
+    parts = [f"### {item.name}", f"One row: {item.rows}. {item.about}"]
+    shared = () if item.name == _WIDE else tuple(column for column in item.columns if column in view(_WIDE).columns)
+    own = [column for column in item.columns if column not in shared or len(shared) < _MANY]
+    if len(own) < len(item.columns):
         parts.append(f"As in [{_WIDE}](#{_WIDE}): {', '.join(f'`{column.name}`' for column in shared)}.")
     if own:
         rows = (f"| `{column.name}` | {column.type} | {column.unit or ''} | {column.meaning} |" for column in own)
@@ -160,9 +160,9 @@ def _section(one: View) -> str:
 def _columns(name: str, shape: list[dict[str, str]]) -> Iterator[Column]:
     meanings = _meanings(name)
     for column in shape:
-        found = _MEANING.fullmatch(meanings.get(column["name"], ""))
-        if found is not None:
-            yield Column(name=column["name"], type=column["type"], unit=found["unit"], meaning=found["meaning"])
+        match = _MEANING.fullmatch(meanings.get(column["name"], ""))
+        if match is not None:
+            yield Column(name=column["name"], type=column["type"], unit=match["unit"], meaning=match["meaning"])
 
 
 def _meanings(name: str) -> dict[str, str]:
@@ -171,11 +171,11 @@ def _meanings(name: str) -> dict[str, str]:
 
 
 def _statements() -> Iterator[str]:
-    for one in views():
-        yield f"COMMENT ON VIEW {one.name} IS {_quoted(f'One row: {one.rows}. {one.about}')}"
-        meanings = _meanings(one.name)
-        for column in one.columns:
-            yield f"COMMENT ON COLUMN {one.name}.{column.name} IS {_quoted(meanings[column.name])}"
+    for view in views():
+        yield f"COMMENT ON VIEW {view.name} IS {_quoted(f'One row: {view.rows}. {view.about}')}"
+        meanings = _meanings(view.name)
+        for column in view.columns:
+            yield f"COMMENT ON COLUMN {view.name}.{column.name} IS {_quoted(meanings[column.name])}"
 
 
 @functools.cache

@@ -100,10 +100,10 @@ def one(tables: Tables, run_id: str) -> Row | None:
     `previous` is the run before it on any of its devices, and `differs` maps what changed of the environment since to
     [before, now]; both are null where there is none. None for a run that is not known.
     """
-    known = _whole(tables, [run_id])
-    if not known:
+    whole = _whole(tables, [run_id])
+    if not whole:
         return None
-    (run,) = known
+    (run,) = whole
     previous = _before(tables, run)
     now, before = (_environment(tables, row) for row in (run, previous))
     return {
@@ -146,10 +146,10 @@ def _fits(row: Row, filters: Mapping[str, str | None]) -> bool:
 
 
 def _choices(tables: Tables, every: Sequence[Row]) -> dict[str, list[str]]:
-    told = {name: sorted({row[name] for row in every if row[name]}) for name in ("kind", "origin", "outcome")}
+    rows = {name: sorted({row[name] for row in every if row[name]}) for name in ("kind", "origin", "outcome")}
     extra = [word for word in (UNFINISHED, RETRACTED) if any(_fits(row, {"outcome": word}) for row in every)]
     ((hardware,),) = tables.cursor.execute(_HARDWARE, {"at": tables.position}).fetchall()
-    return {**told, "outcome": [*told["outcome"], *extra], "hardware": list(hardware)}
+    return {**rows, "outcome": [*rows["outcome"], *extra], "hardware": list(hardware)}
 
 
 def _whole(tables: Tables, ids: Sequence[str]) -> list[Row]:
@@ -157,13 +157,13 @@ def _whole(tables: Tables, ids: Sequence[str]) -> list[Row]:
     if not ids:
         return []
     rows = {row["run_id"]: row for row in tables.view("runs", {"run_id": list(ids)}).to_pylist()}
-    told = {row["run_id"]: row for row in _rows(tables, _TALLY, {"runs": list(ids)})}
+    document = {row["run_id"]: row for row in _rows(tables, _TALLY, {"runs": list(ids)})}
     voided = tables.cursor.execute(_VOIDED, {"at": tables.position, "runs": list(ids)}).fetchall()
     taken = dict(voided)
     return [
-        {**rows[one], **_NOTHING, **told.get(one, {}), "rows_retracted": taken.get(one, 0)}
-        for one in ids
-        if one in rows
+        {**rows[item], **_NOTHING, **document.get(item, {}), "rows_retracted": taken.get(item, 0)}
+        for item in ids
+        if item in rows
     ]
 
 
@@ -186,7 +186,7 @@ def _environment(tables: Tables, run: Row | None) -> Row | None:
 def _named(tables: Tables, run: Row) -> set[str]:
     hardware = run["hardware"]
     listed = json.loads(hardware) if isinstance(hardware, str) else hardware
-    return {tables.resolve_hardware(one["id"]) for one in listed or []}
+    return {tables.resolve_hardware(item["id"]) for item in listed or []}
 
 
 def _rows(tables: Tables, query: str, values: Mapping[str, Any]) -> list[Row]:

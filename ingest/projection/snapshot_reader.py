@@ -104,7 +104,7 @@ class State:
         conditions, values = self._conditions(filters or {}, at)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         relation, what = name, f'SELECT count(*) FROM "{name}"'
-        if name == "measurements" and SUBJECT.issuperset(column(one) for one in filters or {}):
+        if name == "measurements" and SUBJECT.issuperset(column(item) for item in filters or {}):
             relation = "best"  # It reads standing and subject.
             what = "SELECT coalesce(sum(measurements), 0) FROM standing"
             what += " JOIN subject ON standing.subject = subject.id" if conditions else ""
@@ -177,14 +177,14 @@ class State:
     def _statement(
         self, name: str, filters: Mapping[str, Filter], columns: Sequence[str] | None, page: Page, at: int | None
     ) -> tuple[str, list[Any]]:
-        given = {key: value for key, value in filters.items() if value is not None}
-        by_subject = {key: given.pop(key) for key in list(given) if column(key) in SUBJECT_OF.get(name, ())}
+        supplied = {key: value for key, value in filters.items() if value is not None}
+        by_subject = {key: supplied.pop(key) for key in list(supplied) if column(key) in SUBJECT_OF.get(name, ())}
         by_context = {}
         if at is None and name in FACTS and name != "best_measurements":
-            by_context = {key: given.pop(key) for key in list(given) if column(key) in CONTEXT}
+            by_context = {key: supplied.pop(key) for key in list(supplied) if column(key) in CONTEXT}
         subjects, values = self._conditions(by_subject, at)
         contexts, more = self._conditions(by_context, at)
-        rest, last = self._conditions(given, at)
+        rest, last = self._conditions(supplied, at)
         values += more + last
         if at is None and narrowed(name, page):
             statement = narrow_first(name, columns, page, subjects, contexts, rest)
@@ -208,8 +208,8 @@ class State:
 
     @functools.cached_property
     def _now(self) -> _Now:
-        (found,) = self.cursor.execute(_NOW).fetchall()
-        return _Now(*found)
+        (result,) = self.cursor.execute(_NOW).fetchall()
+        return _Now(*result)
 
     def _conditions(self, filters: Mapping[str, Filter], at: int | None) -> tuple[list[str], list[Any]]:
         conditions: list[str] = []
@@ -220,7 +220,7 @@ class State:
                 continue
             among: list[Any] = [wanted] if isinstance(wanted, str | int | bool) else list(wanted)
             if name in names:
-                among = [names[name].resolve(one) for one in among]
+                among = [names[name].resolve(item) for item in among]
             conditions.append(f'"{column(name)}" IN ({", ".join("?" * len(among))})' if among else "false")
             values.extend(among)
         return conditions, values

@@ -200,19 +200,19 @@ class LogSource:
     def _broken(self, after: int, previous: bytes, table: pa.Table, archived: bool) -> Break:
         last = table["position"][-1].as_py()
         with connected(self._uri) as connection:
-            found = next(breaks_between(connection, previous, after, upto=last, archived=last), None)
-        if found is None and archived:
+            broken = next(breaks_between(connection, previous, after, upto=last, archived=last), None)
+        if broken is None and archived:
             raise ArchiveDamaged(
                 f"a body between position {after + 1} and {last} came out of the archive other than it was appended.",
                 field="ASSAY_ARCHIVE",
                 remedy="`assay archive verify --deep` names the file; put it back from a copy of the archive.",
             )
-        if found is None or found.position is None or found.id is None:
+        if broken is None or broken.position is None or broken.id is None:
             raise ServiceUnavailable(
                 f"the events from position {after + 1} to {last} did not match their links, and match them now.",
                 remedy="They are read again by themselves.",
             )
-        return found
+        return broken
 
     def last_position(self) -> int:
         """Return the highest position of the log."""

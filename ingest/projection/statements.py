@@ -29,7 +29,7 @@ TABLES = _text("tables.sql")
 """Statements that make an empty projection."""
 FOLD = _blocks("fold.sql")
 """Statements that turn a batch into rows, by name."""
-INSERTS = {name: frozenset(found[1].split(", ")) for name, block in FOLD.items() if (found := _OF.search(block))}
+INSERTS = {name: frozenset(match[1].split(", ")) for name, block in FOLD.items() if (match := _OF.search(block))}
 """Types of events of those statements that need no more than that such an event came: a new table is one more."""
 STANDING = _blocks("aggregates.sql")
 """Statements that keep count of each subject, by name."""
@@ -48,4 +48,4 @@ def select_list(view: str) -> dict[str, str]:
         if letter == "," and not depth and not quoted:
             pieces.append(text[begin:index])
             begin = index + 1
-    return {re.split(r"[\s.]", one.strip())[-1]: one.strip() for one in (*pieces, text[begin:])}
+    return {re.split(r"[\s.]", item.strip())[-1]: item.strip() for item in (*pieces, text[begin:])}

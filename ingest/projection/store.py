@@ -145,8 +145,8 @@ class Store:
 
     def next(self) -> Path:
         """Return a path that no file has, for a rebuild; above the current one, so that a name never comes again soon."""
-        found = _NUMBERED.fullmatch(self.current.name)
-        number = int(found[1]) + 1 if found else 2
+        match = _NUMBERED.fullmatch(self.current.name)
+        number = int(match[1]) + 1 if match else 2
         while (path := self.folder / f"assay-v{SCHEMA_VERSION}.{number}.duckdb").exists():
             number += 1
         return path

@@ -93,20 +93,20 @@ class Tables(State):
         """Return when the newest event at or below `position` was recorded: the "now" of answers there."""
         wanted = self.position if position is None else position
         for above in (max(0, wanted - _NEAR), 0):
-            ((found,),) = self.cursor.execute(
+            ((result,),) = self.cursor.execute(
                 f"SELECT epoch_us(max_by(recorded_at, position)) FROM ({_NEWEST})", {"upto": wanted, "above": above}
             ).fetchall()
-            if found is not None:
-                return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
+            if result is not None:
+                return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=result)
         return None
 
     def position_at(self, moment: datetime) -> int:
         """Return the position before the first event that was recorded after a moment; the newest where none was."""
-        ((found,),) = self.cursor.execute(
+        ((result,),) = self.cursor.execute(
             f"SELECT min(position) - 1 FROM ({_NEWEST}) WHERE recorded_at > $moment",
             {"upto": self.position, "above": 0, "moment": moment},
         ).fetchall()
-        return self.position if found is None else int(found)
+        return self.position if result is None else int(result)
 
     def recorded(self, since: datetime, step_s: int) -> dict[int, int]:
         """Return how many events the log took in each step of the clock from a moment on, by the step's start in Unix time."""
@@ -245,20 +245,20 @@ class Tables(State):
         among = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         tries = _TRIES if at is None else f",{_TRIES}"
         statement = f"{clause}{tries.format(among=among)} {_TRIED_AGAIN.format(among=among)}"
-        found = self.cursor.execute(statement, [*front, *values, since, since, *values, since, since]).fetchall()
-        return [name for (name,) in found]
+        rows = self.cursor.execute(statement, [*front, *values, since, since, *values, since, since]).fetchall()
+        return [name for (name,) in rows]
 
     def measured_position(self) -> int:
         """Return the position of the newest measurement that is now in the tables, 0 without any."""
-        ((found,),) = self.cursor.execute("SELECT coalesce(max(last_position), 0) FROM main.standing").fetchall()
-        return int(found)
+        ((result,),) = self.cursor.execute("SELECT coalesce(max(last_position), 0) FROM main.standing").fetchall()
+        return int(result)
 
     def newest(self, as_of: int | None = None) -> datetime | None:
         """Return when the newest measurement was made (taken into the log where it does not say), None without any."""
         at = self._at(as_of)
         clause, values = ("", []) if at is None else state_at(at, self._renamed(at), "standing")
-        ((found,),) = self.cursor.execute(f"{clause}SELECT epoch_us(max(newest)) FROM standing", values).fetchall()
-        return None if found is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=found)
+        ((result,),) = self.cursor.execute(f"{clause}SELECT epoch_us(max(newest)) FROM standing", values).fetchall()
+        return None if result is None else datetime.fromtimestamp(0, UTC) + timedelta(microseconds=result)
 
     @functools.cached_property
     def _devices(self) -> pa.Table:

@@ -73,7 +73,7 @@ def views_at(at: int, renamed: Mapping[str, Mapping[str, str]]) -> Iterator[tupl
         clause, values = state_at(at, renamed, name)
         first, *pieces = clause.split("?")
         for value, piece in zip(values, pieces, strict=True):
-            first += f"[{', '.join(_quoted(one) for one in value)}]{piece}"
+            first += f"[{', '.join(_quoted(item) for item in value)}]{piece}"
         yield name, f"{first}SELECT * FROM {name}"
 
 

@@ -66,12 +66,12 @@ class Page(NamedTuple):
 
     def conditions(self) -> list[str]:
         """Return what it says of `position`."""
-        found = [] if self.after is None else [f"position > {int(self.after)}"]
-        return found if self.upto is None else [*found, f"position <= {int(self.upto)}"]
+        result = [] if self.after is None else [f"position > {int(self.after)}"]
+        return result if self.upto is None else [*result, f"position <= {int(self.upto)}"]
 
     def tail(self, order: str) -> str:
         """Return ORDER BY, LIMIT and OFFSET."""
-        text = " ORDER BY " + ", ".join(f"{one} DESC" if self.descending else one for one in order.split(", "))
+        text = " ORDER BY " + ", ".join(f"{part} DESC" if self.descending else part for part in order.split(", "))
         text += "" if self.limit is None else f" LIMIT {int(self.limit)}"
         return text + (f" OFFSET {int(self.offset)}" if self.offset else "")
 
@@ -142,8 +142,8 @@ def _best(columns: Sequence[str] | None, page: Page, subjects: Sequence[str]) ->
     It reads only the parts that the columns need: planning is most of what a small answer costs. Which subjects are chosen
     is found on narrow columns, all that a subject says only for those: through `best` that costs a third of the answer.
     """
-    text = ", ".join(_MEASUREMENT.get(one, f'"{one}"') for one in columns or _MEASUREMENT)
-    told = dict.fromkeys(_OF_SUBJECT.findall(text))
+    text = ", ".join(_MEASUREMENT.get(column, f'"{column}"') for column in columns or _MEASUREMENT)
+    fromkeys = dict.fromkeys(_OF_SUBJECT.findall(text))
     among = " AND ".join(["best IS NOT NULL", *subjects])
     best = (
         f"SELECT best & {_POSITION} AS position, subject FROM main.standing JOIN main.subject ON subject = id WHERE {among} "
@@ -151,7 +151,7 @@ def _best(columns: Sequence[str] | None, page: Page, subjects: Sequence[str]) ->
     )
     chosen = _select(f"({best})", None, page.conditions())
     chosen += page.tail("position") if page.limit is not None else ""
-    wide = ", ".join(["chosen.position", *(f'subject."{one}"' for one in told)])
+    wide = ", ".join(["chosen.position", *(f'subject."{item}"' for item in fromkeys)])
     joins = [
         f"JOIN main.{part} AS {short} ON m.{part} = {short}.id"
         for part, short in _PARTS
@@ -166,6 +166,6 @@ def _best(columns: Sequence[str] | None, page: Page, subjects: Sequence[str]) ->
 
 
 def _select(source: str, columns: Sequence[str] | None, conditions: Sequence[str]) -> str:
-    chosen = ", ".join(f'"{one}"' for one in columns) if columns else "*"
+    chosen = ", ".join(f'"{column}"' for column in columns) if columns else "*"
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {chosen} FROM {source}{where}"

@@ -66,7 +66,7 @@ class Beside:
 
     def cosine(self, name: str, other: str) -> float | None:
         """Return how alike the shares of time by operator class are, 0 to 1; None where one is not traced."""
-        mixes = [self._mix(one) for one in (name, other)]
+        mixes = [self._mix(item) for item in (name, other)]
         if mixes[0] is None or mixes[1] is None:
             return None
         return float(mixes[0] @ mixes[1] / (np.linalg.norm(mixes[0]) * np.linalg.norm(mixes[1])))
@@ -88,24 +88,24 @@ def beside(tables: Tables, name: str, models: Sequence[Row]) -> dict[str, list[d
     kin = [row for row in models if row["id"] != name and _comes_into_question(model, row)]
     kin.sort(key=lambda row: (row["family"] != model["family"], _far(unread.size_ratio(name, row["id"])), row["id"]))
     wanted = [name, *(row["id"] for row in kin[:_READ]), *(row["id"] for row in kin[_READ:] if row["catalogued"])]
-    found = tables.traces(model=wanted, mode="inference", phase="forward", columns=_COLUMNS).to_pylist()
-    known = Beside(models, TraceBook(map(trace_from_row, found)))
-    return {"siblings": siblings(model, kin, known), "alternatives": alternatives(model, kin, known)}
+    rows = tables.traces(model=wanted, mode="inference", phase="forward", columns=_COLUMNS).to_pylist()
+    beside = Beside(models, TraceBook(map(trace_from_row, rows)))
+    return {"siblings": siblings(model, kin, beside), "alternatives": alternatives(model, kin, beside)}
 
 
-def siblings(model: Row, others: Sequence[Row], known: Beside) -> list[dict[str, Any]]:
+def siblings(model: Row, others: Sequence[Row], beside: Beside) -> list[dict[str, Any]]:
     """Return up to five models of the same family, nearest first: in parameters, and in the mix of their operators.
 
     A model whose family is not known, or has no other member, gets those of its category that do work of one kind.
     """
     kin = [row for row in others if model["family"] is not None and row["family"] == model["family"]]
     related = bool(kin)
-    kin = kin or [row for row in others if (known.cosine(model["id"], row["id"]) or 0.0) >= ALIKE]
-    found = []
+    kin = kin or [row for row in others if (beside.cosine(model["id"], row["id"]) or 0.0) >= ALIKE]
+    result = []
     for row in kin:
-        ratio, cosine = known.size_ratio(model["id"], row["id"]), known.cosine(model["id"], row["id"])
+        ratio, cosine = beside.size_ratio(model["id"], row["id"]), beside.cosine(model["id"], row["id"])
         same = model["architecture"] is not None and row["architecture"] == model["architecture"]
-        found.append(
+        result.append(
             {
                 "id": row["id"],
                 "family": row["family"],
@@ -119,27 +119,27 @@ def siblings(model: Row, others: Sequence[Row], known: Beside) -> list[dict[str,
                 "_far": -1.0 if same else _far(ratio) + (1 - (1.0 if cosine is None else cosine)) / _DOUBLING,
             }
         )
-    found.sort(key=lambda one: (one["_far"], one["id"]))
-    return [{key: value for key, value in one.items() if key != "_far"} for one in found[:MOST]]
+    result.sort(key=lambda item: (item["_far"], item["id"]))
+    return [{key: value for key, value in item.items() if key != "_far"} for item in result[:MOST]]
 
 
-def alternatives(model: Row, others: Sequence[Row], known: Beside) -> list[dict[str, Any]]:
+def alternatives(model: Row, others: Sequence[Row], beside: Beside) -> list[dict[str, Any]]:
     """Return up to five published models for the same task with a tenth fewer parameters or FLOPs at least.
 
        Openly licensed ones come first, and of these the largest. Where the catalogue has none for the task, those of the
     category stand in, which would have to be trained for it. Models that are known to be licensed otherwise, or that
     ask for consent, are left out; `open` is None where the licence is not known. Quality is not compared.
     """
-    found = []
+    result = []
     for row in others:
         entry = find(row["id"])
         closed = row["licence"] is not None and row["licence"] not in OPEN_LICENCES
         if not row["catalogued"] or row["id"].startswith(OWN_PREFIX) or closed or (entry is not None and entry.gated):
             continue
-        parameters, work = known.size_ratio(model["id"], row["id"]), known.flops_ratio(model["id"], row["id"])
+        parameters, work = beside.size_ratio(model["id"], row["id"]), beside.flops_ratio(model["id"], row["id"])
         if min(parameters or 1.0, work[0] if work else 1.0) > SMALLER:
             continue
-        found.append(
+        result.append(
             {
                 "id": row["id"],
                 "family": row["family"],
@@ -155,10 +155,10 @@ def alternatives(model: Row, others: Sequence[Row], known: Beside) -> list[dict[
                 "tests": row["tests"],
             }
         )
-    same = [one for one in found if one["same_task"]]
-    found = same or found
-    found.sort(key=lambda one: (not one["open"], _far(one["parameters_ratio"] or one["flops_ratio"]), one["id"]))
-    return found[:MOST]
+    same = [item for item in result if item["same_task"]]
+    result = same or result
+    result.sort(key=lambda item: (not item["open"], _far(item["parameters_ratio"] or item["flops_ratio"]), item["id"]))
+    return result[:MOST]
 
 
 def _comes_into_question(model: Row, other: Row) -> bool:

@@ -14,7 +14,7 @@ from predictor.answering.ranked_entry import figures
 __all__ = ["at_hand"]
 
 
-def at_hand(question: Question, known: Known, ranked: Sequence[Option]) -> dict[str, Any] | None:
+def at_hand(question: Question, context: Known, ranked: Sequence[Option]) -> dict[str, Any] | None:
     """Return the name of the device to `use`, all that will do in their `order`, and those `left_out` with the reason.
 
     `ranked` is best first and meets what is asked. Devices of the same hardware share its options; of two that are as
@@ -22,25 +22,25 @@ def at_hand(question: Question, known: Known, ranked: Sequence[Option]) -> dict[
     """
     if not question.devices:
         return None
-    found: list[tuple[int, Device, Option]] = []
+    values: list[tuple[int, Device, Option]] = []
     left: list[dict[str, Any]] = []
     for device in question.devices:
-        usable = [(rank, one) for rank, one in enumerate(ranked) if _drives(device, one, known)]
-        fitting = [(rank, one) for rank, one in usable if _fits(device, one, question.confidence)]
+        usable = [(rank, item) for rank, item in enumerate(ranked) if _drives(device, item, context)]
+        fitting = [(rank, value) for rank, value in usable if _fits(device, value, question.confidence)]
         if fitting:
-            found.append((fitting[0][0], device, fitting[0][1]))
+            values.append((fitting[0][0], device, fitting[0][1]))
         else:
             left.append({"name": device.called, "why": _why_not(device, usable)})
-    found.sort(key=lambda one: one[0])
+    values.sort(key=lambda item: item[0])
     return {
-        "use": found[0][1].called if found else None,
-        "order": [_told(device, option, question, known) for _, device, option in found],
+        "use": values[0][1].called if values else None,
+        "order": [_told(device, option, question, context) for _, device, option in values],
         "left_out": left,
     }
 
 
-def _drives(device: Device, option: Option, known: Known) -> bool:
-    hardware = known.named.get(device.hardware.strip(), device.hardware.strip())
+def _drives(device: Device, option: Option, context: Known) -> bool:
+    hardware = context.named.get(device.hardware.strip(), device.hardware.strip())
     return option.hardware == hardware and (not device.platforms or option.platform in device.platforms)
 
 
@@ -66,7 +66,7 @@ def _why_not(device: Device, usable: Sequence[tuple[int, Option]]) -> str:
     return "nothing that was asked for runs there, or nothing is known of it"
 
 
-def _told(device: Device, option: Option, question: Question, known: Known) -> dict[str, Any]:
+def _told(device: Device, option: Option, question: Question, context: Known) -> dict[str, Any]:
     return {
         "name": device.called,
         "hardware": option.hardware,
@@ -78,5 +78,5 @@ def _told(device: Device, option: Option, question: Question, known: Known) -> d
         "latency_ms_low": figures(option.low_ms),
         "latency_ms_high": figures(option.high_ms),
         "basis": option.basis,
-        "configuration": option.configuration(known.model, question.mode, known.sizes),
+        "configuration": option.configuration(context.model, question.mode, context.sizes),
     }

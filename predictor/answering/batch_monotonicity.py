@@ -22,18 +22,18 @@ def growing(latency: Array, cells: Sequence[Hashable], batch: Sequence[int], sur
     members: dict[Hashable, list[int]] = {}
     for index in np.argsort(np.asarray(batch), kind="stable").tolist():
         members.setdefault(cells[index], []).append(index)
-    found, given = latency.copy(), latency.tolist()
-    for one in members.values():
-        if all(given[before] <= given[after] for before, after in pairwise(one)):
+    array, tolist = latency.copy(), latency.tolist()
+    for member in members.values():
+        if all(tolist[before] <= tolist[after] for before, after in pairwise(member)):
             continue
-        order, known = np.array(one), sure[one]
-        values = found[order]
-        values[known] = _ordered(values[known])
-        floor = np.maximum.accumulate(np.where(known, values, -np.inf))
-        ceiling = np.minimum.accumulate(np.where(known, values, np.inf)[::-1])[::-1]
-        values[~known] = _ordered(np.clip(values, floor, ceiling)[~known])
-        found[order] = np.clip(values, floor, ceiling)
-    return found
+        order, existing = np.array(member), sure[member]
+        values = array[order]
+        values[existing] = _ordered(values[existing])
+        floor = np.maximum.accumulate(np.where(existing, values, -np.inf))
+        ceiling = np.minimum.accumulate(np.where(existing, values, np.inf)[::-1])[::-1]
+        values[~existing] = _ordered(np.clip(values, floor, ceiling)[~existing])
+        array[order] = np.clip(values, floor, ceiling)
+    return array
 
 
 def _ordered(values: Array) -> Array:

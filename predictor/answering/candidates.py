@@ -73,7 +73,7 @@ def candidates(
     platforms_seen = {platform for platform, _, _ in seen}
     usual = (1,) if question.devices else DEFAULT_BATCH_SIZES
     batches = question.batch_sizes or sorted({*usual, *(batch for _, _, batch in seen if batch is not None)})
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     excluded: list[Exclusion] = []
     shared: dict[Limits, Limits] = {}
     for spec in specs:
@@ -93,11 +93,11 @@ def candidates(
                     continue
                 limits = shared.setdefault(limits, limits)
                 for software in _softwares(spec, platform, precision, question, predictor):
-                    one = Candidate(
+                    candidate = Candidate(
                         spec=spec, limits=limits, platform=platform, precision=precision, batch_size=1, **software
                     )
-                    found.extend(msgspec.structs.replace(one, batch_size=batch) for batch in batches)
-    return found, excluded
+                    candidates.extend(msgspec.structs.replace(candidate, batch_size=batch) for batch in batches)
+    return candidates, excluded
 
 
 def _platforms(spec: HardwareSpec, question: Question, seen: set[str]) -> list[str]:
@@ -123,11 +123,11 @@ def _softwares(
     if question.compiled == "usual":
         return [usual]
     other = {**usual, "compiled": not usual["compiled"]}
-    known = predictor.card.coverage
-    both = known.knows_maker(spec) and known.knows_software(
+    coverage = predictor.card.coverage
+    both = coverage.knows_maker(spec) and coverage.knows_software(
         platform, usual["runtime"], precision, other["compiled"], question.mode
     )
-    return [one for one in ([usual, other] if both else [usual]) if question.compiled in ("any", one["compiled"])]
+    return [item for item in ([usual, other] if both else [usual]) if question.compiled in ("any", item["compiled"])]
 
 
 def _software(spec: HardwareSpec, platform: str, precision: str, mode: str, predictor: Predictor) -> dict[str, Any]:
@@ -140,8 +140,10 @@ def _software(spec: HardwareSpec, platform: str, precision: str, mode: str, pred
     if place is not None and place.hardware == spec.id:
         return {name: getattr(place, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
     runtime = RUNTIMES.get(platform, "torch")
-    known = card.coverage
-    eager = known.knows_software(platform, runtime, precision, False, mode)
-    compiled = not eager and known.knows_software(platform, runtime, precision, True, mode) and known.knows_maker(spec)
+    coverage = card.coverage
+    eager = coverage.knows_software(platform, runtime, precision, False, mode)
+    compiled = (
+        not eager and coverage.knows_software(platform, runtime, precision, True, mode) and coverage.knows_maker(spec)
+    )
     version = minor_version(card.newest_version.get(platform, ""))
     return {"runtime": runtime, "compiled": compiled, "runtime_version": version}

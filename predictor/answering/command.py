@@ -9,15 +9,15 @@ from predictor.answering.question import Question
 __all__ = ["command_of", "first_command"]
 
 
-def command_of(known: Known, option: Option, mode: str = "inference") -> str:
+def command_of(context: Known, option: Option, mode: str = "inference") -> str:
     """Return how `assay bench` measures an option."""
-    return _command(known, option.platform, option.precision, option.batch_size, option.compiled, mode)
+    return _command(context, option.platform, option.precision, option.batch_size, option.compiled, mode)
 
 
-def first_command(known: Known, question: Question) -> str:
+def first_command(context: Known, question: Question) -> str:
     """Return how to measure the first configuration that is asked for, where nothing is known of any."""
     return _command(
-        known,
+        context,
         question.platform[0] if question.platform else "cpu",
         question.precision[0] if question.precision else "fp32",
         question.batch_sizes[0] if question.batch_sizes else 1,
@@ -26,14 +26,14 @@ def first_command(known: Known, question: Question) -> str:
     )
 
 
-def _command(known: Known, platform: str, precision: str, batch_size: int | None, compiled: bool, mode: str) -> str:
-    words = ["assay bench", known.model, "--platform", platform, "--precision", precision]
+def _command(context: Known, platform: str, precision: str, batch_size: int | None, compiled: bool, mode: str) -> str:
+    words = ["assay bench", context.model, "--platform", platform, "--precision", precision]
     if batch_size is not None:
         words += ["--batch-sizes", str(batch_size)]
     if compiled:
         words.append("--compiled")
     if mode != "inference":
         words += ["--mode", mode]
-    for name, value in known.sizes.stated().items():
+    for name, value in context.sizes.stated().items():
         words += [BENCH_FLAGS[name], str(value)]
     return " ".join(words)

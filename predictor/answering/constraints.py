@@ -139,12 +139,15 @@ def _mb(value: float | None) -> float | None:
 
 
 _OF: dict[str, tuple[str, Callable[[Option], Figure]]] = {
-    "max_latency_ms": ("ms", lambda one: Figure(one.latency_ms, one.low_ms, one.high_ms)),
-    "max_ttft_ms": ("ms", lambda one: Figure(one.ttft_ms, one.ttft_low_ms, one.ttft_high_ms)),
-    "max_tpot_ms": ("ms", lambda one: Figure(one.tpot_ms, one.tpot_low_ms, one.tpot_high_ms)),
+    "max_latency_ms": ("ms", lambda item: Figure(item.latency_ms, item.low_ms, item.high_ms)),
+    "max_ttft_ms": ("ms", lambda item: Figure(item.ttft_ms, item.ttft_low_ms, item.ttft_high_ms)),
+    "max_tpot_ms": ("ms", lambda item: Figure(item.tpot_ms, item.tpot_low_ms, item.tpot_high_ms)),
     "min_throughput_per_s": ("items/s", throughput),
-    "min_tokens_per_s": ("tokens/s", lambda one: Figure(one.tokens_per_s, one.tokens_low_per_s, one.tokens_high_per_s)),
+    "min_tokens_per_s": (
+        "tokens/s",
+        lambda item: Figure(item.tokens_per_s, item.tokens_low_per_s, item.tokens_high_per_s),
+    ),
     "max_memory_mb": ("MB", memory),
-    "max_power_w": ("W", lambda one: Figure(one.rated_power_w, exact=True)),
-    "max_usd_per_hour": ("USD/h", lambda one: Figure(one.usd_per_hour, exact=True)),
+    "max_power_w": ("W", lambda item: Figure(item.rated_power_w, exact=True)),
+    "max_usd_per_hour": ("USD/h", lambda item: Figure(item.usd_per_hour, exact=True)),
 }

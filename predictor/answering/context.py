@@ -56,4 +56,4 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def spec(self, hardware: str) -> HardwareSpec | None:
         """Return the figures of a device among those that are asked for."""
-        return next((one for one in self.specs if one.id == hardware), None)
+        return next((spec for spec in self.specs if spec.id == hardware), None)

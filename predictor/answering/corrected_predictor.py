@@ -32,8 +32,8 @@ def state_of(tables: Tables) -> tuple[int | None, ...]:
     """Return what decides the outcome of `current` besides the predictor: two equal states give the same."""
     if Tables(tables.cursor).position != tables.position:
         return (tables.position,)
-    (found,) = tables.cursor.execute(_STATE).fetchall()
-    return tuple(found)
+    (result,) = tables.cursor.execute(_STATE).fetchall()
+    return tuple(result)
 
 
 def current(predictor: Predictor, tables: Tables) -> Predictor:
@@ -66,8 +66,8 @@ def corrected(
 
 def _newest(tables: Tables) -> list[Row]:
     """The newest valid measurements of ours, oldest first."""
-    found = tables.view("measurements", {"origin": "measured", "verdict": "valid"}, limit=NEWEST, descending=True)
-    return training_rows((row_from_table(row) for row in reversed(found.to_pylist())), mode=None)
+    view = tables.view("measurements", {"origin": "measured", "verdict": "valid"}, limit=NEWEST, descending=True)
+    return training_rows((row_from_table(row) for row in reversed(view.to_pylist())), mode=None)
 
 
 def _calibration_rows(tables: Tables, predictor: Predictor) -> list[Row]:
@@ -83,8 +83,8 @@ def _calibration_rows(tables: Tables, predictor: Predictor) -> list[Row]:
         return []
     # One question for all devices: each by itself would read the whole log again.
     filters = {"hardware": devices, "platform": platforms, "mode": "inference"}
-    found: dict[str, list[Row | None]] = {device: [] for device in devices}
+    rows: dict[str, list[Row | None]] = {device: [] for device in devices}
     for row in tables.newest_each("measurements", "hardware_id", SHOTS, filters).to_pylist():
-        found[row["hardware_id"]].append(row_from_table(row))
-    shots = (row for of_one in found.values() for row in training_rows(of_one))
+        rows[row["hardware_id"]].append(row_from_table(row))
+    shots = (row for of_one in rows.values() for row in training_rows(of_one))
     return [row for row in shots if coverage.near_software(row.platform, row.runtime, row.precision)]

@@ -83,11 +83,11 @@ def estimate(
     stated = (sizes or Sizes()).stated()
     cells = _cells(chosen)
     rows = _rows(trace, chosen, cells, mode, stated)
-    table = asked(trace, rows, [one.limits for one in chosen])
+    table = asked(trace, rows, [item.limits for item in chosen])
     bases = _referenced(table, _bases(trace, chosen, cells, table, predictor, mode), predictor, siblings)
     residual, width = _predicted(table, bases, predictor, siblings)
     sure = np.array([base.method != "roofline" for base in bases])
-    latency = growing(table.prior * np.exp(residual) * 1e3, cells, [one.batch_size for one in chosen], sure)
+    latency = growing(table.prior * np.exp(residual) * 1e3, cells, [item.batch_size for item in chosen], sure)
     options = _options(chosen, cells, bases, latency, width)
     options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
     tails = predictor.card.tails
@@ -123,18 +123,18 @@ def _cells(chosen: Sequence[Candidate]) -> list[int]:
     return [
         numbers.setdefault(
             (
-                one.spec.id,
-                one.platform,
-                one.precision,
-                one.runtime,
-                one.runtime_version,
-                one.compiled,
-                one.layout,
-                one.threads,
+                item.spec.id,
+                item.platform,
+                item.precision,
+                item.runtime,
+                item.runtime_version,
+                item.compiled,
+                item.layout,
+                item.threads,
             ),
             len(numbers),
         )
-        for one in chosen
+        for item in chosen
     ]
 
 
@@ -144,27 +144,27 @@ def _rows(
     """Return the row that each candidate would be. What differs in batch alone is copied, which takes a third of the time."""
     made: dict[int, Row] = {}
     rows: list[Row] = []
-    for one, cell in zip(chosen, cells, strict=True):
+    for item, cell in zip(chosen, cells, strict=True):
         like = made.get(cell)
         if like is None:
             like = made[cell] = Row(
                 model=trace.model,
-                hardware=one.spec.id,
-                platform=one.platform,
-                precision=one.precision,
-                batch_size=one.batch_size,
+                hardware=item.spec.id,
+                platform=item.platform,
+                precision=item.precision,
+                batch_size=item.batch_size,
                 mode=mode,
-                runtime=one.runtime,
-                runtime_version=one.runtime_version,
-                compiled=one.compiled,
-                layout=one.layout,
-                threads=one.threads,
+                runtime=item.runtime,
+                runtime_version=item.runtime_version,
+                compiled=item.compiled,
+                layout=item.layout,
+                threads=item.threads,
                 family=trace.family,
                 category=trace.category,
-                hardware_kind=one.spec.kind,
+                hardware_kind=item.spec.kind,
                 **sizes,
             )
-        rows.append(like if like.batch_size == one.batch_size else replace(like, batch_size=one.batch_size))
+        rows.append(like if like.batch_size == item.batch_size else replace(like, batch_size=item.batch_size))
     return rows
 
 
@@ -179,47 +179,58 @@ def _bases(
     """Return the base of each candidate; those that differ in batch alone share it, but where the batch did not train."""
     coverage = predictor.card.coverage
     why_not = coverage.why_not(trace, mode)
-    known: dict[int, _Base] = {}
+    existing: dict[int, _Base] = {}
     beyond: dict[str, _Base] = {}
     bases: list[_Base] = []
-    for one, cell, launch_share in zip(chosen, cells, table.column("launch_share").tolist(), strict=True):
-        base = known.get(cell)
+    for item, cell, launch_share in zip(chosen, cells, table.column("launch_share").tolist(), strict=True):
+        base = existing.get(cell)
         if base is None:
-            base = known[cell] = _base(trace, one, predictor, why_not, mode)
+            base = existing[cell] = _base(trace, item, predictor, why_not, mode)
         if base.method == "trees" and base.calibrated is None:
-            outside = coverage.outside(one.platform, one.batch_size, launch_share)
+            outside = coverage.outside(item.platform, item.batch_size, launch_share)
             if outside is not None:
                 base = beyond.get(outside) or beyond.setdefault(outside, _roofline(predictor, outside))
         bases.append(base)
     return bases
 
 
-def _base(trace: Trace, one: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> _Base:
+def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> _Base:
     coverage, few = predictor.card.coverage, predictor.card.few
-    calibrated = predictor.calibrations.at(one.spec.id, one.platform) if mode == "inference" else None
-    if calibrated is not None and why_not is None and coverage.near_software(one.platform, one.runtime, one.precision):
+    calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
+    if (
+        calibrated is not None
+        and why_not is None
+        and coverage.near_software(candidate.platform, candidate.runtime, candidate.precision)
+    ):
         return _calibrated(calibrated)
-    place = few.place(one.spec.id, one.platform, one.precision, mode) if few is not None else None
-    knows = coverage.knows_software(one.platform, one.runtime, one.precision, one.compiled, mode)
+    place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
+    knows = coverage.knows_software(
+        candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, mode
+    )
     if (
         why_not is None
         and knows
-        and coverage.knows_maker(one.spec)
-        and (place is None or place.hardware != one.spec.id)
+        and coverage.knows_maker(candidate.spec)
+        and (place is None or place.hardware != candidate.spec.id)
     ):
-        return _trees(trace, one, predictor)
+        return _trees(trace, candidate, predictor)
     if few is not None and place is not None:
-        return _few(trace, one, few, place)
+        return _few(trace, candidate, few, place)
     if why_not is not None:
         return _roofline(predictor, why_not)
     if not knows:
-        return _roofline(predictor, f"no {one.runtime} rows on {one.platform} in {one.precision} trained the predictor")
-    return _roofline(predictor, f"no {one.spec.vendor or 'such'} {one.spec.kind or 'device'} trained the predictor")
+        return _roofline(
+            predictor,
+            f"no {candidate.runtime} rows on {candidate.platform} in {candidate.precision} trained the predictor",
+        )
+    return _roofline(
+        predictor, f"no {candidate.spec.vendor or 'such'} {candidate.spec.kind or 'device'} trained the predictor"
+    )
 
 
-def _trees(trace: Trace, one: Candidate, predictor: Predictor) -> _Base:
+def _trees(trace: Trace, candidate: Candidate, predictor: Predictor) -> _Base:
     coverage = predictor.card.coverage
-    level = coverage.level(trace) if one.spec.id in coverage.hardware else "new_hardware"
+    level = coverage.level(trace) if candidate.spec.id in coverage.hardware else "new_hardware"
     width = predictor.card.widths.of(level, INTERVAL)
     # A new family on a new device is farther than either alone, and no width of ours was measured there.
     covered = width is not None and not (level == "new_hardware" and coverage.level(trace) == "new_family")
@@ -228,43 +239,43 @@ def _trees(trace: Trace, one: Candidate, predictor: Predictor) -> _Base:
     )
 
 
-def _few(trace: Trace, one: Candidate, few: Few, place: Place) -> _Base:
+def _few(trace: Trace, candidate: Candidate, few: Few, place: Place) -> _Base:
     """Few rows: of this device it is calibrated, of this model on another device a reference, else a prediction."""
-    level = few.level(one.spec.id, place, trace.architecture, trace.family)
+    level = few.level(candidate.spec.id, place, trace.architecture, trace.family)
     measured = few.widths.of(level, INTERVAL)
     covered = measured is not None and level != "new_hardware" and trace.category in place.categories
     width = measured or UNCOVERED * (few.widths.of("new_family", INTERVAL) or _NORMAL_80 * few.model.usual)
     if trace.category not in place.categories:
         width *= UNSEEN_CATEGORY
     elsewhere = level == "new_hardware" and trace.architecture in place.architectures
-    told = f"from {place.rows} measurements in this precision on {place.hardware}"
+    text = f"from {place.rows} measurements in this precision on {place.hardware}"
     if level != "new_hardware":
-        told += f": {_TOLD[level]}"
+        text += f": {_TOLD[level]}"
     if trace.category not in place.categories:
-        told += f"; none of them {trace.category or 'of this category'}"
+        text += f"; none of them {trace.category or 'of this category'}"
     return _Base(
         basis="calibrated" if level != "new_hardware" else "reference" if elsewhere else "predicted",
         method="few",
         width=width,
         covered=covered,
-        why=told + ("; this device was not measured: not calibrated" if level == "new_hardware" else ""),
+        why=text + ("; this device was not measured: not calibrated" if level == "new_hardware" else ""),
         evidence=tuple(place.evidence),
     )
 
 
-def _calibrated(one: Calibrated) -> _Base:
-    models = len(set(one.shots.architecture.tolist()))
-    told = f"predicted, corrected by {len(one.shots)} measurements of {models} model{'s' if models != 1 else ''} on this device"
-    if abs(math.log(one.effective_peak)) > PEAK_TOLD:
-        told += f", which reaches {one.effective_peak:.2g} of its stated peak"
+def _calibrated(item: Calibrated) -> _Base:
+    models = len(set(item.shots.architecture.tolist()))
+    text = f"predicted, corrected by {len(item.shots)} measurements of {models} model{'s' if models != 1 else ''} on this device"
+    if abs(math.log(item.effective_peak)) > PEAK_TOLD:
+        text += f", which reaches {item.effective_peak:.2g} of its stated peak"
     return _Base(
         basis="calibrated",
         method="trees",
-        calibrated=one,
+        calibrated=item,
         width=None,
         covered=models > 1,
-        why=told,
-        evidence=tuple(evidence_of(one.shots.rows)),
+        why=text,
+        evidence=tuple(evidence_of(item.shots.rows)),
     )
 
 
@@ -281,25 +292,25 @@ def _roofline(predictor: Predictor, reason: str) -> _Base:
 
 def _referenced(table: Table, bases: Sequence[_Base], predictor: Predictor, siblings: Siblings | None) -> list[_Base]:
     """On a device that neither trained nor was measured, start from the same model on a sibling device, if there is one."""
-    known = predictor.card.coverage.hardware
+    hardware = predictor.card.coverage.hardware
     here = np.array(
         [
             index
             for index, base in enumerate(bases)
             if base.method == "roofline"
-            or (base.method == "trees" and base.calibrated is None and table.rows[index].hardware not in known)
+            or (base.method == "trees" and base.calibrated is None and table.rows[index].hardware not in hardware)
         ],
         dtype=np.intp,
     )
     if siblings is None or not len(here):
         return list(bases)
     matched = siblings.matched(table.take(here), predictor.base)
-    found = list(bases)
+    result = list(bases)
     by_trees, by_roofline = matched.residual_at(UNMEASURED_SHARE), matched.residual_at(0.0)
     for place, index in enumerate(here.tolist()):
         if matched.found[place]:
             residual = by_roofline if bases[index].method == "roofline" else by_trees
-            found[index] = replace(
+            result[index] = replace(
                 bases[index],
                 basis="reference",
                 residual=float(residual[place]),
@@ -309,7 +320,7 @@ def _referenced(table: Table, bases: Sequence[_Base], predictor: Predictor, sibl
                 f"{'roofline says' if bases[index].method == 'roofline' else 'trees say'} of the two; this device was not "
                 "measured: not calibrated",
             )
-    return found
+    return result
 
 
 def _predicted(
@@ -326,16 +337,16 @@ def _predicted(
         for level in np.unique(levels).tolist():
             at = levels == level
             width[here[at]] *= predictor.difficulty(level, table.values[here[at]], bare.difficulty[at])
-    for one in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
-        here = np.array([index for index, base in enumerate(bases) if base.calibrated is one], dtype=np.intp)
-        found = one.predict(table.take(here), siblings)
-        residual[here] = found.residual
-        width[here] = math.nan if found.widths is None else found.widths[INTERVAL]
+    for item in {id(base.calibrated): base.calibrated for base in bases if base.calibrated is not None}.values():
+        here = np.array([index for index, base in enumerate(bases) if base.calibrated is item], dtype=np.intp)
+        predict = item.predict(table.take(here), siblings)
+        residual[here] = predict.residual
+        width[here] = math.nan if predict.widths is None else predict.widths[INTERVAL]
     here = _those(bases, lambda base: base.method == "few")
     if len(here) and predictor.card.few is not None:
-        found = predictor.card.few.model.predict(table.take(here))
-        residual[here] = found.residual
-        width[here] *= found.difficulty
+        predict = predictor.card.few.model.predict(table.take(here))
+        residual[here] = predict.residual
+        width[here] *= predict.difficulty
     for index, base in enumerate(bases):
         if base.residual is not None:
             residual[index] = base.residual
@@ -351,21 +362,21 @@ def _options(
 ) -> list[Option]:
     made: dict[tuple[int, int], Option] = {}
     options: list[Option] = []
-    for one, cell, base, latency_ms, reach in zip(chosen, cells, bases, latency.tolist(), width.tolist(), strict=True):
+    for item, cell, base, latency_ms, reach in zip(chosen, cells, bases, latency.tolist(), width.tolist(), strict=True):
         like = made.get((cell, id(base)))
         if like is None:
             like = made[cell, id(base)] = Option(
-                hardware=one.spec.id,
-                platform=one.platform,
-                precision=one.precision,
+                hardware=item.spec.id,
+                platform=item.platform,
+                precision=item.precision,
                 batch_size=None,
                 basis=base.basis,
                 latency_ms=None,
                 covered=base.covered,
-                runtime=one.runtime,
-                runtime_version=one.runtime_version or None,
-                compiled=one.compiled,
-                layout=one.layout,
+                runtime=item.runtime,
+                runtime_version=item.runtime_version or None,
+                compiled=item.compiled,
+                layout=item.layout,
                 evidence=base.evidence,
                 why=base.why,
                 method=base.method,
@@ -374,11 +385,11 @@ def _options(
         options.append(
             replace(
                 like,
-                batch_size=one.batch_size,
+                batch_size=item.batch_size,
                 latency_ms=latency_ms,
                 low_ms=latency_ms * math.exp(-reach) if bounded else None,
                 high_ms=latency_ms * math.exp(reach) if bounded else None,
-                throughput_per_s=one.batch_size / latency_ms * 1e3,
+                throughput_per_s=item.batch_size / latency_ms * 1e3,
             )
         )
     return options

@@ -28,7 +28,7 @@ COLUMNS = (
 _SIZES = itemgetter(*SIZE_NAMES)
 
 
-def chosen_sizes(rows: Sequence[Record], asked: Sizes, usual: Sizes) -> Sizes:
+def chosen_sizes(rows: Sequence[Record], request: Sizes, usual: Sizes) -> Sizes:
     """Return the one set of sizes that an answer is about.
 
     Of what was measured and agrees with what is asked: the model's usual sizes, else the most measured; where nothing
@@ -36,18 +36,18 @@ def chosen_sizes(rows: Sequence[Record], asked: Sizes, usual: Sizes) -> Sizes:
     """
     # Thousands of rows have few different sizes.
     counted = Counter(map(_SIZES, rows)).items()
-    every = {Sizes(**dict(zip(SIZE_NAMES, one, strict=True))): count for one, count in counted}
-    found = {sizes: count for sizes, count in every.items() if agrees(sizes, asked)}
-    filled = {**usual.stated(), **asked.stated()}
-    if not found:
+    every = {Sizes(**dict(zip(SIZE_NAMES, value, strict=True))): count for value, count in counted}
+    counts = {sizes: count for sizes, count in every.items() if agrees(sizes, request)}
+    filled = {**usual.stated(), **request.stated()}
+    if not counts:
         return Sizes(**filled)
-    return max(found, key=lambda sizes: (sizes.stated() == filled, found[sizes], repr(sizes)))
+    return max(counts, key=lambda sizes: (sizes.stated() == filled, counts[sizes], repr(sizes)))
 
 
-def agrees(sizes: Sizes, asked: Sizes) -> bool:
+def agrees(sizes: Sizes, request: Sizes) -> bool:
     """Whether the sizes have every one that is asked."""
     stated = sizes.stated()
-    return all(stated.get(name) == value for name, value in asked.stated().items())
+    return all(stated.get(name) == value for name, value in request.stated().items())
 
 
 def options_from_rows(rows: Iterable[Record], sizes: Sizes, percentile: str) -> list[Option]:
@@ -169,25 +169,25 @@ def _interval(runs: list[Record], percentile: str) -> tuple[float | None, float 
 def _why(row: Record, runs: int, is_mean: bool) -> str:
     times = "once" if runs == 1 else f"in {runs} runs"
     where = "at an endpoint, its hardware as stated," if row.get("device") == STATED else "here"
-    told = f"measured {where} {times}" if row["origin"] == "measured" else f"imported, reported {times}"
+    text = f"measured {where} {times}" if row["origin"] == "measured" else f"imported, reported {times}"
     if row["origin"] == "imported" and row.get("provenance_source"):
-        told += f" by {row['provenance_source']}"
+        text += f" by {row['provenance_source']}"
     if row.get("platform_asked") not in (None, row["platform"]):
-        told += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
+        text += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
     if is_mean:
-        told += "; the mean stands in for the median"
+        text += "; the mean stands in for the median"
     if row.get("latency_n"):
-        told += f", {row['latency_n']} samples"
+        text += f", {row['latency_n']} samples"
     if row.get("verdict") == "suspect":
-        told += _doubted("suspect", _json(row.get("verdict_reasons")) or [])
-    return told
+        text += _doubted("suspect", _json(row.get("verdict_reasons")) or [])
+    return text
 
 
 def _drawn(runs: Iterable[Record]) -> Record | None:
     """The newest run whose energy or power may be used, valid before suspect, whatever its times are worth."""
-    known = [row for row in runs if row.get("energy_verdict") != "invalid" and _has_energy(row)]
-    valid = [row for row in known if row.get("energy_verdict") in ("valid", None)]
-    return max(valid or known, key=lambda row: int(row["position"]), default=None)
+    matching_runs = [row for row in runs if row.get("energy_verdict") != "invalid" and _has_energy(row)]
+    valid = [row for row in matching_runs if row.get("energy_verdict") in ("valid", None)]
+    return max(valid or matching_runs, key=lambda row: int(row["position"]), default=None)
 
 
 def _has_energy(row: Record) -> bool:

@@ -28,29 +28,29 @@ ENOUGH_TIES = 0.5
 
 def merged(excluded: Sequence[Exclusion]) -> list[dict[str, Any]]:
     """Return one entry a device, platform and rule; the detail is that of the closest, which comes first."""
-    found: dict[tuple[str, str | None, str], dict[str, Any]] = {}
-    for one in excluded:
-        key = (one.hardware, one.platform, one.rule)
-        told = found.setdefault(
+    rows: dict[tuple[str, str | None, str], dict[str, Any]] = {}
+    for item in excluded:
+        key = (item.hardware, item.platform, item.rule)
+        setdefault = rows.setdefault(
             key,
             {
-                "hardware": one.hardware,
-                "platform": one.platform,
-                "rule": one.rule,
-                "detail": one.detail,
+                "hardware": item.hardware,
+                "platform": item.platform,
+                "rule": item.rule,
+                "detail": item.detail,
                 "precisions": [],
                 "batch_sizes": [],
                 "evidence": [],
             },
         )
-        for name, value in (("precisions", one.precision), ("batch_sizes", one.batch_size)):
-            if value is not None and value not in told[name]:
-                told[name].append(value)
-        told["evidence"] += [event for event in one.evidence if event not in told["evidence"]][:5]
-    for told in found.values():
-        told["precisions"].sort()
-        told["batch_sizes"].sort()
-    return [found[key] for key in sorted(found, key=lambda key: (key[2], key[0], key[1] or ""))]
+        for name, value in (("precisions", item.precision), ("batch_sizes", item.batch_size)):
+            if value is not None and value not in setdefault[name]:
+                setdefault[name].append(value)
+        setdefault["evidence"] += [event for event in item.evidence if event not in setdefault["evidence"]][:5]
+    for setdefault in rows.values():
+        setdefault["precisions"].sort()
+        setdefault["batch_sizes"].sort()
+    return [rows[key] for key in sorted(rows, key=lambda key: (key[2], key[0], key[1] or ""))]
 
 
 def distance(option: Option, question: Question, constraints: Sequence[Constraint]) -> float:
@@ -68,14 +68,22 @@ def within_reach(question: Question, left: Left) -> list[dict[str, Any]]:
     a single limit is enough, all that the closest option misses are named together.
     """
     constraints = constraints_of(question)
-    alone = [told for one in constraints if (told := _relaxed(one, constraints, question, left)) is not None]
+    alone = [
+        document
+        for constraint in constraints
+        if (document := _relaxed(constraint, constraints, question, left)) is not None
+    ]
     if alone or not constraints:
         return alone
     reachable = _told_apart(question, left, constraints)
     if not reachable:
         return []
     closest = reachable[0]
-    return [_would_do(one, closest, question.confidence) for one in constraints if not _meets(closest, one, question)]
+    return [
+        _would_do(constraint, closest, question.confidence)
+        for constraint in constraints
+        if not _meets(closest, constraint, question)
+    ]
 
 
 def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint]) -> list[Option]:
@@ -84,22 +92,22 @@ def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint
         option
         for option, _ in left
         if distance(option, question, constraints) < math.inf
-        and all(one.of(option).bound or one.probability(option) is not None for one in constraints)
+        and all(constraint.of(option).bound or constraint.probability(option) is not None for constraint in constraints)
     ]
 
 
 def _relaxed(
     constraint: Constraint, constraints: Sequence[Constraint], question: Question, left: Left
 ) -> dict[str, Any] | None:
-    others = [one for one in constraints if one is not constraint]
-    found = [
+    others = [item for item in constraints if item is not constraint]
+    matching_told_apart = [
         option
         for option in _told_apart(question, left, constraints)
-        if all(_meets(option, one, question) for one in others)
+        if all(_meets(option, other, question) for other in others)
     ]
-    if not found:
+    if not matching_told_apart:
         return None
-    return _would_do(constraint, min(found, key=constraint.excess), question.confidence)
+    return _would_do(constraint, min(matching_told_apart, key=constraint.excess), question.confidence)
 
 
 def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
@@ -145,7 +153,7 @@ def _rounded_out(value: float, *, up: bool) -> float:
     return float(f"{(math.ceil(value / unit) if up else math.floor(value / unit)) * unit:.4g}")
 
 
-def abstention(question: Question, known: Known, left: Left, excluded: Sequence[Exclusion]) -> str:
+def abstention(question: Question, context: Known, left: Left, excluded: Sequence[Exclusion]) -> str:
     """Return why nothing is recommended, in sentences with the closest that there is and what to do."""
     constraints = constraints_of(question)
     reachable = [(option, why) for option, why in left if distance(option, question, constraints) < math.inf]
@@ -157,20 +165,20 @@ def abstention(question: Question, known: Known, left: Left, excluded: Sequence[
             f"Nothing meets {why.rule}. The closest is {option.platform} {option.precision}{_at(option)} "
             f"on {option.hardware} ({why.detail}{times}; {option.basis})."
         )
-    if question.hardware == "own" and not known.own:
+    if question.hardware == "own" and not context.own:
         return "No hardware of yours is known. Run `assay detect --post` or `assay bench` on it first."
-    measure = f"Measure first: {first_command(known, question)}"
-    tight = min((one for one in excluded if one.over is not None), key=lambda one: one.over or 0.0, default=None)
-    if tight is not None and {one.rule for one in excluded} <= {NO_ROOM, "no specification"}:
+    measure = f"Measure first: {first_command(context, question)}"
+    tight = min((item for item in excluded if item.over is not None), key=lambda item: item.over or 0.0, default=None)
+    if tight is not None and {item.rule for item in excluded} <= {NO_ROOM, "no specification"}:
         batch = "" if tight.batch_size is None else f" at batch {tight.batch_size}"
         return (
             f"Nothing fits in memory. The closest is {tight.platform} {tight.precision}{batch} on {tight.hardware}: "
-            f"{tight.detail}, {tight.over:.3g} times what there is. `assay fit {known.model}` says what fits."
+            f"{tight.detail}, {tight.over:.3g} times what there is. `assay fit {context.model}` says what fits."
         )
     if excluded:
-        rules = sorted({one.rule for one in excluded})
+        rules = sorted({item.rule for item in excluded})
         return f"Every configuration is left out ({', '.join(rules)}). {measure}"
-    if known.trace is None:
+    if context.trace is None:
         return (
             "Nothing of this model was measured on what is asked, and without an operator trace nothing can be "
             f"predicted. {measure}"
@@ -184,7 +192,7 @@ def _at(option: Option) -> str:
     return "" if option.batch_size is None else f" at batch {option.batch_size}"
 
 
-def undecided(question: Question, known: Known, ranked: Sequence[Option]) -> str | None:
+def undecided(question: Question, context: Known, ranked: Sequence[Option]) -> str | None:
     """Return why the order is no recommendation: nothing was checked, and most devices cannot be told from the first."""
     devices = {option.hardware for option in ranked}
     if len(devices) < 2 or any(option.covered for option in ranked):
@@ -197,5 +205,5 @@ def undecided(question: Question, known: Known, ranked: Sequence[Option]) -> str
         return None
     return (
         f"{len(same)} of {len(devices)} devices cannot be told apart: nothing of this kind was measured, and every interval "
-        f"is unchecked. Measure first: {first_command(known, msgspec.structs.replace(question, platform=[ranked[0].platform], precision=[ranked[0].precision]))}"
+        f"is unchecked. Measure first: {first_command(context, msgspec.structs.replace(question, platform=[ranked[0].platform], precision=[ranked[0].precision]))}"
     )

@@ -117,14 +117,14 @@ def known_at(
     kept = kept or Reading()
     model = kept.of(("name", question.model), lambda: _model(tables, question.model))
     rows, book = kept.of(("model", model, question.mode), lambda: _of_model(tables, model, question.mode))
-    found = book.of_model(model, "prefill" if question.output_tokens else "forward")
+    of_model = book.of_model(model, "prefill" if question.output_tokens else "forward")
     _check_names(question, rows)
-    if not rows and not found and not _is_known(tables, model):
+    if not rows and not of_model and not _is_known(tables, model):
         raise UnknownModel(question.model, models.nearest(question.model), field="model")
-    asked = question.sizes
-    sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], asked, _usual(model, found))
+    request = question.sizes
+    sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], request, _usual(model, of_model))
     trace = book.work(model, question.mode, sizes.stated(), sizes.output_tokens)
-    wanted = asked.stated()
+    wanted = request.stated()
     evidence = any(
         row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items()) for row in rows
     )
@@ -133,7 +133,7 @@ def known_at(
         tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None or evidence
     )
     if trace is None and not evidence and served is None:
-        raise _trace_needed(question, model, there=bool(found))
+        raise _trace_needed(question, model, there=bool(of_model))
     if served is not None and question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
@@ -177,9 +177,9 @@ def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any
 def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spec_of: SpecOf) -> Siblings | None:
     """The measurements among which siblings are looked for: of each configuration the first, which is the one that is found."""
     firsts: dict[str, Row] = {}
-    for one in rows:
-        if one["configuration"] not in firsts:
-            row = row_from_table(one)
+    for item in rows:
+        if item["configuration"] not in firsts:
+            row = row_from_table(item)
             if row is not None and taught(row, mode=mode) is not None:
                 firsts[row.configuration] = row
     table = tabulate(list(firsts.values()), book, spec_of)
@@ -203,15 +203,15 @@ def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded
     )
 
 
-def _usual(model: str, found: Sequence[Trace]) -> Sizes:
+def _usual(model: str, traces: Sequence[Trace]) -> Sizes:
     """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's."""
     entry = models.find(model)
-    category = entry.category if entry is not None else (found[0].category if found else None)
+    category = entry.category if entry is not None else (traces[0].category if traces else None)
     usual = msgspec.structs.asdict(models.default_workload(category or ""))
     if entry is not None:
         own = msgspec.structs.asdict(entry.workload)
         usual |= {name: value for name, value in own.items() if value is not None}
-    traced = [{name: size for name, size in trace.sizes.items() if name in SIZE_NAMES} for trace in found]
+    traced = [{name: size for name, size in trace.sizes.items() if name in SIZE_NAMES} for trace in traces]
     if not traced:
         return Sizes(**usual) if entry is not None else Sizes()
     agreeing = [sizes for sizes in traced if all(usual.get(name) == value for name, value in sizes.items())]
@@ -262,10 +262,10 @@ def _made_by(
     if not vendors:
         return specs, unspecified
     wanted = {vendor.casefold() for vendor in vendors}
-    known = {spec.vendor.casefold() for name in devices.known if (spec := devices.spec(name)) and spec.vendor}
-    for vendor in sorted(wanted - known):
+    casefolds = {spec.vendor.casefold() for name in devices.known if (spec := devices.spec(name)) and spec.vendor}
+    for vendor in sorted(wanted - casefolds):
         raise UsageError(
-            f"no hardware of {vendor!r} is known.", field="vendors", remedy=f"One of {', '.join(sorted(known))}."
+            f"no hardware of {vendor!r} is known.", field="vendors", remedy=f"One of {', '.join(sorted(casefolds))}."
         )
     return [spec for spec in specs if (spec.vendor or "").casefold() in wanted], []
 

@@ -37,14 +37,14 @@ def roomed(
     made = _floored(options, trace, rows)
     memory = predictor.card.memory
     beyond = [math.nan] * len(made)
-    known = [
-        index for index, one in enumerate(chosen) if memory is not None and memory.knows(one.platform, one.runtime)
+    indexes = [
+        index for index, item in enumerate(chosen) if memory is not None and memory.knows(item.platform, item.runtime)
     ]
-    if memory is not None and known:
-        room = np.array([chosen[index].limits.memory_bytes or math.nan for index in known])
-        needs = memory.needs(trace, [rows[index] for index in known], room, nominal)
+    if memory is not None and indexes:
+        room = np.array([chosen[index].limits.memory_bytes or math.nan for index in indexes])
+        needs = memory.needs(trace, [rows[index] for index in indexes], room, nominal)
         if needs is not None:
-            for place, index in enumerate(known):
+            for place, index in enumerate(indexes):
                 made[index] = replace(
                     made[index],
                     peak_memory_bytes=float(needs.expected[place]),
@@ -57,13 +57,13 @@ def roomed(
 
 def _floored(options: Sequence[Option], trace: Trace, rows: Sequence[Row]) -> list[Option]:
     """Return the options with the least that they need, which the device has no part in."""
-    known: dict[tuple[str, int | None, str], MemoryEstimate | None] = {}
+    memory_estimates: dict[tuple[str, int | None, str], MemoryEstimate | None] = {}
     made: list[Option] = []
     for option, row in zip(options, rows, strict=True):
         work = (row.precision, row.batch_size, row.mode)
-        if work not in known:
-            known[work] = floor_of(trace, row)
-        floor = known[work]
+        if work not in memory_estimates:
+            memory_estimates[work] = floor_of(trace, row)
+        floor = memory_estimates[work]
         if floor is not None:
             option = replace(
                 option,
@@ -80,19 +80,19 @@ def _with_chances(
 ) -> list[Option]:
     if shares is None:
         return options
-    found: dict[tuple[str, str, str], Chances] = {}
+    chances: dict[tuple[str, str, str], Chances] = {}
     elsewhere: dict[tuple[str, str], Chances] = {}
-    told: list[Option] = []
+    document: list[Option] = []
     for option, row, out in zip(options, rows, beyond, strict=True):
         cell = (row.hardware, row.platform, row.precision)
-        if cell not in found:
+        if cell not in chances:
             case = _case(trace, row)
             if shares.tried(case):
-                found[cell] = shares.chances(case)
+                chances[cell] = shares.chances(case)
             else:  # Where a device was not tried, it is like any other.
-                found[cell] = elsewhere.get(cell[1:]) or elsewhere.setdefault(cell[1:], shares.chances(case))
-        told.append(replace(option, chances=_beyond(found[cell], out)))
-    return told
+                chances[cell] = elsewhere.get(cell[1:]) or elsewhere.setdefault(cell[1:], shares.chances(case))
+        document.append(replace(option, chances=_beyond(chances[cell], out)))
+    return document
 
 
 def _case(trace: Trace, row: Row) -> Case:

@@ -23,26 +23,26 @@ LOOKED_AT = 50
 
 
 def next_runs(
-    question: Question, known: Known, ranked: Sequence[Option], excluded: Sequence[Exclusion]
+    question: Question, context: Known, ranked: Sequence[Option], excluded: Sequence[Exclusion]
 ) -> list[dict[str, Any]]:
     """Return at most three commands, each with why and the `probability` that it changes what stands first.
 
     The probability is None where a trace or samples are missing, without which nothing can be said.
     """
-    found: list[dict[str, Any]] = []
-    if known.trace is None and known.served is None:
-        found.append(_run(f"assay bench {known.model}", "traces the model, so that it can be predicted", None))
-    if question.percentile != "p50" and any(one.rule == "no latency at this percentile" for one in excluded):
-        command = f"{first_command(known, question)} --percentile {question.percentile}"
-        found.append(_run(command, f"takes the samples that {question.percentile} needs", None))
-    found += _rivals(question, known, ranked)
+    rows: list[dict[str, Any]] = []
+    if context.trace is None and context.served is None:
+        rows.append(_run(f"assay bench {context.model}", "traces the model, so that it can be predicted", None))
+    if question.percentile != "p50" and any(entry.rule == "no latency at this percentile" for entry in excluded):
+        command = f"{first_command(context, question)} --percentile {question.percentile}"
+        rows.append(_run(command, f"takes the samples that {question.percentile} needs", None))
+    rows += _rivals(question, context, ranked)
     unique: dict[str, dict[str, Any]] = {}
-    for one in found:
-        unique.setdefault(one["command"], one)
+    for item in rows:
+        unique.setdefault(item["command"], item)
     return list(unique.values())[:MOST]
 
 
-def _rivals(question: Question, known: Known, ranked: Sequence[Option]) -> list[dict[str, Any]]:
+def _rivals(question: Question, context: Known, ranked: Sequence[Option]) -> list[dict[str, Any]]:
     if not ranked:
         return []
     first = ranked[0]
@@ -60,11 +60,11 @@ def _rivals(question: Question, known: Known, ranked: Sequence[Option]) -> list[
                 (chance, option, f"{option.basis}, better than what stands first with a probability of {chance:.0%}")
             )
     # What stands first is measured first: all the others are compared with it.
-    rivals.sort(key=lambda one: (one[1] is not first, -(one[0] or 0.0)))
+    rivals.sort(key=lambda item: (item[1] is not first, -(item[0] or 0.0)))
     return [
         _run(
-            command_of(known, option, question.mode),
-            f"{why}; run {_where(known, option)}",
+            command_of(context, option, question.mode),
+            f"{why}; run {_where(context, option)}",
             None if chance is None else round(chance, 4),
         )
         for chance, option, why in rivals
@@ -74,11 +74,11 @@ def _rivals(question: Question, known: Known, ranked: Sequence[Option]) -> list[
 def _other(first: Option, ranked: Sequence[Option]) -> Option | None:
     """The best on another device, platform or precision: another batch of the same is no other decision."""
     cell = (first.hardware, first.platform, first.precision)
-    return next((one for one in ranked[1:] if (one.hardware, one.platform, one.precision) != cell), None)
+    return next((item for item in ranked[1:] if (item.hardware, item.platform, item.precision) != cell), None)
 
 
-def _where(known: Known, option: Option) -> str:
-    return "it here" if option.hardware in known.own else f"it on {option.hardware}"
+def _where(context: Known, option: Option) -> str:
+    return "it here" if option.hardware in context.own else f"it on {option.hardware}"
 
 
 def _run(command: str, why: str, probability: float | None) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def _energy(option: Option) -> Figure:
     # What is served has the energy of a request.
     items = option.batch_size if option.concurrency is None else 1
     value, low, high = (
-        one / items if one is not None and items else None
-        for one in (option.energy_j, option.energy_low_j, option.energy_high_j)
+        item / items if item is not None and items else None
+        for item in (option.energy_j, option.energy_low_j, option.energy_high_j)
     )
     return Figure(value, low, high)
 
@@ -95,9 +95,9 @@ def _spread(option: Option, objective: Objective) -> float | None:
     """The standard deviation of `_cost`. Figures of one option hang together, so that their spreads add up."""
     weights = {objective: 1.0} if isinstance(objective, str) else objective
     spreads = [spread_of(option, figure_of(option, name)) for name in weights]
-    if any(one is None for one in spreads):
+    if any(spread is None for spread in spreads):
         return None
-    return sum(weight * one for weight, one in zip(weights.values(), spreads, strict=True) if one is not None)
+    return sum(weight * spread for weight, spread in zip(weights.values(), spreads, strict=True) if spread is not None)
 
 
 def cautious(option: Option, objective: Objective) -> float:
@@ -125,18 +125,18 @@ def _cautious(option: Option, name: str) -> float:
     return math.log(slack / value if name == "throughput" else slack * value)
 
 
-def better(one: Option, other: Option, objective: Objective) -> float | None:
+def better(option: Option, other: Option, objective: Objective) -> float | None:
     """Return the probability that `one` is better than `other`; None where a figure or its interval is not known."""
-    costs = _cost(one, objective), _cost(other, objective)
-    spreads = _spread(one, objective), _spread(other, objective)
+    costs = _cost(option, objective), _cost(other, objective)
+    spreads = _spread(option, objective), _spread(other, objective)
     if costs[0] is None or costs[1] is None or spreads[0] is None or spreads[1] is None:
         return None
     return _NORMAL.cdf((costs[1] - costs[0]) / max(math.hypot(*spreads), 1e-9))  # type: ignore[arg-type]
 
 
-def tied(one: Option, other: Option, objective: Objective) -> bool:
+def tied(item: Option, other: Option, objective: Objective) -> bool:
     """Whether two options cannot be told apart: each lies within the other's interval."""
-    first, second = (_span(option, objective) for option in (one, other))
+    first, second = (_span(option, objective) for option in (item, other))
     if first is None or second is None:
         return False
     return first[0] <= second[1] <= first[2] and second[0] <= first[1] <= second[2]

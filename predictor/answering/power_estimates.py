@@ -36,30 +36,30 @@ def energy_at(tables: Tables, spec_of: SpecOf) -> EnergyModel | None:
     return fit_energy(draws, spec_of)
 
 
-def powered(option: Option, known: Known) -> Option:
+def powered(option: Option, context: Known) -> Option:
     """Return the option with the energy of a call, or of a request where it is served; as it is where that is not known.
 
     The spreads of time and of power are taken to be independent.
     """
-    if known.energy is None or option.energy_j is not None or not option.latency_ms:
+    if context.energy is None or option.energy_j is not None or not option.latency_ms:
         return option
     scenario = "serving" if option.concurrency is not None else "single_stream"
-    found = known.energy.power(option.hardware, known.spec, count=option.count, scenario=scenario)
-    if found is None:
+    power = context.energy.power(option.hardware, context.spec, count=option.count, scenario=scenario)
+    if power is None:
         return option
-    energy = found.power_w * option.latency_ms / 1e3 / (option.concurrency or 1)
+    energy = power.power_w * option.latency_ms / 1e3 / (option.concurrency or 1)
     low = high = None
     if option.low_ms and option.high_ms:
         low = energy * math.exp(
-            -math.hypot(math.log(option.latency_ms / option.low_ms), math.log(found.power_w / found.low_w))
+            -math.hypot(math.log(option.latency_ms / option.low_ms), math.log(power.power_w / power.low_w))
         )
         high = energy * math.exp(
-            math.hypot(math.log(option.high_ms / option.latency_ms), math.log(found.high_w / found.power_w))
+            math.hypot(math.log(option.high_ms / option.latency_ms), math.log(power.high_w / power.power_w))
         )
     whose = (
-        f"{found.own_rows} measurements of this device draw"
-        if found.own_rows
-        else f"{found.rows} measurements of its kind draw of their rating"
+        f"{power.own_rows} measurements of this device draw"
+        if power.own_rows
+        else f"{power.rows} measurements of its kind draw of their rating"
     )
     return msgspec.structs.replace(
         option,

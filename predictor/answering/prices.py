@@ -100,12 +100,12 @@ def priced(
 
     A machine of one's own stands in no region, and is left by `regions`.
     """
-    found: dict[str, list[Offer]] = defaultdict(list)
+    result: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         elsewhere = regions and offer.region not in regions and offer.provider != prices.OWN
         if not ((offer.spot and not spot) or (providers and offer.provider not in providers) or elsewhere):
-            found[offer.hardware].append(offer)
-    return {hardware: Price(some, today) for hardware, some in found.items()}
+            result[offer.hardware].append(offer)
+    return {hardware: Price(some, today) for hardware, some in result.items()}
 
 
 def prices_at(

@@ -185,10 +185,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def identity(self) -> dict[str, Any]:
         """Return what of the question decides the answer: everything but whether it is recorded."""
-        asked = msgspec.to_builtins(self)
-        asked.pop("record")
-        asked.pop("as_of")
-        return dict(asked)
+        document = msgspec.to_builtins(self)
+        document.pop("record")
+        document.pop("as_of")
+        return dict(document)
 
 
 class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -270,9 +270,9 @@ def _within(value: int | None, least: int, most: int, field: str, noun: str) -> 
         raise UsageError(f"{value} is not {noun}.", field=field, remedy=f"{least} to {most}.")
 
 
-def _one_of(value: str, known: tuple[str, ...], field: str) -> None:
-    if value not in known:
-        raise UsageError(f"{value!r} is not one of them.", field=field, remedy=f"One of {', '.join(known)}.")
+def _one_of(value: str, names: tuple[str, ...], field: str) -> None:
+    if value not in names:
+        raise UsageError(f"{value!r} is not one of them.", field=field, remedy=f"One of {', '.join(names)}.")
 
 
 def _bound(value: float | None, field: str) -> None:

@@ -35,7 +35,7 @@ _WORDS = {
 
 def entry(
     option: Option,
-    known: Known,
+    context: Known,
     question: Question,
     rank: int,
     cpu: Mapping[int | None, float],
@@ -44,17 +44,17 @@ def entry(
     """Return one ranked entry; `cpu` maps a batch size to the latency of plain fp32 on a CPU, in ms."""
     mode = question.mode
     reference = cpu.get(option.batch_size)
-    age = _age_days(option, known)
+    age = _age_days(option, context)
     stale = age is not None and age > STALE_DAYS
-    told = {
+    document = {
         "rank": rank,
-        "configuration": option.configuration(known.model, mode, known.sizes),
+        "configuration": option.configuration(context.model, mode, context.sizes),
         "hardware": option.hardware,
         "hardware_count": option.count,
         "platform": option.platform,
         "precision": option.precision,
         "batch_size": option.batch_size,
-        **known.sizes.stated(),
+        **context.sizes.stated(),
         "concurrency": option.concurrency,
         "runtime": option.runtime,
         "runtime_version": option.runtime_version,
@@ -81,7 +81,7 @@ def entry(
         "chances": None if option.chances is None else _rounded(option.chances),
         "meets": meeting(option, constraints),
         "meets_all": _all_met(option, constraints),
-        "output_error": known.errors.get((option.platform, option.precision)),
+        "output_error": context.errors.get((option.platform, option.precision)),
         "usd_per_hour": figures(option.usd_per_hour),
         "usd_per_million": figures(option.usd_per_million),
         "price": None if option.hour is None else option.hour.told(),
@@ -94,12 +94,14 @@ def entry(
         "method": option.method,
         "evidence": list(option.evidence),
         "why": option.why + (f"; {age} days old, so measure again" if stale else ""),
-        "command": command_of(known, option, mode),
+        "command": command_of(context, option, mode),
     }
-    limits = _limits(told, known)
-    reasons = placed(told, known.trace, limits, mode) if known.trace is not None and limits is not None else None
+    limits = _limits(document, context)
+    reasons = (
+        placed(document, context.trace, limits, mode) if context.trace is not None and limits is not None else None
+    )
     return {
-        **told,
+        **document,
         "bottleneck": None if reasons is None else reasons.bottleneck,
         "explanation": None if reasons is None else reasons.brief(),
     }
@@ -129,8 +131,8 @@ def _energy_of_item(option: Option) -> dict[str, float | None]:
 def _memory(option: Option) -> dict[str, Any]:
     parts = (option.weights_bytes, option.kv_cache_bytes, option.activations_bytes)
     peak = option.peak_memory_bytes
-    known = sum(part for part in parts if part is not None)
-    rest = peak - known if peak is not None and any(part is not None for part in parts) else None
+    existing = sum(part for part in parts if part is not None)
+    rest = peak - existing if peak is not None and any(part is not None for part in parts) else None
     return {
         "peak_memory_bytes": _whole(peak),
         "memory_low_bytes": _whole(option.memory_low_bytes),
@@ -151,10 +153,10 @@ def meeting(option: Option, constraints: Sequence[Constraint]) -> list[dict[str,
 
     `exact` figures are no estimates: prices, and what devices are rated for.
     """
-    found = []
+    rows = []
     for constraint in constraints:
         chance = constraint.probability(option)
-        found.append(
+        rows.append(
             {
                 "constraint": constraint.name,
                 "limit": constraint.limit,
@@ -163,7 +165,7 @@ def meeting(option: Option, constraints: Sequence[Constraint]) -> list[dict[str,
                 "exact": constraint.of(option).exact,
             }
         )
-    return found
+    return rows
 
 
 def _all_met(option: Option, constraints: Sequence[Constraint]) -> float | None:
@@ -180,29 +182,29 @@ def compared(option: Option, below: Option | None, objective: Objective) -> str 
     if tied(option, below, objective):
         return f"as good as the next, within what is known{sure}"
     names = (objective,) if isinstance(objective, str) else tuple(objective)
-    said = [told for name in names if (told := _difference(option, below, name))]
+    said = [difference for name in names if (difference := _difference(option, below, name))]
     if not said:
         order = f"; {option.basis} stands before {below.basis}" if option.basis != below.basis else ""
         return f"the same {' and '.join(_WORDS[name] for name in names)} as the next{sure}{order}"
-    known = ""
+    text = ""
     if not _ahead(option, below, names):
         if option.basis != below.basis:
-            known = f"; {below.basis} figures are taken at their unfavourable end"
+            text = f"; {below.basis} figures are taken at their unfavourable end"
         elif len(names) == 1:
-            known = "; both are taken at their unfavourable end"
-    return f"{' and '.join(said)} than the next{sure}{known}"
+            text = "; both are taken at their unfavourable end"
+    return f"{' and '.join(said)} than the next{sure}{text}"
 
 
 def _ahead(option: Option, below: Option, names: Sequence[str]) -> bool:
     pairs = [(name, figure_of(option, name).value or 0.0, figure_of(below, name).value or 0.0) for name in names]
-    return all(one >= other if name == "throughput" else one <= other for name, one, other in pairs)
+    return all(value >= other if name == "throughput" else value <= other for name, value, other in pairs)
 
 
 def _difference(option: Option, below: Option, name: str) -> str | None:
-    one, other = figure_of(option, name).value, figure_of(below, name).value
-    if not one or not other or one == other:
+    value, other = figure_of(option, name).value, figure_of(below, name).value
+    if not value or not other or value == other:
         return None
-    ratio = one / other
+    ratio = value / other
     if abs(ratio - 1) < 0.005:
         return None
     if 0.5 < ratio < 2:
@@ -219,24 +221,24 @@ def plain_cpu(measured: Sequence[Option]) -> dict[int | None, float]:
     return best
 
 
-def _age_days(option: Option, known: Known) -> int | None:
+def _age_days(option: Option, context: Known) -> int | None:
     """How old a measurement was at the position of the answer; None where either moment is unknown."""
-    if option.measured_at is None or known.time is None:
+    if option.measured_at is None or context.time is None:
         return None
-    return max(0, (datetime.fromisoformat(known.time) - option.measured_at).days)
+    return max(0, (datetime.fromisoformat(context.time) - option.measured_at).days)
 
 
-def explanation_of(told: Mapping[str, Any], known: Known, mode: str) -> Explanation | None:
+def explanation_of(document: Mapping[str, Any], context: Known, mode: str) -> Explanation | None:
     """Return what an entry's latency is made of; None where the model has no trace or the device no figures."""
-    limits = _limits(told, known)
-    if known.trace is None or limits is None:
+    limits = _limits(document, context)
+    if context.trace is None or limits is None:
         return None
-    return explained(told, known.trace, limits, known.predictor, mode)
+    return explained(document, context.trace, limits, context.predictor, mode)
 
 
-def _limits(told: Mapping[str, Any], known: Known) -> Limits | None:
-    spec = known.spec(told["hardware"])
-    return None if spec is None else limits_of(spec, told["precision"], told["platform"])
+def _limits(document: Mapping[str, Any], context: Known) -> Limits | None:
+    spec = context.spec(document["hardware"])
+    return None if spec is None else limits_of(spec, document["precision"], document["platform"])
 
 
 def figures(value: float | None) -> float | None:
@@ -245,8 +247,8 @@ def figures(value: float | None) -> float | None:
 
 
 def _rounded(chances: Chances) -> dict[str, Any]:
-    told = msgspec.to_builtins(chances)
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in told.items()}
+    document = msgspec.to_builtins(chances)
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in document.items()}
 
 
 def _whole(value: float | None) -> int | None:

@@ -71,8 +71,8 @@ def _unmet(option: Option, constraint: Constraint, confidence: float) -> str | N
         return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
     chance = constraint.chance(option, figure)
     if chance is None:
-        known = figure.value is not None
-        return f"{constraint.told(option)}{', without an interval that says how sure it is' if known else ''}"
+        existing = figure.value is not None
+        return f"{constraint.told(option)}{', without an interval that says how sure it is' if existing else ''}"
     if chance < confidence:
         return f"{constraint.told(option)}, met with a probability of {chance:.0%} only"
     return None
@@ -82,9 +82,9 @@ def ordered(options: Sequence[Option], objective: Objective) -> list[Option]:
     """Return the options best first; equal ones by evidence, then by name, so that the order is always the same."""
     return sorted(
         options,
-        key=lambda one: (
-            cautious(one, objective), BASES.index(one.basis), one.hardware, one.platform, one.precision,
-            one.batch_size or 0, one.count, one.compiled, one.key or "",
+        key=lambda item: (
+            cautious(item, objective), BASES.index(item.basis), item.hardware, item.platform, item.precision,
+            item.batch_size or 0, item.count, item.compiled, item.key or "",
         ),
     )  # fmt: skip
 
@@ -105,15 +105,15 @@ def front_axes(options: Sequence[Option]) -> tuple[str, str]:
 
 def undominated(options: Sequence[Option], axes: tuple[str, str]) -> list[Option]:
     """Return the Pareto front: the options that no other beats on both axes, by the first; O(n log n)."""
-    known: list[tuple[float, float, Option]] = []
+    values: list[tuple[float, float, Option]] = []
     signs = [-1.0 if axis == "throughput" else 1.0 for axis in axes]
     for option in options:
         first, second = value_of(option, axes[0]), value_of(option, axes[1])
         if first is not None and second is not None:
-            known.append((signs[0] * first, signs[1] * second, option))
+            values.append((signs[0] * first, signs[1] * second, option))
     front: list[Option] = []
     least = float("inf")
-    for _, second, option in sorted(known, key=lambda one: one[:2]):
+    for _, second, option in sorted(values, key=lambda item: item[:2]):
         if second < least:
             least = second
             front.append(option)

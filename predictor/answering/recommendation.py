@@ -38,21 +38,21 @@ _BESIDE: dict[str, Any] = {
 """What of a question no prediction depends on."""
 
 
-def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
+def answer(question: Question, context: Known, identity: str) -> dict[str, Any]:
     """Return the answer's document (design, section 7); `identity` is its id."""
     constraints = constraints_of(question)
-    measured = measured_options(question, known)
-    predicted, excluded = _kept(question, known, measured)
-    priced = _rated([*measured, *predicted], known)
-    if known.energy is not None:
-        priced = [powered(option, known) for option in priced]
+    measured = measured_options(question, context)
+    predicted, excluded = _kept(question, context, measured)
+    priced = _rated([*measured, *predicted], context)
+    if context.energy is not None:
+        priced = [powered(option, context) for option in priced]
     kept, left = constrained(priced, question)
     ranked = ordered(kept, question.objective)
     met = len(ranked)
     if question.per_hardware:
         ranked = best_of_each(ranked)
     left = sorted(left, key=lambda pair: distance(pair[0], question, constraints))
-    excluded = [*(exclusion for _, exclusion in left), *excluded, *_without_figures(known, measured)]
+    excluded = [*(exclusion for _, exclusion in left), *excluded, *_without_figures(context, measured)]
     cpu = plain_cpu(measured)
     axes = front_axes(ranked)
     front = undominated(ranked, axes)
@@ -61,31 +61,31 @@ def answer(question: Question, known: Known, identity: str) -> dict[str, Any]:
     entries: list[dict[str, Any]] = []
     for place, option in enumerate(ranked[: question.top]):
         same = place > 0 and tied(ranked[place - 1], option, question.objective)
-        made = entry(option, known, question, place + 1, cpu, constraints)
+        made = entry(option, context, question, place + 1, cpu, constraints)
         made["tied_with"] = (entries[-1]["tied_with"] or entries[-1]["rank"]) if same else None
         made["on_front"] = id(option) in best
         made["why_above_next"] = compared(option, next(iter(ranked[place + 1 : place + 2]), None), question.objective)
         entries.append(made)
-    doubt = undecided(question, known, ranked)
+    doubt = undecided(question, context, ranked)
     return {
         "id": identity,
-        "model": known.model,
-        "position": known.position,
-        "time": known.time,
-        "predictor": known.predictor.digest,
+        "model": context.model,
+        "position": context.position,
+        "time": context.time,
+        "predictor": context.predictor.digest,
         "interval": INTERVAL,
         "question": question.identity(),
-        "workload": {"mode": question.mode, **known.sizes.stated()},
+        "workload": {"mode": question.mode, **context.sizes.stated()},
         "considered": len(priced),
         "met": met,
         "ranked": entries,
-        "front": {"axes": list(axes), "options": [_brief(one, rank_of[id(one)]) for one in front[:FRONT_LIMIT]]},
-        "at_hand": at_hand(question, known, ranked),
+        "front": {"axes": list(axes), "options": [_brief(item, rank_of[id(item)]) for item in front[:FRONT_LIMIT]]},
+        "at_hand": at_hand(question, context, ranked),
         "excluded": merged(excluded),
-        "abstained": doubt if entries else abstention(question, known, left, excluded),
+        "abstained": doubt if entries else abstention(question, context, left, excluded),
         "within_reach": [] if entries else within_reach(question, left),
-        "suggestions": next_runs(question, known, ranked, excluded),
-        "notes": list(known.notes),
+        "suggestions": next_runs(question, context, ranked, excluded),
+        "notes": list(context.notes),
     }
 
 
@@ -106,14 +106,14 @@ def _brief(option: Option, rank: int) -> dict[str, Any]:
     }
 
 
-def measured_options(question: Question, known: Known) -> list[Option]:
+def measured_options(question: Question, context: Known) -> list[Option]:
     """Return the options of an answer that somebody measured."""
-    devices = {*(spec.id for spec in known.specs), *known.unspecified}
-    options = options_from_rows(known.rows, known.sizes, question.percentile)
+    devices = {*(spec.id for spec in context.specs), *context.unspecified}
+    options = options_from_rows(context.rows, context.sizes, question.percentile)
     return [
         option
         for option in options
-        if (not known.restricted or option.hardware in devices)
+        if (not context.restricted or option.hardware in devices)
         and (not question.platform or option.platform in question.platform)
         and (not question.precision or option.precision in question.precision)
         and (not question.batch_sizes or option.batch_size in question.batch_sizes or option.concurrency is not None)
@@ -122,58 +122,60 @@ def measured_options(question: Question, known: Known) -> list[Option]:
     ]
 
 
-def _kept(question: Question, known: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
+def _kept(question: Question, context: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
     """Predict, or take what was predicted at this position for a question that differs in limits, order or prices alone."""
-    if known.kept is None:
-        return _predicted(question, known, measured)
+    if context.kept is None:
+        return _predicted(question, context, measured)
     alike = msgspec.json.encode(msgspec.structs.replace(question, devices=question.devices[:0], **_BESIDE))
-    what = (alike, bool(question.devices), len(known.rows), known.trace, known.predictor)
-    return known.kept.lists(what, lambda: _predicted(question, known, measured))
+    what = (alike, bool(question.devices), len(context.rows), context.trace, context.predictor)
+    return context.kept.lists(what, lambda: _predicted(question, context, measured))
 
 
-def _predicted(question: Question, known: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
+def _predicted(question: Question, context: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
     """Predict what was not measured; leave out what failed, what does not fit and what has no figures."""
-    if known.served is not None:
-        return served_options(question, known, known.served, measured)
-    if known.trace is None:
+    if context.served is not None:
+        return served_options(question, context, context.served, measured)
+    if context.trace is None:
         return [], []
-    covered = {(one.hardware, one.platform, one.precision, one.batch_size, one.compiled) for one in measured}
-    everywhere = [(one.platform, one.precision, one.batch_size) for one in measured]
-    found, excluded = candidates(question, known.specs, known.predictor, everywhere)
+    covered = {
+        (entry.hardware, entry.platform, entry.precision, entry.batch_size, entry.compiled) for entry in measured
+    }
+    everywhere = [(entry.platform, entry.precision, entry.batch_size) for entry in measured]
+    result, excluded = candidates(question, context.specs, context.predictor, everywhere)
     chosen: list[Candidate] = []
-    for one in found:
-        cell = one.cell
-        failed = known.failures.get(cell[:3])
+    for item in result:
+        cell = item.cell
+        failed = context.failures.get(cell[:3])
         if cell in covered:
             continue
         if failed is not None:
-            excluded.append(_left(one, "failed", failed[0], batch=False, evidence=(failed[1],)))
+            excluded.append(_left(item, "failed", failed[0], batch=False, evidence=(failed[1],)))
             continue
-        chosen.append(one)
-    if question.percentile != "p50" and known.predictor.card.tails is None:
+        chosen.append(item)
+    if question.percentile != "p50" and context.predictor.card.tails is None:
         detail = f"no measurement with the samples for {question.percentile} trained the predictor"
-        return [], [*excluded, *(_left(one, "no tail prediction", detail, batch=False) for one in chosen)]
+        return [], [*excluded, *(_left(entry, "no tail prediction", detail, batch=False) for entry in chosen)]
     options = estimate(
-        known.trace, chosen, known.predictor, question.mode, known.sizes, question.percentile, known.siblings
+        context.trace, chosen, context.predictor, question.mode, context.sizes, question.percentile, context.siblings
     )
     fitting: list[Option] = []
     by_roofline: set[tuple[Any, ...]] = set()
-    for one, option in zip(chosen, options, strict=True):
+    for item, option in zip(chosen, options, strict=True):
         if option.method == "roofline":
             # It does not know eager from compiled, so that one of them stands for both.
-            if one.cell[:4] in by_roofline:
+            if item.cell[:4] in by_roofline:
                 continue
-            by_roofline.add(one.cell[:4])
-        unfit = _unfit(one, option)
+            by_roofline.add(item.cell[:4])
+        unfit = _unfit(item, option)
         if unfit is None:
-            fitting.append(_side_by_side(option, question.count or known.counts.get(one.spec.id, 1)))
+            fitting.append(_side_by_side(option, question.count or context.counts.get(item.spec.id, 1)))
         else:
-            excluded.append(_left(one, NO_ROOM, unfit, over=_over(one, option)))
+            excluded.append(_left(item, NO_ROOM, unfit, over=_over(item, option)))
     return fitting, excluded
 
 
 def _left(
-    one: Candidate,
+    candidate: Candidate,
     rule: str,
     detail: str,
     *,
@@ -182,10 +184,10 @@ def _left(
     over: float | None = None,
 ) -> Exclusion:
     return Exclusion(
-        hardware=one.spec.id,
-        platform=one.platform,
-        precision=one.precision,
-        batch_size=one.batch_size if batch else None,
+        hardware=candidate.spec.id,
+        platform=candidate.platform,
+        precision=candidate.precision,
+        batch_size=candidate.batch_size if batch else None,
         rule=rule,
         detail=detail,
         evidence=evidence,
@@ -193,13 +195,13 @@ def _left(
     )
 
 
-def _over(one: Candidate, option: Option) -> float | None:
-    need, room = option.peak_memory_bytes or option.memory_floor_bytes, one.limits.memory_bytes
+def _over(candidate: Candidate, option: Option) -> float | None:
+    need, room = option.peak_memory_bytes or option.memory_floor_bytes, candidate.limits.memory_bytes
     return need / room if need and room else None
 
 
-def _unfit(one: Candidate, option: Option) -> str | None:
-    need, room = option.memory_floor_bytes, one.limits.memory_bytes
+def _unfit(candidate: Candidate, option: Option) -> str | None:
+    need, room = option.memory_floor_bytes, candidate.limits.memory_bytes
     if need is not None and room is not None and need > room:
         return f"needs at least {need / 1e9:.3g} GB of {room / 1e9:.3g} GB"
     beyond = None if option.chances is None else option.chances.out_of_memory
@@ -221,7 +223,7 @@ def _side_by_side(option: Option, count: int) -> Option:
     )
 
 
-def _without_figures(known: Known, measured: Sequence[Option]) -> list[Exclusion]:
+def _without_figures(context: Known, measured: Sequence[Option]) -> list[Exclusion]:
     """Devices that are asked for, of which neither figures nor measurements of this model are known."""
     seen = {option.hardware for option in measured}
     return [
@@ -231,22 +233,22 @@ def _without_figures(known: Known, measured: Sequence[Option]) -> list[Exclusion
             rule="no specification",
             detail="describe it with `assay detect --post`, or measure on it",
         )
-        for name in known.unspecified
+        for name in context.unspecified
         if name not in seen
     ]
 
 
-def _rated(options: Sequence[Option], known: Known) -> list[Option]:
+def _rated(options: Sequence[Option], context: Known) -> list[Option]:
     """What their devices cost and draw, from the prices and the data sheet."""
-    specs = {spec.id: spec for spec in known.specs}
-    told: dict[tuple[str, int], dict[str, Any]] = {}
+    specs = {spec.id: spec for spec in context.specs}
+    documents: dict[tuple[str, int], dict[str, Any]] = {}
     for hardware, count in {(option.hardware, option.count) for option in options}:
-        price, spec = known.prices.get(hardware), specs.get(hardware)
+        price, spec = context.prices.get(hardware), specs.get(hardware)
         hour = None if price is None else price.hour(count)
         power = None if spec is None or spec.power_w is None else float(spec.power_w.value)
-        told[hardware, count] = {
+        documents[hardware, count] = {
             "usd_per_hour": None if hour is None else hour.usd_per_hour,
             "hour": hour,
             "rated_power_w": None if power is None else power * count,
         }
-    return [msgspec.structs.replace(option, **told[option.hardware, option.count]) for option in options]
+    return [msgspec.structs.replace(option, **documents[option.hardware, option.count]) for option in options]

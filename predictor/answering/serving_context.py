@@ -91,8 +91,8 @@ def _neighbours(tables: Tables, rows: Sequence[Mapping[str, Any]], kept: Reading
         lambda: tables.view("measurements", {"scenario": "serving"}, limit=NEWEST, descending=True).to_pylist(),
     )
     own = [row for row in rows if row["scenario"] == "serving"][-NEWEST:]
-    known = {str(row["event_id"]) for row in own}
-    others = [row for row in everything if str(row["event_id"]) not in known]
+    existing = {str(row["event_id"]) for row in own}
+    others = [row for row in everything if str(row["event_id"]) not in existing]
     return [row for row in map(row_from_table, [*own, *others]) if row is not None]
 
 
@@ -108,10 +108,10 @@ def _fitted(
 
 
 def _events(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for row in rows:
-        found.setdefault(row.hardware, []).append(row.event_id)
-    return {device: tuple(events) for device, events in found.items()}
+        names.setdefault(row.hardware, []).append(row.event_id)
+    return {device: tuple(events) for device, events in names.items()}
 
 
 def _engines(near: Sequence[Row]) -> dict[tuple[str, str], tuple[str, str]]:
@@ -119,4 +119,4 @@ def _engines(near: Sequence[Row]) -> dict[tuple[str, str], tuple[str, str]]:
     for row in near:
         if row.runtime:
             counts.setdefault((row.hardware, row.platform), Counter())[row.runtime, row.runtime_version] += 1
-    return {place: max(sorted(found), key=lambda one: found[one]) for place, found in sorted(counts.items())}
+    return {place: max(sorted(count), key=lambda item: count[item]) for place, count in sorted(counts.items())}

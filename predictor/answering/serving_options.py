@@ -59,7 +59,7 @@ class _Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def served_options(
-    question: Question, known: Known, served: Served, measured: Sequence[Option]
+    question: Question, context: Known, served: Served, measured: Sequence[Option]
 ) -> tuple[list[Option], list[Exclusion]]:
     """Return one option a device, platform and precision that was not measured, and what was left out.
 
@@ -68,9 +68,9 @@ def served_options(
     """
     excluded: list[Exclusion] = []
     chosen: list[tuple[Row, _Memory]] = []
-    seen = {(one.hardware, one.platform, one.precision, one.count) for one in measured}
-    for spec, platform, precision in _cells(question, known):
-        failed = known.failures.get((spec.id, platform, precision))
+    seen = {(item.hardware, item.platform, item.precision, item.count) for item in measured}
+    for spec, platform, precision in _cells(question, context):
+        failed = context.failures.get((spec.id, platform, precision))
         if failed is not None:
             excluded.append(_left(spec.id, platform, precision, "failed", failed[0], (failed[1],)))
             continue
@@ -78,14 +78,14 @@ def served_options(
             detail = f"what is learned of serving is medians, not {question.percentile}"
             excluded.append(_left(spec.id, platform, precision, "no tail prediction", detail))
             continue
-        row, memory = _fitting(question, known, served, spec, platform, precision)
+        row, memory = _fitting(question, context, served, spec, platform, precision)
         if not memory.fits:
             left = _left(spec.id, platform, precision, NO_ROOM, _too_much(memory, row, spec))
             room = None if spec.memory_bytes is None else USABLE * float(spec.memory_bytes.value)
             excluded.append(msgspec.structs.replace(left, over=memory.total_bytes / room if room else None))
         elif (spec.id, platform, precision, row.count) not in seen:
             chosen.append((row, memory))
-    made = asked([row for row, _ in chosen], {spec.id: spec for spec in known.specs}.get)
+    made = asked([row for row, _ in chosen], {spec.id: spec for spec in context.specs}.get)
     there = set(made.index)
     detail = "peak or memory bandwidth at this precision is not known"
     excluded += [
@@ -96,8 +96,8 @@ def served_options(
     return _options([chosen[index] for index in made.index], made, served), excluded
 
 
-def _cells(question: Question, known: Known) -> Iterator[tuple[HardwareSpec, str, str]]:
-    for spec in known.specs:
+def _cells(question: Question, context: Known) -> Iterator[tuple[HardwareSpec, str, str]]:
+    for spec in context.specs:
         for platform in question.platform or _ENGINES:
             if platform in spec.platforms and platform in _ENGINES:
                 for precision in question.precision or _usual(spec, platform):
@@ -110,7 +110,7 @@ def _usual(spec: HardwareSpec, platform: str) -> tuple[str, ...]:
     return next((name,) for name in USUAL_PRECISIONS if name in able)
 
 
-def _row(known: Known, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int) -> Row:
+def _row(context: Known, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int) -> Row:
     engine, version = served.engines.get((spec.id, platform), (_ENGINES[platform], ""))
     newest = "" if served.card is None else served.card.newest_version.get(engine, "")
     return Row(
@@ -120,8 +120,8 @@ def _row(known: Known, served: Served, spec: HardwareSpec, platform: str, precis
         precision=precision,
         batch_size=None,
         scenario="serving",
-        input_tokens=known.sizes.input_tokens,
-        output_tokens=known.sizes.output_tokens,
+        input_tokens=context.sizes.input_tokens,
+        output_tokens=context.sizes.output_tokens,
         concurrency=served.concurrency,
         runtime=engine,
         runtime_version=version or newest,
@@ -131,14 +131,14 @@ def _row(known: Known, served: Served, spec: HardwareSpec, platform: str, precis
 
 
 def _fitting(
-    question: Question, known: Known, served: Served, spec: HardwareSpec, platform: str, precision: str
+    question: Question, context: Known, served: Served, spec: HardwareSpec, platform: str, precision: str
 ) -> tuple[Row, _Memory]:
     """The configuration on the fewest devices that hold everything, else on the most that may share it."""
     room = None if spec.memory_bytes is None else float(spec.memory_bytes.value)
-    wanted = question.count or known.counts.get(spec.id)
+    wanted = question.count or context.counts.get(spec.id)
     counts = (wanted,) if wanted else COUNTS if spec.kind != "cpu" else COUNTS[:1]
     for count in counts:
-        row = _row(known, served, spec, platform, precision, count)
+        row = _row(context, served, spec, platform, precision, count)
         spread = deployment_of(row, served.model.heads)
         assert not isinstance(spread, str)  # The row says all that a deployment needs.
         memory = _memory(served.model, spread, room)
@@ -182,11 +182,11 @@ def _activations(model: LanguageModel, spread: Deployment) -> float:
 def _options(kept: Sequence[tuple[Row, _Memory]], made: Asked, served: Served) -> list[Option]:
     """One option a row of the table, in their order."""
     prior = {"tpot": made.table.prior, "ttft": made.first_s}
-    known: dict[tuple[str, str], dict[str, Any]] = {}
+    records: dict[tuple[str, str], dict[str, Any]] = {}
     for row, _ in kept:
-        if (row.hardware, row.platform) not in known:
-            known[row.hardware, row.platform] = _basis(row, served)
-    bases = [known[row.hardware, row.platform] for row, _ in kept]
+        if (row.hardware, row.platform) not in records:
+            records[row.hardware, row.platform] = _basis(row, served)
+    bases = [records[row.hardware, row.platform] for row, _ in kept]
     seconds, widths = dict(prior), {target: np.full(len(kept), math.nan) for target in prior}
     for target, fitted in served.fitted.items():
         predicted = fitted.predict(made.table)
@@ -209,8 +209,8 @@ def _basis(row: Row, served: Served) -> dict[str, Any]:
     """What a row's prediction rests on, in the words and figures of its option."""
     card = served.card
     if card is None:
-        told = "physics of each part at full speed, nothing of serving is learned: it takes longer"
-        return {"basis": "roofline", "covered": False, "why": told, "evidence": (), "widths": {}}
+        text = "physics of each part at full speed, nothing of serving is learned: it takes longer"
+        return {"basis": "roofline", "covered": False, "why": text, "evidence": (), "widths": {}}
     widths: dict[str, tuple[float, float]] = {}
     covered, level = True, ""
     for target in served.fitted:
@@ -221,15 +221,15 @@ def _basis(row: Row, served: Served) -> dict[str, Any]:
         wider = 1.0 if here else UNCOVERED
         widths[target] = wider * (plain or math.inf), wider * (corrected or math.inf)
     events = served.events.get(row.hardware, ())
-    told = f"{'calibrated by ' + str(len(events)) + ' served measurements of this device' if events else 'predicted'}: {_TOLD[level]}"
+    text = f"{'calibrated by ' + str(len(events)) + ' served measurements of this device' if events else 'predicted'}: {_TOLD[level]}"
     if events and level == "new_hardware":
-        told = f"predicted, corrected by {len(events)} served measurements of this device"
+        text = f"predicted, corrected by {len(events)} served measurements of this device"
     if engine_of(row) not in card.engines["ttft"]:
-        told += f"; no time to first token under {row.runtime} on {row.platform} trained"
+        text += f"; no time to first token under {row.runtime} on {row.platform} trained"
     return {
         "basis": "calibrated" if events else "predicted",
         "covered": covered,
-        "why": told,
+        "why": text,
         "evidence": events[:5],
         "widths": widths,
     }
@@ -239,9 +239,9 @@ def _option(row: Row, base: dict[str, Any], memory: _Memory, times: dict[str, tu
     first, each = ([_bound(*times[name], sign) for sign in (0, -1, 1)] for name in ("ttft", "tpot"))
     steps, requests = (row.output_tokens or 1) - 1, row.concurrency or 1
     whole = [
-        None if one is None or other is None else one + steps * other for one, other in zip(first, each, strict=True)
+        None if item is None or other is None else item + steps * other for item, other in zip(first, each, strict=True)
     ]
-    rate = [None if one is None else requests * (row.output_tokens or 1) / one * 1e3 for one in whole]
+    rate = [None if item is None else requests * (row.output_tokens or 1) / item * 1e3 for item in whole]
     why = base["why"]
     if row.count > 1:
         why += f"; {row.count} devices share the model"

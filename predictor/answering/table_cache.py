@@ -47,12 +47,12 @@ class Reading:
                 self._kept.move_to_end(what)
                 kept: T = self._kept[what]
                 return kept
-        found = read()
+        result = read()
         with self._lock:
-            self._kept[what] = found
+            self._kept[what] = result
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return found
+        return result
 
 
 def _lines(lists: tuple[Sequence[Any], ...]) -> int:
@@ -70,8 +70,8 @@ class Readings:
     def at(self, position: Hashable) -> Reading:
         """Return the readings at a position, or another name of a state: tables in the same state say the same."""
         with self._lock:
-            found = self._at.setdefault(position, Reading())
+            setdefault = self._at.setdefault(position, Reading())
             self._at.move_to_end(position)
             while len(self._at) > POSITIONS:
                 self._at.popitem(last=False)
-            return found
+            return setdefault

@@ -18,16 +18,16 @@ def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], dict[str,
     Simulated tests are none.
     """
     columns = ["position", "event_id", "platform", "precision", "outcome", "checks", "origin"]
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for row in tables.view("tests", {"model": model}, columns=columns).to_pylist():
         outputs = (json.loads(row["checks"]) if row["checks"] else {}).get("outputs") or []
-        told = {"cosine": _worst(outputs, "cosine", min), "max_absolute": _worst(outputs, "max_absolute", max)}
-        if row["origin"] == "simulated" or all(value is None for value in told.values()):
+        document = {"cosine": _worst(outputs, "cosine", min), "max_absolute": _worst(outputs, "max_absolute", max)}
+        if row["origin"] == "simulated" or all(value is None for value in document.values()):
             continue
-        found[(row["platform"], row["precision"])] = {**told, "outcome": row["outcome"], "evidence": row["event_id"]}
-    return found
+        rows[(row["platform"], row["precision"])] = {**document, "outcome": row["outcome"], "evidence": row["event_id"]}
+    return rows
 
 
 def _worst(outputs: list[Mapping[str, Any]], name: str, pick: Any) -> float | None:
-    known = [float(output[name]) for output in outputs if output.get(name) is not None]
-    return float(f"{pick(known):.6g}") if known else None
+    existing = [float(output[name]) for output in outputs if output.get(name) is not None]
+    return float(f"{pick(existing):.6g}") if existing else None

@@ -104,7 +104,7 @@ def encode(card: Card, base: FittedBlend, others: Mapping[str, Trees] | None = N
 
 def _texts(base: FittedBlend, others: Mapping[str, Trees]) -> dict[str, str]:
     """One text a model: those of a call's time by objective, the others as `name/objective`."""
-    named = {f"{name}/{objective}": text for name, one in others.items() for objective, text in one.texts.items()}
+    named = {f"{name}/{objective}": text for name, other in others.items() for objective, text in other.texts.items()}
     return {**base.texts(), **named}
 
 
@@ -113,7 +113,7 @@ def _parts(texts: Mapping[str, str]) -> tuple[FittedBlend, dict[str, Trees]]:
     for name, text in texts.items():
         part, _, objective = name.rpartition("/")
         parts.setdefault(part, {})[objective] = text
-    return FittedBlend.restored(parts.pop("")), {name: Trees(found) for name, found in parts.items()}
+    return FittedBlend.restored(parts.pop("")), {name: Trees(value) for name, value in parts.items()}
 
 
 def digest_of(content: bytes) -> str:

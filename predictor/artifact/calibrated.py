@@ -95,7 +95,7 @@ class Known:
 class Calibrated:
     """Predictions corrected by measured rows of one or several devices (or models): their `shots`."""
 
-    def __init__(self, known: Known, shots: Table) -> None:
+    def __init__(self, context: Known, shots: Table) -> None:
         """Fit the corrections; the shots of all software configurations of a device help each other.
 
         Of more than `MOST` some of each software configuration are taken, other models before other rows of a model.
@@ -103,13 +103,13 @@ class Calibrated:
         if not len(shots):
             raise ValueError("a calibration needs at least one measured row")
         shots = shots.take(few(shots.rows))
-        self._known = known
+        self._known = context
         self.shots = shots
         self._places = {(row.hardware, row.platform) for row in shots.rows}
-        kin, learned = known.kin(shots), known.fitted.predict(shots)
+        kin, learned = context.kin(shots), context.fitted.predict(shots)
         self.trees = self._fit(shots, kin, learned, [f"peak {share}" for share in PEAKS], None, TREE_NOISE)
         self.reference: Correction | None = None
-        matched = known.siblings.matched(shots, known.fitted, learned.residual)
+        matched = context.siblings.matched(shots, context.fitted, learned.residual)
         chosen = np.flatnonzero(matched.found)
         if len(chosen) >= SIBLINGS_FROM:
             some = shots.take(chosen)
@@ -149,12 +149,12 @@ class Calibrated:
         residual = learned.residual.copy()
         widths = {nominal: np.full(len(table), np.nan) for nominal in COVERAGES}
         here = np.array([(row.hardware, row.platform) in self._places for row in table.rows], dtype=bool)
-        found = np.zeros(len(table), dtype=bool)
+        zeros = np.zeros(len(table), dtype=bool)
         if self.reference is not None and here.any():
             matched = (siblings or self._known.siblings).matched(table, self._known.fitted, learned.residual)
-            found = here & matched.found
-            self._correct(self.reference, table, matched, found, learned, residual, widths)
-        self._correct(self.trees, table, None, here & ~found, learned, residual, widths)
+            zeros = here & matched.found
+            self._correct(self.reference, table, matched, zeros, learned, residual, widths)
+        self._correct(self.trees, table, None, here & ~zeros, learned, residual, widths)
         if not here.all():
             residual[~here] = self._known.unmeasured(table.take(~here), learned.residual[~here])
         return Prediction(residual=residual, difficulty=learned.difficulty, widths=widths)
@@ -177,7 +177,9 @@ class Calibrated:
         matched = None if matched is None else matched.take(place)
         trees = learned.residual[place]
         guesses = {name: self._known.guess(name, some, trees, matched) for name in correction.weights}
-        residual[place] = correction.corrected(kin, {name: one for name, one in guesses.items() if one is not None})
+        residual[place] = correction.corrected(
+            kin, {name: guess for name, guess in guesses.items() if guess is not None}
+        )
         spread = correction.spread(kin, np.sqrt(learned.difficulty[place]))
         for nominal, reach in correction.reach().items():
             widths[nominal][place] = reach * spread

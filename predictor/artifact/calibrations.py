@@ -32,11 +32,11 @@ class Calibrations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def software(self, hardware: str, platform: str, precision: str) -> dict[str, Any] | None:
         """Return the plainest and newest measured software of a device in a precision, or None."""
-        found = self.at(hardware, platform)
-        rows = [row for row in found.shots.rows if row.precision == precision] if found is not None else []
+        result = self.at(hardware, platform)
+        rows = [row for row in result.shots.rows if row.precision == precision] if result is not None else []
         if not rows:
             return None
-        row = max(rows, key=lambda one: (not one.compiled, not one.channels_last, version_key(one.runtime_version)))
+        row = max(rows, key=lambda item: (not item.compiled, not item.channels_last, version_key(item.runtime_version)))
         return {name: getattr(row, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
 
     def told(self) -> list[dict[str, Any]]:
@@ -45,13 +45,13 @@ class Calibrations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             {
                 "hardware": hardware,
                 "platform": platform,
-                "rows": len(one.shots),
-                "models": len(set(one.shots.architecture.tolist())),
-                "precisions": sorted({row.precision for row in one.shots.rows}),
-                "effective_peak_share": round(one.effective_peak, 3),
-                "evidence": evidence_of(one.shots.rows),
+                "rows": len(value.shots),
+                "models": len(set(value.shots.architecture.tolist())),
+                "precisions": sorted({row.precision for row in value.shots.rows}),
+                "effective_peak_share": round(value.effective_peak, 3),
+                "evidence": evidence_of(value.shots.rows),
             }
-            for (hardware, platform), one in sorted(self.by_place.items())
+            for (hardware, platform), value in sorted(self.by_place.items())
         ]
 
 
@@ -94,10 +94,10 @@ def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings
         and coverage.near_software(row.platform, row.runtime, row.precision)
         and coverage.why_not(table.subjects[index], row.mode) is None
     ]
-    known = known_by(base, coverage, table if siblings is None else siblings)
+    existing = known_by(base, coverage, table if siblings is None else siblings)
     places: dict[Place, list[int]] = {}
     for index in chosen:
         places.setdefault((table.rows[index].hardware, table.rows[index].platform), []).append(index)
     return Calibrations(
-        by_place={place: known.adapted(table.take(np.array(members))) for place, members in sorted(places.items())}
+        by_place={place: existing.adapted(table.take(np.array(members))) for place, members in sorted(places.items())}
     )

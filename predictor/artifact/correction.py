@@ -70,7 +70,13 @@ class Correction:
         self._centre = kin.axes.mean(axis=0)
         self._parts = covariance(kin, kin, self._centre)
         few = self.models < OFFSET_ONLY_BELOW
-        slopes = (0.0,) if few else tuple(one for one in SLOPE_STRENGTHS if one <= 1 or self.models >= BOLD_FROM)
+        slopes = (
+            (0.0,)
+            if few
+            else tuple(
+                slope_strength for slope_strength in SLOPE_STRENGTHS if slope_strength <= 1 or self.models >= BOLD_FROM
+            )
+        )
         loudness = (1.0,) if few else tuple(loud for loud in LOUDNESS if loud >= 1 or self.models >= BOLD_FROM)
         likely = max(guesses, key=lambda name: guesses[name].doubt)
         solved = [
@@ -80,16 +86,16 @@ class Correction:
             for slope in slopes
             for loud in loudness
         ]
-        best = max(one.evidence for one in solved)
-        weights = np.exp(np.array([one.evidence for one in solved]) - best)
+        best = max(item.evidence for item in solved)
+        weights = np.exp(np.array([item.evidence for item in solved]) - best)
         weights /= weights.sum()
         self._solved_by_weight = sorted(
-            ((float(weight), one) for weight, one in zip(weights, solved, strict=True) if weight > NEGLIGIBLE),
+            ((float(weight), item) for weight, item in zip(weights, solved, strict=True) if weight > NEGLIGIBLE),
             key=lambda pair: -pair[0],
         )
         self.weights: dict[str, float] = {}
-        for weight, one in self._solved_by_weight:
-            self.weights[one.guess] = self.weights.get(one.guess, 0.0) + weight
+        for weight, value in self._solved_by_weight:
+            self.weights[value.guess] = self.weights.get(value.guess, 0.0) + weight
         first = self._solved_by_weight[0][1]
         self._spread = self._sum(self._parts, first) + np.diag(first.noise**2)
         self._inverse = np.linalg.inv(self._spread)
@@ -97,8 +103,8 @@ class Correction:
         self.errors, self.scores = self._left_out(residual - guesses[first.guess].residual, first.usual)
 
     @staticmethod
-    def _sum(parts: tuple[Matrix, Matrix, Matrix], one: _Solved) -> Matrix:
-        return np.asarray(parts[0] + one.slope**2 * parts[1] + BEND_SPREAD**2 * parts[2], dtype=np.float64)
+    def _sum(parts: tuple[Matrix, Matrix, Matrix], item: _Solved) -> Matrix:
+        return np.asarray(parts[0] + item.slope**2 * parts[1] + BEND_SPREAD**2 * parts[2], dtype=np.float64)
 
     def _solved(self, name: str, left: Array, slope: float, doubt: float, noise: Array) -> _Solved:
         kernel = self._parts[0] + slope**2 * self._parts[1] + BEND_SPREAD**2 * self._parts[2]
@@ -132,19 +138,19 @@ class Correction:
         parts = covariance(kin, self.kin, self._centre)
         total = sum(weight for weight, _ in self._solved_by_weight)
         answer = np.zeros(len(kin.version))
-        for weight, one in self._solved_by_weight:
-            answer += weight / total * (guesses[one.guess] + self._sum(parts, one) @ one.pull)
+        for weight, value in self._solved_by_weight:
+            answer += weight / total * (guesses[value.guess] + self._sum(parts, value) @ value.pull)
         return answer
 
     def spread(self, kin: Kin, difficulty: Array) -> Array:
         """Return the expected spread of the errors of other rows, in log units."""
-        one = self._solved_by_weight[0][1]
-        across = self._sum(covariance(kin, self.kin, self._centre), one)
+        solved_by_weight = self._solved_by_weight[0][1]
+        across = self._sum(covariance(kin, self.kin, self._centre), solved_by_weight)
         levels, slopes, bends = own_variance(kin, self._centre)
-        variance = levels + one.slope**2 * slopes + BEND_SPREAD**2 * bends
-        known = np.einsum("ij,jk,ik->i", across, self._inverse, across)
+        variance = levels + solved_by_weight.slope**2 * slopes + BEND_SPREAD**2 * bends
+        einsum = np.einsum("ij,jk,ik->i", across, self._inverse, across)
         return np.asarray(
-            np.sqrt(np.maximum(variance - known, 0.0) + (self._noise * difficulty) ** 2), dtype=np.float64
+            np.sqrt(np.maximum(variance - einsum, 0.0) + (self._noise * difficulty) ** 2), dtype=np.float64
         )
 
     def reach(self) -> dict[float, float]:

@@ -86,7 +86,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def near_software(self, platform: str, runtime: str, precision: str, mode: str = "inference") -> bool:
         """Whether rows of this software trained, compiled or not: near enough to calibrate."""
-        return any((platform, runtime, precision, mode) == (*known[:3], known[4]) for known in self.software)
+        return any((platform, runtime, precision, mode) == (*existing[:3], existing[4]) for existing in self.software)
 
     def outside(self, platform: str, batch_size: int, launch_share: float) -> str | None:
         """Return what of the amount of work lies outside of what trained on a platform, or None."""

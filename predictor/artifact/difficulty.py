@@ -54,8 +54,8 @@ class Difficulty(msgspec.Struct, frozen=True):
         """Return the difficulty of each row, above 0, in units of the doubt: for a usual row it is the doubt."""
         if not len(values) or not self.text:
             return doubt.copy()
-        found = _booster(self.text).predict(np.column_stack([values, doubt]), num_threads=THREADS)
-        return np.asarray(np.exp(found) * doubt, dtype=np.float64)
+        predict = _booster(self.text).predict(np.column_stack([values, doubt]), num_threads=THREADS)
+        return np.asarray(np.exp(predict) * doubt, dtype=np.float64)
 
 
 @lru_cache(maxsize=16)
@@ -67,10 +67,10 @@ def cross_fitted(values: Matrix, doubt: Array, errors: Array, groups: Sequence[A
     """Return the difficulty of each row as rows of other groups teach it; with one group alone, the doubt."""
     names, inverse = np.unique(np.asarray(groups, dtype=str), return_inverse=True)
     folds = (np.random.default_rng(0).permutation(len(names)) % FOLDS)[inverse]
-    found = doubt.copy()
+    array = doubt.copy()
     for fold in range(min(FOLDS, len(names))):
         out = folds == fold
         if out.all():
             continue
-        found[out] = Difficulty.fitted(values[~out], doubt[~out], errors[~out]).of(values[out], doubt[out])
-    return found
+        array[out] = Difficulty.fitted(values[~out], doubt[~out], errors[~out]).of(values[out], doubt[out])
+    return array

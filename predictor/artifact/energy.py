@@ -75,16 +75,16 @@ class EnergyModel(msgspec.Struct, frozen=True, kw_only=True):
         path = _path(spec, scenario)
         if "/".join(path[:2]) not in self.shares.groups:
             return None
-        found = self.shares.at(path)
+        result = self.shares.at(path)
         own = self.shares.groups.get("/".join(path))
-        watts = math.exp(found.mean) * float(spec.power_w.value) * count
-        reach = _NORMAL[nominal] * math.hypot(found.spread, self.shares.within)
+        watts = math.exp(result.mean) * float(spec.power_w.value) * count
+        reach = _NORMAL[nominal] * math.hypot(result.spread, self.shares.within)
         return Power(
             power_w=watts,
             low_w=watts * math.exp(-reach),
             high_w=watts * math.exp(reach),
             energy_j=None if latency_ms is None else watts * latency_ms / 1e3,
-            rows=found.rows,
+            rows=result.rows,
             own_rows=own.rows if own is not None else 0,
         )
 

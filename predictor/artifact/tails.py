@@ -70,21 +70,23 @@ class Tails(msgspec.Struct, frozen=True, kw_only=True):
 
         The interval is about the percentile of a whole run, not about one call.
         """
-        found, step = self.scale.at(_path(row)), self.steps[percentile]
-        middle = found.mean + step.mean + self.slope * (math.log(latency_ms) - self.centre)
-        reach = _NORMAL[nominal] * math.hypot(found.spread, self.scale.within, step.spread)
+        result, step = self.scale.at(_path(row)), self.steps[percentile]
+        middle = result.mean + step.mean + self.slope * (math.log(latency_ms) - self.centre)
+        reach = _NORMAL[nominal] * math.hypot(result.spread, self.scale.within, step.spread)
         low, ratio, high = (math.exp(math.exp(middle + sign * reach)) for sign in (-1, 0, 1))
-        return Tail(ratio=ratio, low=low, high=high, rows=found.rows, supporting=step.rows)
+        return Tail(ratio=ratio, low=low, high=high, rows=result.rows, supporting=step.rows)
 
 
 def fit_tails(rows: Iterable[Row]) -> Tails | None:
     """Return the tails that rows teach, of a row only the percentiles that its samples support; None without any."""
-    seen = [(row, told) for row in rows if (told := _distances(row))]
+    seen = [(row, distances) for row in rows if (distances := _distances(row))]
     if not seen:
         return None
-    steps = {percentile: _step([told for _, told in seen], percentile) for percentile in PERCENTILES}
+    steps = {percentile: _step([document for _, document in seen], percentile) for percentile in PERCENTILES}
     log_time = np.array([math.log(row.latency_ms or 1.0) for row, _ in seen])
-    scale = np.array([np.mean([distance - steps[name].mean for name, distance in told.items()]) for _, told in seen])
+    scale = np.array(
+        [np.mean([distance - steps[name].mean for name, distance in document.items()]) for _, document in seen]
+    )
     centre = float(np.mean(log_time))
     about = log_time - centre
     slope = float(about @ (scale - scale.mean())) / (float(about @ about) + SLOPE_PENALTY)
@@ -99,25 +101,27 @@ def fit_tails(rows: Iterable[Row]) -> Tails | None:
 
 def _distances(row: Row) -> dict[str, float]:
     """Return log(log(percentile / median)) by percentile, of those that the row's samples support."""
-    found: dict[str, float] = {}
+    matches: dict[str, float] = {}
     if not row.latency_ms or row.is_mean:
-        return found
+        return matches
     for name in PERCENTILES:
         value = getattr(row, f"latency_{name}_ms")
         if value is not None and value >= row.latency_ms and (row.latency_n or 0) >= SAMPLES_NEEDED[name]:
-            found[name] = math.log(max(math.log(value / row.latency_ms), LEAST))
-    return found
+            matches[name] = math.log(max(math.log(value / row.latency_ms), LEAST))
+    return matches
 
 
 def _step(distances: Sequence[dict[str, float]], percentile: str) -> Step:
-    beyond = [told[percentile] - told["p90"] for told in distances if percentile in told and "p90" in told]
+    beyond = [
+        distance[percentile] - distance["p90"] for distance in distances if percentile in distance and "p90" in distance
+    ]
     if percentile == "p90" or not beyond:
         spread = 0.0 if percentile == "p90" else STEP_SPREAD
-        supporting = sum(percentile in told for told in distances)
+        supporting = sum(percentile in distance for distance in distances)
         return Step(mean=STEPS[percentile], spread=spread, rows=supporting)
-    known, before = len(beyond) / STEP_WITHIN**2, 1 / STEP_SPREAD**2
-    mean = (float(np.median(beyond)) * known + STEPS[percentile] * before) / (known + before)
-    return Step(mean=mean, spread=math.sqrt(1 / (known + before)), rows=len(beyond))
+    existing, before = len(beyond) / STEP_WITHIN**2, 1 / STEP_SPREAD**2
+    mean = (float(np.median(beyond)) * existing + STEPS[percentile] * before) / (existing + before)
+    return Step(mean=mean, spread=math.sqrt(1 / (existing + before)), rows=len(beyond))
 
 
 def _path(row: Row) -> tuple[str, ...]:

@@ -35,8 +35,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def peak(self) -> tuple[int, float] | None:
         """The largest batch whose peak was measured, and that in bytes."""
-        known = {batch: one.peak_memory_bytes for batch, one in self.measured.items() if one.peak_memory_bytes}
-        return (max(known), known[max(known)]) if known else None
+        peak_memory_bytes = {
+            batch: value.peak_memory_bytes for batch, value in self.measured.items() if value.peak_memory_bytes
+        }
+        return (max(peak_memory_bytes), peak_memory_bytes[max(peak_memory_bytes)]) if peak_memory_bytes else None
 
 
 class Rooms:
@@ -45,13 +47,13 @@ class Rooms:
     def __init__(self, trace: Trace, cells: Sequence[Cell], memory: Memory | None, mode: str, sizes: Mapping[str, Any]):
         self._trace, self.cells, self._memory, self._mode, self._sizes = trace, cells, memory, mode, sizes
         self.learned = np.array(
-            [memory is not None and memory.knows(one.candidate.platform, one.candidate.runtime) for one in cells],
+            [memory is not None and memory.knows(cell.candidate.platform, cell.candidate.runtime) for cell in cells],
             dtype=bool,
         )
         self.scale = np.ones(len(cells))
-        here = np.array([at for at, one in enumerate(cells) if one.peak is not None], dtype=np.intp)
+        here = np.array([at for at, cell in enumerate(cells) if cell.peak is not None], dtype=np.intp)
         if len(here):
-            peaks = [one for at in here if (one := cells[at].peak) is not None]
+            peaks = [peak for at in here if (peak := cells[at].peak) is not None]
             expected = self.expected(here, np.array([batch for batch, _ in peaks], dtype=np.int64))
             self.scale[here] = np.array([peak for _, peak in peaks]) / expected
 
@@ -59,8 +61,8 @@ class Rooms:
         """Return the bytes that are expected at the peak; where nothing was learned, the least that is needed."""
         floors = np.array([self.floor(int(at), int(batch))[2] for at, batch in zip(here, batches, strict=True)])
         needs = self.needs(here, batches)
-        found = floors if needs is None else np.where(self.learned[here], needs.expected, floors)
-        return np.asarray(found * self.scale[here])
+        result = floors if needs is None else np.where(self.learned[here], needs.expected, floors)
+        return np.asarray(result * self.scale[here])
 
     def fits(self, here: NDArray[np.intp], batches: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which fit: with a probability of CONFIDENCE, or as far as the least need says; what ran fits."""
@@ -96,10 +98,10 @@ class Rooms:
         return self._memory.needs(self._trace, rows, np.full(len(rows), np.nan) if rooms is None else rooms)
 
     def _row(self, at: int, batch: int) -> Row:
-        one = self.cells[at].candidate
+        candidate = self.cells[at].candidate
         return Row(
-            model=self._trace.model, hardware=one.spec.id, platform=one.platform, precision=one.precision,
-            batch_size=batch, mode=self._mode, runtime=one.runtime, runtime_version=one.runtime_version,
-            compiled=one.compiled, layout=one.layout, threads=one.threads, family=self._trace.family,
-            category=self._trace.category, hardware_kind=one.spec.kind, **self._sizes,
+            model=self._trace.model, hardware=candidate.spec.id, platform=candidate.platform, precision=candidate.precision,
+            batch_size=batch, mode=self._mode, runtime=candidate.runtime, runtime_version=candidate.runtime_version,
+            compiled=candidate.compiled, layout=candidate.layout, threads=candidate.threads, family=self._trace.family,
+            category=self._trace.category, hardware_kind=candidate.spec.kind, **self._sizes,
         )  # fmt: skip

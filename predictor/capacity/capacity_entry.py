@@ -51,51 +51,51 @@ def entries_of(about: Found) -> list[dict[str, Any]]:
     trace = about.known.trace
     made = _by_facts(about) if trace is None else _by_trace(about, trace)
     plain = {
-        (one["hardware"], one["platform"]): one["best"]["throughput_per_s"]
-        for one in made if one["precision"] == "fp32" and one["best"] is not None
+        (entry["hardware"], entry["platform"]): entry["best"]["throughput_per_s"]
+        for entry in made if entry["precision"] == "fp32" and entry["best"] is not None
     }  # fmt: skip
-    for one in made:
-        base = plain.get((one["hardware"], one["platform"]))
-        rate = None if one["best"] is None else one["best"]["throughput_per_s"]
-        one["speedup_over_fp32"] = figures(rate / base) if rate and base else None
-        one["output_error"] = about.known.errors.get((one["platform"], one["precision"]))
+    for item in made:
+        base = plain.get((item["hardware"], item["platform"]))
+        rate = None if item["best"] is None else item["best"]["throughput_per_s"]
+        item["speedup_over_fp32"] = figures(rate / base) if rate and base else None
+        item["output_error"] = about.known.errors.get((item["platform"], item["precision"]))
     return made
 
 
 def _by_trace(about: Found, trace: Trace) -> list[dict[str, Any]]:
-    known, cells = about.known, about.cells
-    rooms = Rooms(trace, cells, known.predictor.card.memory, about.mode, known.sizes.stated())
+    existing, cells = about.known, about.cells
+    rooms = Rooms(trace, cells, existing.predictor.card.memory, about.mode, existing.sizes.stated())
     batches = np.zeros(len(cells), dtype=np.int64)
     here = np.array(
-        [at for at, one in enumerate(cells) if one.room_bytes and np.isfinite(rooms.floor(at, 1)[2])], dtype=np.intp
+        [at for at, item in enumerate(cells) if item.room_bytes and np.isfinite(rooms.floor(at, 1)[2])], dtype=np.intp
     )
     if len(here):
         batches[here] = largest(lambda some, sizes: rooms.fits(here[some], sizes), len(here), LARGEST_BATCH)
     best = _best(about, trace, batches)
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for at, cell in enumerate(cells):
-        asked = at in here
-        told.append(
+        request = at in here
+        documents.append(
             {
                 **_of_cell(cell),
                 "memory": _memory(rooms, at),
-                "largest_batch": int(batches[at]) if asked else None,
-                "largest_basis": _basis(rooms, at, int(batches[at])) if asked else _not_known(cell),
-                "best": _best_told(about, rooms, at, best[at]) if asked else None,
+                "largest_batch": int(batches[at]) if request else None,
+                "largest_basis": _basis(rooms, at, int(batches[at])) if request else _not_known(cell),
+                "best": _best_told(about, rooms, at, best[at]) if request else None,
                 "longest": msgspec.to_builtins(_longest(about, rooms, at)),
             }
         )
-    return told
+    return documents
 
 
 def _of_cell(cell: Cell) -> dict[str, Any]:
-    one = cell.candidate
+    candidate = cell.candidate
     return {
-        "hardware": one.spec.id,
-        "platform": one.platform,
-        "precision": one.precision,
-        "runtime": one.runtime,
-        "compiled": one.compiled,
+        "hardware": candidate.spec.id,
+        "platform": candidate.platform,
+        "precision": candidate.precision,
+        "runtime": candidate.runtime,
+        "compiled": candidate.compiled,
         "room_bytes": None if cell.room_bytes is None else round(cell.room_bytes),
         "evidence": sorted({event for option in cell.measured.values() for event in option.evidence[:1]}),
         "out_of_memory": {str(batch): event for batch, event in sorted(cell.out_of_memory.items())},
@@ -104,12 +104,12 @@ def _of_cell(cell: Cell) -> dict[str, Any]:
 
 def _memory(rooms: Rooms, at: int) -> dict[str, Any]:
     """What batch 1 holds, in bytes, by its parts; the runtime is what weights and activations leave of the peak."""
-    one, here = np.array([1], dtype=np.int64), np.array([at], dtype=np.intp)
+    item, here = np.array([1], dtype=np.int64), np.array([at], dtype=np.intp)
     weights, activations, floor = rooms.floor(at, 1)
     measured = rooms.measured(at, 1)
-    needs = rooms.needs(here, one)
+    needs = rooms.needs(here, item)
     sure = bool(rooms.learned[at]) and needs is not None
-    peak = measured or (float(rooms.expected(here, one)[0]) if sure or rooms.scale[at] != 1 else None)
+    peak = measured or (float(rooms.expected(here, item)[0]) if sure or rooms.scale[at] != 1 else None)
     scale = float(rooms.scale[at])
     return {
         "basis": "measured"
@@ -159,37 +159,37 @@ def _best(about: Found, trace: Trace, batches: Array | Any) -> list[Option | Non
         for power in range(LARGEST_TRIED.bit_length())
         if 2**power <= most and 2**power not in cell.measured
     ]
-    known = about.known
-    predicted = estimate(trace, chosen, known.predictor, about.mode, known.sizes, "p50", known.siblings)
-    found: list[Option | None] = []
+    existing = about.known
+    predicted = estimate(trace, chosen, existing.predictor, about.mode, existing.sizes, "p50", existing.siblings)
+    options: list[Option | None] = []
     for cell, most in zip(about.cells, batches.tolist(), strict=True):
         place = cell.candidate.cell[:3]
-        here = [one for one in predicted if (one.hardware, one.platform, one.precision) == place]
-        here += [one for batch, one in cell.measured.items() if batch <= most]
-        rated = [one for one in here if one.throughput_per_s and one.batch_size]
-        top = max((one.throughput_per_s or 0.0 for one in rated), default=0.0)
-        good = [one for one in rated if (one.throughput_per_s or 0.0) >= AS_GOOD * top]
-        found.append(min(good, key=lambda one: one.batch_size or 0, default=None))
-    return found
+        here = [item for item in predicted if (item.hardware, item.platform, item.precision) == place]
+        here += [value for batch, value in cell.measured.items() if batch <= most]
+        rated = [item for item in here if item.throughput_per_s and item.batch_size]
+        top = max((item.throughput_per_s or 0.0 for item in rated), default=0.0)
+        good = [item for item in rated if (item.throughput_per_s or 0.0) >= AS_GOOD * top]
+        options.append(min(good, key=lambda item: item.batch_size or 0, default=None))
+    return options
 
 
-def _best_told(about: Found, rooms: Rooms, at: int, one: Option | None) -> dict[str, Any] | None:
-    if one is None or one.batch_size is None:
+def _best_told(about: Found, rooms: Rooms, at: int, option: Option | None) -> dict[str, Any] | None:
+    if option is None or option.batch_size is None:
         return None
-    here, batch = np.array([at], dtype=np.intp), np.array([one.batch_size], dtype=np.int64)
-    seen = one.basis in SEEN and one.peak_memory_bytes
+    here, batch = np.array([at], dtype=np.intp), np.array([option.batch_size], dtype=np.int64)
+    seen = option.basis in SEEN and option.peak_memory_bytes
     return {
-        "batch_size": one.batch_size,
-        "throughput_per_s": figures(one.throughput_per_s),
-        "latency_ms": figures(one.latency_ms),
-        "latency_ms_low": figures(one.low_ms),
-        "latency_ms_high": figures(one.high_ms),
-        "memory_bytes": _whole(one.peak_memory_bytes if seen else float(rooms.expected(here, batch)[0])),
-        "basis": one.basis,
-        "interval_covered": one.covered,
-        "evidence": list(one.evidence),
-        "why": one.why,
-        "command": command_of(about.known, one, about.mode),
+        "batch_size": option.batch_size,
+        "throughput_per_s": figures(option.throughput_per_s),
+        "latency_ms": figures(option.latency_ms),
+        "latency_ms_low": figures(option.low_ms),
+        "latency_ms_high": figures(option.high_ms),
+        "memory_bytes": _whole(option.peak_memory_bytes if seen else float(rooms.expected(here, batch)[0])),
+        "basis": option.basis,
+        "interval_covered": option.covered,
+        "evidence": list(option.evidence),
+        "why": option.why,
+        "command": command_of(about.known, option, about.mode),
     }
 
 
@@ -202,29 +202,29 @@ def _longest(about: Found, rooms: Rooms, at: int) -> Longest:
         return Longest(tokens=None, why="the memory of this device is not known; give a limit")
     if about.facts is not None:
         return longest_context(about.facts, precision, cell.room_bytes, about.positions)
-    one = np.array([1], dtype=np.int64)
+    item = np.array([1], dtype=np.int64)
     floor = rooms.floor(at, 1)[2]
-    scale = float(rooms.expected(np.array([at], dtype=np.intp), one)[0]) / floor if np.isfinite(floor) else 1.0
+    scale = float(rooms.expected(np.array([at], dtype=np.intp), item)[0]) / floor if np.isfinite(floor) else 1.0
     return longest_sequence(about.traces, precision, cell.room_bytes, max(scale, 1.0), about.positions)
 
 
 def _by_facts(about: Found) -> list[dict[str, Any]]:
     """Sequences of a language model side by side, by its published sizes: no operator trace says more."""
     facts = about.facts
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for cell in about.cells:
         precision = cell.candidate.precision
         entry = {**_of_cell(cell), "best": None}
         if facts is None or cell.room_bytes is None:
             nothing = Longest(tokens=None, why=_not_known(cell))
-            told.append(
+            documents.append(
                 {**entry, "memory": None, "largest_batch": None, "largest_basis": _not_known(cell),
                  "longest": msgspec.to_builtins(nothing)}
             )  # fmt: skip
             continue
         weights, each = context_bytes(facts, precision, about.tokens)
         left = cell.room_bytes - weights - RUNTIME_BYTES
-        told.append(
+        documents.append(
             {
                 **entry,
                 "memory": {
@@ -237,7 +237,7 @@ def _by_facts(about: Found) -> list[dict[str, Any]]:
                 "longest": msgspec.to_builtins(longest_context(facts, precision, cell.room_bytes, about.positions)),
             }
         )  # fmt: skip
-    return told
+    return documents
 
 
 def _whole(value: float | None) -> int | None:

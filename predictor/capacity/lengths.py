@@ -64,22 +64,22 @@ def longest_sequence(
 
     `scale` is how many times the least need was measured or is expected at the length that was asked for.
     """
-    known = {
-        int(one.sequence_length): float(one.totals["peak_activation_elements"])
-        for one in traces
-        if one.sequence_length and one.totals.get("peak_activation_elements")
+    existing = {
+        int(trace.sequence_length): float(trace.totals["peak_activation_elements"])
+        for trace in traces
+        if trace.sequence_length and trace.totals.get("peak_activation_elements")
     }
-    parameters = next((one.parameters or one.totals.get("parameters") for one in traces), None)
-    if not known or parameters is None:
+    parameters = next((trace.parameters or trace.totals.get("parameters") for trace in traces), None)
+    if not existing or parameters is None:
         return Longest(tokens=None, why="its items have no sequence length, or its trace says nothing of memory")
-    if len(known) < 2:
-        (only,) = known
+    if len(existing) < 2:
+        (only,) = existing
         return Longest(
             tokens=None,
             why=f"it is traced at {only} tokens only: how activations grow is not known; trace another length",
         )
-    lengths = np.array(sorted(known), dtype=np.float64)
-    activations = np.array([known[int(one)] for one in lengths])
+    lengths = np.array(sorted(existing), dtype=np.float64)
+    activations = np.array([existing[int(length)] for length in lengths])
     # Beyond the last two lengths growth is taken to go on as a power of the length, at least linear, at most square.
     power = float(np.clip(np.log(activations[-1] / activations[-2]) / np.log(lengths[-1] / lengths[-2]), 1.0, 2.0))
     weights = float(parameters) * weight_bytes_per_element(precision)
@@ -89,10 +89,10 @@ def longest_sequence(
     each = activation_bytes_per_element(precision)
     tokens = int(lengths[-1] * (left / (activations[-1] * each)) ** (1 / power))
     far = int(FARTHEST * lengths[-1])
-    told = f"by traces at {', '.join(str(int(one)) for one in lengths)} tokens"
+    text = f"by traces at {', '.join(str(int(length)) for length in lengths)} tokens"
     if tokens > far:
-        return _limited(far, limit, f"at least: {told}, and no farther than {FARTHEST} times the longest")
-    return _limited(tokens, limit, f"at most: {told}")
+        return _limited(far, limit, f"at least: {text}, and no farther than {FARTHEST} times the longest")
+    return _limited(tokens, limit, f"at most: {text}")
 
 
 def _limited(tokens: int, limit: int | None, why: str) -> Longest:

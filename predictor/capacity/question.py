@@ -34,11 +34,11 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def question(self, **more: Any) -> Question:
         """Return it as a checked question of `recommend`. Raises UsageError or ImpossibleConstraint naming the field."""
-        asked = {name: getattr(self, name) for name in self.__struct_fields__}
-        return Question(**{**asked, "compiled": "usual", "objective": "throughput", **more}).checked()
+        request = {name: getattr(self, name) for name in self.__struct_fields__}
+        return Question(**{**request, "compiled": "usual", "objective": "throughput", **more}).checked()
 
     def identity(self) -> dict[str, Any]:
         """Return what of the question decides the answer."""
-        asked: dict[str, Any] = msgspec.to_builtins(self)
-        asked.pop("as_of")
-        return asked
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document.pop("as_of")
+        return document

@@ -52,5 +52,5 @@ def like_another(work: Work, need: Need, others: Sequence[Work], near: Callable[
             shared.append((near(other), here))
     if not shared:
         return list(range(len(work.machines)))
-    _, costs_here = min(shared, key=lambda one: one[0])
+    _, costs_here = min(shared, key=lambda item: item[0])
     return [int(index) for index in np.argsort(costs_here, kind="stable")]

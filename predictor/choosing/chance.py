@@ -29,9 +29,9 @@ def below(distance: ArrayLike, spread: ArrayLike) -> Array:
     `spread` is one standard deviation of the middle of the distribution; 0 says that the figure was measured.
     """
     distance, spread = np.asarray(distance, dtype=np.float64), np.asarray(spread, dtype=np.float64)
-    known = spread <= 0
-    steps = distance / np.where(known, 1.0, spread)
-    return np.where(known, (distance >= 0).astype(np.float64), np.clip(_student(steps), LEAST, MOST))
+    existing = spread <= 0
+    steps = distance / np.where(existing, 1.0, spread)
+    return np.where(existing, (distance >= 0).astype(np.float64), np.clip(_student(steps), LEAST, MOST))
 
 
 def chance_below(
@@ -57,10 +57,10 @@ def chance_of_all(chances: Sequence[float | None]) -> float | None:
     Errors of one configuration go together (who is slow at first is slow later), so the truth lies between the product
     and the smallest of them: their geometric mean.
     """
-    known = [chance for chance in chances if chance is not None]
-    if len(known) < len(chances):
+    matching_chances = [chance for chance in chances if chance is not None]
+    if len(matching_chances) < len(chances):
         return None
-    return math.sqrt(math.prod(known) * min(known)) if known else 1.0
+    return math.sqrt(math.prod(matching_chances) * min(matching_chances)) if matching_chances else 1.0
 
 
 def _student(steps: Any) -> Any:

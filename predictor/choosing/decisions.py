@@ -20,7 +20,7 @@ _REGRET = ("questions", "models", "median", "p90", "macro_mean", "top_1", "top_3
 _FIT = ("questions", "families", "right", "right_macro", "sure_fits", "sure_wrong")
 
 
-def summary(found: Mapping[str, Any]) -> dict[str, Any]:
+def summary(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return of the benchmark's result what a reader looks at first.
 
     `machines`: rules that choose machines for a served language model, with success and overspend; `devices`: what the
@@ -29,19 +29,19 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "command": COMMAND,
         "machines": [
-            {"rule": name, **{key: one[key] for key in _RULE}} for name, one in found["served"]["lines"].items()
+            {"rule": name, **{key: line[key] for key in _RULE}} for name, line in row["served"]["lines"].items()
         ],
         "devices": [
-            {"choices": choices, "rule": rule, **{key: one.get(key) for key in _REGRET}}
-            for choices, by in found["devices"].items()
-            for rule, one in by.items()
+            {"choices": choices, "rule": rule, **{key: value.get(key) for key in _REGRET}}
+            for choices, by in row["devices"].items()
+            for rule, value in by.items()
         ],
-        "fits": [{"asked": asked, **{key: one.get(key) for key in _FIT}} for asked, one in found["memory"].items()],
+        "fits": [{"asked": name, **{key: value.get(key) for key in _FIT}} for name, value in row["memory"].items()],
     }
 
 
 @cache
 def decisions() -> dict[str, Any]:
     """Return the figures that ship with Assay; read once."""
-    told: dict[str, Any] = json.loads(files("predictor.choosing").joinpath(FILE).read_bytes())
-    return told
+    document: dict[str, Any] = json.loads(files("predictor.choosing").joinpath(FILE).read_bytes())
+    return document

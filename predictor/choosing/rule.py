@@ -46,9 +46,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         next_ = beliefs.tpot.chances(need.tpot_s, self.widening)
         both = np.sqrt(first * next_ * np.minimum(first, next_))
         order = np.lexsort((-work.concurrency, work.deployment))
-        found = np.empty(len(work))
-        found[order] = _running(both[order], work.deployment[order])
-        return found
+        empty = np.empty(len(work))
+        empty[order] = _running(both[order], work.deployment[order])
+        return empty
 
     def scores(self, work: Work, chances: Array, users: int) -> Array:
         """Return what each load is chosen by; the least is the choice."""

@@ -53,25 +53,28 @@ def judged(work: Work, need: Need, chosen: int, ranked: Sequence[int]) -> Outcom
 
 def scores(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     """Return success rate and overspend over all questions and as the mean over models, hit rates, and each model's."""
-    told = list(outcomes)
-    by_model = {name: _part([one for one in told if one.model == name]) for name in sorted({one.model for one in told})}
+    document = list(outcomes)
+    by_model = {
+        name: _part([item for item in document if item.model == name])
+        for name in sorted({item.model for item in document})
+    }
     parts = list(by_model.values())
     return {
-        **_part(told),
+        **_part(document),
         "macro_success": _mean([part["success"] for part in parts]),
         "macro_overspend": _mean([part["overspend"] for part in parts]),
         "by_model": by_model,
     }
 
 
-def _part(told: Sequence[Outcome]) -> dict[str, Any]:
+def _part(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
-        "questions": len(told),
-        "success": _mean([one.met for one in told]),
-        "exact": _mean([one.exact for one in told]),
-        "overspend": _mean([one.overspend for one in told]),
-        "top_1": _mean([one.top_1 for one in told]),
-        "top_3": _mean([one.top_3 for one in told]),
+        "questions": len(outcomes),
+        "success": _mean([item.met for item in outcomes]),
+        "exact": _mean([item.exact for item in outcomes]),
+        "overspend": _mean([item.overspend for item in outcomes]),
+        "top_1": _mean([item.top_1 for item in outcomes]),
+        "top_3": _mean([item.top_3 for item in outcomes]),
     }
 
 
@@ -80,32 +83,32 @@ def regrets(lost: Sequence[tuple[str, float, int]]) -> dict[str, Any]:
 
     What is lost is a share of what the best reaches: 0.03 is 3 % slower or dearer than it had to be.
     """
-    values = np.array([one for _, one, _ in lost])
+    values = np.array([value for _, value, _ in lost])
     models = sorted({name for name, _, _ in lost})
     ranks = np.array([rank for _, _, rank in lost])
     if not len(values):
         return {"questions": 0, "median": None, "p90": None, "top_1": None, "top_3": None, "by_model": {}}
-    by_model = {model: np.array([one for name, one, _ in lost if name == model]) for model in models}
+    by_model = {model: np.array([value for name, value, _ in lost if name == model]) for model in models}
     return {
         "questions": len(values),
         "models": len(models),
         "median": round(float(np.median(values)), 6),
         "p90": round(float(np.quantile(values, 0.9)), 6),
         "mean": round(float(values.mean()), 6),
-        "macro_mean": round(float(np.mean([one.mean() for one in by_model.values()])), 6),
+        "macro_mean": round(float(np.mean([key.mean() for key in by_model.values()])), 6),
         "top_1": round(float(np.mean(ranks == 0)), 6),
         "top_3": round(float(np.mean(ranks < 3)), 6),
         "by_model": {
             name: {
-                "questions": len(one),
-                "median": round(float(np.median(one)), 6),
-                "worst": round(float(one.max()), 6),
+                "questions": len(value),
+                "median": round(float(np.median(value)), 6),
+                "worst": round(float(value.max()), 6),
             }
-            for name, one in by_model.items()
+            for name, value in by_model.items()
         },
     }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [float(value) for value in values if value is not None]
-    return round(float(np.mean(known)), 6) if known else None
+    existing = [float(value) for value in values if value is not None]
+    return round(float(np.mean(existing)), 6) if existing else None

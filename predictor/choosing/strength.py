@@ -42,15 +42,15 @@ def facts_of(spec: HardwareSpec | None) -> tuple[float, float] | None:
 
 
 def strengths(
-    rows: Sequence[Speed], facts: Mapping[str, tuple[float, float] | None], asked: Sequence[str]
+    rows: Sequence[Speed], facts: Mapping[str, tuple[float, float] | None], names: Sequence[str]
 ) -> dict[str, float]:
     """Return for each device that is asked about the logarithm of its speed, up to a summand that all of them share.
 
     Devices without rows have what their facts suggest, those without facts what their rows say; NaN without either.
     """
     works = sorted({row.work for row in rows})
-    devices = sorted({row.device for row in rows} | set(asked))
-    centre = np.mean([known for name in devices if (known := facts.get(name)) is not None] or [(0.0, 0.0)], axis=0)
+    devices = sorted({row.device for row in rows} | set(names))
+    centre = np.mean([fact for name in devices if (fact := facts.get(name)) is not None] or [(0.0, 0.0)], axis=0)
     columns = len(works) + len(devices) + 3
     design = np.zeros((len(rows), columns))
     for index, row in enumerate(rows):
@@ -67,13 +67,13 @@ def strengths(
         name: float(_device(name, devices, facts, centre) @ solved)
         if name in measured or facts.get(name) is not None
         else math.nan
-        for name in asked
+        for name in names
     }
 
 
 def _device(name: str, devices: Sequence[str], facts: Mapping[str, tuple[float, float] | None], centre: Array) -> Array:
     own = np.zeros(len(devices) + 3)
     own[devices.index(name)] = 1.0
-    known = facts.get(name)
-    own[-3:] = (1.0, 0.0, 0.0) if known is None else (0.0, *(np.array(known) - centre))
+    fact = facts.get(name)
+    own[-3:] = (1.0, 0.0, 0.0) if fact is None else (0.0, *(np.array(fact) - centre))
     return own

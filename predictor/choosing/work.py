@@ -60,12 +60,12 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def cheapest(self, need: Need) -> Array:
         """Return by machine USD an hour of what meets the need at the least cost; inf where nothing does."""
-        found = np.full(len(self.machines), np.inf)
+        full = np.full(len(self.machines), np.inf)
         good = self.meets(need)
-        np.minimum.at(found, self.machine[good], self.costs(need.users)[good])
-        return found
+        np.minimum.at(full, self.machine[good], self.costs(need.users)[good])
+        return full
 
     def _highest(self, groups: NDArray[np.intp], count: int, good: NDArray[np.bool_]) -> Array:
-        found = np.zeros(count)
-        np.maximum.at(found, groups[good], self.concurrency[good])
-        return found
+        zeros = np.zeros(count)
+        np.maximum.at(zeros, groups[good], self.concurrency[good])
+        return zeros

@@ -51,9 +51,9 @@ def decompose(figures: Matrix, software: Sequence[int] | Indexes) -> Levels:
     profile = np.where(seen, rest, _low_rank(rest, seen))
     counts = seen.sum(axis=1)
     scatter = np.sqrt((np.square(rest).sum(axis=1) + 2 * 0.05**2) / (counts + 2))
-    known = np.zeros(shifts.shape, dtype=bool)
-    np.logical_or.at(known, groups, seen)
-    return Levels(level=level, profile=profile, scatter=scatter, shifts=_filled(shifts, known), scale=_scales(known))
+    zeros = np.zeros(shifts.shape, dtype=bool)
+    np.logical_or.at(zeros, groups, seen)
+    return Levels(level=level, profile=profile, scatter=scatter, shifts=_filled(shifts, zeros), scale=_scales(zeros))
 
 
 def _weights(rest: Matrix, seen: Bools) -> Matrix:
@@ -86,18 +86,18 @@ def _additive(values: Matrix, seen: Bools, groups: Indexes, level: Array) -> tup
     return np.asarray(level, dtype=np.float64), shifts
 
 
-def _filled(shifts: Matrix, known: Bools) -> Matrix:
+def _filled(shifts: Matrix, bools: Bools) -> Matrix:
     """A device that never ran a software configuration is shifted as it is on the others."""
-    mean = np.where(known, shifts, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return np.where(known, shifts, mean)
+    mean = np.where(bools, shifts, 0.0).sum(axis=0) / np.maximum(bools.sum(axis=0), 1)
+    return np.where(bools, shifts, mean)
 
 
-def _scales(known: Bools) -> Indexes:
+def _scales(bools: Bools) -> Indexes:
     """Number the software configurations (software, devices) that are joined by devices which ran several of them."""
-    scale = np.arange(len(known))
-    for _ in range(len(known)):
-        ofdevice = np.where(known, scale[:, None], len(known)).min(axis=0)
-        joined = np.minimum(np.where(known, ofdevice[None], len(known)).min(axis=1), scale)
+    scale = np.arange(len(bools))
+    for _ in range(len(bools)):
+        ofdevice = np.where(bools, scale[:, None], len(bools)).min(axis=0)
+        joined = np.minimum(np.where(bools, ofdevice[None], len(bools)).min(axis=1), scale)
         if (joined == scale).all():
             break
         scale = joined

@@ -79,8 +79,8 @@ class ReferenceFitted:
         self._table = table
         self._rows = table.rows
         speeds = _speeds(table)
-        known = speeds[np.isfinite(speeds)]
-        self._usual = float(known.mean()) if len(known) else 0.0
+        speed = speeds[np.isfinite(speeds)]
+        self._usual = float(speed.mean()) if len(speed) else 0.0
         self._compared = np.isfinite(speeds)
         self._figures = np.log(table.measured) + self._faster(speeds)
         self._pieces = [piece_of(row) for row in self._rows]
@@ -115,12 +115,12 @@ class ReferenceFitted:
     def siblings(self, row: Row) -> tuple[str, ...]:
         """Return the other devices that did the piece of a row, by name."""
         piece = piece_of(row)
-        found = {
+        hardwares = {
             other.hardware
             for other, its in zip(self._rows, self._pieces, strict=True)
             if its == piece and other.hardware != row.hardware
         }
-        return tuple(sorted(found))
+        return tuple(sorted(hardwares))
 
     def _faster(self, speeds: Array) -> Array:
         """How much faster than usual a device should be, in log units; one without figures counts as usual."""

@@ -45,21 +45,21 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "latency") -> T
     because they would let a device be predicted from itself.
     """
     dropped: Counter[str] = Counter()
-    told: list[tuple[Row, float]] = []
+    document: list[tuple[Row, float]] = []
     for row in rows:
         value = measured_target(row, target)
         if value is None:
             dropped["no figure of the target"] += 1
         else:
-            told.append((row, value))
-    copies = copied_hardware([row for row, _ in told])
+            document.append((row, value))
+    copies = copied_hardware([row for row, _ in document])
     devices: dict[Piece, set[str]] = {}
-    for row, _ in told:
+    for row, _ in document:
         if row.hardware not in copies:
             devices.setdefault(piece_of(row), set()).add(row.hardware)
     kept: list[Row] = []
     measured: list[float] = []
-    for row, value in told:
+    for row, value in document:
         if row.hardware in copies:
             dropped["copy of another device's figures"] += 1
         elif len(devices[piece_of(row)]) < 2:
@@ -108,10 +108,10 @@ def copied_hardware(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _limits(rows: Sequence[Row], spec_of: SpecOf) -> list[Limits | None]:
-    known: dict[tuple[str, str, str], Limits | None] = {}
+    limits: dict[tuple[str, str, str], Limits | None] = {}
     for row in rows:
         key = (row.hardware, row.precision, row.platform)
-        if key not in known:
+        if key not in limits:
             spec = spec_of(row.hardware)
-            known[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
-    return [known[(row.hardware, row.precision, row.platform)] for row in rows]
+            limits[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
+    return [limits[(row.hardware, row.precision, row.platform)] for row in rows]

@@ -57,18 +57,18 @@ class View(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return np.asarray(NOISE**2 + np.square(SCATTER * self.scatter), dtype=np.float64)
 
 
-def _covariance(one: View, other: View) -> Matrix:
+def _covariance(view: View, other: View) -> Matrix:
     apart = (
-        np.square(one.profile).sum(axis=1)[:, None]
+        np.square(view.profile).sum(axis=1)[:, None]
         + np.square(other.profile).sum(axis=1)[None]
-        - 2 * one.profile @ other.profile.T
-        + np.square(0.1 * (one.level[:, None] - other.level[None]))
+        - 2 * view.profile @ other.profile.T
+        + np.square(0.1 * (view.level[:, None] - other.level[None]))
     )
     return np.asarray(
-        np.outer(one.device, other.device) * (one.scale[:, None] == other.scale[None])
-        + LEVEL**2 * np.outer(one.level, other.level) / 4
-        + SIBLING_SHIFT**2 * one.shift @ other.shift.T
-        + SIBLING_PROFILE**2 * one.profile @ other.profile.T
+        np.outer(view.device, other.device) * (view.scale[:, None] == other.scale[None])
+        + LEVEL**2 * np.outer(view.level, other.level) / 4
+        + SIBLING_SHIFT**2 * view.shift @ other.shift.T
+        + SIBLING_PROFILE**2 * view.profile @ other.profile.T
         + ALIKE**2 * np.exp(-0.5 * np.maximum(apart, 0.0) / ALIKE_WITHIN**2)
     )
 
@@ -93,11 +93,11 @@ class Posterior:
             weights = np.clip(limit / np.maximum(far, 1e-9), FEWEST_WEIGHT, 1.0) ** 2
         self.scale = self._measured_scale(noise) if len(shots) else 1.0
 
-    def of(self, asked: View) -> tuple[Array, Array]:
+    def of(self, view: View) -> tuple[Array, Array]:
         """Return mean and standard deviation of the asked rows' deviations from their levels."""
-        across = _covariance(asked, self._shots)
-        left = np.maximum(_own(asked) - np.einsum("ij,jk,ik->i", across, self._inverse, across, optimize=True), 0.0)
-        return across @ self._solved, self.scale * np.sqrt(left + asked.variance)
+        across = _covariance(view, self._shots)
+        left = np.maximum(_own(view) - np.einsum("ij,jk,ik->i", across, self._inverse, across, optimize=True), 0.0)
+        return across @ self._solved, self.scale * np.sqrt(left + view.variance)
 
     def _measured_scale(self, noise: Array) -> float:
         """How far off shots are from what the others say of them, as a share of what was thought.

@@ -68,21 +68,21 @@ class Attribution:
         sums = np.zeros(len(row))
         while len(trees):
             feature = self._feature[trees, node]
-            found = self._child(trees, node, row[feature])
-            after = self._value[trees, found]
+            child = self._child(trees, node, row[feature])
+            after = self._value[trees, child]
             sums += np.bincount(feature, weights=after - value, minlength=len(row))
-            on = found < self._width
-            trees, node, value = trees[on], found[on], after[on]
+            on = child < self._width
+            trees, node, value = trees[on], child[on], after[on]
         return base * self._share, sums * self._share
 
-    def _child(self, trees: Indexes, node: Indexes, asked: Array) -> Indexes:
+    def _child(self, trees: Indexes, node: Indexes, values: Array) -> Indexes:
         """The child that each tree sends a value to; what is missing goes where training sent it."""
         missing = self._missing[trees, node]
-        unknown = np.isnan(asked)
-        asked = np.where(unknown & (missing != _MISSING_NAN), 0.0, asked)
-        by_default = (unknown & (missing == _MISSING_NAN)) | ((missing == _MISSING_ZERO) & (np.abs(asked) <= _ZERO))
+        unknown = np.isnan(values)
+        values = np.where(unknown & (missing != _MISSING_NAN), 0.0, values)
+        by_default = (unknown & (missing == _MISSING_NAN)) | ((missing == _MISSING_ZERO) & (np.abs(values) <= _ZERO))
         with np.errstate(invalid="ignore"):
-            left = np.where(by_default, self._default_left[trees, node], asked <= self._threshold[trees, node])
+            left = np.where(by_default, self._default_left[trees, node], values <= self._threshold[trees, node])
         return np.where(left, self._left[trees, node], self._right[trees, node])
 
 
@@ -95,16 +95,16 @@ def attribution_of(trees: Trees) -> Attribution:
 def _parsed(text: str) -> list[dict[str, Array]]:
     trees: list[dict[str, Array]] = []
     for block in text.split("\nTree=")[1:]:
-        found: dict[str, Array] = {}
+        values: dict[str, Array] = {}
         for line in block.split("\n"):
             name, _, value = line.partition("=")
             if name in _WHOLE or name in _REAL:
-                found[name] = np.array(value.split(), dtype=np.float64)
+                values[name] = np.array(value.split(), dtype=np.float64)
             elif name == "is_linear" and value != "0":
                 raise ValueError("trees with linear leaves have no constant steps")
             elif line == "end of trees":
                 break
-        trees.append(found)
+        trees.append(values)
     return trees
 
 

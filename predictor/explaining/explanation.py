@@ -132,7 +132,7 @@ def _sentence(floor: Roofline, physics: Mapping[str, float]) -> str:
     return f"{_WORDS[floor.bound]}: {share:.0%} of the roofline is {_WHAT[floor.bound]}"
 
 
-def _logarithmic_mean(one: float, other: float) -> float:
-    ratio = math.log(one / other)
+def _logarithmic_mean(value: float, other: float) -> float:
+    ratio = math.log(value / other)
     # Near 1 the quotient would be 0 / 0; the geometric mean is the limit, and its error the square of the ratio.
-    return math.sqrt(one * other) if abs(ratio) < 1e-6 else (one - other) / ratio
+    return math.sqrt(value * other) if abs(ratio) < 1e-6 else (value - other) / ratio

@@ -47,18 +47,18 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def fitted(cls, cases: Sequence[Case], strength: float = STRENGTH) -> Shares:
         """Count cases; the same cases in another order give the same shares."""
-        found: dict[str, dict[str, Counter[int]]] = {}
+        counters: dict[str, dict[str, Counter[int]]] = {}
         evidence: dict[str, list[str]] = {}
         for case in cases:
             if case.end is None:
                 continue
             for level, key in _path(case):
-                found.setdefault(level, {}).setdefault(key, Counter())[ENDS.index(case.end)] += 1
+                counters.setdefault(level, {}).setdefault(key, Counter())[ENDS.index(case.end)] += 1
                 if case.evidence:
                     evidence.setdefault(f"{level} {key}", []).append(case.evidence)
         counts = {
             level: {key: [count[index] for index in range(len(ENDS))] for key, count in sorted(keys.items())}
-            for level, keys in found.items()
+            for level, keys in counters.items()
         }
         return cls(counts=counts, evidence={key: ids[-5:] for key, ids in evidence.items()}, strength=strength)
 

@@ -36,10 +36,10 @@ class Scales(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @classmethod
     def of(cls, values: Matrix) -> Scales:
         """Return the scales of wide features, (rows, len(WIDE)); what no row has counts as 0 and 1."""
-        known = np.isfinite(values)
-        count = np.maximum(known.sum(axis=0), 1)
-        mean = np.where(known, values, 0.0).sum(axis=0) / count
-        spread = np.sqrt(np.where(known, (values - mean) ** 2, 0.0).sum(axis=0) / count)
+        isfinite = np.isfinite(values)
+        count = np.maximum(isfinite.sum(axis=0), 1)
+        mean = np.where(isfinite, values, 0.0).sum(axis=0) / count
+        spread = np.sqrt(np.where(isfinite, (values - mean) ** 2, 0.0).sum(axis=0) / count)
         return cls(mean=mean, spread=np.where(spread > 1e-6, spread, 1.0))
 
     def places(self, values: Matrix) -> Matrix:

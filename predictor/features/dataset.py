@@ -199,7 +199,7 @@ def _object(value: Any) -> dict[str, Any]:
     """A JSON column comes as text, an event's member as it is."""
     if isinstance(value, str):
         value = json.loads(value)
-    return {name: one for name, one in (value or {}).items() if one is not None}
+    return {name: item for name, item in (value or {}).items() if item is not None}
 
 
 def row_from_event(event: Mapping[str, Any], position: int = 0) -> Row | None:

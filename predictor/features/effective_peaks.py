@@ -31,11 +31,11 @@ def at_peak(table: Table, share: float) -> Table | None:
     if share == 1.0:
         return table
     made: dict[int, Limits] = {}
-    limits = [one for one in table.limits if one is not None]
-    for one in limits:
-        if id(one) not in made:
-            made[id(one)] = msgspec.structs.replace(one, peak_flops=one.peak_flops * share)
-    return relimited(table, [made[id(one)] for one in limits])
+    limits = [item for item in table.limits if item is not None]
+    for limit in limits:
+        if id(limit) not in made:
+            made[id(limit)] = msgspec.structs.replace(limit, peak_flops=limit.peak_flops * share)
+    return relimited(table, [made[id(item)] for item in limits])
 
 
 def doubt(share: float) -> float:

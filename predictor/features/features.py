@@ -65,8 +65,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 @lru_cache(maxsize=1024)
 def version_number(version: str | None) -> float:
     """Return `2.13.0` as 2.13 on a scale where 2.9 < 2.13 (major + minor/100), 0 where unknown."""
-    found = re.match(r"(\d+)\.(\d+)", version or "")
-    return int(found[1]) + int(found[2]) / 100 if found else 0.0
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    return int(match[1]) + int(match[2]) / 100 if match else 0.0
 
 
 def _log(values: Array) -> Array:
@@ -84,12 +84,12 @@ def features_of(trace: Trace, limits: Sequence[Limits], software: Sequence[Softw
     """Return prior and features of one trace under many configurations; both sequences have the same length."""
     batch = np.array([s.batch_size for s in software], dtype=np.float64)
     passes = np.array([TRAINING_PASSES if s.training and trace.phase != "training" else 1.0 for s in software])
-    peak = np.array([one.peak_flops for one in limits])
-    bandwidth = np.array([one.bandwidth_bytes_per_s for one in limits])
-    launch = np.array([one.launch_s for one in limits])
-    act_bytes = np.array([one.activation_bytes for one in limits])
-    weight_bytes = np.array([one.weight_bytes for one in limits])
-    cache = np.array([one.cache_bytes or np.nan for one in limits])
+    peak = np.array([item.peak_flops for item in limits])
+    bandwidth = np.array([item.bandwidth_bytes_per_s for item in limits])
+    launch = np.array([item.launch_s for item in limits])
+    act_bytes = np.array([item.activation_bytes for item in limits])
+    weight_bytes = np.array([item.weight_bytes for item in limits])
+    cache = np.array([item.cache_bytes or np.nan for item in limits])
 
     count = trace.count[:, None] * passes
     compute = trace.flops[:, None] * (batch / peak)

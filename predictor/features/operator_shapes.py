@@ -40,32 +40,32 @@ def shapes_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Ma
     batch = np.array([float(row.batch_size or 1) for row in rows])
     again = TRAINING_PASSES if trace.phase != "training" else 1.0
     count = trace.count[:, None] * np.array([again if row.mode == "training" else 1.0 for row in rows])
-    bandwidth = np.array([one.bandwidth_bytes_per_s for one in limits])
-    compute = trace.flops[:, None] * (batch / np.array([one.peak_flops for one in limits]))
-    activations = trace.activations[:, None] * (batch * np.array([one.activation_bytes for one in limits]))
-    memory = (activations + trace.weights[:, None] * np.array([one.weight_bytes for one in limits])) / bandwidth
+    bandwidth = np.array([limit.bandwidth_bytes_per_s for limit in limits])
+    compute = trace.flops[:, None] * (batch / np.array([limit.peak_flops for limit in limits]))
+    activations = trace.activations[:, None] * (batch * np.array([limit.activation_bytes for limit in limits]))
+    memory = (activations + trace.weights[:, None] * np.array([limit.weight_bytes for limit in limits])) / bandwidth
     device = np.maximum(compute, memory)
-    time = count * (device + np.array([one.launch_s for one in limits]))
+    time = count * (device + np.array([limit.launch_s for limit in limits]))
     prior = time.sum(axis=0)
-    found = {f"kind_share.{kind}": time[kinds.masks[kind]].sum(axis=0) / prior for kind in KINDS}
+    result = {f"kind_share.{kind}": time[kinds.masks[kind]].sum(axis=0) / prior for kind in KINDS}
     size = np.log(np.maximum(device, 1e-9))
     for name in _SIZED:
         here = kinds.by_class[name]
-        found[f"log_size.{name}"] = _mean(size[here], time[here])
+        result[f"log_size.{name}"] = _mean(size[here], time[here])
     for name in _BALANCED:
         here = kinds.by_class[name]
-        found[f"class_balance.{name}"] = _log_ratio((count * compute)[here], (count * memory)[here])
+        result[f"class_balance.{name}"] = _log_ratio((count * compute)[here], (count * memory)[here])
     mean = _mean(size, time)
-    found["log_size_mean"] = mean
-    found["log_size_spread"] = np.sqrt(np.maximum(_mean(size**2, time) - mean**2, 0.0))
-    found["log_compute_share"] = np.log(np.maximum((count * compute).sum(axis=0), 1e-12) / prior)
-    found |= _lengths(trace, kinds, count * compute, batch)
+    result["log_size_mean"] = mean
+    result["log_size_spread"] = np.sqrt(np.maximum(_mean(size**2, time) - mean**2, 0.0))
+    result["log_compute_share"] = np.log(np.maximum((count * compute).sum(axis=0), 1e-12) / prior)
+    result |= _lengths(trace, kinds, count * compute, batch)
     fused = np.any([kinds.by_class[name] for name in _FUSED], axis=0)
-    found["log_unfused"] = np.log(np.maximum(time[~fused].sum(axis=0), 1e-12) / prior)
-    found["fused_calls"] = count[fused].sum(axis=0) / count.sum(axis=0)
-    found["log_weights"] = np.full(len(rows), np.log(float((trace.weights * trace.count).sum()) + 1))
-    found["log_item"] = np.log(prior / batch)
-    return np.array([found[name] for name in SHAPES]).T
+    result["log_unfused"] = np.log(np.maximum(time[~fused].sum(axis=0), 1e-12) / prior)
+    result["fused_calls"] = count[fused].sum(axis=0) / count.sum(axis=0)
+    result["log_weights"] = np.full(len(rows), np.log(float((trace.weights * trace.count).sum()) + 1))
+    result["log_item"] = np.log(prior / batch)
+    return np.array([result[name] for name in SHAPES]).T
 
 
 def _lengths(trace: Trace, kinds: Kinds, weight: Matrix, batch: Array) -> dict[str, Array]:
@@ -108,6 +108,6 @@ def shape_table(table: Table) -> Matrix:
     for index, trace in enumerate(table.subjects):
         groups.setdefault(id(trace), []).append(index)
     for members in groups.values():
-        limits = [one for index in members if (one := table.limits[index]) is not None]
+        limits = [limit for index in members if (limit := table.limits[index]) is not None]
         values[members] = shapes_of(table.subjects[members[0]], limits, [table.rows[index] for index in members])
     return values

@@ -40,7 +40,7 @@ def tabulate(rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str 
 
     The target is the time of a call in seconds, whether `latency` or `throughput` is asked: one follows from the other.
     """
-    known: dict[tuple[str, str, str], Limits | None] = {}
+    existing: dict[tuple[str, str, str], Limits | None] = {}
     kept: list[Row] = []
     traces: list[Trace] = []
     limits: list[Limits] = []
@@ -48,13 +48,13 @@ def tabulate(rows: Sequence[Row], book: TraceBook, spec_of: SpecOf, target: str 
     dropped: Counter[str] = Counter()
     for row in rows:
         value = measured_target(row, "latency" if target in _TIMES else target)
-        found = _of_row(row, value, book, spec_of, known)
-        if isinstance(found, str):
-            dropped[found] += 1
+        of_row = _of_row(row, value, book, spec_of, existing)
+        if isinstance(of_row, str):
+            dropped[of_row] += 1
             continue
         kept.append(row)
-        traces.append(found[0])
-        limits.append(found[1])
+        traces.append(of_row[0])
+        limits.append(of_row[1])
         measured.append(value or 0.0)
     traces = as_run(traces, kept)
     features = features_of_many(traces, limits, [software_of(row) for row in kept])
@@ -80,7 +80,7 @@ def _of_row(
     value: float | None,
     book: TraceBook,
     spec_of: SpecOf,
-    known: dict[tuple[str, str, str], Limits | None],
+    limits: dict[tuple[str, str, str], Limits | None],
 ) -> tuple[Trace, Limits] | str:
     """Return trace and limits, or why the row stays out."""
     if value is None:
@@ -93,10 +93,10 @@ def _of_row(
     if trace is None:
         return "no trace"
     key = (row.hardware, row.precision, row.platform)
-    if key not in known:
+    if key not in limits:
         spec = spec_of(row.hardware)
-        known[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
-    return (trace, known[key]) if known[key] is not None else "no peak or bandwidth"  # type: ignore[return-value]
+        limits[key] = None if spec is None else limits_of(spec, row.precision, row.platform)
+    return (trace, limits[key]) if limits[key] is not None else "no peak or bandwidth"  # type: ignore[return-value]
 
 
 def asked(trace: Trace, rows: Sequence[Row], limits: Sequence[Limits]) -> Table:
@@ -129,14 +129,14 @@ def distinct(
 
     Limits are the same where they are one object, as those of `candidates` are: half-precision formats share them.
     """
-    found: dict[tuple[object, ...], int] = {}
+    matches: dict[tuple[object, ...], int] = {}
     first: list[int] = []
     back = np.empty(len(rows), dtype=np.intp)
     for index, (subject, limit, row) in enumerate(zip(subjects, limits, rows, strict=True)):
         work = (
             id(subject), id(limit), row.batch_size, row.platform, row.compiled, row.layout, row.runtime_version, row.mode,
         )  # fmt: skip
-        place = found.setdefault(work, len(first))
+        place = matches.setdefault(work, len(first))
         if place == len(first):
             first.append(index)
         back[index] = place

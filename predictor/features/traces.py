@@ -175,6 +175,6 @@ class TraceBook:
         key = (model, "generation", output_tokens, *(sizes.get(name) for name in _SIZES))
         if key not in self._found:
             prefill, decode = self.find(model, "prefill", **sizes), self.find(model, "decode", **sizes)
-            known = prefill is not None and decode is not None
-            self._found[key] = generation(prefill, decode, output_tokens) if known else None  # type: ignore[arg-type]
+            existing = prefill is not None and decode is not None
+            self._found[key] = generation(prefill, decode, output_tokens) if existing else None  # type: ignore[arg-type]
         return self._found[key]

@@ -59,32 +59,32 @@ def work_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Matr
     batch = np.array([float(row.batch_size or 1) for row in rows])
     again = TRAINING_PASSES if trace.mode != "training" else 1.0
     passes = np.array([again if row.mode == "training" else 1.0 for row in rows])
-    peak = np.array([one.peak_flops for one in limits])
-    bandwidth = np.array([one.bandwidth_bytes_per_s for one in limits])
+    peak = np.array([limit.peak_flops for limit in limits])
+    bandwidth = np.array([limit.bandwidth_bytes_per_s for limit in limits])
     calls = trace.count[:, None] * passes
     compute = trace.flops[:, None] * (batch / peak)
-    operands = trace.activations[:, None] * (batch * np.array([one.activation_bytes for one in limits]))
-    weights = trace.weights[:, None] * np.array([one.weight_bytes for one in limits])
+    operands = trace.activations[:, None] * (batch * np.array([limit.activation_bytes for limit in limits]))
+    weights = trace.weights[:, None] * np.array([limit.weight_bytes for limit in limits])
     arithmetic = trace.class_index < len(ARITHMETIC_CLASSES)
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     size = _place(compute, *ARITHMETIC_SPAN_S)
     for name, part in _arithmetic_parts(trace).items():
-        _split(found, name, calls * compute * part[:, None], size if name in _SIZED else None)
-    _split(found, "weights", (calls * weights / bandwidth)[arithmetic], _place(weights, *TRAFFIC_SPAN)[arithmetic])
-    found["operands"] = (calls * operands / bandwidth)[arithmetic].sum(axis=0)
+        _split(values, name, calls * compute * part[:, None], size if name in _SIZED else None)
+    _split(values, "weights", (calls * weights / bandwidth)[arithmetic], _place(weights, *TRAFFIC_SPAN)[arithmetic])
+    values["operands"] = (calls * operands / bandwidth)[arithmetic].sum(axis=0)
     traffic = operands + weights
     size = _place(traffic, *TRAFFIC_SPAN)
     folded = np.array(["batch_norm" in row["name"] for row in trace.operators])
     for name in _MOVING:
         here = (trace.class_index == OPERATOR_CLASSES.index(name)) & ~folded
-        _split(found, name, (calls * traffic / bandwidth)[here], size[here] if name in _SIZED_MOVING else None)
-    found["batch norm"] = (calls * traffic / bandwidth)[folded].sum(axis=0)
-    launch = np.array([one.launch_s for one in limits])
-    found["launch.arithmetic"] = calls[arithmetic].sum(axis=0) * launch
-    found["launch.moving"] = calls[~arithmetic].sum(axis=0) * launch
-    found["call"] = np.full(len(rows), CALL_S)
-    found["optimizer"] = _optimizer(trace, rows) / bandwidth
-    return np.column_stack([found[name] for name in TERMS])
+        _split(values, name, (calls * traffic / bandwidth)[here], size[here] if name in _SIZED_MOVING else None)
+    values["batch norm"] = (calls * traffic / bandwidth)[folded].sum(axis=0)
+    launch = np.array([limit.launch_s for limit in limits])
+    values["launch.arithmetic"] = calls[arithmetic].sum(axis=0) * launch
+    values["launch.moving"] = calls[~arithmetic].sum(axis=0) * launch
+    values["call"] = np.full(len(rows), CALL_S)
+    values["optimizer"] = _optimizer(trace, rows) / bandwidth
+    return np.column_stack([values[name] for name in TERMS])
 
 
 def _arithmetic_parts(trace: Trace) -> dict[str, Array]:
@@ -103,13 +103,13 @@ def _arithmetic_parts(trace: Trace) -> dict[str, Array]:
     return parts
 
 
-def _split(found: dict[str, Array], name: str, seconds: Matrix, size: Matrix | None) -> None:
+def _split(values: dict[str, Array], name: str, seconds: Matrix, size: Matrix | None) -> None:
     """Add one term, or two where operators of this kind are told apart by size."""
     if size is None:
-        found[name] = seconds.sum(axis=0)
+        values[name] = seconds.sum(axis=0)
     else:
-        found[f"{name}.small"] = (seconds * (1 - size)).sum(axis=0)
-        found[f"{name}.large"] = (seconds * size).sum(axis=0)
+        values[f"{name}.small"] = (seconds * (1 - size)).sum(axis=0)
+        values[f"{name}.large"] = (seconds * size).sum(axis=0)
 
 
 def _place(values: Matrix, low: float, high: float) -> Matrix:

@@ -60,17 +60,17 @@ def work_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Matr
     batch = np.array([float(row.batch_size or 1) for row in rows])
     again = TRAINING_PASSES if trace.phase != "training" else 1.0
     count = trace.count[:, None] * np.array([again if row.mode == "training" else 1.0 for row in rows])
-    bandwidth = np.array([one.bandwidth_bytes_per_s for one in limits])
-    computed = count * trace.flops[:, None] * (batch / np.array([one.peak_flops for one in limits]))
-    activations = trace.activations[:, None] * (batch * np.array([one.activation_bytes for one in limits]))
-    weights = trace.weights[:, None] * np.array([one.weight_bytes for one in limits])
+    bandwidth = np.array([limit.bandwidth_bytes_per_s for limit in limits])
+    computed = count * trace.flops[:, None] * (batch / np.array([limit.peak_flops for limit in limits]))
+    activations = trace.activations[:, None] * (batch * np.array([limit.activation_bytes for limit in limits]))
+    weights = trace.weights[:, None] * np.array([limit.weight_bytes for limit in limits])
     moved = count * activations / bandwidth
-    near = activations + weights < np.array([one.cache_bytes or 0.0 for one in limits])
+    near = activations + weights < np.array([limit.cache_bytes or 0.0 for limit in limits])
     cached, streamed = np.where(near, moved, 0.0), np.where(near, 0.0, moved)
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
 
     def put(name: str, seconds: Matrix, chosen: Mask) -> None:
-        found[name] = seconds[chosen].sum(axis=0)
+        values[name] = seconds[chosen].sum(axis=0)
 
     for name, cuts in _WIDTHS.items():
         here = kinds.by_class[name]
@@ -109,11 +109,11 @@ def work_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Matr
         put(f"{name}.cached", cached, here)
     put("weights.arithmetic", count * weights / bandwidth, kinds.arithmetic)
     put("weights.moving", count * weights / bandwidth, ~kinds.arithmetic)
-    launch = count * np.array([one.launch_s for one in limits])
+    launch = count * np.array([limit.launch_s for limit in limits])
     put("launch.arithmetic", launch, kinds.arithmetic)
     put("launch.moving", launch, ~kinds.arithmetic)
-    found["entering"] = np.full(len(rows), ENTERING_S)
-    return np.array([found[name] for name in WORK]).T
+    values["entering"] = np.full(len(rows), ENTERING_S)
+    return np.array([values[name] for name in WORK]).T
 
 
 def work_table(table: Table) -> Matrix:
@@ -123,7 +123,7 @@ def work_table(table: Table) -> Matrix:
     for index, trace in enumerate(table.subjects):
         groups.setdefault(id(trace), []).append(index)
     for members in groups.values():
-        limits = [one for index in members if (one := table.limits[index]) is not None]
+        limits = [limit for index in members if (limit := table.limits[index]) is not None]
         work[members] = work_of(table.subjects[members[0]], limits, [table.rows[index] for index in members])
     return work
 

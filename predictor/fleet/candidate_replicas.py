@@ -37,7 +37,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def gathered(
     tables: Tables,
-    asked: FleetQuestion,
+    fleet_question: FleetQuestion,
     names: Sequence[str],
     host_bytes: Mapping[str, float],
     predictor: Predictor,
@@ -49,20 +49,20 @@ def gathered(
     `host_bytes` is the memory of a machine of which the device is the processor.
     """
     devices = Devices(tables)
-    rooms = {name: _room(devices, name, host_bytes, asked.memory_headroom) for name in names}
+    rooms = {name: _room(devices, name, host_bytes, fleet_question.memory_headroom) for name in names}
     replicas: list[Replica] = []
     excluded: list[dict[str, Any]] = []
     unmet: list[dict[str, Any]] = []
     models: list[str] = []
     time: str | None = None
-    for index, load in enumerate(asked.loads):
-        found, told, why, model, time = placed(
-            index, _of_load, tables, asked, index, names, rooms, predictor, notes, kept
+    for index, load in enumerate(fleet_question.loads):
+        result, document, why, model, time = placed(
+            index, _of_load, tables, fleet_question, index, names, rooms, predictor, notes, kept
         )
-        replicas += found
+        replicas += result
         models.append(model)
-        excluded += [{"load": index, "model": model, **one} for one in told]
-        if not found:
+        excluded += [{"load": index, "model": model, **item} for item in document]
+        if not result:
             unmet.append({"load": index, "name": load.name, "model": model, "why": why})
     return Gathered(replicas=replicas, room_bytes=rooms, excluded=excluded, unmet=unmet, time=time, models=models)
 
@@ -75,7 +75,7 @@ def _room(devices: Devices, name: str, host_bytes: Mapping[str, float], headroom
 
 def _of_load(
     tables: Tables,
-    asked: FleetQuestion,
+    fleet_question: FleetQuestion,
     index: int,
     names: Sequence[str],
     rooms: Mapping[str, float | None],
@@ -83,69 +83,69 @@ def _of_load(
     notes: Sequence[str],
     kept: Reading,
 ) -> tuple[list[Replica], list[dict[str, Any]], str, str, str | None]:
-    load = asked.loads[index]
-    here = _devices_of(tables, load, names, asked)
+    load = fleet_question.loads[index]
+    here = _devices_of(tables, load, names, fleet_question)
     entries: list[dict[str, Any]] = []
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     whys: list[str] = []
     model, time = load.model, None
     for start in range(0, len(here), AT_ONCE):
-        question = load.question(list(here[start : start + AT_ONCE]), asked.at)
-        known = known_at(tables, question, predictor, notes, kept)
-        document = answer(question, known, "")
+        question = load.question(list(here[start : start + AT_ONCE]), fleet_question.at)
+        existing = known_at(tables, question, predictor, notes, kept)
+        document = answer(question, existing, "")
         model, time = document["model"], document["time"]
         entries += document["ranked"]
-        told += document["excluded"]
+        documents += document["excluded"]
         if document["abstained"]:
             whys.append(document["abstained"])
     replicas = replicas_of(index, load, entries)
-    fitting = [one for one in replicas if _fits(one, rooms.get(one.hardware))]
-    tight = [one for one in replicas if not _fits(one, rooms.get(one.hardware))]
+    fitting = [replica for replica in replicas if _fits(replica, rooms.get(replica.hardware))]
+    tight = [replica for replica in replicas if not _fits(replica, rooms.get(replica.hardware))]
     if entries and not replicas:
         whys = [f"Every configuration is an estimate without an interval. Measure first: {entries[0]['command']}"]
-    told += _too_large(tight, {one.hardware for one in fitting}, rooms)
+    documents += _too_large(tight, {item.hardware for item in fitting}, rooms)
     if tight and not fitting:
-        whys = [_closest(tight, rooms, asked.memory_headroom)]
-    return fitting, told, whys[0] if whys else "No machine of the question has a configuration of it.", model, time
+        whys = [_closest(tight, rooms, fleet_question.memory_headroom)]
+    return fitting, documents, whys[0] if whys else "No machine of the question has a configuration of it.", model, time
 
 
-def _devices_of(tables: Tables, load: Load, names: Sequence[str], asked: FleetQuestion) -> list[str]:
+def _devices_of(tables: Tables, load: Load, names: Sequence[str], fleet_question: FleetQuestion) -> list[str]:
     if load.hardware == "all":
         return list(names)
     if load.hardware == "own":
-        return [name for name in names if name in asked.own]
+        return [name for name in names if name in fleet_question.own]
     wanted = {tables.resolve_hardware(name) for name in load.hardware}
     return [name for name in names if name in wanted]
 
 
-def _fits(one: Replica, room: float | None) -> bool:
-    return room is None or one.memory_bytes is None or one.memory_bytes <= room
+def _fits(replica: Replica, room: float | None) -> bool:
+    return room is None or replica.memory_bytes is None or replica.memory_bytes <= room
 
 
 def _too_large(tight: Sequence[Replica], fitting: set[str], rooms: Mapping[str, float | None]) -> list[dict[str, Any]]:
     """One entry a device on which nothing of the load fits, of the smallest."""
     smallest: dict[str, Replica] = {}
-    for one in tight:
-        if one.hardware not in fitting:
-            known = smallest.setdefault(one.hardware, one)
-            if (one.memory_bytes or 0.0) < (known.memory_bytes or 0.0):
-                smallest[one.hardware] = one
+    for item in tight:
+        if item.hardware not in fitting:
+            setdefault = smallest.setdefault(item.hardware, item)
+            if (item.memory_bytes or 0.0) < (setdefault.memory_bytes or 0.0):
+                smallest[item.hardware] = item
     return [
         {
             "hardware": name,
-            "platform": one.entry["platform"],
+            "platform": value.entry["platform"],
             "rule": "does not fit in memory with its headroom",
-            "detail": f"{(one.memory_bytes or 0) / 1e9:.3g} GB ({one.memory_basis}) of {(rooms[name] or 0) / 1e9:.3g} GB",
+            "detail": f"{(value.memory_bytes or 0) / 1e9:.3g} GB ({value.memory_basis}) of {(rooms[name] or 0) / 1e9:.3g} GB",
         }
-        for name, one in sorted(smallest.items())
+        for name, value in sorted(smallest.items())
     ]
 
 
 def _closest(tight: Sequence[Replica], rooms: Mapping[str, float | None], headroom: float) -> str:
-    one = min(tight, key=lambda one: ((one.memory_bytes or 0.0) / (rooms[one.hardware] or 1.0), one.hardware))
-    need, room = one.memory_bytes or 0.0, rooms[one.hardware] or 1.0
+    item = min(tight, key=lambda entry: ((entry.memory_bytes or 0.0) / (rooms[entry.hardware] or 1.0), entry.hardware))
+    need, room = item.memory_bytes or 0.0, rooms[item.hardware] or 1.0
     return (
-        f"Nothing fits in memory with {headroom:.0%} of it free. The closest is {one.entry['platform']} "
-        f"{one.entry['precision']} at batch {one.entry['batch_size']} on {one.hardware}: {need / 1e9:.3g} GB "
-        f"({one.memory_basis}) of {room / 1e9:.3g} GB, {need / room:.3g} times over."
+        f"Nothing fits in memory with {headroom:.0%} of it free. The closest is {item.entry['platform']} "
+        f"{item.entry['precision']} at batch {item.entry['batch_size']} on {item.hardware}: {need / 1e9:.3g} GB "
+        f"({item.memory_basis}) of {room / 1e9:.3g} GB, {need / room:.3g} times over."
     )

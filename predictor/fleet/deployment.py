@@ -37,99 +37,113 @@ HOURS_A_MONTH = 730
 
 
 def fleet(
-    tables: Tables, asked: FleetQuestion, predictor: Predictor, notes: Sequence[str], kept: Reading | None = None
+    tables: Tables,
+    fleet_question: FleetQuestion,
+    predictor: Predictor,
+    notes: Sequence[str],
+    kept: Reading | None = None,
 ) -> dict[str, Any]:
     """Return the cheapest machines that serve every load of a checked question (docs/fleet.md), or which cannot be served.
 
     Raises what `facts.known_at` raises for a load, with its field, and UnknownHardware.
     """
-    asked = _resolved(tables, asked)
+    fleet_question = _resolved(tables, fleet_question)
     offers, today = offers_at(tables)
     devices = Devices(tables)
-    machines = [one for one in _machines(asked, offers) if devices.spec(one.hardware) or one.hardware in devices.known]
-    names = sorted({one.hardware for one in machines})
-    found = gathered(tables, asked, names, _host_memory(offers), predictor, notes, kept or Reading())
-    chosen = worth_having(machines, found.replicas, found.room_bytes, asked.max_machines)
-    problem, simple = _problem(asked, chosen, found)
-    plan = None if found.unmet else solve(problem, None if simple is None else simple.machines)
-    priceless = _without_price(asked, machines)
+    machines = [
+        machine
+        for machine in _machines(fleet_question, offers)
+        if devices.spec(machine.hardware) or machine.hardware in devices.known
+    ]
+    names = sorted({machine.hardware for machine in machines})
+    result = gathered(tables, fleet_question, names, _host_memory(offers), predictor, notes, kept or Reading())
+    chosen = worth_having(machines, result.replicas, result.room_bytes, fleet_question.max_machines)
+    problem, simple = _problem(fleet_question, chosen, result)
+    plan = None if result.unmet else solve(problem, None if simple is None else simple.machines)
+    priceless = _without_price(fleet_question, machines)
     return {
-        "id": answer_id(asked.identity(), tables.position, predictor.digest, SCHEMA_VERSION),
+        "id": answer_id(fleet_question.identity(), tables.position, predictor.digest, SCHEMA_VERSION),
         "position": tables.position,
-        "time": found.time,
+        "time": result.time,
         "predictor": predictor.digest,
         "interval": INTERVAL,
-        "question": asked.identity(),
+        "question": fleet_question.identity(),
         "feasible": plan is not None,
         **_costs(plan),
-        "machines": [] if plan is None else machine_entries(problem, plan, asked, found.models, today),
-        "loads": [_load(asked, found, problem, plan, index) for index in range(len(asked.loads))],
+        "machines": [] if plan is None else machine_entries(problem, plan, fleet_question, result.models, today),
+        "loads": [_load(fleet_question, result, problem, plan, index) for index in range(len(fleet_question.loads))],
         "growth": None if plan is None else figures(growth(problem, plan, None)),
         "proof": None if plan is None else _proof(plan, len(problem.patterns)),
         "greedy_usd_per_hour": None if simple is None or plan is None else figures(simple.usd_per_hour),
-        "ends": None if plan is None else ends(problem, plan, found),
-        "alternatives": [] if plan is None else alternatives(problem, plan, found),
-        "unmet": [*found.unmet, *([] if found.unmet or plan is not None else [_together(problem)])],
+        "ends": None if plan is None else ends(problem, plan, result),
+        "alternatives": [] if plan is None else alternatives(problem, plan, result),
+        "unmet": [*result.unmet, *([] if result.unmet or plan is not None else [_together(problem)])],
         "considered": {
-            "machines": len(machines), "worth_having": len(chosen), "configurations": len(found.replicas),
+            "machines": len(machines), "worth_having": len(chosen), "configurations": len(result.replicas),
             "patterns": len(problem.patterns),
         },
-        "excluded": [*found.excluded, *priceless],
-        "unknown": [] if plan is None else unknowns(problem, plan, asked, today),
-        "assumptions": [one.format(utilisation=asked.utilisation, headroom=asked.memory_headroom) for one in ASSUMPTIONS],
+        "excluded": [*result.excluded, *priceless],
+        "unknown": [] if plan is None else unknowns(problem, plan, fleet_question, today),
+        "assumptions": [assumption.format(utilisation=fleet_question.utilisation, headroom=fleet_question.memory_headroom) for assumption in ASSUMPTIONS],
         "notes": list(notes),
     }  # fmt: skip
 
 
-def _resolved(tables: Tables, asked: FleetQuestion) -> FleetQuestion:
+def _resolved(tables: Tables, fleet_question: FleetQuestion) -> FleetQuestion:
     """Give hardware its names of now. Raises UnknownHardware naming the field."""
     devices, slugs = Devices(tables), tables.names("hardware")
-    own = {device_named(slugs, devices, said, f"own.{said}"): count for said, count in asked.own.items()}
-    if asked.hardware == "own" and not own:
-        own = {one: Own(count=1) for one in devices.own}
-    listed = asked.hardware
+    own = {device_named(slugs, devices, said, f"own.{said}"): count for said, count in fleet_question.own.items()}
+    if fleet_question.hardware == "own" and not own:
+        own = {item: Own(count=1) for item in devices.own}
+    listed = fleet_question.hardware
     if isinstance(listed, list):
-        types = {said: one.id for said in listed if (one := instances.find(said)) is not None}
+        types = {said: item.id for said in listed if (item := instances.find(said)) is not None}
         listed = sorted({types.get(said) or device_named(slugs, devices, said) for said in listed})
-    return msgspec.structs.replace(asked, own=own, hardware=listed)
+    return msgspec.structs.replace(fleet_question, own=own, hardware=listed)
 
 
-def _machines(asked: FleetQuestion, offers: Sequence[Offer]) -> list[Machine]:
+def _machines(fleet_question: FleetQuestion, offers: Sequence[Offer]) -> list[Machine]:
     """The machines of the question: owned ones always, for rent those of the hardware or instance types that it names."""
-    listed = asked.hardware
+    listed = fleet_question.hardware
     if listed == "own":
-        offers = [one for one in offers if one.provider == OWN]
+        offers = [offer for offer in offers if offer.provider == OWN]
     elif listed != "all":
         offers = [
-            one for one in offers
-            if one.provider == OWN or one.hardware in listed or f"{one.provider}:{one.instance}" in listed
+            offer for offer in offers
+            if offer.provider == OWN or offer.hardware in listed or f"{offer.provider}:{offer.instance}" in listed
         ]  # fmt: skip
-    return offered(offers, asked.owned, regions=asked.regions, providers=asked.providers, spot=asked.spot)
+    return offered(
+        offers,
+        fleet_question.owned,
+        regions=fleet_question.regions,
+        providers=fleet_question.providers,
+        spot=fleet_question.spot,
+    )
 
 
 def _host_memory(offers: Sequence[Offer]) -> dict[str, float]:
     """The least memory of a machine that is offered with each CPU, in bytes."""
-    found: dict[str, float] = {}
-    for one in offers:
-        if one.kind == "cpu" and one.host_memory_bytes:
-            found[one.hardware] = min(found.get(one.hardware, np.inf), float(one.host_memory_bytes))
-    return found
+    matches: dict[str, float] = {}
+    for offer in offers:
+        if offer.kind == "cpu" and offer.host_memory_bytes:
+            matches[offer.hardware] = min(matches.get(offer.hardware, np.inf), float(offer.host_memory_bytes))
+    return matches
 
 
-def _problem(asked: FleetQuestion, machines: Sequence[Machine], found: Gathered) -> tuple[Problem, Any]:
+def _problem(fleet_question: FleetQuestion, machines: Sequence[Machine], result: Gathered) -> tuple[Problem, Any]:
     """The program, with what first-fit comes to, whose ways to share devices it has as well."""
-    names = {one.hardware for one in machines}
-    replicas = [one for one in found.replicas if one.hardware in names]
+    names = {machine.hardware for machine in machines}
+    replicas = [replica for replica in result.replicas if replica.hardware in names]
     problem = Problem(
-        rates=tuple(load.rate for load in asked.loads),
+        rates=tuple(load.rate for load in fleet_question.loads),
         machines=tuple(machines),
-        patterns=tuple(patterns_of(replicas, found.room_bytes, 0)),
-        utilisation=asked.utilisation,
-        most=asked.max_machines or MACHINES_LIMIT,
+        patterns=tuple(patterns_of(replicas, result.room_bytes, 0)),
+        utilisation=fleet_question.utilisation,
+        most=fleet_question.max_machines or MACHINES_LIMIT,
     )
-    if found.unmet:
+    if result.unmet:
         return problem, None
-    simple = greedy(problem, replicas, found.room_bytes)
+    simple = greedy(problem, replicas, result.room_bytes)
     if simple is not None:
         problem = msgspec.structs.replace(problem, patterns=(*problem.patterns, *simple.patterns))
     return problem, simple
@@ -144,17 +158,19 @@ def _costs(plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def _load(asked: FleetQuestion, found: Gathered, problem: Problem, plan: Plan | None, index: int) -> dict[str, Any]:
-    load = asked.loads[index]
+def _load(
+    fleet_question: FleetQuestion, result: Gathered, problem: Problem, plan: Plan | None, index: int
+) -> dict[str, Any]:
+    load = fleet_question.loads[index]
     grows = None if plan is None else growth(problem, plan, index)
     return {
         "name": load.name,
-        "model": found.models[index],
+        "model": result.models[index],
         "unit": load.unit,
         "rate": load.rate,
         "could_serve": None if grows is None else figures(load.rate * grows),
         "headroom": None if grows is None else figures(grows - 1),
-        "configurations": sum(one.load == index for one in found.replicas),
+        "configurations": sum(replica.load == index for replica in result.replicas),
     }
 
 
@@ -174,29 +190,29 @@ def _together(problem: Problem) -> dict[str, Any]:
     freed = msgspec.structs.replace(
         problem,
         most=None,
-        machines=tuple(msgspec.structs.replace(one, available=None) for one in problem.machines),
+        machines=tuple(msgspec.structs.replace(machine, available=None) for machine in problem.machines),
     )
     needed = cheapest(freed)
-    told = f"The machines that there are serve {share:.0%} of the loads at the most."
+    text = f"The machines that there are serve {share:.0%} of the loads at the most."
     count = None
     if needed is not None and needed[2]:
         count = int(needed[0].sum())
-        cost = sum(number * one.usd_per_hour for number, one in zip(needed[0], freed.machines, strict=True))
-        told += f" It would take {count} machines, for {cost:.4g} USD/h."
+        cost = sum(number * machine.usd_per_hour for number, machine in zip(needed[0], freed.machines, strict=True))
+        text += f" It would take {count} machines, for {cost:.4g} USD/h."
     return {
         "load": None,
         "name": None,
         "model": None,
         "served_share": figures(share),
         "machines_needed": count,
-        "why": told,
+        "why": text,
     }
 
 
-def _without_price(asked: FleetQuestion, machines: Sequence[Machine]) -> list[dict[str, Any]]:
+def _without_price(fleet_question: FleetQuestion, machines: Sequence[Machine]) -> list[dict[str, Any]]:
     """Hardware that was named and cannot be had."""
-    wanted = asked.hardware if isinstance(asked.hardware, list) else []
-    had = {name for one in machines for name in (one.hardware, f"{one.provider}:{one.instance}")}
+    wanted = fleet_question.hardware if isinstance(fleet_question.hardware, list) else []
+    had = {name for machine in machines for name in (machine.hardware, f"{machine.provider}:{machine.instance}")}
     return [
         {
             "load": None, "model": None, "hardware": name, "platform": None, "rule": "no price",

@@ -15,15 +15,15 @@ def worth_having(
 ) -> list[Machine]:
     """Return the machines without those that another betters at every end of the intervals; a plan loses nothing by it."""
     by_hardware: dict[str, list[Replica]] = {}
-    for one in replicas:
-        by_hardware.setdefault(one.hardware, []).append(one)
+    for replica in replicas:
+        by_hardware.setdefault(replica.hardware, []).append(replica)
     kept: list[Machine] = []
-    for machine in sorted(machines, key=lambda one: (one.usd_per_hour / one.devices, -one.devices, one.name)):
+    for machine in sorted(machines, key=lambda item: (item.usd_per_hour / item.devices, -item.devices, item.name)):
         if machine.hardware in by_hardware and not any(
             _betters(other, machine, by_hardware, room_bytes, most) for other in kept
         ):
             kept.append(machine)
-    return [one for one in machines if one in kept]
+    return [item for item in machines if item in kept]
 
 
 def _betters(
@@ -39,15 +39,19 @@ def _betters(
     if other.usd_per_hour * (machine.devices // other.devices) > machine.usd_per_hour:
         return False
     if other.hardware == machine.hardware:
-        return other.devices == machine.devices or all(one.width <= other.devices for one in replicas[machine.hardware])
+        return other.devices == machine.devices or all(
+            item.width <= other.devices for item in replicas[machine.hardware]
+        )
     room, others = room_bytes.get(machine.hardware), room_bytes.get(other.hardware)
     if others is None or (room is not None and room > others):
         return False
-    return all(any(_serves(new, one, other) for new in replicas[other.hardware]) for one in replicas[machine.hardware])
+    return all(
+        any(_serves(new, item, other) for new in replicas[other.hardware]) for item in replicas[machine.hardware]
+    )
 
 
-def _serves(new: Replica, one: Replica, other: Machine) -> bool:
-    if new.load != one.load or new.memory_bytes is None or new.width > min(one.width, other.devices):
+def _serves(new: Replica, replica: Replica, other: Machine) -> bool:
+    if new.load != replica.load or new.memory_bytes is None or new.width > min(replica.width, other.devices):
         return False
-    less = one.memory_bytes is None or new.memory_bytes <= one.memory_bytes
-    return less and all(mine >= theirs for mine, theirs in zip(new.rates, one.rates, strict=True))
+    less = replica.memory_bytes is None or new.memory_bytes <= replica.memory_bytes
+    return less and all(mine >= theirs for mine, theirs in zip(new.rates, replica.rates, strict=True))

@@ -43,12 +43,12 @@ def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[st
     total = 0.0
     for load in sorted(range(len(problem.rates)), key=lambda at: (-problem.rates[at], at)):
         left = problem.rates[load]
-        here = [one for one in replicas if one.load == load and one.width == 1]
-        here.sort(key=lambda one: (-one.rates[problem.end], one.memory_bytes or math.inf))
+        here = [replica for replica in replicas if replica.load == load and replica.width == 1]
+        here.sort(key=lambda entry: (-entry.rates[problem.end], entry.memory_bytes or math.inf))
         rates = _fastest(here, room_bytes, problem.end)
         by_hardware: dict[str, list[Replica]] = {}
-        for one in here:
-            by_hardware.setdefault(one.hardware, []).append(one)
+        for item in here:
+            by_hardware.setdefault(item.hardware, []).append(item)
         for device in devices:
             left -= _filled(device, by_hardware.get(device.hardware, []), left, problem.end)
         while left > problem.rates[load] * 1e-9:
@@ -62,12 +62,12 @@ def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[st
                 devices.append(_Device(hardware=machine.hardware, time=problem.utilisation, room=room))
                 left -= _filled(devices[-1], by_hardware[machine.hardware], left, problem.end)
     standing = {
-        (device.hardware, *(id(one) for one in device.standing.values())): Pattern(
+        (device.hardware, *(id(entry) for entry in device.standing.values())): Pattern(
             hardware=device.hardware, replicas=tuple(device.standing.values())
         )
         for device in devices if device.standing
     }  # fmt: skip
-    counts = np.array([float(taken.get(one.name, 0)) for one in problem.machines])
+    counts = np.array([float(taken.get(entry.name, 0)) for entry in problem.machines])
     return Greedy(machines=counts, usd_per_hour=total, patterns=tuple(standing.values()))
 
 
@@ -75,14 +75,14 @@ def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> 
     """Put as much of a load on a device as it takes, and return how much that is."""
     if left <= 0 or device.time <= 1e-12:
         return 0.0
-    for one in here:
-        alone = device.room is None or one.memory_bytes is None
-        fits = not device.standing if alone else (one.memory_bytes or 0.0) <= (device.room or 0.0)
+    for item in here:
+        alone = device.room is None or item.memory_bytes is None
+        fits = not device.standing if alone else (item.memory_bytes or 0.0) <= (device.room or 0.0)
         if fits:
-            amount = min(left, device.time * one.rates[end])
-            device.time = 0.0 if alone else device.time - amount / one.rates[end]
-            device.room = None if alone else (device.room or 0.0) - (one.memory_bytes or 0.0)
-            device.standing = {**device.standing, one.load: one}
+            amount = min(left, device.time * item.rates[end])
+            device.time = 0.0 if alone else device.time - amount / item.rates[end]
+            device.room = None if alone else (device.room or 0.0) - (item.memory_bytes or 0.0)
+            device.standing = {**device.standing, item.load: item}
             return amount
     return 0.0
 
@@ -99,14 +99,14 @@ def _cheapest(problem: Problem, rates: Mapping[str, float], taken: Mapping[str, 
         if rate > 0:
             served = min(left, machine.devices * rate * problem.utilisation)
             ranked.append((machine.usd_per_hour / served, machine.name, machine))
-    return min(ranked, key=lambda one: one[:2])[2] if ranked else None
+    return min(ranked, key=lambda item: item[:2])[2] if ranked else None
 
 
 def _fastest(here: Sequence[Replica], room_bytes: Mapping[str, float | None], end: int) -> dict[str, float]:
     """The most that one device of each hardware serves of a load."""
-    found: dict[str, float] = {}
-    for one in here:
-        room = room_bytes.get(one.hardware)
-        if room is None or (one.memory_bytes or 0.0) <= room:
-            found[one.hardware] = max(found.get(one.hardware, 0.0), one.rates[end])
-    return found
+    matches: dict[str, float] = {}
+    for item in here:
+        room = room_bytes.get(item.hardware)
+        if room is None or (item.memory_bytes or 0.0) <= room:
+            matches[item.hardware] = max(matches.get(item.hardware, 0.0), item.rates[end])
+    return matches

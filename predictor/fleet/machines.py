@@ -61,12 +61,12 @@ def offered(
         key = (machine.hardware, machine.devices)
         if key not in rented or _rank(machine) < _rank(rented[key]):
             rented[key] = machine
-    owned = [_owned(name, one, costs.get(name)) for name, one in own.items()]
-    return sorted([*owned, *rented.values()], key=lambda one: (one.hardware, one.devices, one.name))
+    owned = [_owned(name, value, costs.get(name)) for name, value in own.items()]
+    return sorted([*owned, *rented.values()], key=lambda item: (item.hardware, item.devices, item.name))
 
 
-def _rank(one: Machine) -> tuple[float, str]:
-    return (one.usd_per_hour, one.name)
+def _rank(machine: Machine) -> tuple[float, str]:
+    return (machine.usd_per_hour, machine.name)
 
 
 def _rented(offer: Offer) -> Machine:

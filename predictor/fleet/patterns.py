@@ -28,7 +28,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def memory_bytes(self) -> float:
         """What its replicas hold of a device together, in bytes; 0 where it is not known."""
-        return sum(one.memory_bytes or 0.0 for one in self.replicas)
+        return sum(replica.memory_bytes or 0.0 for replica in self.replicas)
 
 
 def patterns_of(
@@ -40,55 +40,55 @@ def patterns_of(
     that may be used on a device; where it is not known, or a replica's need is not, or `together` is false, a replica has
     the device for itself.
     """
-    found: list[Pattern] = []
-    for hardware in sorted({one.hardware for one in replicas}):
+    patterns: list[Pattern] = []
+    for hardware in sorted({replica.hardware for replica in replicas}):
         room = room_bytes.get(hardware)
-        here = [one for one in replicas if one.hardware == hardware and _fits(one, room)]
-        for load in sorted({one.load for one in here}):
-            for width in sorted({one.width for one in here if one.load == load}):
-                ranked = fastest_first([one for one in here if (one.load, one.width) == (load, width)], end)
-                found.append(Pattern(hardware=hardware, replicas=(ranked[0],), width=width))
+        here = [replica for replica in replicas if replica.hardware == hardware and _fits(replica, room)]
+        for load in sorted({item.load for item in here}):
+            for width in sorted({item.width for item in here if item.load == load}):
+                ranked = fastest_first([item for item in here if (item.load, item.width) == (load, width)], end)
+                patterns.append(Pattern(hardware=hardware, replicas=(ranked[0],), width=width))
         if room is not None and together:
-            found += _shared(hardware, here, room, end)
-    return found
+            patterns += _shared(hardware, here, room, end)
+    return patterns
 
 
-def _fits(one: Replica, room: float | None) -> bool:
-    return room is None or one.memory_bytes is None or one.memory_bytes <= room
+def _fits(replica: Replica, room: float | None) -> bool:
+    return room is None or replica.memory_bytes is None or replica.memory_bytes <= room
 
 
 def _shared(hardware: str, here: Sequence[Replica], room: float, end: int) -> list[Pattern]:
     choices: list[list[Replica]] = []
-    for load in sorted({one.load for one in here}):
-        fits = [one for one in here if one.load == load and one.width == 1 and one.memory_bytes is not None]
+    for load in sorted({item.load for item in here}):
+        fits = [item for item in here if item.load == load and item.width == 1 and item.memory_bytes is not None]
         if fits:
             choices.append(fastest_first(fits, end))
     choices = _thinned(choices)
     ranked: list[tuple[float, int, Pattern]] = []
-    for chosen in itertools.product(*(range(len(one) + 1) for one in choices)):
+    for chosen in itertools.product(*(range(len(choice) + 1) for choice in choices)):
         replicas = [choices[place][index] for place, index in enumerate(chosen) if index < len(choices[place])]
-        left = room - sum(one.memory_bytes or 0.0 for one in replicas)
+        left = room - sum(replica.memory_bytes or 0.0 for replica in replicas)
         if replicas and left >= 0 and not _improvable(chosen, choices, left):
             value = sum(
                 choices[place][index].rates[end] / choices[place][0].rates[end]
                 for place, index in enumerate(chosen) if index < len(choices[place])
             )  # fmt: skip
             ranked.append((-value, len(ranked), Pattern(hardware=hardware, replicas=tuple(replicas))))
-    return [pattern for *_, pattern in sorted(ranked, key=lambda one: one[:2])[:CONSIDERED]]
+    return [pattern for *_, pattern in sorted(ranked, key=lambda item: item[:2])[:CONSIDERED]]
 
 
 def _thinned(choices: list[list[Replica]]) -> list[list[Replica]]:
     """Keep the fastest and the smallest, and of those between as many as can be combined."""
-    kept = max((len(one) for one in choices), default=0)
+    kept = max((len(choice) for choice in choices), default=0)
     while kept > 2 and _combinations(choices, kept) > COMBINATIONS:
         kept -= 1
-    return [one if len(one) <= kept else [*one[: kept - 1], one[-1]] for one in choices]
+    return [choice if len(choice) <= kept else [*choice[: kept - 1], choice[-1]] for choice in choices]
 
 
 def _combinations(choices: Sequence[Sequence[Replica]], kept: int) -> int:
     total = 1
-    for one in choices:
-        total *= min(len(one), kept) + 1
+    for choice in choices:
+        total *= min(len(choice), kept) + 1
     return total
 
 

@@ -48,9 +48,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def busy(self, pattern: int, load: int) -> float | None:
         """Return how many devices of a pattern all of a load would keep busy; None where it has no replica there."""
-        for one in self.patterns[pattern].replicas:
-            if one.load == load:
-                return max(self.rates[load] / one.rates[self.end], LEAST_BUSY)
+        for replica in self.patterns[pattern].replicas:
+            if replica.load == load:
+                return max(self.rates[load] / replica.rates[self.end], LEAST_BUSY)
         return None
 
 
@@ -65,12 +65,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     proven: bool
 
 
-def solve(problem: Problem, known: Array | None = None) -> Plan | None:
+def solve(problem: Problem, values: Array | None = None) -> Plan | None:
     """Return the cheapest plan, or None where there is none; `known` are machines that serve all, if some are known."""
-    found = cheapest(problem, known, gap=GAP, seconds=SECONDS)
-    if found is None:
+    result = cheapest(problem, values, gap=GAP, seconds=SECONDS)
+    if result is None:
         return None
-    machines, bound, proven = found
+    machines, bound, proven = result
     prices = _prices(problem)
     if proven:
         machines = _fewest(problem, machines)
@@ -87,19 +87,19 @@ def solve(problem: Problem, known: Array | None = None) -> Plan | None:
 
 
 def cheapest(
-    problem: Problem, known: Array | None = None, *, gap: float = SIDE_GAP, seconds: float = SIDE_SECONDS
+    problem: Problem, values: Array | None = None, *, gap: float = SIDE_GAP, seconds: float = SIDE_SECONDS
 ) -> tuple[Array, float, bool] | None:
     """Return machines that serve all for the least money, a bound of that an hour, and whether it is proven."""
     program = _Program(problem)
     prices = _prices(problem)
-    found = program.minimised(program.over(machines=prices), gap, seconds)
-    machines = None if found.x is None else program.parts(found.x)[0]
-    if known is not None and (machines is None or prices @ known < prices @ machines - SLACK):
-        machines = known
+    result = program.minimised(program.over(machines=prices), gap, seconds)
+    machines = None if result.x is None else program.parts(result.x)[0]
+    if values is not None and (machines is None or prices @ values < prices @ machines - SLACK):
+        machines = values
     if machines is None:
         return None
     total = float(prices @ machines)
-    return machines, max(0.0, min(float(found.mip_dual_bound or 0.0), total)), found.status == 0
+    return machines, max(0.0, min(float(result.mip_dual_bound or 0.0), total)), result.status == 0
 
 
 def _fewest(problem: Problem, machines: Array) -> Array:
@@ -109,41 +109,41 @@ def _fewest(problem: Problem, machines: Array) -> Array:
     program = _Program(problem)
     program.at_most(program.over(machines=prices), total + SLACK * max(1.0, total))
     ranks = np.arange(len(prices), dtype=np.float64) * (RANK / max(len(prices), 1))
-    found = program.minimised(program.over(machines=np.asarray(1.0 + ranks)), GAP)
-    return machines if found.x is None else program.parts(found.x)[0]
+    result = program.minimised(program.over(machines=np.asarray(1.0 + ranks)), GAP)
+    return machines if result.x is None else program.parts(result.x)[0]
 
 
 def _prices(problem: Problem) -> Array:
-    return np.array([one.usd_per_hour for one in problem.machines])
+    return np.array([machine.usd_per_hour for machine in problem.machines])
 
 
 def growth(problem: Problem, plan: Plan, load: int | None) -> float:
     """Return how many times as much of a load (None: of all) the plan's machines could serve, the others as they are."""
     program = _Program(problem, machines=plan.machines, places=plan.places, growing=load)
-    found = program.minimised(program.over(growth=-1.0))
-    return 1.0 if found.x is None else max(1.0, float(found.x[-1]))
+    result = program.minimised(program.over(growth=-1.0))
+    return 1.0 if result.x is None else max(1.0, float(result.x[-1]))
 
 
 def served_share(problem: Problem) -> float:
     """Return the share of all loads, 0 to 1, that the machines can serve at the most."""
     program = _Program(problem, growing=None, most=1.0)
-    found = program.minimised(program.over(growth=-1.0))
-    return 0.0 if found.x is None else min(1.0, float(found.x[-1]))
+    result = program.minimised(program.over(growth=-1.0))
+    return 0.0 if result.x is None else min(1.0, float(result.x[-1]))
 
 
 def _spread(problem: Problem, machines: Array) -> tuple[Array, Array]:
     """Share the loads out over the machines: over as few kinds of places as can be, and as evenly as can be there."""
-    used = {one.hardware for one, count in zip(problem.machines, machines, strict=True) if count > 0}
-    here = [at for at, one in enumerate(problem.patterns) if one.hardware in used]
+    used = {machine.hardware for machine, count in zip(problem.machines, machines, strict=True) if count > 0}
+    here = [at for at, pattern in enumerate(problem.patterns) if pattern.hardware in used]
     part = msgspec.structs.replace(problem, patterns=tuple(problem.patterns[at] for at in here))
     program = _Program(part, machines=machines, chosen=True)
-    found = program.minimised(program.over(chosen=1.0))
-    if found.x is None:
+    result = program.minimised(program.over(chosen=1.0))
+    if result.x is None:
         program = _Program(part, machines=machines)
-        found = program.minimised(program.over(places=1.0))
-    if found.x is None:  # Machines that served all a moment ago, within the tolerance of the solver.
+        result = program.minimised(program.over(places=1.0))
+    if result.x is None:  # Machines that served all a moment ago, within the tolerance of the solver.
         raise ArithmeticError("no way to share the loads out over machines that serve them")
-    _, places, shares = program.parts(found.x)
+    _, places, shares = program.parts(result.x)
     even = _Program(part, machines=machines, places=places, allowed=shares > SLACK, levelled=True)
     level = even.minimised(even.over(level=1.0))
     shares = shares if level.x is None else even.parts(level.x)[2]
@@ -160,8 +160,8 @@ class _Program:
                  levelled: bool = False) -> None:  # fmt: skip
         self.problem = problem
         self.pairs = [
-            (place, one.load) for place, pattern in enumerate(problem.patterns) for one in pattern.replicas
-            if allowed is None or allowed[place, one.load]
+            (place, replica.load) for place, pattern in enumerate(problem.patterns) for replica in pattern.replicas
+            if allowed is None or allowed[place, replica.load]
         ]  # fmt: skip
         sizes = {
             "machines": len(problem.machines), "places": len(problem.patterns), "shares": len(self.pairs),
@@ -181,7 +181,7 @@ class _Program:
                 self.low[self.columns[name]] = self.high[self.columns[name]] = fixed
         if machines is None:
             self.high[self.columns["machines"]] = [
-                np.inf if one.available is None else one.available for one in problem.machines
+                np.inf if machine.available is None else machine.available for machine in problem.machines
             ]
         self._rows: list[tuple[list[tuple[int, float]], float, float]] = []
         self._serve(growing)
@@ -255,16 +255,16 @@ class _Program:
 
     def _hold(self) -> None:
         """Places need devices; one over several devices needs them in one machine."""
-        for hardware in sorted({one.hardware for one in self.problem.patterns}):
-            here = [at for at, one in enumerate(self.problem.patterns) if one.hardware == hardware]
+        for hardware in sorted({pattern.hardware for pattern in self.problem.patterns}):
+            here = [at for at, pattern in enumerate(self.problem.patterns) if pattern.hardware == hardware]
             for width in sorted({self.problem.patterns[at].width for at in here} | {1}):
                 entries = [
                     (int(self.columns["places"][at]), float(self.problem.patterns[at].width))
                     for at in here if self.problem.patterns[at].width >= width
                 ]  # fmt: skip
                 entries += [
-                    (int(self.columns["machines"][at]), -float(one.devices // width * width))
-                    for at, one in enumerate(self.problem.machines)
-                    if one.hardware == hardware and one.devices >= width
+                    (int(self.columns["machines"][at]), -float(machine.devices // width * width))
+                    for at, machine in enumerate(self.problem.machines)
+                    if machine.hardware == hardware and machine.devices >= width
                 ]
                 self._row(entries, -np.inf, 0.0)

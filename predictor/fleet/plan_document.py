@@ -38,42 +38,42 @@ def figures(value: float | None) -> float | None:
 
 
 def machine_entries(
-    problem: Problem, plan: Plan, asked: FleetQuestion, models: Sequence[str], today: date | None
+    problem: Problem, plan: Plan, fleet_question: FleetQuestion, models: Sequence[str], today: date | None
 ) -> list[dict[str, Any]]:
     """Return the machines of a plan, dearest first, each with its kinds of places and what runs there."""
-    told = [
+    machines = [
         _machine(machine, int(count), today)
         for machine, count in zip(problem.machines, plan.machines, strict=True)
         if count > 0
     ]
-    _place_all(problem, plan, asked, models, told)
-    return sorted(told, key=lambda one: (-one["usd_per_hour_total"], one["hardware"], one["machine"]))
+    _place_all(problem, plan, fleet_question, models, machines)
+    return sorted(machines, key=lambda item: (-item["usd_per_hour_total"], item["hardware"], item["machine"]))
 
 
-def _machine(one: Machine, count: int, today: date | None) -> dict[str, Any]:
-    offer = one.offer
+def _machine(machine: Machine, count: int, today: date | None) -> dict[str, Any]:
+    offer = machine.offer
     return {
-        "machine": one.name,
-        "hardware": one.hardware,
-        "devices": one.devices,
+        "machine": machine.name,
+        "hardware": machine.hardware,
+        "devices": machine.devices,
         "count": count,
-        "usd_per_hour": figures(one.usd_per_hour),
-        "usd_per_hour_total": figures(one.usd_per_hour * count),
+        "usd_per_hour": figures(machine.usd_per_hour),
+        "usd_per_hour_total": figures(machine.usd_per_hour * count),
         "price": {
-            "provider": one.provider, "instance": one.instance, "region": one.region, "spot": bool(offer and offer.spot),
-            "date": None if offer is None else offer.date, "basis": one.basis,
+            "provider": machine.provider, "instance": machine.instance, "region": machine.region, "spot": bool(offer and offer.spot),
+            "date": None if offer is None else offer.date, "basis": machine.basis,
             "source": None if offer is None else offer.source,
             "evidence": None if offer is None else offer.event_id,
             "age_days": None if offer is None else age_days(offer, today),
             "stale": False if offer is None else is_stale(offer, today),
         },
         "places": [],
-        "idle_devices": one.devices * count,
+        "idle_devices": machine.devices * count,
     }  # fmt: skip
 
 
 def _place_all(
-    problem: Problem, plan: Plan, asked: FleetQuestion, models: Sequence[str], told: list[dict[str, Any]]
+    problem: Problem, plan: Plan, fleet_question: FleetQuestion, models: Sequence[str], documents: list[dict[str, Any]]
 ) -> None:
     """Give the places of each hardware to its machines, the widest to those with the most devices."""
     ordered = sorted(
@@ -82,81 +82,88 @@ def _place_all(
     )
     for at in ordered:
         pattern, left = problem.patterns[at], int(plan.places[at])
-        here = [one for one in told if one["hardware"] == pattern.hardware and one["devices"] >= pattern.width]
-        for one in sorted(here, key=lambda one: (-one["devices"], one["machine"])):
+        here = [
+            entry for entry in documents if entry["hardware"] == pattern.hardware and entry["devices"] >= pattern.width
+        ]
+        for item in sorted(here, key=lambda entry: (-entry["devices"], entry["machine"])):
             # Of a machine with more devices than the place is wide, whole multiples of the width can be used.
-            room = one["idle_devices"] // pattern.width
+            room = item["idle_devices"] // pattern.width
             taken = min(left, room)
             if taken:
-                one["places"].append(_place(problem, plan, asked, models, at, taken))
-                one["idle_devices"] -= taken * pattern.width
+                item["places"].append(_place(problem, plan, fleet_question, models, at, taken))
+                item["idle_devices"] -= taken * pattern.width
                 left -= taken
 
 
 def _place(
-    problem: Problem, plan: Plan, asked: FleetQuestion, models: Sequence[str], at: int, count: int
+    problem: Problem, plan: Plan, fleet_question: FleetQuestion, models: Sequence[str], at: int, count: int
 ) -> dict[str, Any]:
     pattern, places = problem.patterns[at], float(plan.places[at])
-    running = [one for one in pattern.replicas if plan.shares[at, one.load] > 0]
-    runs = [_run(problem, asked, models, one, float(plan.shares[at, one.load]), places) for one in running]
-    memory = [one.memory_bytes for one in running]
+    running = [replica for replica in pattern.replicas if plan.shares[at, replica.load] > 0]
+    runs = [_run(problem, fleet_question, models, item, float(plan.shares[at, item.load]), places) for item in running]
+    memory = [item.memory_bytes for item in running]
     return {
         "count": count,
         "devices_each": pattern.width,
-        "utilisation": figures(sum(one["utilisation"] for one in runs)),
-        "memory_bytes": None if None in memory else round(sum(one or 0.0 for one in memory)),
+        "utilisation": figures(sum(item["utilisation"] for item in runs)),
+        "memory_bytes": None if None in memory else round(sum(item or 0.0 for item in memory)),
         "runs": runs,
     }
 
 
 def _run(
-    problem: Problem, asked: FleetQuestion, models: Sequence[str], one: Replica, share: float, places: float
+    problem: Problem,
+    fleet_question: FleetQuestion,
+    models: Sequence[str],
+    replica: Replica,
+    share: float,
+    places: float,
 ) -> dict[str, Any]:
-    load = asked.loads[one.load]
+    load = fleet_question.loads[replica.load]
     rate = share * load.rate / places
     return {
-        "load": one.load,
+        "load": replica.load,
         "name": load.name,
-        "model": models[one.load],
+        "model": models[replica.load],
         "unit": load.unit,
         "rate": figures(rate),
         "share": figures(share),
-        "most": figures(one.rates[problem.end]),
-        "most_expected": figures(one.rates[1]),
-        "utilisation": figures(rate / one.rates[problem.end]),
-        "memory_bytes": None if one.memory_bytes is None else round(one.memory_bytes),
-        "memory_basis": one.memory_basis,
-        **{name: one.entry.get(name) for name in _ENTRY},
+        "most": figures(replica.rates[problem.end]),
+        "most_expected": figures(replica.rates[1]),
+        "utilisation": figures(rate / replica.rates[problem.end]),
+        "memory_bytes": None if replica.memory_bytes is None else round(replica.memory_bytes),
+        "memory_basis": replica.memory_basis,
+        **{name: replica.entry.get(name) for name in _ENTRY},
     }
 
 
-def unknowns(problem: Problem, plan: Plan, asked: FleetQuestion, today: date | None) -> list[dict[str, Any]]:
+def unknowns(problem: Problem, plan: Plan, fleet_question: FleetQuestion, today: date | None) -> list[dict[str, Any]]:
     """Return what the plan rests on and nobody measured, each with the run that would tell, where one would."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for at in np.flatnonzero(plan.places).tolist():
-        for one in problem.patterns[at].replicas:
-            if plan.shares[at, one.load] > 0:
-                found += _doubts(one, asked.loads[one.load].name)
+        for replica in problem.patterns[at].replicas:
+            if plan.shares[at, replica.load] > 0:
+                rows += _doubts(replica, fleet_question.loads[replica.load].name)
     for machine, count in zip(problem.machines, plan.machines, strict=True):
         if count > 0 and machine.offer is not None and is_stale(machine.offer, today):
-            found.append({"what": f"the price of {machine.name} is {_age(machine, today)}", "command": None})
+            rows.append({"what": f"the price of {machine.name} is {_age(machine, today)}", "command": None})
         if count > 0 and machine.offer is None and machine.usd_per_hour == 0:
-            found.append({"what": f"what an hour of {machine.hardware} costs: {machine.basis}", "command": None})
-    return [one for at, one in enumerate(found) if one not in found[:at]]
+            rows.append({"what": f"what an hour of {machine.hardware} costs: {machine.basis}", "command": None})
+    return [item for at, item in enumerate(rows) if item not in rows[:at]]
 
 
-def _doubts(one: Replica, name: str | None) -> list[dict[str, Any]]:
+def _doubts(replica: Replica, name: str | None) -> list[dict[str, Any]]:
     """What of a configuration is no measurement, in one sentence, with the run that would be one."""
-    entry = one.entry
+    entry = replica.entry
     doubts: list[str] = []
     if entry["basis"] not in SEEN:
         covered = "" if entry["interval_covered"] else ", with an interval that no measurement covers"
         doubts.append(f"speed is {entry['basis']}{covered}")
     elif not entry["latency_ms_low"]:
         doubts.append("speed was reported without an interval")
-    if one.memory_basis not in ("measured peak", "high end of the interval"):
-        doubts.append(f"memory is {one.memory_basis}")
-    what = f"{name or entry['command'].split()[2]} on {one.hardware} {entry['platform']} {entry['precision']}"
+    if replica.memory_basis not in ("measured peak", "high end of the interval"):
+        doubts.append(f"memory is {replica.memory_basis}")
+    what = f"{name or entry['command'].split()[2]} on {replica.hardware} {entry['platform']} {entry['precision']}"
     return [{"what": f"{what}: {'; '.join(doubts)}", "command": entry["command"]}] if doubts else []
 
 

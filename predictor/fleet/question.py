@@ -52,16 +52,24 @@ class Load(Question, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for name in _OF_THE_FLEET:
             if name in plain and getattr(self, name) not in (plain[name], []):
                 raise UsageError("is not a load's to say.", field=name, remedy="Ask it of the whole fleet, if at all.")
-        given = [name for name in RATES if getattr(self, name) is not None]
-        if len(given) != 1:
-            said = f"{' and '.join(given)} are given" if given else "nothing says how much is to be served"
-            raise UsageError(
-                f"{said}.", field=given[1] if given else "items_per_s", remedy=f"Give one of {', '.join(RATES)}."
+        matching_rates = [name for name in RATES if getattr(self, name) is not None]
+        if len(matching_rates) != 1:
+            said = (
+                f"{' and '.join(matching_rates)} are given"
+                if matching_rates
+                else "nothing says how much is to be served"
             )
-        rate = getattr(self, given[0])
+            raise UsageError(
+                f"{said}.",
+                field=matching_rates[1] if matching_rates else "items_per_s",
+                remedy=f"Give one of {', '.join(RATES)}.",
+            )
+        rate = getattr(self, matching_rates[0])
         if not math.isfinite(rate) or rate <= 0:
             raise ImpossibleConstraint(
-                f"{rate:g} is no load.", field=given[0], remedy="Give a positive number, or leave the load out."
+                f"{rate:g} is no load.",
+                field=matching_rates[0],
+                remedy="Give a positive number, or leave the load out.",
             )
         self.checked()
         return msgspec.structs.replace(self, model=self.model.strip())
@@ -109,11 +117,11 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             )
         own = {name: _owned(name, own) for name, own in sorted(self.own.items())}
         loads = [placed(index, load.served) for index, load in enumerate(self.loads)]
-        asked = Question(model="any", hardware=self.hardware, as_of=self.as_of).checked()
+        request = Question(model="any", hardware=self.hardware, as_of=self.as_of).checked()
         return msgspec.structs.replace(
             self,
             loads=loads,
-            hardware=asked.hardware,
+            hardware=request.hardware,
             own=own,
             regions=sorted(set(self.regions)),
             providers=sorted(set(self.providers)),
@@ -127,16 +135,16 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @property
     def owned(self) -> dict[str, Own]:
         """What is owned; of a checked question."""
-        return {name: one for name, one in self.own.items() if isinstance(one, Own)}
+        return {name: value for name, value in self.own.items() if isinstance(value, Own)}
 
     def identity(self) -> dict[str, Any]:
         """Return what of the question decides the answer."""
-        asked: dict[str, Any] = msgspec.to_builtins(self)
-        asked.pop("as_of")
-        for load in asked["loads"]:
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        document.pop("as_of")
+        for load in document["loads"]:
             for name in ("as_of", "record"):
                 load.pop(name)
-        return asked
+        return document
 
 
 def placed(index: int, step: Any, *arguments: Any) -> Any:
@@ -150,15 +158,15 @@ def placed(index: int, step: Any, *arguments: Any) -> Any:
 
 
 def _owned(name: str, own: int | Own) -> Own:
-    found = Own(count=own) if isinstance(own, int) else own
-    if not 1 <= found.count <= MACHINES_LIMIT:
+    result = Own(count=own) if isinstance(own, int) else own
+    if not 1 <= result.count <= MACHINES_LIMIT:
         raise UsageError(
-            f"{found.count} is not a number of machines.", field=f"own.{name}", remedy=f"1 to {MACHINES_LIMIT}."
+            f"{result.count} is not a number of machines.", field=f"own.{name}", remedy=f"1 to {MACHINES_LIMIT}."
         )
-    cost = found.usd_per_hour
+    cost = result.usd_per_hour
     if cost is not None and not (math.isfinite(cost) and cost >= 0):
         raise UsageError(f"{cost:g} is no cost.", field=f"own.{name}.usd_per_hour", remedy="Give 0 or more.")
-    return found
+    return result
 
 
 def _share(value: float, field: str, low: float, high: float) -> None:

@@ -36,18 +36,18 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) -> list[Replica]:
     """Return the entries of an answer as replicas of a load; those without throughput, or sureness of it, serve nothing."""
-    found: list[Replica] = []
+    replicas: list[Replica] = []
     for entry in entries:
         rates = rates_of(entry, load)
         if rates is not None and rates[0] > 0:
             memory, basis = _memory(entry)
-            found.append(
+            replicas.append(
                 Replica(
                     load=index, hardware=entry["hardware"], width=int(entry.get("hardware_count") or 1), rates=rates,
                     memory_bytes=memory, memory_basis=basis, entry=entry,
                 )
             )  # fmt: skip
-    return found
+    return replicas
 
 
 def rates_of(entry: Mapping[str, Any], load: Load) -> tuple[float, float, float] | None:
@@ -102,18 +102,18 @@ def fastest_first(replicas: Sequence[Replica], end: int) -> list[Replica]:
 
     One whose memory is not known can only be alone on its device, and stands for itself.
     """
-    ranked = sorted(replicas, key=lambda one: (-one.rates[end], _bytes(one), _named(one)))
+    ranked = sorted(replicas, key=lambda entry: (-entry.rates[end], _bytes(entry), _named(entry)))
     best: list[Replica] = []
-    for one in ranked:
-        if not best or _bytes(one) < _bytes(best[-1]):
-            best.append(one)
+    for item in ranked:
+        if not best or _bytes(item) < _bytes(best[-1]):
+            best.append(item)
     return best
 
 
-def _bytes(one: Replica) -> float:
-    return float("inf") if one.memory_bytes is None else one.memory_bytes
+def _bytes(replica: Replica) -> float:
+    return float("inf") if replica.memory_bytes is None else replica.memory_bytes
 
 
-def _named(one: Replica) -> tuple[Any, ...]:
-    entry = one.entry
+def _named(replica: Replica) -> tuple[Any, ...]:
+    entry = replica.entry
     return (entry["platform"], entry["precision"], entry.get("batch_size") or 0, str(entry.get("configuration")))

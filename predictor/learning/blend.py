@@ -96,10 +96,10 @@ class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return {"multiples": self.multiples.tolist(), "field": None if self.field is None else self.field.told()}
 
     @classmethod
-    def restored(cls, told: Mapping[str, Any]) -> Local:
+    def restored(cls, document: Mapping[str, Any]) -> Local:
         """Return the local model that was told."""
-        field = None if told["field"] is None else Field.restored(told["field"])
-        return cls(multiples=np.array(told["multiples"], dtype=np.float64), field=field)
+        field = None if document["field"] is None else Field.restored(document["field"])
+        return cls(multiples=np.array(document["multiples"], dtype=np.float64), field=field)
 
 
 class FittedBlend:
@@ -108,7 +108,7 @@ class FittedBlend:
     def __init__(self, trees: Trees, scales: Scales, local: dict[Place, Local], left: Trees | None = None) -> None:
         """Take what was fitted; `left` are trees on what the sums of costs leave, in place of fields."""
         self.trees, self.scales, self.local, self.left = trees, scales, local, left
-        self._fields = any(one.field is not None for one in local.values())
+        self._fields = any(item.field is not None for item in local.values())
         self._nearest = lru_cache(maxsize=KIN)(lambda place: tuple(nearest(place, local)))
 
     def predict(self, table: Table) -> Prediction:
@@ -122,9 +122,13 @@ class FittedBlend:
         left = np.zeros(len(table)) if self.left is None else self.left.predict(values)[back]
         difficulty = np.ones(len(table))
         for (kin, own), members in self._kin(table.rows).items():
-            found = [self.local[one].log_time(work[members], places[members], table.family[members]) for one in kin]
-            near = np.mean([log_time for log_time, _ in found], axis=0) - np.log(table.prior[members]) + left[members]
-            doubt = np.mean([doubt for _, doubt in found], axis=0)
+            log_times = [
+                self.local[item].log_time(work[members], places[members], table.family[members]) for item in kin
+            ]
+            near = (
+                np.mean([log_time for log_time, _ in log_times], axis=0) - np.log(table.prior[members]) + left[members]
+            )
+            doubt = np.mean([doubt for _, doubt in log_times], axis=0)
             if own:
                 share = TREES_MOST * np.clip((doubt - TREES_FROM) / (TREES_UP_TO - TREES_FROM), 0.0, 1.0)
             else:
@@ -150,7 +154,7 @@ class FittedBlend:
             "wide": list(WIDE),
             "mean": self.scales.mean.tolist(),
             "spread": self.scales.spread.tolist(),
-            "places": [[list(place), one.told()] for place, one in sorted(self.local.items())],
+            "places": [[list(place), value.told()] for place, value in sorted(self.local.items())],
         }
         left = {} if self.left is None else {f"{LEFT}{name}": text for name, text in self.left.texts.items()}
         return {**self.trees.texts, **left, LOCAL: json.dumps(local, separators=(",", ":"), allow_nan=False)}
@@ -158,13 +162,13 @@ class FittedBlend:
     @classmethod
     def restored(cls, texts: Mapping[str, str]) -> FittedBlend:
         """Return the predictor that was kept. Raises ValueError where it was made with other features or work."""
-        told = json.loads(texts[LOCAL])
-        if tuple(told["work"]) != WORK or tuple(told["wide"]) != WIDE:
+        document = json.loads(texts[LOCAL])
+        if tuple(document["work"]) != WORK or tuple(document["wide"]) != WIDE:
             raise ValueError("made with other features or other kinds of work")
-        scales = Scales(mean=np.array(told["mean"]), spread=np.array(told["spread"]))
+        scales = Scales(mean=np.array(document["mean"]), spread=np.array(document["spread"]))
         trees = {name: text for name, text in texts.items() if name != LOCAL and not name.startswith(LEFT)}
         left = {name.removeprefix(LEFT): text for name, text in texts.items() if name.startswith(LEFT)}
-        local = {Place(*place): Local.restored(one) for place, one in told["places"]}
+        local = {Place(*place): Local.restored(value) for place, value in document["places"]}
         return cls(Trees(trees), scales, local, Trees(left) if left else None)
 
 
@@ -234,13 +238,13 @@ def by_place(rows: Sequence[Row]) -> dict[Place, list[int]]:
     return groups
 
 
-def nearest(place: Place, known: Iterable[Place]) -> list[Place]:
+def nearest(place: Place, places: Iterable[Place]) -> list[Place]:
     """Return the measured places most like one that was never measured: one of each device, on the same platform.
 
     Whether the work is compiled decides first, then the layout, the runtime and its version.
     """
     best: dict[str, tuple[tuple[bool, ...], Place]] = {}
-    for other in sorted(known):
+    for other in sorted(places):
         if (other.platform, other.precision, other.mode) != (place.platform, place.precision, place.mode):
             continue
         alike = tuple(getattr(other, name) == getattr(place, name) for name in _ALIKE)

@@ -154,7 +154,7 @@ def build_from_table(
     steps = np.array([row.mode == "training" for row in table.rows], dtype=bool)
     everything, table = table, table.take(~steps)
     held = {split: hold_out(table, method, split) for split in ("random", "architecture", "family")}
-    scores = {split: summarise(table, one, split, "throughput", 0) for split, one in held.items()}
+    scores = {split: summarise(table, value, split, "throughput", 0) for split, value in held.items()}
     levels: dict[str, tuple[Any, Sequence[Any] | None]] = {
         level: (_scaled(table, held[split]), held[split].groups.tolist() if split == "family" else None)
         for level, split in _SPLITS.items()
@@ -163,16 +163,16 @@ def build_from_table(
     devices = None
     if len({row.hardware for row in table.rows}) > 1:
         for count in shots:
-            one = hold_out(table, method, "hardware", shots=count)
-            scores[f"hardware-{count}"] = summarise(table, one, "hardware", "throughput", count)
+            item = hold_out(table, method, "hardware", shots=count)
+            scores[f"hardware-{count}"] = summarise(table, item, "hardware", "throughput", count)
             if count == 0:
-                devices = one
+                devices = item
                 # So few devices do not tell what is hard on the next one: here the doubt itself is the unit.
-                levels["new_hardware"] = (one.errors / one.difficulty, one.groups.tolist())
+                levels["new_hardware"] = (item.errors / item.difficulty, item.groups.tolist())
     if steps.sum() >= TRAINING_ROWS:
         part = everything.take(steps)
-        told = summarise(part, hold_out(part, method, "architecture"), "architecture", "throughput", 0)
-        scores["training"] = {**told, "mode": "training"}
+        document = summarise(part, hold_out(part, method, "architecture"), "architecture", "throughput", 0)
+        scores["training"] = {**document, "mode": "training"}
     card = Card(
         name="prior",
         rows=len(everything),
@@ -183,7 +183,7 @@ def build_from_table(
         widths=Widths.fitted(levels),
         spreads={"trees": _tree_spread(table, devices, held["family"]), "roofline": roofline_spread(table)},
         newest_version=_newest_versions(table),
-        scores={name: _short(one) for name, one in scores.items()},
+        scores={name: _short(score) for name, score in scores.items()},
         data={"rows": len(everything), "left_out": everything.dropped},
     )
     return card, BlendMethod(learners, fields=fields).fit(everything), {DIFFICULTY: Trees(hard)}
@@ -206,12 +206,12 @@ def _newest_versions(table: Table) -> dict[str, str]:
     versions: dict[str, list[str]] = {}
     for row in table.rows:
         versions.setdefault(row.platform, []).append(minor_version(row.runtime_version))
-    return {name: max(found, key=version_number) for name, found in sorted(versions.items())}
+    return {name: max(version, key=version_number) for name, version in sorted(versions.items())}
 
 
 def _short(answer: dict[str, Any]) -> dict[str, Any]:
     """An evaluation for the card: of families only the error."""
-    families = {name: {"rows": one["rows"], "mape": one["mape"]} for name, one in answer["by_family"].items()}
+    families = {name: {"rows": value["rows"], "mape": value["mape"]} for name, value in answer["by_family"].items()}
     kept = {**answer, "by_family": families if answer["split"] == "family" else {}}
     kept.pop("left_out")
     return kept

@@ -73,8 +73,8 @@ class Kin(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 @lru_cache(maxsize=1024)
 def version_steps(version: str) -> float:
     """Return a version as minor versions since zero, so that 1.13 and 2.0 are neighbours; 0 where unknown."""
-    found = re.match(r"(\d+)\.(\d+)", version or "")
-    return float(int(found[1]) * MINORS + int(found[2])) if found else 0.0
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    return float(int(match[1]) * MINORS + int(match[2])) if match else 0.0
 
 
 def kin_of(table: Table, devices: Collection[str], models: Collection[str]) -> Kin:
@@ -98,23 +98,23 @@ def kin_of(table: Table, devices: Collection[str], models: Collection[str]) -> K
     )
 
 
-def covariance(one: Kin, other: Kin, centre: Array) -> tuple[Matrix, Matrix, Matrix]:
+def covariance(kin: Kin, other: Kin, centre: Array) -> tuple[Matrix, Matrix, Matrix]:
     """Return the parts of the covariance between rows: levels, straight slopes about `centre`, and bends."""
-    device = np.equal.outer(one.hardware, other.hardware) * np.outer(one.new_device, other.new_device)
+    device = np.equal.outer(kin.hardware, other.hardware) * np.outer(kin.new_device, other.new_device)
     software = (
-        np.exp(-np.abs(np.subtract.outer(one.version, other.version)) / VERSIONS)
-        * np.where(np.equal.outer(one.layout, other.layout), 1.0, OTHER_LAYOUT)
-        * np.where(np.equal.outer(one.compiled, other.compiled), 1.0, OTHER_MODE)
-        * np.where(np.equal.outer(one.precision, other.precision), 1.0, OTHER_PRECISION)
+        np.exp(-np.abs(np.subtract.outer(kin.version, other.version)) / VERSIONS)
+        * np.where(np.equal.outer(kin.layout, other.layout), 1.0, OTHER_LAYOUT)
+        * np.where(np.equal.outer(kin.compiled, other.compiled), 1.0, OTHER_MODE)
+        * np.where(np.equal.outer(kin.precision, other.precision), 1.0, OTHER_PRECISION)
     )
-    model = np.equal.outer(one.architecture, other.architecture) * np.outer(one.new_model, other.new_model)
+    model = np.equal.outer(kin.architecture, other.architecture) * np.outer(kin.new_model, other.new_model)
     levels = device * (DEVICE**2 + SOFTWARE**2 * software) + MODEL**2 * model
     slopes = np.zeros_like(levels)
     for axis, (wide, narrow) in SLOPES.items():
-        product = np.outer(one.axes[:, axis] - centre[axis], other.axes[:, axis] - centre[axis])
+        product = np.outer(kin.axes[:, axis] - centre[axis], other.axes[:, axis] - centre[axis])
         slopes += (wide**2 + narrow**2 * software) * product
-    squares = np.add.outer((one.axes**2).sum(axis=1), (other.axes**2).sum(axis=1)) - 2 * one.axes @ other.axes.T
-    bends = (1 + 0.5 * software) * np.exp(-np.maximum(squares, 0.0) / (one.axes.shape[1] * REACH**2))
+    squares = np.add.outer((kin.axes**2).sum(axis=1), (other.axes**2).sum(axis=1)) - 2 * kin.axes @ other.axes.T
+    bends = (1 + 0.5 * software) * np.exp(-np.maximum(squares, 0.0) / (kin.axes.shape[1] * REACH**2))
     return levels, device * slopes, device * bends
 
 

@@ -73,11 +73,11 @@ def split_groups(table: Table, split: str) -> Names:
 def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: int = 0) -> HeldOut:
     """Return the errors on held-out rows of each part. Raises UsageError where there are too few rows or groups."""
     groups = split_groups(table, split)
-    needed, found = GROUPS_NEEDED.get(split, FOLDS), len(set(groups.tolist()))
-    if len(table) < ROWS_NEEDED or found < needed:
+    needed, count = GROUPS_NEEDED.get(split, FOLDS), len(set(groups.tolist()))
+    if len(table) < ROWS_NEEDED or count < needed:
         raise UsageError(
-            f"{len(table)} usable rows in {found} groups; a {split} split needs {ROWS_NEEDED} rows in {needed} groups "
-            f"(missing: {max(0, ROWS_NEEDED - len(table))} rows, {max(0, needed - found)} groups).",
+            f"{len(table)} usable rows in {count} groups; a {split} split needs {ROWS_NEEDED} rows in {needed} groups "
+            f"(missing: {max(0, ROWS_NEEDED - len(table))} rows, {max(0, needed - count)} groups).",
             field="split",
             remedy="Measure or import more, and trace the models.",
         )
@@ -91,14 +91,14 @@ def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: 
         if last is None or last[0] != key:  # Parts of one fold differ in their shots alone.
             last = (key, method.fit(table.take(part.train)))
         fitted = last[1].adapted(table.take(part.shots)) if len(part.shots) else last[1]
-        asked = table.take(part.test)
-        predicted = fitted.predict(asked)
+        request = table.take(part.test)
+        predicted = fitted.predict(request)
         index.append(part.test)
         predictions.append(predicted)
-        errors.append(asked.residual - predicted.residual)
+        errors.append(request.residual - predicted.residual)
         folds.append(np.full(len(part.test), number, dtype=np.intp))
     joined = np.concatenate(index)
-    difficulty = np.concatenate([one.difficulty for one in predictions])
+    difficulty = np.concatenate([prediction.difficulty for prediction in predictions])
     held = HeldOut(index=joined, errors=np.concatenate(errors), difficulty=difficulty, groups=groups[joined], widths={})
     return msgspec.structs.replace(
         held, widths=_widths(table.values[joined], held, predictions, np.concatenate(folds), split, shots)
@@ -186,9 +186,12 @@ def _widths(
 ) -> dict[float, Array]:
     """Widths of each part: its method's own, or what the errors of all other parts teach: how hard which rows are, and
     how far off rows of that difficulty lie."""
-    own = all(one.widths is not None for one in predictions)
+    own = all(prediction.widths is not None for prediction in predictions)
     if own:
-        return {nominal: np.concatenate([(one.widths or {})[nominal] for one in predictions]) for nominal in NOMINALS}
+        return {
+            nominal: np.concatenate([(prediction.widths or {})[nominal] for prediction in predictions])
+            for nominal in NOMINALS
+        }
     widths = {nominal: np.full(len(held.errors), math.nan) for nominal in NOMINALS}
     if split in GROUPS_NEEDED and not shots:
         return widths  # Too few devices say how far off the next one is: not calibrated.
@@ -198,13 +201,13 @@ def _widths(
     for fold in np.unique(folds):
         others = folds != fold
         of = None if groups is None else groups[others].tolist()
-        known, asked = held.difficulty[others], held.difficulty[~others]
+        difficulty, request = held.difficulty[others], held.difficulty[~others]
         if not shots:  # After some, the method itself has seen what is hard here; and every group is a part then.
-            taught = values[others], known, held.errors[others]
-            known = cross_fitted(*taught, held.groups[others])
-            asked = Difficulty.fitted(*taught).of(values[~others], asked)
+            taught = values[others], difficulty, held.errors[others]
+            difficulty = cross_fitted(*taught, held.groups[others])
+            request = Difficulty.fitted(*taught).of(values[~others], request)
         for nominal in NOMINALS:
-            widths[nominal][~others] = width(held.errors[others] / known, nominal, of) * asked
+            widths[nominal][~others] = width(held.errors[others] / difficulty, nominal, of) * request
     return widths
 
 
@@ -233,8 +236,8 @@ def evaluate(
             remedy="Use --split hardware, hardware+family, architecture or family.",
         )
     held = hold_out(table, method, split, shots=shots, seed=seed)
-    told = summarise(table, held, split, target, shots)
-    return {**told, "method": method.name, **({"points": _points(table, held)} if points else {})}
+    document = summarise(table, held, split, target, shots)
+    return {**document, "method": method.name, **({"points": _points(table, held)} if points else {})}
 
 
 def summarise(table: Table, held: HeldOut, split: str, target: str, shots: int) -> dict[str, Any]:
@@ -275,12 +278,12 @@ def summarise(table: Table, held: HeldOut, split: str, target: str, shots: int) 
 
 
 def _macro(parts: dict[str, dict[str, Any]]) -> float:
-    return round(float(np.mean([one["mape"] for one in parts.values()])), 6)
+    return round(float(np.mean([part["mape"] for part in parts.values()])), 6)
 
 
 def _share(errors: Array, widths: Array) -> float | None:
-    given = ~np.isnan(widths)
-    return round(float(np.mean(errors[given] <= widths[given])), 6) if given.any() else None
+    value = ~np.isnan(widths)
+    return round(float(np.mean(errors[value] <= widths[value])), 6) if value.any() else None
 
 
 def _regret(rows: Sequence[Any], measured: Array, errors: Array) -> dict[str, Any]:
@@ -311,13 +314,13 @@ def _points(table: Table, held: HeldOut) -> list[dict[str, Any]]:
     order = np.argsort(measured, kind="stable")
     order = order[:: max(1, math.ceil(len(order) / POINTS))]
     predicted = measured * np.exp(-held.errors)
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for index in order.tolist():
         reach = float(held.widths[0.8][index])
         row = table.rows[int(held.index[index])]
         bounds = (None, None) if not math.isfinite(reach) else (-reach, reach)
         low, high = (None if bound is None else float(f"{predicted[index] * math.exp(bound):.6g}") for bound in bounds)
-        told.append(
+        documents.append(
             {
                 "measured": float(f"{measured[index]:.6g}"),
                 "predicted": float(f"{predicted[index]:.6g}"),
@@ -328,4 +331,4 @@ def _points(table: Table, held: HeldOut) -> list[dict[str, Any]]:
                 "hardware": row.hardware,
             }
         )
-    return told
+    return documents

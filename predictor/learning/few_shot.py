@@ -69,10 +69,15 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def place(self, hardware: str, platform: str, precision: str, mode: str) -> Place | None:
         """Return the plainest and newest measured software of a device, else of any device, else None."""
-        fitting = [one for one in self.places if one.runs(platform, precision, mode)]
+        fitting = [place for place in self.places if place.runs(platform, precision, mode)]
         return max(
             fitting,
-            key=lambda one: (one.hardware == hardware, not one.compiled, version_key(one.runtime_version), one.rows),
+            key=lambda item: (
+                item.hardware == hardware,
+                not item.compiled,
+                version_key(item.runtime_version),
+                item.rows,
+            ),
             default=None,
         )
 
@@ -80,10 +85,10 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return how far a question lies from what was measured."""
         if place.hardware != hardware:
             return "new_hardware"
-        here = [one for one in self.places if one.hardware == hardware]
-        if any(architecture in one.architectures for one in here):
+        here = [item for item in self.places if item.hardware == hardware]
+        if any(architecture in item.architectures for item in here):
             return "interpolation"
-        return "new_architecture" if any(family in one.families for one in here) else "new_family"
+        return "new_architecture" if any(family in item.families for item in here) else "new_family"
 
 
 def few_of(table: Table, base: Few | None = None, *, measure: bool = True) -> Few | None:
@@ -124,8 +129,8 @@ def _widths(table: Table, base: Few | None) -> Widths:
     return Widths.fitted(errors)
 
 
-def _places(table: Table, known: Iterable[Place]) -> list[Place]:
-    places = {_key_of_place(one): one for one in known}
+def _places(table: Table, existing: Iterable[Place]) -> list[Place]:
+    places = {_key_of_place(item): item for item in existing}
     for index, row in enumerate(table.rows):
         key = (*row.software, row.mode, row.threads)
         architecture, family = str(table.architecture[index]), str(table.family[index])
@@ -134,12 +139,12 @@ def _places(table: Table, known: Iterable[Place]) -> list[Place]:
     return [places[key] for key in sorted(places, key=repr)]
 
 
-def _key_of_place(one: Place) -> tuple[Any, ...]:
+def _key_of_place(place: Place) -> tuple[Any, ...]:
     row = Row(
-        model="", hardware=one.hardware, platform=one.platform, precision=one.precision, batch_size=1,
-        runtime=one.runtime, runtime_version=one.runtime_version, compiled=one.compiled, layout=one.layout,
+        model="", hardware=place.hardware, platform=place.platform, precision=place.precision, batch_size=1,
+        runtime=place.runtime, runtime_version=place.runtime_version, compiled=place.compiled, layout=place.layout,
     )  # fmt: skip
-    return (*row.software, one.mode, one.threads)
+    return (*row.software, place.mode, place.threads)
 
 
 def _with(place: Place | None, row: Row, architecture: str, family: str, category: str | None) -> Place:

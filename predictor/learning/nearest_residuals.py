@@ -82,15 +82,15 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         }
 
     @classmethod
-    def restored(cls, told: Mapping[str, Any]) -> Field:
+    def restored(cls, document: Mapping[str, Any]) -> Field:
         """Return the field that was told."""
-        places = np.frombuffer(base64.b64decode(told["places"]), dtype="<f2").astype(np.float32)
+        places = np.frombuffer(base64.b64decode(document["places"]), dtype="<f2").astype(np.float32)
         return cls(
-            places=places.reshape(-1, told["inputs"]),
-            families=np.array(told["names"], dtype=str)[told["families"]],
-            centre=told["centre"],
-            pull=np.frombuffer(base64.b64decode(told["pull"]), dtype="<f4").astype(np.float64),
-            usual=told["usual"],
+            places=places.reshape(-1, document["inputs"]),
+            families=np.array(document["names"], dtype=str)[document["families"]],
+            centre=document["centre"],
+            pull=np.frombuffer(base64.b64decode(document["pull"]), dtype="<f4").astype(np.float64),
+            usual=document["usual"],
         )
 
     def at(self, places: Matrix, families: Names) -> tuple[Array, Array]:
@@ -129,8 +129,8 @@ def _likeness(some: Places, families: Names, others: Places, other_families: Nam
 def _codes(families: Names, others: Names) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return families as numbers, because comparing a million names is slow; one that is not among the others is -1."""
     names, codes = np.unique(others, return_inverse=True)
-    found = np.minimum(np.searchsorted(names, families), len(names) - 1)
-    return np.where(names[found] == families, found, -1), codes
+    minimum = np.minimum(np.searchsorted(names, families), len(names) - 1)
+    return np.where(names[minimum] == families, minimum, -1), codes
 
 
 def _faded(distance: Places, reach: float) -> Places:

@@ -105,7 +105,7 @@ class _Seen(NamedTuple):
 
     @classmethod
     def of(cls, table: Table) -> _Seen:
-        limits = [one for one in table.limits if one is not None]
+        limits = [limit for limit in table.limits if limit is not None]
         keys = [
             [
                 *(repr(layer.key(row)) for layer in LAYERS.values()),
@@ -118,10 +118,10 @@ class _Seen(NamedTuple):
         shape = (len(keys), len(LAYERS) + len(OFFSETS))
         return cls(work_of_many(table.subjects, limits, table.rows), np.array(keys, dtype=str).reshape(shape))
 
-    def codes(self, known: Sequence[Mapping[str, int]]) -> Codes:
+    def codes(self, existing: Sequence[Mapping[str, int]]) -> Codes:
         """Return the keys as numbers, one dictionary a column; one that is not known is -1."""
         columns = [
-            [names.get(key, -1) for key in keys] for names, keys in zip(known, self.keys.T.tolist(), strict=True)
+            [names.get(key, -1) for key in keys] for names, keys in zip(existing, self.keys.T.tolist(), strict=True)
         ]
         return np.array(columns, dtype=np.intp).T.reshape(self.keys.shape)
 
@@ -204,9 +204,9 @@ class ParametricModel:
             return self._predicted(table)
 
     def _predicted(self, table: Table) -> Prediction:
-        asked = _Seen.of(table)
-        like = _Likeness.of(asked.codes(self._names), self._codes)
-        shares, log_time = _shares(asked.work, like.log_multiples(self._shares, self._pull))
+        request = _Seen.of(table)
+        like = _Likeness.of(request.codes(self._names), self._codes)
+        shares, log_time = _shares(request.work, like.log_multiples(self._shares, self._pull))
         log_time = log_time + like.beside(shares, self._shares) @ self._pull
         towards = self._inverse @ like.of_log_time(shares, self._shares).T
         alone = _VARIANCE * ((shares @ TOGETHER) * shares).sum(axis=1) + _OFFSET_VARIANCE
@@ -218,9 +218,9 @@ class ParametricModel:
 
     def shares(self, table: Table) -> Matrix:
         """Return which share of its predicted time each kind of work (`TERMS`) takes, one row a row."""
-        asked = _Seen.of(table)
-        like = _Likeness.of(asked.codes(self._names), self._codes)
-        return _shares(asked.work, like.log_multiples(self._shares, self._pull))[0]
+        request = _Seen.of(table)
+        like = _Likeness.of(request.codes(self._names), self._codes)
+        return _shares(request.work, like.log_multiples(self._shares, self._pull))[0]
 
     def adapted(self, shots: Table) -> ParametricModel:
         """Return the model that knows these rows as well; the sums are solved again, no trees are grown."""
@@ -239,12 +239,12 @@ class ParametricModel:
         )
 
     @classmethod
-    def restored(cls, known: Known) -> ParametricModel:
+    def restored(cls, context: Known) -> ParametricModel:
         """Return the model that was kept. Raises ValueError where it was kept in other terms."""
-        if tuple(known.terms) != TERMS:
+        if tuple(context.terms) != TERMS:
             raise ValueError("made with other kinds of work")
-        seen = _Seen(np.array(known.work, dtype=np.float64), np.array(known.keys, dtype=str))
-        return cls(seen, np.array(known.log_time, dtype=np.float64), known.noise)
+        seen = _Seen(np.array(context.work, dtype=np.float64), np.array(context.keys, dtype=str))
+        return cls(seen, np.array(context.log_time, dtype=np.float64), context.noise)
 
 
 def _together() -> Matrix:

@@ -39,8 +39,8 @@ def score(
 
 
 def _covered(log_errors: Array, widths: Array) -> float | None:
-    given = ~np.isnan(widths)
-    return _rounded(np.mean(np.abs(log_errors[given]) <= widths[given])) if given.any() else None
+    value = ~np.isnan(widths)
+    return _rounded(np.mean(np.abs(log_errors[value]) <= widths[value])) if value.any() else None
 
 
 def _rounded(value: Any) -> float:
@@ -58,12 +58,12 @@ def _tau_by_block(log_measured: Array, log_errors: Array, blocks: NDArray[Any]) 
     return _rounded(total / weight) if weight else None
 
 
-def kendall_tau(one: Array, other: Array) -> float | None:
+def kendall_tau(values: Array, other: Array) -> float | None:
     """Return Kendall's τ-a of two sequences, or None with fewer than three; counted by merge sort in n log n."""
-    count = len(one)
+    count = len(values)
     if count < 3:
         return None
-    order = np.lexsort((other, one))
+    order = np.lexsort((other, values))
     discordant = _inversions(other[order])
     pairs = count * (count - 1) / 2
     return 1 - 2 * discordant / pairs
@@ -73,16 +73,16 @@ def _inversions(values: Array) -> int:
     """Return how many pairs stand in the wrong order: for each value, the greater ones before it."""
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     tree = [0] * (len(ranks) + 1)
-    found = 0
+    inversions = 0
     for seen, rank in enumerate(ranks.tolist()):
         position = rank + 1
         not_greater = 0
         while position > 0:
             not_greater += tree[position]
             position -= position & -position
-        found += seen - not_greater
+        inversions += seen - not_greater
         position = rank + 1
         while position < len(tree):
             tree[position] += 1
             position += position & -position
-    return found
+    return inversions

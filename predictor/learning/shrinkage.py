@@ -55,10 +55,10 @@ class Nested(msgspec.Struct, frozen=True, kw_only=True):
     def at(self, path: Path) -> Level:
         """Return the mean of the narrowest group that is known, its spread widened by every step that is not."""
         for depth in range(len(path), -1, -1):
-            found = self.groups.get("/".join(path[:depth]))
-            if found is not None:
+            group = self.groups.get("/".join(path[:depth]))
+            if group is not None:
                 unknown = (len(path) - depth) * self.between**2
-                return msgspec.structs.replace(found, spread=math.sqrt(found.spread**2 + unknown))
+                return msgspec.structs.replace(group, spread=math.sqrt(group.spread**2 + unknown))
         raise AssertionError("the widest group is always there")
 
 

@@ -52,29 +52,29 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Siblings:
     """The rows that trained, found by the work they did."""
 
-    def __init__(self, known: Table) -> None:
+    def __init__(self, table: Table) -> None:
         """Take the measured rows."""
-        self._known = known
-        self._residual = known.residual
+        self._known = table
+        self._residual = table.residual
         self._by_work: dict[tuple[Any, ...], list[int]] = {}
-        for index, row in enumerate(known.rows):
+        for index, row in enumerate(table.rows):
             self._by_work.setdefault(_work(row), []).append(index)
-        self._software = {(row.platform, row.precision) for row in known.rows}
+        self._software = {(row.platform, row.precision) for row in table.rows}
 
     def matched(self, table: Table, fitted: Predictive, learned: Array | None = None) -> Matched:
         """Return the sibling of each row; `fitted` learned from the known rows, and `learned` is what it says of these."""
         nearest = [self._nearest(row) for row in table.rows]
-        found = np.array([index is not None for index in nearest], dtype=bool)
+        result = np.array([index is not None for index in nearest], dtype=bool)
         residual, step, events = np.zeros(len(table)), np.zeros(len(table)), [""] * len(table)
-        if found.any():
+        if result.any():
             chosen = np.array([index for index in nearest if index is not None], dtype=np.intp)
-            residual[found] = self._residual[chosen]
+            residual[result] = self._residual[chosen]
             there = fitted.predict(self._known.take(chosen)).residual
             here = fitted.predict(table).residual if learned is None else learned
-            step[found] = here[found] - there
-            for place, index in zip(np.flatnonzero(found).tolist(), chosen.tolist(), strict=True):
+            step[result] = here[result] - there
+            for place, index in zip(np.flatnonzero(result).tolist(), chosen.tolist(), strict=True):
                 events[place] = self._known.rows[index].event_id
-        return Matched(found=found, residual=residual, step=step, events=events)
+        return Matched(found=result, residual=residual, step=step, events=events)
 
     def _nearest(self, row: Row) -> int | None:
         if (row.platform, row.precision) not in self._software:

@@ -12,10 +12,10 @@ from predictor.live.scored_predictions import Scored
 __all__ = ["accuracy", "score"]
 
 _GROUPS: dict[str, Callable[[Scored], str | None]] = {
-    "by_basis": lambda one: one.basis,
-    "by_hardware": lambda one: one.hardware,
-    "by_family": lambda one: one.family,
-    "by_predictor": lambda one: one.predictor,
+    "by_basis": lambda item: item.basis,
+    "by_hardware": lambda item: item.hardware,
+    "by_family": lambda item: item.family,
+    "by_predictor": lambda item: item.predictor,
 }
 
 
@@ -24,13 +24,13 @@ def accuracy(scored: Sequence[Scored]) -> dict[str, Any]:
 
     `macro_mape` is the mean of the models' own errors, so that a model with many measurements counts once.
     """
-    told: dict[str, Any] = {"overall": score(scored)}
+    document: dict[str, Any] = {"overall": score(scored)}
     for name, of in _GROUPS.items():
         groups: dict[str, list[Scored]] = {}
-        for one in scored:
-            groups.setdefault(of(one) or "unknown", []).append(one)
-        told[name] = {group: score(groups[group]) for group in sorted(groups)}
-    return told
+        for item in scored:
+            groups.setdefault(of(item) or "unknown", []).append(item)
+        document[name] = {group: score(groups[group]) for group in sorted(groups)}
+    return document
 
 
 def score(scored: Sequence[Scored]) -> dict[str, Any]:
@@ -41,11 +41,11 @@ def score(scored: Sequence[Scored]) -> dict[str, Any]:
     """
     if not scored:
         return {"rows": 0, "models": 0, **dict.fromkeys(_EMPTY)}
-    errors = np.array([one.predicted / one.measured - 1 for one in scored])
-    models = np.array([one.model for one in scored])
+    errors = np.array([item.predicted / item.measured - 1 for item in scored])
+    models = np.array([item.model for item in scored])
     absolute = np.abs(errors)
-    intervals = [one for one in scored if one.within is not None and one.interval == 0.8]
-    supported = [one for one in intervals if one.supported]
+    intervals = [item for item in scored if item.within is not None and item.interval == 0.8]
+    supported = [interval for interval in intervals if interval.supported]
     return {
         "rows": len(scored),
         "models": len(set(models.tolist())),
@@ -54,10 +54,10 @@ def score(scored: Sequence[Scored]) -> dict[str, Any]:
         "median_ape": _rounded(np.median(absolute)),
         "within_10": _rounded(np.mean(absolute <= 0.1)),
         "within_20": _rounded(np.mean(absolute <= 0.2)),
-        "bias": _rounded(np.median([one.log_error for one in scored])),
+        "bias": _rounded(np.median([item.log_error for item in scored])),
         "coverage_80": _held(supported),
         "width_80": _width(supported),
-        "unsupported_80": _held([one for one in intervals if not one.supported]),
+        "unsupported_80": _held([interval for interval in intervals if not interval.supported]),
     }
 
 
@@ -67,11 +67,13 @@ _EMPTY = (
 
 
 def _held(scored: Sequence[Scored]) -> float | None:
-    return _rounded(np.mean([bool(one.within) for one in scored])) if scored else None
+    return _rounded(np.mean([bool(item.within) for item in scored])) if scored else None
 
 
 def _width(scored: Sequence[Scored]) -> float | None:
-    widths = [(one.high - one.low) / one.predicted for one in scored if one.low is not None and one.high is not None]
+    widths = [
+        (item.high - item.low) / item.predicted for item in scored if item.low is not None and item.high is not None
+    ]
     return _rounded(np.mean(widths)) if widths else None
 
 

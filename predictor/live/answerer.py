@@ -59,23 +59,29 @@ class LiveAnswerer(Answerer):
         except NotFound:
             stored = "missing"
         same = made.predictor.digest == digest
-        told = {"digest": digest, "position": position, "same": same, "made": made.predictor.digest, "stored": stored}
+        document = {
+            "digest": digest,
+            "position": position,
+            "same": same,
+            "made": made.predictor.digest,
+            "stored": stored,
+        }
         differing = [] if same or not kept else differences(json.loads(kept), json.loads(made.content))
-        return made, {**told, "differences": differing}
+        return made, {**document, "differences": differing}
 
     def accuracy(self, target: str = "latency", as_of: int | None = None) -> dict[str, Any]:
         """Return how right the predictions given out were, by what was measured since, and whether that drifts."""
         with self._tables(as_of) as tables:
             scored = scored_at(tables)
             predictor, notes = self._predictor(tables)
-            asked = [one for one in scored if one.target == target]
+            request = [item for item in scored if item.target == target]
             return {
                 "position": tables.position,
                 "predictor": predictor.digest,
                 "target": target,
                 "given": given_out(tables),
-                "scored": len(asked),
-                **accuracy(asked),
+                "scored": len(request),
+                **accuracy(request),
                 "drift": msgspec.to_builtins(drift(scored, predictor.digest)),
                 "notes": notes,
             }
@@ -107,8 +113,8 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
     card = json.loads(row["card"] or "{}")
     kept = ("digest", "position", "event_id", "trained_at_position", "accepted", "reason", "in_force", "recorded_at")
     comparison = json.loads(row["comparison"]) if row["comparison"] else None
-    known = {name: card.get(name) for name in ("name", "trees_from", "rows")}
-    return {**{name: row[name] for name in kept}, **known, "comparison": comparison}
+    existing = {name: card.get(name) for name in ("name", "trees_from", "rows")}
+    return {**{name: row[name] for name in kept}, **existing, "comparison": comparison}
 
 
 def _shipped(*, in_force: bool) -> dict[str, Any]:

@@ -44,10 +44,10 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 def drift(scored: Iterable[Scored], predictor: str) -> Drift:
     """Return whether the predictor of this digest drifts, by scores in the order of their measurements."""
     newest: dict[tuple[str, str, str], Scored] = {}
-    for one in scored:
-        if one.predictor == predictor and one.supported and one.within is not None and one.interval:
-            newest.pop((one.target, one.model, one.hardware), None)
-            newest[one.target, one.model, one.hardware] = one
+    for item in scored:
+        if item.predictor == predictor and item.supported and item.within is not None and item.interval:
+            newest.pop((item.target, item.model, item.hardware), None)
+            newest[item.target, item.model, item.hardware] = item
     taken = list(newest.values())[-WINDOW:]
     if not taken:
         return Drift(
@@ -57,8 +57,8 @@ def drift(scored: Iterable[Scored], predictor: str) -> Drift:
             scored=0,
             held=0,
         )
-    promised = min(one.interval for one in taken if one.interval)
-    misses = [one for one in taken if not one.within]
+    promised = min(entry.interval for entry in taken if entry.interval)
+    misses = [entry for entry in taken if not entry.within]
     held = len(taken) - len(misses)
     chance = lower_tail(held, len(taken), promised)
     flag = chance < CHANCE
@@ -71,7 +71,7 @@ def drift(scored: Iterable[Scored], predictor: str) -> Drift:
         promised=promised,
         chance=float(f"{chance:.3g}"),
         newest_position=taken[-1].measured_position,
-        evidence=[_miss(one) for one in reversed(misses[-EVIDENCE:])],
+        evidence=[_miss(miss) for miss in reversed(misses[-EVIDENCE:])],
     )
 
 
@@ -92,7 +92,7 @@ def _said(flag: bool, held: int, scored: int, promised: float, chance: float) ->
     return f"No drift: {counted}."
 
 
-def _miss(one: Scored) -> dict[str, Any]:
+def _miss(item: Scored) -> dict[str, Any]:
     named = ("target", "model", "hardware", "platform", "precision", "basis", "predicted", "low", "high", "measured")
-    told = {name: getattr(one, name) for name in named}
-    return {**told, "prediction": one.event_id, "measurement": one.measured_event_id}
+    document = {name: getattr(item, name) for name in named}
+    return {**document, "prediction": item.event_id, "measurement": item.measured_event_id}

@@ -13,9 +13,9 @@ _LONGEST = 60
 
 def differences(kept: Any, made: Any) -> list[str]:
     """Return by path what differs between the documents of two artifacts, at most 20 of them and how many more."""
-    found = list(_differing(kept, made, ""))
-    more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
-    return [*found[:MOST], *more]
+    result = list(_differing(kept, made, ""))
+    more = [f"and {len(result) - MOST} more"] if len(result) > MOST else []
+    return [*result[:MOST], *more]
 
 
 def _differing(kept: Any, made: Any, path: str) -> Iterator[str]:
@@ -27,8 +27,8 @@ def _differing(kept: Any, made: Any, path: str) -> Iterator[str]:
             else:
                 yield from _differing(kept[name], made[name], below)
     elif isinstance(kept, list) and isinstance(made, list) and len(kept) == len(made):
-        for index, (one, other) in enumerate(zip(kept, made, strict=True)):
-            yield from _differing(one, other, f"{path}[{index}]")
+        for index, (item, other) in enumerate(zip(kept, made, strict=True)):
+            yield from _differing(item, other, f"{path}[{index}]")
     elif isinstance(kept, str) and isinstance(made, str) and "\n" in kept:
         yield from _differing_text(kept.splitlines(), made.splitlines(), path)
     elif kept != made:
@@ -36,7 +36,7 @@ def _differing(kept: Any, made: Any, path: str) -> Iterator[str]:
 
 
 def _differing_text(kept: list[str], made: list[str], path: str) -> Iterator[str]:
-    lines = [number for number, (one, other) in enumerate(zip(kept, made, strict=False), 1) if one != other]
+    lines = [number for number, (item, other) in enumerate(zip(kept, made, strict=False), 1) if item != other]
     if lines:
         yield f"{path}: line {lines[0]} and {len(lines) - 1} more"
     elif len(kept) != len(made):

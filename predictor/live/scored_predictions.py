@@ -66,11 +66,11 @@ def scored_at(tables: Tables) -> list[Scored]:
 
     The same figure of one predictor, given out twice and met by one measurement, counts once.
     """
-    found = tables.scored_predictions(nth=1, columns=list(_COLUMNS.values()))
+    scored_predictions = tables.scored_predictions(nth=1, columns=list(_COLUMNS.values()))
     kept: dict[tuple[str | None, str, str, str], Scored] = {}
-    for row in found.to_pylist():
-        one = msgspec.convert({name: row[column] for name, column in _COLUMNS.items()}, Scored)
-        kept.setdefault((one.predictor, one.target, one.configuration, one.measured_event_id), one)
+    for row in scored_predictions.to_pylist():
+        convert = msgspec.convert({name: row[column] for name, column in _COLUMNS.items()}, Scored)
+        kept.setdefault((convert.predictor, convert.target, convert.configuration, convert.measured_event_id), convert)
     return list(kept.values())
 
 

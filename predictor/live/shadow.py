@@ -64,8 +64,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     def told(self) -> dict[str, Any]:
         """Return what the event of the training says of the comparison beside `accepted` and `reason`."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        return {name: value for name, value in told.items() if name not in ("accepted", "reason")}
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in document.items() if name not in ("accepted", "reason")}
 
 
 def held_out(rows: Sequence[Row], old: Card, scored: Collection[str] = (), learnt: Collection[str] = ()) -> list[Row]:
@@ -131,13 +131,13 @@ def compared(cases: Sequence[Case], old: str) -> Comparison:
 
 
 def _scores(cases: Sequence[Case], side: str) -> dict[str, float | None]:
-    given: list[Given] = [getattr(case, side) for case in cases]
+    values: list[Given] = [getattr(case, side) for case in cases]
     measured = np.array([case.measured for case in cases])
-    errors = np.abs(np.array([one.value for one in given]) / measured - 1)
+    errors = np.abs(np.array([item.value for item in values]) / measured - 1)
     inside = [
-        one.low <= case.measured <= one.high
-        for one, case in zip(given, cases, strict=True)
-        if one.low is not None and one.high is not None
+        item.low <= case.measured <= item.high
+        for item, case in zip(values, cases, strict=True)
+        if item.low is not None and item.high is not None
     ]
     return {
         "mape": round(float(errors.mean()), 6),

@@ -33,7 +33,7 @@ def tried(tables: Tables, rows: Sequence[Row], old: Predictor, fit: Fit, correct
     Both answer as they would be asked, corrected by what is in the tables but the rows held out, and by the trace alone:
     what was measured of the model itself is hidden from them.
     """
-    met = {one.measured_event_id for one in scored_at(tables)}
+    met = {item.measured_event_id for item in scored_at(tables)}
     kept_back = held_out(rows, old.card, met, learnt_by(load_shipped().card))
     if not kept_back:
         return uncompared(
@@ -58,7 +58,7 @@ def shots(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         if row.mode == "inference":
             by_device.setdefault(row.hardware, []).append(row)
-    return [row for found in by_device.values() for row in found[-SHOTS:]]
+    return [row for key in by_device.values() for row in key[-SHOTS:]]
 
 
 def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | None:
@@ -76,17 +76,17 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | No
         **{name: getattr(row, name) for name in SIZE_NAMES},
     ).as_question()
     try:
-        known = known_at(tables, question, old, ())
+        existing = known_at(tables, question, old, ())
     except AssayError:
         return None  # Without a trace nothing is predicted: such a row tells nothing of either.
-    sides = [_given(row, question, known, one) for one in (old, new)]
+    sides = [_given(row, question, existing, item) for item in (old, new)]
     if sides[0] is None or sides[1] is None:
         return None
     return Case(model=row.model, measured=row.latency_ms, old=sides[0], new=sides[1])
 
 
-def _given(row: Row, question: Any, known: Known, predictor: Predictor) -> Given | None:
-    blind = msgspec.structs.replace(known, rows=(), predictor=predictor)
+def _given(row: Row, question: Any, context: Known, predictor: Predictor) -> Given | None:
+    blind = msgspec.structs.replace(context, rows=(), predictor=predictor)
     ranked = answer(question, blind, "")["ranked"]
     if not ranked or not _speaks_of(ranked[0], row):
         return None

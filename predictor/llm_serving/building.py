@@ -39,9 +39,11 @@ def serving_of(
     after = {target: _after(table, msgspec.structs.replace(method, scales=scales[target])) for target, table in tables.items()}  # fmt: skip
     kept = [row for table in tables.values() for row in table.rows]
     serving = Serving(
-        offsets={part_name(target, part): one.parts[part].offsets for target, one in fitted.items() for part in PARTS},
-        widths={target: _widths(tables[target], found) for target, found in held.items()},
-        after={target: _few_widths(found) for target, found in after.items()},
+        offsets={
+            part_name(target, part): value.parts[part].offsets for target, value in fitted.items() for part in PARTS
+        },
+        widths={target: _widths(tables[target], value) for target, value in held.items()},
+        after={target: _few_widths(value) for target, value in after.items()},
         scales=scales,
         rows={target: len(table) for target, table in tables.items()},
         architectures={target: sorted(set(table.architecture.tolist())) for target, table in tables.items()},
@@ -51,16 +53,18 @@ def serving_of(
         newest_version=_newest(kept),
         scores={target: _scores(table, held[target], after[target]) for target, table in tables.items()},
     )
-    return serving, {part_name(target, part): one.parts[part].trees for target, one in fitted.items() for part in PARTS}
+    return serving, {
+        part_name(target, part): value.parts[part].trees for target, value in fitted.items() for part in PARTS
+    }
 
 
 def _widths(table: Table, held: dict[str, HeldOut]) -> Widths:
     """Errors by level. Of devices that were left out count those whose engine was there: another one is not covered."""
     there = {engine for engine in map(engine_of, table.rows) if _devices_under(table, engine) > 1}
     errors: dict[str, tuple[Any, Sequence[Any] | None]] = {}
-    for level, one in held.items():
-        kept = np.array([level != "new_hardware" or engine_of(table.rows[index]) in there for index in one.index])
-        errors[level] = (one.errors[kept], None if level == "interpolation" else one.groups[kept].tolist())
+    for level, value in held.items():
+        kept = np.array([level != "new_hardware" or engine_of(table.rows[index]) in there for index in value.index])
+        errors[level] = (value.errors[kept], None if level == "interpolation" else value.groups[kept].tolist())
     return Widths.fitted(errors)
 
 
@@ -72,7 +76,9 @@ def _after(table: Table, method: ShippedMethod) -> dict[str, HeldOut]:
 
 def _few_widths(after: dict[str, HeldOut]) -> Widths:
     """Errors in units of their difficulty; each model and device counts once."""
-    return Widths.fitted({level: (one.errors / one.difficulty, one.groups.tolist()) for level, one in after.items()})
+    return Widths.fitted(
+        {level: (value.errors / value.difficulty, value.groups.tolist()) for level, value in after.items()}
+    )
 
 
 def _devices_under(table: Table, engine: str) -> int:
@@ -81,11 +87,11 @@ def _devices_under(table: Table, engine: str) -> int:
 
 def _scales(table: Table, held: dict[str, HeldOut]) -> Scales:
     """How like errors are of like rows: of models that were left out and of devices that were, whichever is more."""
-    found = []
+    result = []
     for level in ("new_architecture", "new_hardware"):
-        one = held[level]
-        found.append(tuned(points_of(table.take(one.index)), one.errors))
-    models, devices = found
+        item = held[level]
+        result.append(tuned(points_of(table.take(item.index)), item.errors))
+    models, devices = result
     variance = {name: max(value, devices.variance[name]) for name, value in models.variance.items()}
     return msgspec.structs.replace(models, variance=variance, noise=max(models.noise, devices.noise))
 
@@ -95,19 +101,23 @@ def _newest(rows: Sequence[Row]) -> dict[str, str]:
     for row in rows:
         if row.runtime_version and "nightly" not in row.runtime_version:
             versions.setdefault(row.runtime, set()).add(row.runtime_version)
-    return {engine: max(found, key=lambda one: (version_key(one), one)) for engine, found in sorted(versions.items())}
+    return {
+        engine: max(version, key=lambda item: (version_key(item), item)) for engine, version in sorted(versions.items())
+    }
 
 
 def _scores(table: Table, held: dict[str, HeldOut], after: dict[str, HeldOut]) -> dict[str, Any]:
     """What was left out without a measurement of it, and models and devices after ten."""
-    told = {_LEVELS[level]: summarise(table, one, _LEVELS[level], table.target, 0) for level, one in held.items()}
-    for level, one in after.items():
-        told[f"{_LEVELS[level]}-{SHOTS}"] = summarise(table, one, _LEVELS[level], table.target, SHOTS)
-    return {name: _short(one) for name, one in told.items()}
+    summarises = {
+        _LEVELS[level]: summarise(table, item, _LEVELS[level], table.target, 0) for level, item in held.items()
+    }
+    for level, value in after.items():
+        summarises[f"{_LEVELS[level]}-{SHOTS}"] = summarise(table, value, _LEVELS[level], table.target, SHOTS)
+    return {name: _short(item) for name, item in summarises.items()}
 
 
-def _short(told: dict[str, Any]) -> dict[str, Any]:
+def _short(document: dict[str, Any]) -> dict[str, Any]:
     """An evaluation for the card: no row, and of groups only the error."""
-    devices = {name: {"rows": one["rows"], "mape": one["mape"]} for name, one in told["by_hardware"].items()}
+    devices = {name: {"rows": value["rows"], "mape": value["mape"]} for name, value in document["by_hardware"].items()}
     names = ("split", "target", "shots", "rows", "groups", "overall", "macro_family_mape", "macro_hardware_mape")
-    return {**{name: told[name] for name in names}, "by_hardware": devices}
+    return {**{name: document[name] for name in names}, "by_hardware": devices}

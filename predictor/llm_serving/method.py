@@ -46,19 +46,19 @@ class FittedServing(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def predict(self, table: Table) -> Prediction:
         """Return log(target / prior); a row is as difficult as its neighbours are far and undecided."""
         mean, variance = self.neighbours.predict(points_of(table))
-        known = self._knows(table)
+        knows = self._knows(table)
         lowered = np.minimum(variance, MOST_LOWERED) if table.target == "ttft" else np.zeros(len(table))
-        residual = np.where(known, mean, mean - lowered)
-        if known.any():
-            residual[known] += self.trees.predict(_with(table.values, mean, variance)[known])
+        residual = np.where(knows, mean, mean - lowered)
+        if knows.any():
+            residual[knows] += self.trees.predict(_with(table.values, mean, variance)[knows])
         spread = np.sqrt(variance)
         widths = {nominal: reach * spread for nominal, reach in self.reach.items()} if self.corrected else None
         return Prediction(residual=residual, difficulty=spread / self.usual, widths=widths)
 
     def _knows(self, table: Table) -> NDArray[np.bool_]:
         labels = labels_of(table)
-        known = [[one in seen for one in labels[name].tolist()] for name, seen in self.known.items()]
-        return np.asarray(np.all(np.array(known, dtype=bool), axis=0), dtype=np.bool_)
+        existing = [[item in seen for item in labels[name].tolist()] for name, seen in self.known.items()]
+        return np.asarray(np.all(np.array(existing, dtype=bool), axis=0), dtype=np.bool_)
 
     def adapted(self, shots: Table) -> FittedServing:
         """Return the same with the shots among the neighbours; the trees stay."""
@@ -96,9 +96,9 @@ class ServingMethod(msgspec.Struct, frozen=True, kw_only=True):
             usual = usual if len(taught) > 1 else float(np.median(np.sqrt(variance[rows])))
         trees = fit_trees(np.concatenate(taught), np.concatenate(missed), learners=self.learners)
         labels = labels_of(part)
-        known = {name: frozenset(labels[name].tolist()) for name in ("model", "engine", "device")}
+        tolists = {name: frozenset(labels[name].tolist()) for name in ("model", "engine", "device")}
         reach = _reach(neighbours, labels)
-        return FittedServing(neighbours=neighbours, trees=trees, usual=usual, known=known, reach=reach)
+        return FittedServing(neighbours=neighbours, trees=trees, usual=usual, known=tolists, reach=reach)
 
 
 def _with(values: Matrix, mean: Array, variance: Array) -> Matrix:
@@ -127,7 +127,7 @@ def _reach(neighbours: Neighbours, labels: dict[str, NDArray[Any]]) -> dict[floa
         strange = np.abs(neighbours.residual - mean) / np.sqrt(variance)
         scores = [strange[group] for group in left_out if len(group) > SHOTS]
         for nominal in NOMINALS:
-            each = [np.quantile(one, nominal) for one in scores]
+            each = [np.quantile(score, nominal) for score in scores]
             reach[nominal] = max(reach[nominal], float(np.quantile(each, 0.75)) if each else math.inf)
     return reach
 

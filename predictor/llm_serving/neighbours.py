@@ -131,9 +131,11 @@ class _Likeness:
         """Return the covariance under these scales."""
         wide = 1.0 / (1.0 + self.wide / (2 * scales.wide))
         load = np.exp(-self.load / (2 * scales.load))
-        total, one = np.zeros_like(wide), np.ones_like(wide)
+        total, ones_like = np.zeros_like(wide), np.ones_like(wide)
         for name, labels in _TERMS.items():
-            part = scales.variance[name] * {"deployment": load, "offset": one, "offset-engine": one}.get(name, wide)
+            part = scales.variance[name] * {"deployment": load, "offset": ones_like, "offset-engine": ones_like}.get(
+                name, wide
+            )
             for label in labels:
                 part = part * self.same[label]
             total += part
@@ -195,16 +197,16 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     inverse: Matrix
 
     @classmethod
-    def fit(cls, points: Points, residual: Array, known: Scales | None = None) -> Neighbours:
+    def fit(cls, points: Points, residual: Array, existing: Scales | None = None) -> Neighbours:
         """Return the process of these rows; rows far from what all others say count less.
 
         Where the scales are `known` from other rows, nothing is tuned, and residuals are taken to lie about zero.
         """
         with single_threaded():
-            scales = known or tuned(points, residual)
+            scales = existing or tuned(points, residual)
             kernel = _Likeness(points, points).kernel(scales)
             noise = np.full(len(residual), scales.noise)
-            mean = float(np.median(residual)) if known is None else 0.0
+            mean = float(np.median(residual)) if existing is None else 0.0
             inverse = _inverse(kernel, noise)
             weights = inverse @ (residual - mean)
             variance = 1 / np.diag(inverse)
@@ -247,9 +249,9 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         border = _Likeness(self.points, points).kernel(self.scales)
         corner = _Likeness(points, points).kernel(self.scales)
         corner[np.diag_indices(len(residual))] += self.scales.noise
-        known = self.inverse @ border
-        own = np.linalg.inv(corner - border.T @ known)
-        inverse = np.block([[self.inverse + known @ own @ known.T, -known @ own], [-own @ known.T, own]])
+        existing = self.inverse @ border
+        own = np.linalg.inv(corner - border.T @ existing)
+        inverse = np.block([[self.inverse + existing @ own @ existing.T, -existing @ own], [-own @ existing.T, own]])
         return msgspec.structs.replace(
             self,
             points=self.points.joined(points),

@@ -247,8 +247,8 @@ def _one_batch(model: LanguageModel, deployment: Deployment, device: Device, con
 def _prompts(model: LanguageModel, deployment: Deployment, device: Device, tokens: float) -> Parts:
     """The prompts of a batch, in as many passes as their chunks need."""
     passes = max(tokens / deployment.chunk, 1.0) if deployment.chunk else 1.0
-    one = prompt(model, deployment.prefill, deployment.storage, device, tokens / passes)
-    return Parts(**{name: passes * value for name, value in msgspec.structs.asdict(one).items()})
+    item = prompt(model, deployment.prefill, deployment.storage, device, tokens / passes)
+    return Parts(**{name: passes * value for name, value in msgspec.structs.asdict(item).items()})
 
 
 def _apart(model: LanguageModel, deployment: Deployment, device: Device, context: float) -> Estimate:

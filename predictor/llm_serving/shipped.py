@@ -33,12 +33,12 @@ SERVING = "serving."
 LEARNERS: Mapping[str, Sequence[Learner]] = MappingProxyType(
     {
         "known": tuple(
-            Learner(objective=one, trees=200, learning_rate=0.1, leaves=31, rows_per_leaf=30, feature_share=0.6)
-            for one in ("l1", "l2")
+            Learner(objective=item, trees=200, learning_rate=0.1, leaves=31, rows_per_leaf=30, feature_share=0.6)
+            for item in ("l1", "l2")
         ),
         "others": tuple(
-            Learner(objective=one, trees=60, learning_rate=0.1, leaves=8, rows_per_leaf=100, feature_share=0.6)
-            for one in ("l1", "l2")
+            Learner(objective=item, trees=60, learning_rate=0.1, leaves=8, rows_per_leaf=100, feature_share=0.6)
+            for item in ("l1", "l2")
         ),
     }
 )
@@ -92,12 +92,12 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         Another device and another model together are farther than anything that was held out, and so is an engine that
         never trained on the platform.
         """
-        known = architecture in self.architectures[target]
+        existing = architecture in self.architectures[target]
         if engine_of(row) not in self.engines[target]:
             return "new_hardware", False
         if row.hardware not in self.devices[target]:
-            return "new_hardware", known
-        return ("interpolation" if known else "new_architecture" if family in self.families else "new_family"), True
+            return "new_hardware", existing
+        return ("interpolation" if existing else "new_architecture" if family in self.families else "new_family"), True
 
 
 def engine_of(row: Row) -> str:
@@ -162,9 +162,9 @@ class FittedShipped(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return msgspec.structs.replace(self, neighbours=Neighbours.fit(points_of(shots), left, self.scales))
 
     def _plain(self, table: Table) -> Array:
-        known = np.array([name in self.architectures for name in table.architecture.tolist()], dtype=bool)
+        existing = np.array([name in self.architectures for name in table.architecture.tolist()], dtype=bool)
         residual = np.zeros(len(table))
-        for part, rows in (("known", np.flatnonzero(known)), ("others", np.flatnonzero(~known))):
+        for part, rows in (("known", np.flatnonzero(existing)), ("others", np.flatnonzero(~existing))):
             if len(rows):
                 residual[rows] = self.parts[part].residual(table.take(rows))
         return residual
@@ -202,11 +202,11 @@ def _offsets(rows: Sequence[Row], residual: Array) -> Nested:
 
 
 def _offset(offsets: Nested, rows: Sequence[Row]) -> Array:
-    found: dict[tuple[str, ...], float] = {}
+    matches: dict[tuple[str, ...], float] = {}
     for path in map(_path, rows):
-        if path not in found:
-            found[path] = offsets.at(path).mean
-    return np.array([found[_path(row)] for row in rows], dtype=np.float64)
+        if path not in matches:
+            matches[path] = offsets.at(path).mean
+    return np.array([matches[_path(row)] for row in rows], dtype=np.float64)
 
 
 def _path(row: Row) -> tuple[str, ...]:

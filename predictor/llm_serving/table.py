@@ -42,12 +42,12 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Tabl
     devices: dict[tuple[str, str, Storage], Device | None] = {}
     for row in rows:
         value = measured_target(row, target)
-        found = _of_row(row, spec_of, devices) if value is not None else "no figure of the target"
-        if isinstance(found, str):
-            dropped[found] += 1
+        of_row = _of_row(row, spec_of, devices) if value is not None else "no figure of the target"
+        if isinstance(of_row, str):
+            dropped[of_row] += 1
             continue
-        model, deployment, made, widened = found
-        figures = (model.architecture, *_load(row), *(_rounded(one) for one in (row.ttft_ms, row.tpot_ms, value)))
+        model, deployment, made, widened = of_row
+        figures = (model.architecture, *_load(row), *(_rounded(item) for item in (row.ttft_ms, row.tpot_ms, value)))
         if figures in seen:
             dropped["repeated figures"] += 1
             continue
@@ -101,8 +101,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
     """Return those rows that physics can say something of; nothing of them was measured."""
     made: dict[tuple[str, str, Storage], Device | None] = {}
-    found = [(index, _of_row(row, spec_of, made)) for index, row in enumerate(rows)]
-    kept = [(index, *one) for index, one in found if not isinstance(one, str)]
+    result = [(index, _of_row(row, spec_of, made)) for index, row in enumerate(rows)]
+    kept = [(index, *value) for index, value in result if not isinstance(value, str)]
     values = [features_of(rows[index], model, spread, made, widened) for index, model, spread, made, widened in kept]
     models = [model for _, model, *_ in kept]
     table = Table(

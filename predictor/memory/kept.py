@@ -82,7 +82,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _runtimes(self) -> set[tuple[str, str]]:
-        return {(one.platform, one.runtime) for one in self.where}
+        return {(item.platform, item.runtime) for item in self.where}
 
     def needs(self, trace: Trace, rows: Sequence[Row], room_bytes: Array, nominal: float = 0.8) -> Needs | None:
         """Return what configurations of one model need; None where its trace says nothing of weights and activations."""
@@ -90,11 +90,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         works = [(row.precision, row.batch_size, row.mode) for row in rows]
         like = dict(zip(works, rows, strict=True))
         floors = {work: floor_of(trace, row) for work, row in like.items()}
-        known = {work: floor for work, floor in floors.items() if floor is not None}
-        if len(known) < len(floors) or not rows:
+        existing = {work: floor for work, floor in floors.items() if floor is not None}
+        if len(existing) < len(floors) or not rows:
             return None
-        facts = {work: facts_of(trace, row, known[work]) for work, row in like.items()}
-        prior = np.array([known[work].total_bytes for work in works])
+        facts = {work: facts_of(trace, row, existing[work]) for work, row in like.items()}
+        prior = np.array([existing[work].total_bytes for work in works])
         names = np.array([trace.architecture] * len(rows), dtype=str)
         table = Table(
             target="memory", rows=list(rows), names=FACTS,

@@ -41,8 +41,8 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, row: Row, weights_bytes: float, activations_bytes: float) -> float:
         """Return the bytes that a row's part would need, by the narrowest part that was measured."""
-        known = [part for part in parts_of(row) if part in self.by_part]
-        constant, weight, activation = self.by_part[known[-1]]
+        matching_parts = [part for part in parts_of(row) if part in self.by_part]
+        constant, weight, activation = self.by_part[matching_parts[-1]]
         return max(constant * UNIT + weight * weights_bytes + activation * activations_bytes, 1.0)
 
 
@@ -76,20 +76,20 @@ def _line(design: Matrix, needs: Array, within: tuple[float, float, float]) -> t
     pull = HELD * np.square(np.abs(design * scale[:, None]).mean(axis=0)) + 1e-9
     centre = np.array(within)
     weights: NDArray[np.float64] = np.ones(len(needs))
-    found = centre
+    not_negative = centre
     for _ in range(ROUNDS):
         weighed = design * (weights * scale**2)[:, None]
-        found = _not_negative(weighed.T @ design + np.diag(pull), weighed.T @ needs + pull * centre)
-        off = np.abs(np.log(np.maximum(design @ found, 1.0) / needs))
+        not_negative = _not_negative(weighed.T @ design + np.diag(pull), weighed.T @ needs + pull * centre)
+        off = np.abs(np.log(np.maximum(design @ not_negative, 1.0) / needs))
         weights = np.minimum(1.0, ODD / np.maximum(off, 1e-9))
-    return tuple(round(float(one), 9) for one in found)  # type: ignore[return-value]
+    return tuple(round(float(item), 9) for item in not_negative)  # type: ignore[return-value]
 
 
 def _not_negative(normal: Matrix, right: Array) -> Array:
     """Solve least squares in its normal form, each unknown at least 0, one unknown after the other."""
-    found = np.zeros(len(right))
+    zeros = np.zeros(len(right))
     for _ in range(SWEEPS):
         for place in range(len(right)):
-            others = float(normal[place] @ found) - float(normal[place, place] * found[place])
-            found[place] = max(0.0, (float(right[place]) - others) / float(normal[place, place]))
-    return found
+            others = float(normal[place] @ zeros) - float(normal[place, place] * zeros[place])
+            zeros[place] = max(0.0, (float(right[place]) - others) / float(normal[place, place]))
+    return zeros

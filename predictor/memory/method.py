@@ -107,7 +107,7 @@ class MemoryFitted:
         predicted = predicted or self.predict(table)
         need = predicted.residual + np.log(table.prior)
         room = np.log(room_bytes)
-        far, spared = ((one - need) / predicted.difficulty for one in (room, room + math.log(SPARED)))
+        far, spared = ((item - need) / predicted.difficulty for item in (room, room + math.log(SPARED)))
         return np.minimum(self._reached(far), np.maximum(self._reached(spared), SURE))
 
     def _reached(self, far: Array) -> Array:
@@ -167,11 +167,11 @@ def _bytes(table: Table) -> tuple[Array, Array]:
     return np.exp(table.column("weights")), np.exp(table.column("activations"))
 
 
-def _covariance(one: _Seen, other: _Seen) -> Matrix:
-    runtime = np.asarray(one.runtime[:, None] == other.runtime[None], dtype=np.float64)
-    place = np.asarray(one.place[:, None] == other.place[None], dtype=np.float64)
-    squares = np.square(one.facts).sum(axis=1)[:, None] + np.square(other.facts).sum(axis=1)[None]
-    alike = np.exp(-0.5 * np.maximum(squares - 2 * one.facts @ other.facts.T, 0.0) / REACH**2)
+def _covariance(item: _Seen, other: _Seen) -> Matrix:
+    runtime = np.asarray(item.runtime[:, None] == other.runtime[None], dtype=np.float64)
+    place = np.asarray(item.place[:, None] == other.place[None], dtype=np.float64)
+    squares = np.square(item.facts).sum(axis=1)[:, None] + np.square(other.facts).sum(axis=1)[None]
+    alike = np.exp(-0.5 * np.maximum(squares - 2 * item.facts @ other.facts.T, 0.0) / REACH**2)
     return np.asarray(alike * (ALIKE + ALIKE_RUNTIME * runtime + ALIKE_PLACE * place))
 
 

@@ -51,8 +51,8 @@ def with_measurements(card: Card, paths: Sequence[Path]) -> Card:
             traces.append(trace_from_data(event["data"]))
         elif kind == HARDWARE_DESCRIBED:
             spec = hardware.spec_from_event(event["data"])
-            known = hardware.find(spec.id)
-            specs[spec.id] = spec if known is None else hardware.fill(spec, known)
+            existing = hardware.find(spec.id)
+            specs[spec.id] = spec if existing is None else hardware.fill(spec, existing)
         if kind in (MEASUREMENT_RECORDED, MEASUREMENT_FAILED, TEST_REPORTED):
             tried.append(cases.row_from_event(event))
     book = TraceBook(traces)

@@ -39,15 +39,15 @@ def with_serving(card: Card, others: Mapping[str, Trees], paths: Sequence[Path])
     if not paths:
         return card, dict(others)
     rows: list[Row] = []
-    kept = [one for one in card.data.get("sources", []) if one.get("target") != "serving"]
+    kept = [source for source in card.data.get("sources", []) if source.get("target") != "serving"]
     for path in paths:
-        found = [_row(item) for item in import_paths("auto", [path])]
-        taken = [row for row in found if row is not None]
-        kept.append(_source(path, len(found), taken))
+        result = [_row(item) for item in import_paths("auto", [path])]
+        taken = [row for row in result if row is not None]
+        kept.append(_source(path, len(result), taken))
         rows += taken
     serving, trees = serving_of(rows, hardware.find)
     card = msgspec.structs.replace(card, serving=serving, data={**card.data, "sources": kept})
-    return card, {name: one for name, one in others.items() if not name.startswith(SERVING)} | trees
+    return card, {name: other for name, other in others.items() if not name.startswith(SERVING)} | trees
 
 
 def _row(item: Any) -> Row | None:

@@ -36,20 +36,20 @@ def choose(belief: Belief, seconds: Array, weights: Array, budget_s: float, most
     `weights` say how much each configuration is asked for, 0 for one that could only be run. What costs more than is
     left of the budget is passed over.
     """
-    found: list[Chosen] = []
+    chosens: list[Chosen] = []
     left = budget_s
     open_ = np.ones(len(seconds), dtype=bool)
     least = WORTH * float(belief.variance @ weights)
-    while len(found) < most:
+    while len(chosens) < most:
         gains = np.where(open_ & (seconds <= left), belief.gains(weights), 0.0)
         index = int(np.argmax(gains / seconds)) if len(gains) else 0
         if not len(gains) or gains[index] <= least:
             break
-        found.append(_chosen(belief, index, seconds, weights))
+        chosens.append(_chosen(belief, index, seconds, weights))
         belief.measure(index)
         open_[index] = False
         left -= float(seconds[index])
-    return found
+    return chosens
 
 
 def _chosen(belief: Belief, index: int, seconds: Array, weights: Array) -> Chosen:

@@ -34,7 +34,7 @@ class Costs:
             stages = [row[name] for name in _STAGES if row.get(name) is not None]
             if row["origin"] == "measured" and stages:
                 seen.setdefault(row["platform"], []).append(sum(stages) / 1e3)
-        self._prepare_s = {platform: statistics.median(found) for platform, found in seen.items()}
+        self._prepare_s = {platform: statistics.median(value) for platform, value in seen.items()}
 
     def seconds(self, platform: str, latency_ms: float | None) -> float:
         """Return the seconds of one run; where no latency is known, of one that fits the budget."""

@@ -48,12 +48,12 @@ class SuggestQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 f"{len(self.models)} models are named.", field="models", remedy=f"Name {MODELS_LIMIT} at the most."
             )
         model = self.models[0] if self.models else "any"
-        asked = self.about(Question(model=model, mode=self.mode, top=self.top)).checked()
+        request = self.about(Question(model=model, mode=self.mode, top=self.top)).checked()
         return msgspec.structs.replace(
             self,
-            hardware=asked.hardware,
-            platform=asked.platform,
-            precision=asked.precision,
+            hardware=request.hardware,
+            platform=request.platform,
+            precision=request.precision,
             batch_sizes=sorted(set(self.batch_sizes)),
         )
 

@@ -79,13 +79,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def targets(tables: Tables, asked: SuggestQuestion) -> Asked:
+def targets(tables: Tables, suggest_question: SuggestQuestion) -> Asked:
     """Return whose questions runs are chosen for: the models named, else what was recorded, else all that is traced."""
-    if asked.models:
-        return _asked("asked", asked, [Question(model=name, mode=asked.mode) for name in asked.models])
-    recorded = list(_recorded(tables, asked.mode))
+    if suggest_question.models:
+        return _asked(
+            "asked",
+            suggest_question,
+            [Question(model=name, mode=suggest_question.mode) for name in suggest_question.models],
+        )
+    recorded = list(_recorded(tables, suggest_question.mode))
     if recorded:
-        return _asked("recorded", asked, recorded)
+        return _asked("recorded", suggest_question, recorded)
     traced = sorted({row["model_id"] for row in tables.traces(columns=["model_id"]).to_pylist()})
     # One model that a runner cannot build is one plan that it refuses.
     names = [name for name in traced if models.find(name) is not None][:MODELS_LIMIT]
@@ -93,11 +97,15 @@ def targets(tables: Tables, asked: SuggestQuestion) -> Asked:
     notes = (
         [f"{left} more models have a trace and are not of the catalogue; name them to ask about them."] if left else []
     )
-    return _asked("traced", asked, [Question(model=name, mode=asked.mode) for name in names], notes)
+    return _asked(
+        "traced", suggest_question, [Question(model=name, mode=suggest_question.mode) for name in names], notes
+    )
 
 
-def _asked(source: str, asked: SuggestQuestion, kept: list[Question], notes: list[str] | None = None) -> Asked:
-    whole = [msgspec.structs.replace(asked.about(one), **_IRRELEVANT).checked() for one in kept]
+def _asked(
+    source: str, suggest_question: SuggestQuestion, kept: list[Question], notes: list[str] | None = None
+) -> Asked:
+    whole = [msgspec.structs.replace(suggest_question.about(item), **_IRRELEVANT).checked() for item in kept]
     return Asked(source=source, questions=whole, notes=notes or [])
 
 
@@ -120,47 +128,49 @@ def _question(recorded: dict[str, Any]) -> Question | None:
     """Return what was asked, of any device; None where it was of another version of questions."""
     if "batch_size" in recorded:
         recorded = {**recorded, "batch_sizes": [recorded["batch_size"]]}
-    known = {name: value for name, value in recorded.items() if name in Question.__struct_fields__}
+    values = {name: value for name, value in recorded.items() if name in Question.__struct_fields__}
     try:
-        question = msgspec.convert(known, Question)
+        question = msgspec.convert(values, Question)
     except msgspec.ValidationError:
         return None
     return msgspec.structs.replace(question, **_IRRELEVANT, objective="latency", hardware="own", as_of=None)
 
 
 def gathered(
-    tables: Tables, asked: Asked, predictor: Predictor, notes: Sequence[str]
+    tables: Tables, request: Asked, predictor: Predictor, notes: Sequence[str]
 ) -> tuple[list[Configuration], list[str]]:
     """Return the configurations of the questions, open and measured, each once, and what could not be asked.
 
     Every question weighs the same, whatever number of configurations it has. A model that was named and that nobody
     knows is an UnknownModel.
     """
-    found: dict[tuple[Any, ...], Configuration] = {}
-    told: list[str] = list(asked.notes)
-    for question in asked.questions:
+    configurations: dict[tuple[Any, ...], Configuration] = {}
+    lines: list[str] = list(request.notes)
+    for question in request.questions:
         try:
             parts = _of_question(tables, question, predictor, notes)
         except UnknownModel as error:
-            if asked.source == "asked":
+            if request.source == "asked":
                 raise
-            told.append(f"{question.model}: {error.detail}")
+            lines.append(f"{question.model}: {error.detail}")
             continue
-        for one in parts:
-            key = (*one.software, one.model, one.mode, one.batch_size, tuple(sorted(one.sizes.items())))
-            before = found.get(key)
-            found[key] = one if before is None else msgspec.structs.replace(one, weight=one.weight + before.weight)
-    return list(found.values()), told
+        for part in parts:
+            key = (*part.software, part.model, part.mode, part.batch_size, tuple(sorted(part.sizes.items())))
+            before = configurations.get(key)
+            configurations[key] = (
+                part if before is None else msgspec.structs.replace(part, weight=part.weight + before.weight)
+            )
+    return list(configurations.values()), lines
 
 
 def _of_question(tables: Tables, question: Question, predictor: Predictor, notes: Sequence[str]) -> list[Configuration]:
     try:
-        known = known_at(tables, question, predictor, notes)
+        existing = known_at(tables, question, predictor, notes)
     except TraceNeeded:
         return _untraced(tables, question)
-    entries = answer(question, known, "")["ranked"]
+    entries = answer(question, existing, "")["ranked"]
     open_ = sum(entry["basis"] in OPEN for entry in entries)
-    return [_configuration(entry, question, known, 1.0 / max(open_, 1)) for entry in entries]
+    return [_configuration(entry, question, existing, 1.0 / max(open_, 1)) for entry in entries]
 
 
 def _untraced(tables: Tables, question: Question) -> list[Configuration]:
@@ -170,7 +180,9 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
     for name in names:
         spec = devices.spec(tables.resolve_hardware(name))
         platforms = [
-            one for one in (spec.platforms if spec else ()) if not question.platform or one in question.platform
+            platform
+            for platform in (spec.platforms if spec else ())
+            if not question.platform or platform in question.platform
         ]
         if platforms:
             return [
@@ -184,26 +196,26 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
     return []
 
 
-def _configuration(entry: Mapping[str, Any], question: Question, known: Known, weight: float) -> Configuration:
+def _configuration(entry: Mapping[str, Any], question: Question, context: Known, weight: float) -> Configuration:
     open_ = entry["basis"] in OPEN
     low, high = entry["latency_ms_low"], entry["latency_ms_high"]
     spread = math.log(high / low) / 2 / NORMAL_80 if low and high else UNKNOWN
-    mix, balance, work = _placed(entry, question, known)
+    mix, balance, work = _placed(entry, question, context)
     return Configuration(
-        model=known.model, mode=question.mode, hardware=entry["hardware"], platform=entry["platform"],
+        model=context.model, mode=question.mode, hardware=entry["hardware"], platform=entry["platform"],
         precision=entry["precision"], batch_size=entry["batch_size"] or 1, sizes=_sizes(entry),
         runtime=entry["runtime"] or "", version=entry["runtime_version"] or "", compiled=bool(entry["compiled"]),
-        basis=entry["basis"], own=entry["hardware"] in known.own, latency_ms=entry["latency_ms"],
+        basis=entry["basis"], own=entry["hardware"] in context.own, latency_ms=entry["latency_ms"],
         spread=max(spread, 1e-3) if open_ else None, weight=weight if open_ else 0.0, mix=mix, balance=balance, work=work,
     )  # fmt: skip
 
 
-def _placed(entry: Mapping[str, Any], question: Question, known: Known) -> tuple[Array | None, float, float]:
+def _placed(entry: Mapping[str, Any], question: Question, context: Known) -> tuple[Array | None, float, float]:
     """Where the configuration lies: its op mix, its balance and its work."""
-    trace = known.trace
+    trace = context.trace
     if trace is None:
         return None, 0.0, 0.0
-    spec = next((one for one in known.specs if one.id == entry["hardware"]), None)
+    spec = next((item for item in context.specs if item.id == entry["hardware"]), None)
     limits = None if spec is None else limits_of(spec, entry["precision"], entry["platform"])
     if limits is None:
         return op_mix(trace), 0.0, 0.0
@@ -219,4 +231,9 @@ def _sizes(of: Mapping[str, Any]) -> dict[str, Any]:
 
 def mixes(configurations: Iterable[Configuration]) -> Array:
     """Return the op mixes, one row each; of what has no trace zeros."""
-    return np.array([np.zeros(len(OPERATOR_CLASSES)) if one.mix is None else one.mix for one in configurations])
+    return np.array(
+        [
+            np.zeros(len(OPERATOR_CLASSES)) if configuration.mix is None else configuration.mix
+            for configuration in configurations
+        ]
+    )

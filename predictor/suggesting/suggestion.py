@@ -35,47 +35,49 @@ NEWEST = 20_000
 """So many of the newest measurements tell what runs cost and what software was measured: a log may hold millions."""
 
 
-def suggest(tables: Tables, asked: SuggestQuestion, predictor: Predictor, notes: Sequence[str]) -> dict[str, Any]:
+def suggest(
+    tables: Tables, suggest_question: SuggestQuestion, predictor: Predictor, notes: Sequence[str]
+) -> dict[str, Any]:
     """Return the runs that take most from the error of the open questions within the budget (docs/suggestions.md).
 
     Raises what `facts.known_at` raises for what is named and not known.
     """
-    wanted = targets(tables, asked)
-    found, told = gathered(tables, wanted, predictor, notes)
-    found, left = _thinned(found)
+    wanted = targets(tables, suggest_question)
+    result, document = gathered(tables, wanted, predictor, notes)
+    result, left = _thinned(result)
     if left:
-        told.append(f"{left} of the open configurations were left out of the comparison; ask about fewer models.")
+        document.append(f"{left} of the open configurations were left out of the comparison; ask about fewer models.")
     newest = _newest(tables)
     costs = Costs(newest)
-    measured = _measured_models(newest, asked.mode)
-    chosen, before, after = _chosen(found, predictor, costs, measured, asked)
-    runs = _runs(found, chosen, measured)
-    open_ = [one for one in found if one.spread is not None]
+    measured = _measured_models(newest, suggest_question.mode)
+    chosen, before, after = _chosen(result, predictor, costs, measured, suggest_question)
+    runs = _runs(result, chosen, measured)
+    open_ = [item for item in result if item.spread is not None]
     return {
         "position": tables.position,
         "predictor": predictor.digest,
-        "budget_s": asked.budget_s,
-        "seconds": round(sum(one.seconds for one in chosen), 1),
+        "budget_s": suggest_question.budget_s,
+        "seconds": round(sum(item.seconds for item in chosen), 1),
         "questions": {
             "source": wanted.source,
             "models": len(wanted.questions),
             "open": len(open_),
-            "measured": len(found) - len(open_),
+            "measured": len(result) - len(open_),
         },
         "runs": runs,
         "devices": _devices(runs),
         "expected": {"error_before": before, "error_after": after},
-        "abstained": None if runs else _abstained(tables, asked, wanted.questions, open_, costs),
-        "notes": [*notes, *told],
+        "abstained": None if runs else _abstained(tables, suggest_question, wanted.questions, open_, costs),
+        "notes": [*notes, *document],
     }
 
 
-def _thinned(found: list[Configuration]) -> tuple[list[Configuration], int]:
+def _thinned(configurations: list[Configuration]) -> tuple[list[Configuration], int]:
     """Keep as many as can be compared, every n-th in the order of the questions."""
-    if len(found) <= LARGEST:
-        return found, 0
-    kept = np.unique(np.linspace(0, len(found) - 1, LARGEST).astype(int))
-    return [found[index] for index in kept], len(found) - len(kept)
+    if len(configurations) <= LARGEST:
+        return configurations, 0
+    kept = np.unique(np.linspace(0, len(configurations) - 1, LARGEST).astype(int))
+    return [configurations[index] for index in kept], len(configurations) - len(kept)
 
 
 def _newest(tables: Tables) -> list[dict[str, Any]]:
@@ -99,45 +101,47 @@ def _software(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _chosen(
-    found: Sequence[Configuration],
+    configurations: Sequence[Configuration],
     predictor: Predictor,
     costs: Costs,
     measured: Counter[tuple[str, ...]],
-    asked: SuggestQuestion,
+    suggest_question: SuggestQuestion,
 ) -> tuple[list[Chosen], float | None, float | None]:
     """Choose, and say how wrong the open answers are expected to be before and after, as a share of the latency."""
-    weights = np.array([one.weight for one in found])
+    weights = np.array([entry.weight for entry in configurations])
     if not weights.any():
         return [], None, None
     kernel = Kernel()
-    belief = Belief(covariance(_points(found, predictor, measured), kernel), kernel.noise)
-    for index, one in enumerate(found):
-        if one.spread is None:
+    belief = Belief(covariance(_points(configurations, predictor, measured), kernel), kernel.noise)
+    for index, item in enumerate(configurations):
+        if item.spread is None:
             belief.measure(index)
-    seconds = np.array([costs.seconds(one.platform, one.latency_ms) for one in found])
+    seconds = np.array([costs.seconds(entry.platform, entry.latency_ms) for entry in configurations])
     # What is measured is no candidate.
     seconds[weights == 0] = math.inf
     before = _error(belief, weights)
-    chosen = choose(belief, seconds, weights, asked.budget_s, asked.top)
+    chosen = choose(belief, seconds, weights, suggest_question.budget_s, suggest_question.top)
     return chosen, before, _error(belief, weights)
 
 
-def _points(found: Sequence[Configuration], predictor: Predictor, measured: Counter[tuple[str, ...]]) -> Points:
-    usual = float(np.median([one.spread for one in found if one.spread is not None]))
+def _points(
+    configurations: Sequence[Configuration], predictor: Predictor, measured: Counter[tuple[str, ...]]
+) -> Points:
+    usual = float(np.median([item.spread for item in configurations if item.spread is not None]))
     return Points(
-        software=[one.software for one in found],
-        mix=mixes(found),
-        balance=np.array([one.balance for one in found]),
-        work=np.array([one.work for one in found]),
-        spread=np.array([usual if one.spread is None else one.spread for one in found]),
-        common=np.array([_common(one, predictor, measured[one.software]) for one in found]),
+        software=[item.software for item in configurations],
+        mix=mixes(configurations),
+        balance=np.array([item.balance for item in configurations]),
+        work=np.array([item.work for item in configurations]),
+        spread=np.array([usual if item.spread is None else item.spread for item in configurations]),
+        common=np.array([_common(item, predictor, measured[item.software]) for item in configurations]),
     )
 
 
-def _common(one: Configuration, predictor: Predictor, models: int) -> float:
+def _common(configuration: Configuration, predictor: Predictor, models: int) -> float:
     """The share of the variance that is the software configuration's own: it falls with the models measured on it."""
-    spread = predictor.card.spreads["roofline" if one.basis == "roofline" else "trees"]
-    between = max(spread.between, BETWEEN_BARE) if one.basis == "roofline" else spread.between
+    spread = predictor.card.spreads["roofline" if configuration.basis == "roofline" else "trees"]
+    between = max(spread.between, BETWEEN_BARE) if configuration.basis == "roofline" else spread.between
     offset = spread.within**2 * between**2 / (spread.within**2 + models * between**2)
     return offset / (offset + spread.within**2)
 
@@ -148,13 +152,13 @@ def _error(belief: Belief, weights: np.ndarray) -> float:
 
 
 def _runs(
-    found: Sequence[Configuration], chosen: Sequence[Chosen], measured: Counter[tuple[str, ...]]
+    configurations: Sequence[Configuration], chosen: Sequence[Chosen], measured: Counter[tuple[str, ...]]
 ) -> list[dict[str, Any]]:
-    total = sum(one.gain for one in chosen)
+    total = sum(entry.gain for entry in chosen)
     seen = set(measured)
     runs: list[dict[str, Any]] = []
-    for rank, one in enumerate(chosen, 1):
-        this = found[one.index]
+    for rank, item in enumerate(chosen, 1):
+        this = configurations[item.index]
         runs.append(
             {
                 "rank": rank,
@@ -167,37 +171,37 @@ def _runs(
                 **this.sizes,
                 "mode": this.mode,
                 "compiled": this.compiled,
-                "seconds": round(one.seconds, 1),
+                "seconds": round(item.seconds, 1),
                 "basis": this.basis,
                 "latency_ms": this.latency_ms,
-                "share": float(f"{one.gain / total:.3g}"),
-                "helps": len(one.helped),
-                "helps_most": [_named(found[index]) for index in one.helped[:_EXAMPLES]],
-                "why": _why(this, one, first=this.software not in seen),
+                "share": float(f"{item.gain / total:.3g}"),
+                "helps": len(item.helped),
+                "helps_most": [_named(configurations[index]) for index in item.helped[:_EXAMPLES]],
+                "why": _why(this, item, first=this.software not in seen),
             }
         )
         seen.add(this.software)
     return runs
 
 
-def _named(one: Configuration) -> str:
-    return f"{one.model} {one.platform} {one.precision} batch {one.batch_size}"
+def _named(configuration: Configuration) -> str:
+    return f"{configuration.model} {configuration.platform} {configuration.precision} batch {configuration.batch_size}"
 
 
-def _why(this: Configuration, one: Chosen, *, first: bool) -> str:
+def _why(this: Configuration, chosen: Chosen, *, first: bool) -> str:
     if this.mix is None:
         return "nothing can be predicted of this model without its operator trace, which the run makes"
-    others = len(one.helped)
+    others = len(chosen.helped)
     if first and others:
         return f"first measurement of {this.platform} {this.precision} here: {_counted(others, 'rests', 'rest')} on it"
-    if one.own >= 0.5 and this.spread is not None:
+    if chosen.own >= 0.5 and this.spread is not None:
         sure = f"its own answer is {_WORDS.get(this.basis, this.basis)}, give or take {math.expm1(this.spread):.0%}"
         return f"{sure}; {_counted(others, 'gains', 'gain')}" if others else sure
     return f"{_counted(others, 'has', 'have')} like operators and a like balance"
 
 
-def _counted(answers: int, one: str, several: str) -> str:
-    return f"1 other open answer {one}" if answers == 1 else f"{answers} other open answers {several}"
+def _counted(answers: int, value: str, several: str) -> str:
+    return f"1 other open answer {value}" if answers == 1 else f"{answers} other open answers {several}"
 
 
 def _devices(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -218,14 +222,18 @@ def _devices(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _abstained(
-    tables: Tables, asked: SuggestQuestion, questions: Sequence[Any], open_: Sequence[Configuration], costs: Costs
+    tables: Tables,
+    suggest_question: SuggestQuestion,
+    questions: Sequence[Any],
+    open_: Sequence[Configuration],
+    costs: Costs,
 ) -> str:
     if not questions:
         return "No model is traced and nothing was asked. Begin with one: assay bench --models-set small --limit 5"
     if open_:
-        least = min(costs.seconds(one.platform, one.latency_ms) for one in open_)
-        return f"No run fits {asked.budget_s:g} s; the shortest takes about {least:.0f} s."
-    if asked.hardware == "own" and not any(
+        least = min(costs.seconds(item.platform, item.latency_ms) for item in open_)
+        return f"No run fits {suggest_question.budget_s:g} s; the shortest takes about {least:.0f} s."
+    if suggest_question.hardware == "own" and not any(
         row["described"] or row["measured"] for row in tables.hardware().to_pylist()
     ):
         return "No hardware of yours is known. Run `assay detect --post` on it first, or name hardware."

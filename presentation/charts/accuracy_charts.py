@@ -24,12 +24,12 @@ SIDE = 400
 """Pixels of either side of a parity chart."""
 
 
-def parity(found: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None = None, picture: bool = False) -> Spec:
+def parity(rows: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None = None, picture: bool = False) -> Spec:
     """Draw what was predicted over what was measured, both logarithmic, from the fields of `domain.comparison.parity`, in the unit that `what` names.
 
     The line is where both are the same, the dotted ones where they are 20 % apart.
     """
-    drawn = [_field(field) for field in found]
+    drawn = [_field(field) for field in rows]
     refuse_too_many(len(drawn))
     ink = INKS[theme]
     ends = [end for field in drawn for end in (field["x"], field["x2"], field["y"], field["y2"])] or [0.1, 10.0]
@@ -71,8 +71,8 @@ def _counted(most: int, theme: Theme | None) -> dict[str, Any]:
 def _field(field: Mapping[str, Any]) -> dict[str, Any]:
     x, y = float(field["x"]), float(field["y"])
     x2, y2 = (float(f"{end * 10 ** (1 / FIELDS_A_DECADE):.6g}") for end in (x, y))
-    told = f"measured {x:.3g}–{x2:.3g}, predicted {y:.3g}–{y2:.3g}"
-    return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "told": told}
+    text = f"measured {x:.3g}–{x2:.3g}, predicted {y:.3g}–{y2:.3g}"
+    return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "told": text}
 
 
 def _diagonal(reach: Sequence[float], factor: float, ink: Ink, dash: list[int]) -> list[dict[str, Any]]:
@@ -95,16 +95,16 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
     """
     drawn = [
         {
-            "name": line["name"], "order": index, "nominal": 100 * one["nominal"], "covered": 100 * one["covered"],
-            "told": f"{formatting.share(one['covered'])} held, {formatting.share(one['nominal'])} promised",
+            "name": line["name"], "order": index, "nominal": 100 * item["nominal"], "covered": 100 * item["covered"],
+            "told": f"{formatting.share(item['covered'])} held, {formatting.share(item['nominal'])} promised",
         }
-        for index, line in enumerate(lines) for one in line["calibration"] if one["covered"] is not None
+        for index, line in enumerate(lines) for item in line["calibration"] if item["covered"] is not None
     ]  # fmt: skip
     refuse_too_many(len(drawn) * 3 + len(lines))
     silent = [
         {"order": index, "told": "not calibrated: no interval is given"}
         for index, line in enumerate(lines)
-        if not any(one["covered"] is not None for one in line["calibration"])
+        if not any(item["covered"] is not None for item in line["calibration"])
     ]
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     low = min([80.0, *(row["covered"] for row in drawn), *(row["nominal"] for row in drawn)])
@@ -113,7 +113,7 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
         "scale": {"domain": [max(0.0, math.floor(low / 10) * 10 - 5), 100], "nice": False},
     }  # fmt: skip
     levels = sorted({row["nominal"] for row in drawn})
-    lane, told = _lanes(lines, ink, picture), {"field": "told", "type": "nominal"}
+    lane, document = _lanes(lines, ink, picture), {"field": "told", "type": "nominal"}
     within = {"field": "nominal", "type": "ordinal", "scale": {"domain": levels, "paddingOuter": 0.6}}
     held, promised = {"field": "covered", **across}, {"field": "nominal", **across}
     marks: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
@@ -122,12 +122,12 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
         ({"type": "point", "size": 64, "filled": True, "opacity": 1, "color": ramp[8]}, {"x": held}),
     )  # fmt: skip
     spans = {
-        "data": {"values": drawn}, "encoding": {"y": lane, "yOffset": within, "tooltip": told},
+        "data": {"values": drawn}, "encoding": {"y": lane, "yOffset": within, "tooltip": document},
         "layer": [{"mark": mark, "encoding": places} for mark, places in marks],
     }  # fmt: skip
     words = {
         "data": {"values": silent}, "mark": {"type": "text", "align": "right", "fontSize": 12, "color": ink.muted},
-        "encoding": {"y": lane, "x": {"value": "width"}, "text": told},
+        "encoding": {"y": lane, "x": {"value": "width"}, "text": document},
     }  # fmt: skip
     return finished(layer=[spans, words], height=LINE_HEIGHT * max(len(lines), 1), theme=theme, picture=picture)
 
@@ -153,10 +153,10 @@ def errors(
         "scale": reach_of(ends, logarithmic),
     }  # fmt: skip
     mean, median = ({"field": key, **across} for key in ("mape", "median"))
-    paler, known = {"field": "ink", "type": "quantitative", "scale": None}, [{"filter": "isValid(datum.median)"}]
+    paler, existing = {"field": "ink", "type": "quantitative", "scale": None}, [{"filter": "isValid(datum.median)"}]
     layers: list[dict[str, Any]] = [
         {
-            "transform": known, "mark": {"type": "tick", "orient": "vertical", "size": 16, "thickness": 2, "color": ink.text},
+            "transform": existing, "mark": {"type": "tick", "orient": "vertical", "size": 16, "thickness": 2, "color": ink.text},
             "encoding": {"x": median, "opacity": paler},
         },
         {"mark": {"type": "point", "size": 80, "filled": True, "color": ramp[8]}, "encoding": {"x": mean, "opacity": paler}},

@@ -35,11 +35,11 @@ def reach_of(ends: Sequence[float], logarithmic: bool) -> dict[str, Any]:
     return {"domain": [min(0.0, *ends), max(ends) * 1.05], "nice": False}
 
 
-def may_be_log(ends: Sequence[float], asked: bool | None) -> bool:
+def may_be_log(ends: Sequence[float], request: bool | None) -> bool:
     """Say whether an axis is logarithmic: as asked, or by the range; never where a value is not positive."""
     if not ends or min(ends) <= 0:
         return False
-    return needs_log(ends) if asked is None else asked
+    return needs_log(ends) if request is None else request
 
 
 def axis_of(title: str, ink: Ink, log_ends: Sequence[float] | None) -> alt.Axis:

@@ -31,11 +31,11 @@ def coverage(
     Raise ValueError when the cells would make more than `MAX_MARKS` marks.
     """
     refuse_too_many(2 * len(families) * len(platforms))
-    known = {(cell["family"], cell["platform"]): cell for cell in cells}
+    existing = {(cell["family"], cell["platform"]): cell for cell in cells}
     most = max(int(cell["measurements"]) for cell in cells)
     ink, ramp = INKS[theme], SEQUENTIAL[theme or "light"][::2]
     drawn = [
-        _cell(family, platform, known.get((family, platform)), most, ramp, theme)
+        _cell(family, platform, existing.get((family, platform)), most, ramp, theme)
         for family in families
         for platform in platforms
     ]
@@ -77,7 +77,7 @@ def _cell(
         }
     count = int(cell["measurements"])
     step = min(STEPS - 1, int(STEPS * math.log(count + 1) / math.log(most + 2)))
-    told = (
+    text = (
         f"{formatting.count(count)} measurements of {formatting.count(cell['configurations'])} configurations: "
         f"{formatting.count(cell['models'])} models on {formatting.count(cell['hardware'])} hardware"
     )
@@ -85,7 +85,7 @@ def _cell(
     light, dark = INKS["light"].text, INKS["dark"].text
     words = (dark if on_dark else light) if theme != "dark" else (light if on_dark else dark)
     return place | {
-        "told": told,
+        "told": text,
         "words": _short(count),
         "fill": ramp[step],
         "filled": 1,

@@ -37,7 +37,7 @@ def throughput(
         for step in steps
     ]  # fmt: skip
     refuse_too_many(len(drawn))
-    highest = max((one["y"] for one in drawn), default=0.0)
+    highest = max((item["y"] for item in drawn), default=0.0)
     y = _y("events a second", highest, theme)
     bars = (
         alt.Chart(Rows(values=drawn))
@@ -66,7 +66,7 @@ def lag(
         for minute, piece in _pieces(minutes)
     ]  # fmt: skip
     refuse_too_many(len(drawn))
-    y = _y("events behind", max((one["y"] for one in drawn), default=0), theme)
+    y = _y("events behind", max((item["y"] for item in drawn), default=0), theme)
     base = alt.Chart(Rows(values=drawn)).encode(
         x=_x("at", steps, step_s, zone, theme), y=y, tooltip=alt.Tooltip("told:N", title="Tables")
     )
@@ -79,14 +79,14 @@ def lag(
 
 def _pieces(minutes: Sequence[Row]) -> list[tuple[Row, int]]:
     """Number the stretches of minutes that follow each other; a minute without a value ends one."""
-    known = [minute for minute in minutes if minute["lag_events"] is not None]
-    if not known:
+    matching_minutes = [minute for minute in minutes if minute["lag_events"] is not None]
+    if not matching_minutes:
         return []
-    found, piece = [(known[0], 0)], 0
-    for before, minute in pairwise(known):
+    pieces, piece = [(matching_minutes[0], 0)], 0
+    for before, minute in pairwise(matching_minutes):
         piece += _moment(minute["at"]) - _moment(before["at"]) > GAP
-        found.append((minute, piece))
-    return found
+        pieces.append((minute, piece))
+    return pieces
 
 
 def _y(title: str, highest: float, theme: Theme | None) -> alt.Y:

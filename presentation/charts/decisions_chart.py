@@ -24,20 +24,20 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     """
     drawn = [
         {
-            "x": max(100 * one["overspend"], LEAST), "y": 100 * one["success"], "mark": one["mark"], "ours": one["ours"],
-            "told": f"{one['rule']}: {formatting.share(one['success'])} success, {formatting.share(one['overspend'])} overspend",
+            "x": max(100 * rule["overspend"], LEAST), "y": 100 * rule["success"], "mark": rule["mark"], "ours": rule["ours"],
+            "told": f"{rule['rule']}: {formatting.share(rule['success'])} success, {formatting.share(rule['overspend'])} overspend",
         }
-        for one in rules
+        for rule in rules
     ]  # fmt: skip
     refuse_too_many(2 * len(drawn))
     marks: dict[tuple[float, float], list[str]] = {}
-    for one in drawn:
+    for item in drawn:
         # Rules that come to the same place share what is written there.
-        marks.setdefault((round(one["x"], 1), round(one["y"], 1)), []).append(one["mark"])
+        marks.setdefault((round(item["x"], 1), round(item["y"], 1)), []).append(item["mark"])
     named = [{"x": at[0], "y": at[1], "mark": ", ".join(each)} for at, each in marks.items()]
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
-    ends = [LEAST, *(one["x"] for one in drawn)]
-    low = min([80.0, *(one["y"] for one in drawn)])
+    ends = [LEAST, *(entry["x"] for entry in drawn)]
+    low = min([80.0, *(entry["y"] for entry in drawn)])
     x = {
         "field": "x", "type": "quantitative", "axis": axis("overspend, % (log), smaller is better", ink, ends),
         "scale": {"type": "log", "domain": [LEAST / 1.3, max(ends) * 1.6], "nice": False},
@@ -46,7 +46,7 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
         "field": "y", "type": "quantitative", "axis": axis("success, %, larger is better", ink),
         "scale": {"domain": [max(0.0, low - 5), 101], "zero": False, "nice": False},
     }  # fmt: skip
-    told = {"field": "told", "type": "nominal", "title": "Rule"}
+    document = {"field": "told", "type": "nominal", "title": "Rule"}
     looks = (
         ("false", {"size": 80, "filled": False, "strokeWidth": 1.5, "color": ink.muted}),
         ("true", {"size": 90, "filled": True, "color": ramp[8]}),
@@ -54,7 +54,7 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     layers: list[dict[str, Any]] = [
         {
             "data": {"values": drawn}, "transform": [{"filter": f"datum.ours == {flag}"}],
-            "mark": {"type": "point", "opacity": 1, **look}, "encoding": {"tooltip": told},
+            "mark": {"type": "point", "opacity": 1, **look}, "encoding": {"tooltip": document},
         }
         for flag, look in looks
     ]  # fmt: skip

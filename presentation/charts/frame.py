@@ -36,8 +36,8 @@ class Rows(alt.Data):  # type: ignore[misc]  # Altair types its schema as Any.
 
     def to_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Return the values as they are, and how to read them where that is said."""
-        told = self._kwds.get("format", alt.Undefined)
-        return {"values": self._kwds["values"], **({} if told is alt.Undefined else {"format": told.to_dict()})}
+        document = self._kwds.get("format", alt.Undefined)
+        return {"values": self._kwds["values"], **({} if document is alt.Undefined else {"format": document.to_dict()})}
 
 
 class Spec:
@@ -100,8 +100,8 @@ def shared(spec: dict[str, Any]) -> dict[str, Any]:
     if "layer" not in spec:
         return spec
     layers: list[dict[str, Any]] = []
-    for _, found in groupby(spec["layer"], key=lambda layer: id(layer.get("data", layer).get("values", layer))):
-        alike = list(found)
+    for _, result in groupby(spec["layer"], key=lambda layer: id(layer.get("data", layer).get("values", layer))):
+        alike = list(result)
         if len(alike) == 1:
             layers += alike
         else:

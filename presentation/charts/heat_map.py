@@ -54,8 +54,10 @@ def heat_map(
     Raise ValueError when the cells would make more than `MAX_MARKS` marks.
     """
     shade: Theme = theme or "light"
-    columns = {str(one["platform"]): one for one in sorted(platforms, key=lambda one: place(one["platform"]))}
-    heads = {name: f"{name}|{_share(one)}" for name, one in columns.items()}
+    columns = {
+        str(platform["platform"]): platform for platform in sorted(platforms, key=lambda item: place(item["platform"]))
+    }
+    heads = {name: f"{name}|{_share(column)}" for name, column in columns.items()}
     drawn = [_mark(row, cell, heads, selected, shade) for row in rows for cell in row["cells"]]
     totals = [_total(row) for row in rows]
     refuse_too_many(3 * len(drawn) + 2 * len(totals))
@@ -112,15 +114,15 @@ def heat_map(
     )
 
 
-def _share(one: Mapping[str, Any]) -> str:
-    return f"{one['working']}/{one['models']}" if one["models"] else "claimed"
+def _share(row: Mapping[str, Any]) -> str:
+    return f"{row['working']}/{row['models']}" if row["models"] else "claimed"
 
 
 def _total(row: Mapping[str, Any]) -> dict[str, Any]:
-    told = f"{row['working']}/{row['models']}" if row["models"] else ""
+    text = f"{row['working']}/{row['models']}" if row["models"] else ""
     # A narrow column has no room for the same number twice.
-    short = str(row["models"]) if told and row["working"] == row["models"] else told
-    return {"row": row["name"], "column": _ALL, "text": told, "short": short}
+    short = str(row["models"]) if text and row["working"] == row["models"] else text
+    return {"row": row["name"], "column": _ALL, "text": text, "short": short}
 
 
 def _mark(

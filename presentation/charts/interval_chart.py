@@ -45,8 +45,8 @@ def intervals(
     scale = metric.scale([row.get(metric.key) for row in rows])
     drawn = [line_of(row, index, metric, scale, ranked=ranked) for index, row in enumerate(rows)]
     refuse_too_many(len(drawn) * 5)
-    known = [line for line in drawn if line["value"] is not None]
-    ends = ends_of(known) + ([beside] if beside is not None else [])
+    matching_drawn = [line for line in drawn if line["value"] is not None]
+    ends = ends_of(matching_drawn) + ([beside] if beside is not None else [])
     logarithmic = may_be_log(ends, log)
     ink = INKS[theme]
     words = f"{percentile} {metric.title.lower()}" if metric is LATENCY else metric.title
@@ -103,7 +103,7 @@ def _words(ink: Ink) -> list[dict[str, Any]]:
     """Return the layers of a row's name and of its value in words, which is shorter where there is little room."""
     look = {"type": "text", "baseline": "middle", "dy": -10, "fontSize": _FONT, "color": ink.text}
     room = {"expr": f"width < {NARROW} ? width - 64 : width - 190"}
-    told = {"expr": f"width < {NARROW} ? datum.brief : datum.text"}
+    document = {"expr": f"width < {NARROW} ? datum.brief : datum.text"}
     here: dict[str, Any] = {"y": _LINE, "tooltip": TOLD}
     return [
         {
@@ -111,7 +111,7 @@ def _words(ink: Ink) -> list[dict[str, Any]]:
             "encoding": {**here, "x": {"value": 0}, "text": {"field": "label", "type": "nominal"}},
         },
         {
-            "mark": {**look, "align": "right", "fontWeight": 600, "text": told},
+            "mark": {**look, "align": "right", "fontWeight": 600, "text": document},
             "encoding": {**here, "x": {"value": "width"}},
         },
     ]

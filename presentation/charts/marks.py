@@ -39,7 +39,7 @@ TOLD = [
     )
 ]  # fmt: skip
 """What a mark says of its row, as it is sent."""
-TOOLTIP = [alt.Tooltip(**one) for one in TOLD]
+TOOLTIP = [alt.Tooltip(**item) for item in TOLD]
 SHAPED = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
 """Bases that have a mark of their own; the others are ticks."""
 
@@ -47,9 +47,9 @@ SHAPED = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
 def line_of(row: Row, index: int, metric: Metric, scale: formatting.Scale, *, ranked: bool) -> dict[str, Any]:
     """Return what the marks of one row are drawn from: its names, words and numbers in the unit of `scale`."""
     value, low, high = (row.get(key) for key in (metric.key, metric.low, metric.high))
-    told = scale.show(value, low, high)
+    show = scale.show(value, low, high)
     if row.get("latency_is_mean") and metric is LATENCY and value is not None:
-        told += " (mean)"
+        show += " (mean)"
     rank = f"{row.get('rank_band') or row.get('rank')}\u2002" if ranked and row.get("rank") is not None else ""
     simulated = " · SIMULATED" if row.get("origin") == "simulated" else ""
     basis = str(row.get("basis") or "unknown")
@@ -61,9 +61,9 @@ def line_of(row: Row, index: int, metric: Metric, scale: formatting.Scale, *, ra
         "value": scale.of(value),
         "low": scale.of(low),
         "high": scale.of(high),
-        "text": told if value is not None else f"{formatting.MISSING} {_reason(row, metric)}",
-        "brief": told.partition(" (")[0],
-        "told": told if value is not None else "not measured",
+        "text": show if value is not None else f"{formatting.MISSING} {_reason(row, metric)}",
+        "brief": show.partition(" (")[0],
+        "told": show if value is not None else "not measured",
         "rests": f"{basis} · {formatting.samples(row.get('n'), row.get('runs'))} · {row.get('verdict') or 'no verdict'}",
         "asked": str(row.get("asked") or "as asked"),
         "runtime": str(row.get("runtime") or "not said"),

@@ -62,7 +62,7 @@ def roofline(
     y = alt.Y("y:Q", scale=y_scale, axis=y_axis)
     # A frame crosses once for both layers, and is not checked value by value as inline data are.
     base = alt.Chart(pd.DataFrame(drawn, columns=_FIELDS)).encode(y=y)
-    rows = [{**row, "platform": one["platform"]} for row, one in zip(measured, drawn, strict=True)]
+    rows = [{**row, "platform": item["platform"]} for row, item in zip(measured, drawn, strict=True)]
     lines, names = _roofs(roofs, bandwidth, (across, up), drawn, ink, x, y)
     layers: list[alt.Chart] = [
         *lines,
@@ -103,7 +103,7 @@ def _domains(
     """Return both axes' ends: all points, the ridges with room beside them, and a slope of one at 45°."""
     peaks = [roof["flops_per_s"] for roof in roofs]
     ridges = [ridge(peak, bandwidth[0]) for peak in peaks] if bandwidth else []
-    xs = [point["x"] for point in drawn] + [one * side for one in ridges for side in (0.5, 3.0)]
+    xs = [point["x"] for point in drawn] + [ridge * side for ridge in ridges for side in (0.5, 3.0)]
     ys = [point["y"] for point in drawn] + peaks
     if not drawn and peaks:
         ys.append(min(peaks) / 100)
@@ -152,15 +152,15 @@ def _words(base: alt.Chart, ink: Ink, **look: Any) -> list[alt.Chart]:
     """Return words that end at a place, on a rim of the ground's colour so that marks under them do not break them."""
     rim = base.mark_text(align="right", fontSize=12, color=ink.ground, stroke=ink.ground, strokeWidth=4, **look)
     return [
-        one.encode(text=alt.Text("words:N"))
-        for one in (rim, base.mark_text(align="right", fontSize=12, color=ink.text, **look))
+        item.encode(text=alt.Text("words:N"))
+        for item in (rim, base.mark_text(align="right", fontSize=12, color=ink.text, **look))
     ]
 
 
 def _free(low: float, high: float, feed: float, drawn: Sequence[Mapping[str, Any]]) -> float:
     """Return the place on the slope, as FLOP per byte, at which words are farthest from every point."""
     places: list[float] = [low * (high / low) ** part for part in (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)]
-    return max(places, key=lambda one: min((_apart(one, one * feed, point) for point in drawn), default=0.0))
+    return max(places, key=lambda item: min((_apart(item, item * feed, point) for point in drawn), default=0.0))
 
 
 def _apart(x: float, y: float, point: Mapping[str, Any]) -> float:

@@ -56,7 +56,7 @@ def samples(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture:
     )
     values = _dots(drawn, scale) if drawn["points"] is not None else _stretches(drawn, scale)
     refuse_too_many(2 * len(values) if drawn["points"] is None else len(values))
-    base = alt.Chart(Rows(values=[{**one, "platform": colour_key(platform)} for one in values]))
+    base = alt.Chart(Rows(values=[{**value, "platform": colour_key(platform)} for value in values]))
     tooltip = [alt.Tooltip("calls:N", title="Call"), alt.Tooltip("told:N", title="Time")]
     marks = base.mark_circle(size=16).encode(
         x=x.x("call"), y=y.y("time"), opacity=alt.Opacity("opacity:Q", scale=None),
@@ -84,12 +84,12 @@ def _dots(drawn: Drawn, scale: formatting.Scale) -> list[dict[str, Any]]:
 def _stretches(drawn: Drawn, scale: formatting.Scale) -> list[dict[str, Any]]:
     return [
         {
-            "call": (one["first"] + one["last"]) / 2, "time": scale.of(one["middle"]), "opacity": 0.9,
-            "calls": f"{formatting.count(one['first'])}–{formatting.count(one['last'])}",
-            "low": scale.of(one["low"]), "high": scale.of(one["high"]),
-            "told": f"median {scale.show(one['middle'])}, from {scale.show(one['low'])} to {scale.show(one['high'])}",
+            "call": (band["first"] + band["last"]) / 2, "time": scale.of(band["middle"]), "opacity": 0.9,
+            "calls": f"{formatting.count(band['first'])}–{formatting.count(band['last'])}",
+            "low": scale.of(band["low"]), "high": scale.of(band["high"]),
+            "told": f"median {scale.show(band['middle'])}, from {scale.show(band['low'])} to {scale.show(band['high'])}",
         }
-        for one in drawn["bands"]
+        for band in drawn["bands"]
     ]  # fmt: skip
 
 
@@ -115,10 +115,10 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
     scale, ink, bins = _scale(drawn), INKS[theme], drawn["histogram"]
     values = [
         {
-            "low": scale.of(one["low"]), "high": scale.of(one["high"]), "count": one["count"],
-            "platform": colour_key(platform), "told": f"{scale.show(one['low'])} to {scale.show(one['high'])}",
+            "low": scale.of(item["low"]), "high": scale.of(item["high"]), "count": item["count"],
+            "platform": colour_key(platform), "told": f"{scale.show(item['low'])} to {scale.show(item['high'])}",
         }
-        for one in bins
+        for item in bins
     ]  # fmt: skip
     low, high = bins[0]["low"], bins[-1]["high"]
     room = (high - low) * 0.02 or low * 0.05
@@ -126,7 +126,9 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
     title = f"time of a steady call, {scale.unit} (linear, not from 0)"
     x = _Side(alt.Scale(domain=domain, nice=False, zero=False), axis_of(title, ink, None))
     # Room for the word at the median.
-    y = _Side(alt.Scale(domain=[0, 1.15 * max(one["count"] for one in bins)], nice=False), axis_of("calls", ink, None))
+    y = _Side(
+        alt.Scale(domain=[0, 1.15 * max(item["count"] for item in bins)], nice=False), axis_of("calls", ink, None)
+    )
     tooltip = [alt.Tooltip("told:N", title="Times"), alt.Tooltip("count:Q", title="Calls", format=",d")]
     bars = alt.Chart(Rows(values=values)).mark_rect(opacity=0.6, stroke=ink.ground, strokeWidth=0.5)
     colour = platform_colour(theme, picture=picture)
@@ -143,9 +145,9 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
 
 
 def _median(drawn: Drawn, scale: formatting.Scale, ink: Ink, x: _Side) -> list[alt.Chart]:
-    one = drawn["percentiles"]["p50"]
-    told = f"p50 {scale.show(one['ms'], one['low'], one['high'])}"
-    value = {"p50": scale.of(one["ms"]), "low": scale.of(one["low"]), "high": scale.of(one["high"]), "told": told}
+    p50 = drawn["percentiles"]["p50"]
+    document = f"p50 {scale.show(p50['ms'], p50['low'], p50['high'])}"
+    value = {"p50": scale.of(p50["ms"]), "low": scale.of(p50["low"]), "high": scale.of(p50["high"]), "told": document}
     base = alt.Chart(Rows(values=[value]))
     tooltip = alt.Tooltip("told:N", title="Median, 95 % CI")
     text = base.mark_text(align="left", dx=5, baseline="top", fontSize=12, color=ink.text, text="p50")
@@ -153,7 +155,7 @@ def _median(drawn: Drawn, scale: formatting.Scale, ink: Ink, x: _Side) -> list[a
         base.mark_rule(color=ink.text, strokeWidth=1.5).encode(x=x.x("p50"), tooltip=tooltip),
         text.encode(x=x.x("p50"), y=alt.YValue(3)),
     ]
-    if one["low"] is not None:
+    if p50["low"] is not None:
         interval = base.mark_rect(color=ink.text, opacity=0.14)
         layers.insert(0, interval.encode(x=x.x("low"), x2=alt.X2("high:Q"), tooltip=tooltip, **_SHADE))
     return layers
@@ -166,4 +168,4 @@ def _scale(drawn: Drawn) -> formatting.Scale:
 def _times(drawn: Drawn) -> list[float]:
     if drawn["points"] is not None:
         return list(drawn["points"])
-    return [one[name] for one in drawn["bands"] for name in ("low", "high")]
+    return [band[name] for band in drawn["bands"] for name in ("low", "high")]

@@ -98,7 +98,7 @@ def _stops(lines: Sequence[Drawn], least: int, x: alt.X, colour: str) -> list[al
     for line in lines:
         if line.stops_at is not None:
             at.setdefault(line.stops_at, []).append(line.letter)
-    told = [
+    document = [
         {"batch": batch, "words": f"{' '.join(letters)} stop{'s' * (len(letters) == 1)}"}
         for batch, letters in at.items()
     ]
@@ -107,8 +107,8 @@ def _stops(lines: Sequence[Drawn], least: int, x: alt.X, colour: str) -> list[al
         .mark_text(baseline="top", align=align, fontSize=12, color=colour)
         .encode(x=x, y=alt.YValue(2), text=alt.Text("words:N"))
         for align, values in (
-            ("left", [one for one in told if one["batch"] == least]),
-            ("center", [one for one in told if one["batch"] != least]),
+            ("left", [item for item in document if item["batch"] == least]),
+            ("center", [item for item in document if item["batch"] != least]),
         )
         if values
     ]
@@ -116,7 +116,7 @@ def _stops(lines: Sequence[Drawn], least: int, x: alt.X, colour: str) -> list[al
 
 def _point(line: Drawn, row: Row, metric: Metric, scale: formatting.Scale) -> dict[str, Any]:
     drawn = line_of(row, 0, metric, scale, ranked=False)
-    last = max(one["batch_size"] for one in line.points if one.get(metric.key) is not None)
+    last = max(point["batch_size"] for point in line.points if point.get(metric.key) is not None)
     return {
         **drawn, "batch": row["batch_size"], "letter": line.letter, "last": row["batch_size"] == last,
         "name": f"{line.letter} · {drawn['name']}",
@@ -131,7 +131,7 @@ def _join(pair: tuple[Row, Row], metric: Metric, scale: formatting.Scale) -> dic
     """Return a segment; it looks like the less certain of its ends."""
     ends = [line_of(row, 0, metric, scale, ranked=False) for row in pair]
     order = ("measured", "imported", "reference", "calibrated", "predicted", "roofline")
-    basis = max((end["basis"] for end in ends), key=lambda one: order.index(one) if one in order else len(order))
+    basis = max((end["basis"] for end in ends), key=lambda item: order.index(item) if item in order else len(order))
     return {
         "batch": pair[0]["batch_size"], "batch_to": pair[1]["batch_size"], "value": ends[0]["value"],
         "to": ends[1]["value"], "platform": ends[0]["platform"], "basis": basis,
@@ -171,11 +171,11 @@ def _letters(
 
     placed: list[tuple[int, float]] = []
     by_place: dict[int, list[dict[str, Any]]] = {}
-    for one in sorted((one for one in drawn if one["last"]), key=lambda one: str(one["letter"])):
-        at = height(one["value"])
-        beside = sum(batch == one["batch"] and abs(at - other) < _NEAR for batch, other in placed)
-        placed.append((one["batch"], at))
-        by_place.setdefault(beside, []).append(one)
+    for item in sorted((entry for entry in drawn if entry["last"]), key=lambda entry: str(entry["letter"])):
+        at = height(item["value"])
+        beside = sum(batch == item["batch"] and abs(at - other) < _NEAR for batch, other in placed)
+        placed.append((item["batch"], at))
+        by_place.setdefault(beside, []).append(item)
     return [
         alt.Chart(Rows(values=ones))
         .mark_text(align="left", baseline="middle", dx=10 + 12 * beside, fontSize=13, fontWeight=600, color=colour)

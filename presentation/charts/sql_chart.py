@@ -28,8 +28,8 @@ HEIGHT = 340
 
 def drawable(rows: Sequence[Row], what: Drawing) -> list[Row]:
     """Return the rows that are drawn: those with both values, the first `BARS` as bars."""
-    known = [row for row in rows if row.get(what.x) is not None and row.get(what.y) is not None]
-    return known[: BARS if what.kind == "bar" else MAX_MARKS // 2]
+    matching_rows = [row for row in rows if row.get(what.x) is not None and row.get(what.y) is not None]
+    return matching_rows[: BARS if what.kind == "bar" else MAX_MARKS // 2]
 
 
 def result(
@@ -122,11 +122,11 @@ def _labels(rows: Sequence[Row], what: Drawing) -> list[str]:
         for name, row in zip(plain, rows, strict=True)
     ]
     often, seen = Counter(longer), Counter[str]()
-    found = []
+    texts = []
     for name in longer:
         seen[name] += 1
-        found.append(f"{name} ({seen[name]})" if often[name] > 1 else name)
-    return found
+        texts.append(f"{name} ({seen[name]})" if often[name] > 1 else name)
+    return texts
 
 
 def _from_zero(ends: Sequence[float]) -> alt.Scale:

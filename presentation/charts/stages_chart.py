@@ -21,15 +21,15 @@ _ROOM = 0.7
 
 
 def stages(
-    found: Sequence[Mapping[str, Any]], platform: str, *, theme: Theme | None = None, picture: bool = False
+    rows: Sequence[Mapping[str, Any]], platform: str, *, theme: Theme | None = None, picture: bool = False
 ) -> alt.LayerChart:
     """Draw `{"stage", "start", "end", "took"}` in ms on one axis of time; a stage without times has its words and no bar."""
     ink = INKS[theme]
-    last = max([one["end"] or 0.0 for one in found]) or 1.0
+    last = max([item["end"] or 0.0 for item in rows]) or 1.0
     scale = formatting.latency_scale([last])
-    values = [_line(one, scale, last, colour_key(platform)) for one in found]
+    values = [_line(item, scale, last, colour_key(platform)) for item in rows]
     y = alt.Y(
-        "stage:N", sort=None, title=None, scale=alt.Scale(domain=[one["stage"] for one in values]),
+        "stage:N", sort=None, title=None, scale=alt.Scale(domain=[value["stage"] for value in values]),
         axis=alt.Axis(domain=False, ticks=False, labelFontSize=12, labelColor=ink.text, labelPadding=8, minExtent=64),
     )  # fmt: skip
     x: dict[str, Any] = {
@@ -49,10 +49,10 @@ def stages(
     return finish(alt.layer(*layers), height=ROW_HEIGHT * len(values), theme=theme, picture=picture)
 
 
-def _line(one: Mapping[str, Any], scale: formatting.Scale, last: float, platform: str) -> dict[str, Any]:
-    known = one["end"] is not None
+def _line(row: Mapping[str, Any], scale: formatting.Scale, last: float, platform: str) -> dict[str, Any]:
+    existing = row["end"] is not None
     # Words stand behind a bar, or before one that leaves no room.
-    before = known and one["end"] > _ROOM * last and one["start"] > (1 - _ROOM) * last
-    at = (one["start"] if before else one["end"]) if known else 0.0
-    times = {name: scale.of(one[name]) for name in ("start", "end")}
-    return {**one, **times, "at": at / scale.divisor, "before": before, "platform": platform}
+    before = existing and row["end"] > _ROOM * last and row["start"] > (1 - _ROOM) * last
+    at = (row["start"] if before else row["end"]) if existing else 0.0
+    times = {name: scale.of(row[name]) for name in ("start", "end")}
+    return {**row, **times, "at": at / scale.divisor, "before": before, "platform": platform}

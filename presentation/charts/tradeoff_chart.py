@@ -50,22 +50,22 @@ def tradeoff(
     The line is dashed where one of them was not measured. Rows that lack either number are left out: the caller counts
     them with `can_be_drawn`. Raise ValueError beyond `MAX_MARKS`.
     """
-    known = [row for row in rows if can_be_drawn(row, up)]
-    refuse_too_many(len(known) * 3)
-    x_unit = formatting.latency_scale([row["latency_ms"] for row in known])
-    y_unit = up.scale([row[up.key] for row in known])
+    matching_rows = [row for row in rows if can_be_drawn(row, up)]
+    refuse_too_many(len(matching_rows) * 3)
+    x_unit = formatting.latency_scale([row["latency_ms"] for row in matching_rows])
+    y_unit = up.scale([row[up.key] for row in matching_rows])
     lines = [
         line_of(row, index, LATENCY, x_unit, ranked=True)
         | {"up": y_unit.of(row[up.key]), "short": "", "side": ""}
         | {"risen": y_unit.show(row[up.key], row.get(up.low), row.get(up.high)), "front": bool(row.get("on_front"))}
-        for index, row in enumerate(known)
+        for index, row in enumerate(matching_rows)
     ]
     ink = INKS[theme]
     ends = _with_limit(ends_of(lines), limit, x_unit)
     for line in lines:
         line["told"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
-    _name(lines, dict(enumerate(_short(known[:LABELLED]))), ends, _room(ups))
+    _name(lines, dict(enumerate(_short(matching_rows[:LABELLED]))), ends, _room(ups))
     x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)
     y_axis = axis_of(f"{up.title}, {y_unit.unit} (log), {up.better}", ink, _room(ups))
     x = alt.X("value:Q", scale=scale_of(ends, True), axis=x_axis)
@@ -78,10 +78,10 @@ def tradeoff(
         alt.Chart(Rows(values=front))
         .mark_line(interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3])
         .encode(x=x, y=y, order=alt.Order("value:Q")),
-        rules(base, scale_of(ends, True), x_axis, known, theme, picture=picture),
-        points(base, x, known, theme, picture=picture),
+        rules(base, scale_of(ends, True), x_axis, matching_rows, theme, picture=picture),
+        points(base, x, matching_rows, theme, picture=picture),
         # A layer without marks is set up by the browser all the same.
-        *([ticks(base, x, known, theme, picture=picture)] if any(line["basis"] == "roofline" for line in lines) else []),
+        *([ticks(base, x, matching_rows, theme, picture=picture)] if any(line["basis"] == "roofline" for line in lines) else []),
         *(_named(base, x, ink, side) for side in SIDES if any(line["side"] == side for line in lines)),
     ]  # fmt: skip
     return finish(alt.layer(*layers), height=320, theme=theme, picture=picture)
@@ -125,8 +125,8 @@ def _name(
                 break
 
 
-def _meet(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and abs(one[2] - other[2]) < LINE
+def _meet(values: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+    return values[0] < other[1] and other[0] < values[1] and abs(values[2] - other[2]) < LINE
 
 
 def _place(value: float, ends: Sequence[float]) -> float:

@@ -52,14 +52,14 @@ class On(NamedTuple):
     holds: Callable[[Member], bool]
 
 
-_KEPT = On("isValid(datum.segment)", lambda one: one["segment"] is not None)
-_OFF = On("!isValid(datum.segment)", lambda one: one["segment"] is None)
-_BOUND = On("isValid(datum.low)", lambda one: one["low"] is not None)
-_SUSPECT = On("datum.verdict == 'suspect'", lambda one: one["verdict"] == "suspect")
-_STEPPED = On("datum.stepped", lambda one: bool(one["stepped"]))
-_TURNED = On("datum.parts != ''", lambda one: one["parts"] != "")
+_KEPT = On("isValid(datum.segment)", lambda item: item["segment"] is not None)
+_OFF = On("!isValid(datum.segment)", lambda item: item["segment"] is None)
+_BOUND = On("isValid(datum.low)", lambda item: item["low"] is not None)
+_SUSPECT = On("datum.verdict == 'suspect'", lambda item: item["verdict"] == "suspect")
+_STEPPED = On("datum.stepped", lambda item: bool(item["stepped"]))
+_TURNED = On("datum.parts != ''", lambda item: item["parts"] != "")
 _SIDES: tuple[tuple[str, On], ...] = tuple(
-    (side, On(f"datum.side == '{side}'", partial(lambda side, one: one["side"] == side, side)))
+    (side, On(f"datum.side == '{side}'", partial(lambda side, item: item["side"] == side, side)))
     for side in ("left", "center", "right")
 )
 
@@ -92,9 +92,9 @@ def trend(
     """
     scale = history.scale_for(metric, [point["value"] for point in lane.points])
     drawn = [_mark(lane, point, scale, metric, numbered, zone) for point in lane.points]
-    for one, point in zip(drawn, lane.points, strict=True):
-        place = one["place"] if numbered is not None else _moment(point)
-        one["side"] = _side((place - span[0]) / (span[1] - span[0]))
+    for item, point in zip(drawn, lane.points, strict=True):
+        place = item["place"] if numbered is not None else _moment(point)
+        item["side"] = _side((place - span[0]) / (span[1] - span[0]))
     refuse_too_many(4 * len(drawn))
     mean = any(point["is_mean"] for point in lane.points) and metric == "latency_ms"
     ink = INKS[theme]
@@ -116,7 +116,7 @@ def trend(
 
 def _y(drawn: Sequence[Member], log: bool | None, title: str, ink: Ink) -> Member:
     """Return the vertical scale and axis, which begin where the values do."""
-    ends = [end for one in drawn for end in (one["value"], one["low"], one["high"]) if end is not None]
+    ends = [end for item in drawn for end in (item["value"], item["low"], item["high"]) if end is not None]
     logarithmic = may_be_log(ends, log)
     around = (max(ends) - min(ends)) * 0.08 or abs(max(ends)) * 0.05 or 1.0
     domain = [min(ends) / 1.05, max(ends) * 1.05] if logarithmic else [min(ends) - around, max(ends) + around]
@@ -167,9 +167,9 @@ def _points(drawn: Sequence[Member], y: Member, worn: Member, theme: Theme | Non
 
 def _layer(drawn: Sequence[Member], mark: Member, *on: On, **encoding: Any) -> list[Member]:
     """Return a layer of the marks that are on it; none without any, which the browser would set up all the same."""
-    if not any(all(one.holds(row) for one in on) for row in drawn):
+    if not any(all(item.holds(row) for item in on) for row in drawn):
         return []
-    return [{"mark": mark, "transform": [{"filter": one.asked} for one in on], "encoding": encoding}]
+    return [{"mark": mark, "transform": [{"filter": item.asked} for item in on], "encoding": encoding}]
 
 
 def stacked(panels: Sequence[tuple[str, Spec]], theme: Theme | None) -> Spec:
@@ -195,9 +195,9 @@ def _x(by_order: bool, span: tuple[Any, Any], ink: Ink) -> Member:
 
 
 def _date_time(moment: Any) -> Member:
-    found = pd.Timestamp(moment).tz_convert("UTC")
+    tz_convert = pd.Timestamp(moment).tz_convert("UTC")
     return {
-        "year": found.year, "month": found.month, "date": found.day, "hours": found.hour, "minutes": found.minute, "utc": True,
+        "year": tz_convert.year, "month": tz_convert.month, "date": tz_convert.day, "hours": tz_convert.hour, "minutes": tz_convert.minute, "utc": True,
     }  # fmt: skip
 
 
@@ -207,10 +207,10 @@ def _steps(drawn: Sequence[Member], ink: Ink) -> list[Member]:
     rule = {"type": "rule", "strokeWidth": 1, "color": ink.muted, "strokeDash": [2, 2]}
     words = {"type": "text", "fontSize": 12, "fontWeight": 600, "color": ink.text, "baseline": "middle"}
     text = {"field": "brief", "type": "nominal"}
-    told = [
+    layers = [
         layer({**words, "align": side}, *there, on, y={"value": 10}, text=text, tooltip=_TOOLTIP) for side, on in _SIDES
     ]
-    return [*layer(rule, *there, y={"value": 20}, y2={"value": _LOW}), *(one for each in told for one in each)]
+    return [*layer(rule, *there, y={"value": 20}, y2={"value": _LOW}), *(item for each in layers for item in each)]
 
 
 def _strip(drawn: Sequence[Member], ink: Ink) -> list[Member]:
@@ -218,13 +218,13 @@ def _strip(drawn: Sequence[Member], ink: Ink) -> list[Member]:
     layer, there = partial(_layer, drawn), (_KEPT, _TURNED)
     tick = {"type": "text", "text": "▲", "fontSize": 10, "color": ink.muted, "baseline": "middle"}
     ticks = layer(tick, *there, y={"value": _LOW + 8}, tooltip=_TOOLTIP)
-    if sum(_TURNED.holds(one) for one in drawn) > _MOST_WORDS:
+    if sum(_TURNED.holds(item) for item in drawn) > _MOST_WORDS:
         return ticks
     words = {"type": "text", "fontSize": 11, "color": ink.muted, "baseline": "middle", "limit": 230}
     y = {"field": "line", "type": "quantitative", "scale": None, "axis": None}
     text = {"field": "parts", "type": "nominal"}
-    told = [layer({**words, "align": side}, *there, on, y=y, text=text, tooltip=_TOOLTIP) for side, on in _SIDES]
-    return [*ticks, *(one for each in told for one in each)]
+    layers = [layer({**words, "align": side}, *there, on, y=y, text=text, tooltip=_TOOLTIP) for side, on in _SIDES]
+    return [*ticks, *(item for each in layers for item in each)]
 
 
 def _side(share: float) -> str:
@@ -248,14 +248,14 @@ def _mark(
     step = point.get("step") or {}
     stepped = step.get("state") in ("worse", "better")
     verdict = point["verdict"]
-    told = scale.show(point["value"], point["low"], point["high"]) + (
+    show = scale.show(point["value"], point["low"], point["high"]) + (
         " (mean)" if point["is_mean"] and metric == "latency_ms" else ""
     )
     return {
         "at": _moment(point).isoformat(), "place": (numbered or {}).get(point["event_id"]), "value": scale.of(point["value"]),
         "low": scale.of(point["low"]), "high": scale.of(point["high"]), "segment": point["segment"],
         "platform": colour_key(lane.platform), "shape": basis_mark(basis).shape, "fill": basis_mark(basis).fill_opacity,
-        "verdict": verdict or "none", "stepped": stepped, "name": lane.name, "told": told + (", 95 % CI" if point["low"] is not None else ""),
+        "verdict": verdict or "none", "stepped": stepped, "name": lane.name, "told": show + (", 95 % CI" if point["low"] is not None else ""),
         "rests": f"{BASIS_MARKS[basis].glyph} {basis} · {formatting.samples(point['n'])} · {VERDICT_GLYPHS.get(verdict, '·')} {verdict or 'no verdict'}"
         + (" · SIMULATED" if point["origin"] == "simulated" else ""),
         "when": formatting.when(point["time"] or point["recorded_at"], zone),

@@ -63,11 +63,11 @@ def verdict_mix(
 
 
 def _parts(run: Mapping[str, Any], order: int, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    total, at, found = sum(run["counts"].values()), 0.0, []
+    total, at, parts = sum(run["counts"].values()), 0.0, []
     for name, count in run["counts"].items():
         if count:
             end = at + 100 * count / total
-            found.append(
+            parts.append(
                 {
                     "order": order,
                     "verdict": names[name],
@@ -78,4 +78,4 @@ def _parts(run: Mapping[str, Any], order: int, names: Mapping[str, str]) -> list
                 }
             )
             at = end
-    return found
+    return parts

@@ -85,9 +85,9 @@ def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     axis = axis_of(f"{chart.options['what']}, × (log)" if width >= _TURN else "× (log)", ink, ends)
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
     base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
-    one = alt.Chart(alt.Data(values=[{"value": 1.0}]))
+    item = alt.Chart(alt.Data(values=[{"value": 1.0}]))
     layers = [
-        one.mark_rule(color=ink.muted, strokeWidth=1, opacity=0.6).encode(x=alt.X("value:Q", scale=x_scale, axis=axis)),
+        item.mark_rule(color=ink.muted, strokeWidth=1, opacity=0.6).encode(x=alt.X("value:Q", scale=x_scale, axis=axis)),
         rules(base, x_scale, axis, rows, theme, picture=True, yOffset=9, strokeCap="butt"),
         points(base, alt.X("value:Q", scale=x_scale, axis=axis), rows, theme, picture=True, offset=9),
         base.mark_text(
@@ -165,8 +165,8 @@ def _scale_of(metric: str, values: Sequence[float]) -> formatting.Scale:
     by_unit: Mapping[str, Callable[[Sequence[float]], formatting.Scale]] = {
         "_ms": formatting.latency_scale, "_bytes": formatting.memory_scale, "_per_s": formatting.throughput_scale,
     }  # fmt: skip
-    found = next((make(values) for end, make in by_unit.items() if metric.endswith(end)), None)
-    return found or formatting.Scale(metric.rpartition("_")[2].upper(), 1.0)
+    result = next((make(values) for end, make in by_unit.items() if metric.endswith(end)), None)
+    return result or formatting.Scale(metric.rpartition("_")[2].upper(), 1.0)
 
 
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
@@ -215,7 +215,7 @@ def _names(names: list[dict[str, Any]], x: alt.X, y: alt.Y, side: str, ink: Ink,
 def _halves(values: Sequence[Any]) -> Any:
     """Return what lies in the middle between the ends: of moments as text, of sizes on a logarithmic axis."""
     if isinstance(values[0], str):
-        first, last = (datetime.fromisoformat(one) for one in (min(values), max(values)))
+        first, last = (datetime.fromisoformat(item) for item in (min(values), max(values)))
         return (first + (last - first) / 2).isoformat()
     return math.sqrt(min(values) * max(values))
 

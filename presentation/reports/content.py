@@ -31,8 +31,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def filters(self) -> dict[str, str]:
         """Return the filters that were set, as words by the name of their flag."""
-        given = {name: getattr(self, name) for name in ("model", "hardware", "category", "platform", "precision")}
-        return {name: value if isinstance(value, str) else ",".join(value) for name, value in given.items() if value}
+        values = {name: getattr(self, name) for name in ("model", "hardware", "category", "platform", "precision")}
+        return {name: value if isinstance(value, str) else ",".join(value) for name, value in values.items() if value}
 
 
 class Column(NamedTuple):

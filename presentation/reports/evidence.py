@@ -55,28 +55,28 @@ _KEPT = (
 )  # fmt: skip
 
 
-def row_of(found: Mapping[str, Any]) -> dict[str, Any]:
+def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of the view `measurements` as reports hold it.
 
     `latency_ms` is the median, or the mean where no median was recorded (`statistic` says which), with its 95 %
     interval where one is known. Throughput is that of the row, else batch over latency; its interval is that of the
     latency turned round.
     """
-    statistic = "p50" if found.get("latency_p50_ms") is not None else "mean"
-    latency = found.get(f"latency_{statistic}_ms")
-    low, high = (found.get(f"latency_{statistic}_ci95_{end}_ms") for end in ("low", "high"))
-    rate, batch = found.get("throughput_per_s"), found.get("batch_size")
+    statistic = "p50" if row.get("latency_p50_ms") is not None else "mean"
+    latency = row.get(f"latency_{statistic}_ms")
+    low, high = (row.get(f"latency_{statistic}_ci95_{end}_ms") for end in ("low", "high"))
+    rate, batch = row.get("throughput_per_s"), row.get("batch_size")
     if rate is None and latency and batch:
         rate = batch * 1000.0 / latency
     spread = bool(rate and latency and low and high)
     return {
-        **{name: _flat(found.get(name)) for name in _KEPT},
-        "model": found["model_id"],
-        "hardware": found["hardware_id"],
-        "runtime": found.get("runtime_name"),
-        "runtime_version": found.get("runtime_version"),
-        "environment": found.get("environment_fingerprint"),
-        "basis": "measured" if found.get("origin") == "measured" else "imported",
+        **{name: _flat(row.get(name)) for name in _KEPT},
+        "model": row["model_id"],
+        "hardware": row["hardware_id"],
+        "runtime": row.get("runtime_name"),
+        "runtime_version": row.get("runtime_version"),
+        "environment": row.get("environment_fingerprint"),
+        "basis": "measured" if row.get("origin") == "measured" else "imported",
         "latency_ms": latency,
         "latency_ms_low": low,
         "latency_ms_high": high,
@@ -85,10 +85,10 @@ def row_of(found: Mapping[str, Any]) -> dict[str, Any]:
         "throughput_per_s": rate,
         "throughput_per_s_low": rate * latency / high if spread and rate and latency and high else None,
         "throughput_per_s_high": rate * latency / low if spread and rate and latency and low else None,
-        "n": found.get("latency_n"),
-        "reasons": list(found.get("verdict_reasons") or []),
-        "time": found.get("time") or found.get("recorded_at"),
-        "evidence": [found["event_id"]],
+        "n": row.get("latency_n"),
+        "reasons": list(row.get("verdict_reasons") or []),
+        "time": row.get("time") or row.get("recorded_at"),
+        "evidence": [row["event_id"]],
     }
 
 
@@ -104,16 +104,16 @@ def work_words(row: Row, without: Sequence[str] = ()) -> str:
         "images": "{} images", "audio_seconds": "{} s of audio", "frames": "{} frames", "input_tokens": "{} tokens in",
         "output_tokens": "{} out", "concurrency": "{} at once", "arrival_rate_per_s": "{} a second", "optimizer": "{}",
     }  # fmt: skip
-    told = [
+    document = [
         shape.format(_plain(row[name]))
         for name, shape in shapes.items()
         if name not in without and row.get(name) is not None
     ]
     if row.get("gradient_checkpointing") and "gradient_checkpointing" not in without:
-        told.append("gradient checkpointing")
+        document.append("gradient checkpointing")
     if row.get("batch_size") is None and "batch_size" not in without:
-        told.append("batch not said")
-    return ", ".join(told)
+        document.append("batch not said")
+    return ", ".join(document)
 
 
 def _plain(value: Any) -> str:
@@ -154,8 +154,8 @@ def worst(rows: Iterable[Row]) -> dict[str, Any]:
     """Return origin, basis and verdict of a figure that rests on several rows: those of the weakest of them."""
     kept = list(rows)
     origins, verdicts = {row.get("origin") for row in kept}, {row.get("verdict") for row in kept}
-    origin = next((one for one in ("simulated", "imported", "measured") if one in origins), None)
-    verdict = next((one for one in ("invalid", "suspect", None, "valid") if one in verdicts), None)
+    origin = next((item for item in ("simulated", "imported", "measured") if item in origins), None)
+    verdict = next((item for item in ("invalid", "suspect", None, "valid") if item in verdicts), None)
     return {
         "origin": origin,
         "basis": "measured" if origin == "measured" else "imported",
@@ -276,15 +276,15 @@ def told_apart(rows: Sequence[Row]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["model"], where_words(row), work_words(row)), []).append(row)
-    found = []
+    told_apart = []
     for row in rows:
         group = groups[row["model"], where_words(row), work_words(row)]
-        differing = [name for name in HOW if len({repr(one.get(name)) for one in group}) > 1]
+        differing = [name for name in HOW if len({repr(item.get(name)) for item in group}) > 1]
         words = [f"{HOW[name]} {_said(row.get(name))}" for name in differing if name != "compiled"]
         if len(group) > 1 and not words:
             words = [short(row["event_id"])]
-        found.append({**row, "distinct": " · ".join(words) or None})
-    return found
+        told_apart.append({**row, "distinct": " · ".join(words) or None})
+    return told_apart
 
 
 def _said(value: Any) -> str:

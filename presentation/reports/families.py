@@ -45,21 +45,21 @@ def joined_words(row: Row, key: str = "factor", nouns: tuple[str, str] = ("pair"
 
 def best_by_family(rows: Sequence[Row], pairs: Sequence[Row], series: Sequence[Row]) -> Table:
     """Return one row a family and mode: which hardware won most contests, by how much over the CPU, memory, scaling."""
-    found = []
+    result = []
     for (family, category, mode), members in _grouped(rows, _kind):
         kind = {"family": family, "category": category, "mode": mode, "models": len({row["model"] for row in members})}
         contests = likeness.contests(members)
         won = likeness.winners(contests)
         if not won:
-            found.append({**kind, **worst(members), "contests": 0, "hardware": None})
+            result.append({**kind, **worst(members), "contests": 0, "hardware": None})
             continue
         best, wins = won[0]
         mine = [pair for pair in pairs if _kind(pair) == (family, category, mode) and _same_option(pair, best)]
-        grown = [one for one in series if _kind(one) == (family, category, mode) and _same_option(one, best)]
+        grown = [item for item in series if _kind(item) == (family, category, mode) and _same_option(item, best)]
         joined = likeness.geometric(pair["factor"] for pair in mine)
         memory = likeness.geometric(pair["memory_ratio"] for pair in mine)
         sizes = [row["peak_memory_bytes"] for row in members if _same_option(row, best) and row["peak_memory_bytes"]]
-        found.append(
+        result.append(
             {
                 **kind,
                 **worst([contest[0] for contest in contests if _same_option(contest[0], best)] + mine),
@@ -102,8 +102,8 @@ def best_by_family(rows: Sequence[Row], pairs: Sequence[Row], series: Sequence[R
         "workload and precision, with their range. Memory: smallest to largest peak, and its ratio to the same baselines. "
         "Batch scaling: gain in throughput over growth of the batch; 100 % is twice the items from twice the batch."
     )
-    found.sort(key=lambda row: (not row.get("pairs"), not row["contests"], str(row["family"]), str(row["mode"])))
-    return Table("families", "Best hardware by family", columns, found, note)
+    result.sort(key=lambda row: (not row.get("pairs"), not row["contests"], str(row["family"]), str(row["mode"])))
+    return Table("families", "Best hardware by family", columns, result, note)
 
 
 def _same_option(row: Row, other: Row) -> bool:
@@ -128,14 +128,14 @@ def _memory_words(row: Row) -> str:
 
 def _efficiencies(series: Sequence[Row]) -> dict[str, Any]:
     """Join the efficiencies of several series; batch sizes stand beside, because a longer way costs more."""
-    joined = likeness.geometric(one["efficiency"] for one in series)
+    joined = likeness.geometric(item["efficiency"] for item in series)
     return {
         "efficiency": joined["factor"],
         "efficiency_smallest": joined["smallest"],
         "efficiency_largest": joined["largest"],
         "series": joined["pairs"],
-        "batch_from": min((one["batch_from"] for one in series), default=None),
-        "batch_to": max((one["batch_to"] for one in series), default=None),
+        "batch_from": min((item["batch_from"] for item in series), default=None),
+        "batch_to": max((item["batch_to"] for item in series), default=None),
     }
 
 
@@ -148,12 +148,12 @@ def _scaling_words(row: Row) -> str:
 
 def speedup_by_family(pairs: Sequence[Row]) -> Table:
     """Return one row a family, mode and way: how often it does the work of the plain CPU."""
-    found = []
+    result = []
     for (family, category, mode, *_), members in _grouped(
         pairs, lambda row: (*_kind(row), *likeness.option(row), bool(row.get("compiled")))
     ):
         first = members[0]
-        found.append(
+        result.append(
             {
                 "family": family, "category": category, "mode": mode,
                 **{name: first.get(name) for name in ("hardware", "hardware_count", "platform", "precision", "compiled")},
@@ -180,7 +180,7 @@ def speedup_by_family(pairs: Sequence[Row]) -> Table:
         *_RESTS,
     )
     note = "Geometric means of ratios; every pair agrees in model, workload and precision. Baselines are not compiled."
-    return Table("speedup-by-family", "Speed-up over the CPU, by family", columns, found, note)
+    return Table("speedup-by-family", "Speed-up over the CPU, by family", columns, result, note)
 
 
 def scaling_by_family(series: Sequence[Row]) -> Table:
@@ -189,19 +189,19 @@ def scaling_by_family(series: Sequence[Row]) -> Table:
     def stretch(row: Row) -> tuple[Any, ...]:
         return *_kind(row), *likeness.option(row), row["batch_from"], row["batch_to"]
 
-    found = []
+    result = []
     for (family, category, mode, *_), members in _grouped(series, stretch):
         first = members[0]
-        gain = likeness.geometric(one["gain"] for one in members)
-        found.append(
+        gain = likeness.geometric(member["gain"] for member in members)
+        result.append(
             {
                 "family": family, "category": category, "mode": mode,
                 **{name: first.get(name) for name in ("hardware", "hardware_count", "platform", "precision")},
                 **worst(members),
-                "models": len({one["model"] for one in members}),
+                "models": len({member["model"] for member in members}),
                 "gain": gain["factor"], "smallest": gain["smallest"], "largest": gain["largest"], "pairs": gain["pairs"],
                 **_efficiencies(members),
-                "memory_ratio": likeness.geometric(one["memory_ratio"] for one in members)["factor"],
+                "memory_ratio": likeness.geometric(member["memory_ratio"] for member in members)["factor"],
             }
         )  # fmt: skip
     columns = (
@@ -221,4 +221,4 @@ def scaling_by_family(series: Sequence[Row]) -> Table:
         "Gain: items a second at the largest batch over those at the smallest, geometric mean over series that differ in "
         "the batch alone. Efficiency: gain over the growth of the batch. Memory: peak at the largest over the smallest."
     )
-    return Table("scaling-by-family", "Batch scaling, by family", columns, found, note)
+    return Table("scaling-by-family", "Batch scaling, by family", columns, result, note)

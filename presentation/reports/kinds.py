@@ -59,7 +59,7 @@ def _hardware(source: Source) -> list[Section]:
 
 
 def _one_hardware(source: Source) -> list[Section]:
-    found = compatibility(source)
+    result = compatibility(source)
     return [
         sections.hardware_overview(source),
         sections.rivals(source),
@@ -68,17 +68,17 @@ def _one_hardware(source: Source) -> list[Section]:
         sections.precisions(source),
         sections.batch_scaling(source),
         sections.modes(source),
-        *found[:2],
+        *result[:2],
         sections.configurations(source),
     ]
 
 
 def _model(source: Source) -> list[Section]:
-    found = compatibility(source)
+    model = compatibility(source)
     if not source.kept:
         # Tells a model that nobody knows from one that nobody measured.
         source.trends  # noqa: B018
-        return found
+        return model
     return [
         sections.model_pictures(source, most=4),
         sections.over_the_cpu(source),
@@ -86,7 +86,7 @@ def _model(source: Source) -> list[Section]:
         sections.batch_scaling(source),
         sections.modes(source),
         *sections.over_time(source),
-        *found[1:],
+        *model[1:],
         sections.configurations(source),
     ]
 
@@ -123,19 +123,19 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def build(client: Client, asked: Asked, *, server: str | None = None) -> Report:
+def build(client: Client, request: Asked, *, server: str | None = None) -> Report:
     """Make a report as of one position; `server` is where its events can be read later.
 
     Raises UsageError for a kind or subject that does not fit, UnknownModel, UnknownHardware, NotFound (a run or snapshot).
     A report without anything to say has `empty`.
     """
-    kind = _fitting(asked)
-    source = Source(client, asked)
+    kind = _fitting(request)
+    source = Source(client, request)
     made = kind.make(source)
     tables = [part for section in made for part in section.parts if isinstance(part, Table)]
     empty = None if tables else _nothing(source, made)
     return Report(
-        asked=asked,
+        asked=request,
         title=_title(kind, source),
         question=kind.question,
         position=source.position,
@@ -148,31 +148,33 @@ def build(client: Client, asked: Asked, *, server: str | None = None) -> Report:
     )
 
 
-def command(asked: Asked, position: int) -> str:
+def command(request: Asked, position: int) -> str:
     """Return the command that makes the same report again."""
-    words = ["assay", "report", asked.kind, *([asked.subject] if asked.subject else []), "--as-of", str(position)]
-    for name, value in asked.filters().items():
+    words = ["assay", "report", request.kind, *([request.subject] if request.subject else []), "--as-of", str(position)]
+    for name, value in request.filters().items():
         words += [f"--{name}", value]
     return shlex.join(words)
 
 
-def _fitting(asked: Asked) -> Kind:
-    kind = KINDS.get(asked.kind)
+def _fitting(request: Asked) -> Kind:
+    kind = KINDS.get(request.kind)
     if kind is None:
-        raise UsageError(f"no report is called {asked.kind!r}.", field="kind", remedy=f"One of {', '.join(KINDS)}.")
-    if asked.subject is not None and kind.subject is None:
+        raise UsageError(f"no report is called {request.kind!r}.", field="kind", remedy=f"One of {', '.join(KINDS)}.")
+    if request.subject is not None and kind.subject is None:
         raise UsageError(
-            f"the {asked.kind} report has no subject, and {asked.subject!r} was named.",
+            f"the {request.kind} report has no subject, and {request.subject!r} was named.",
             field="subject",
             remedy="Filter with --model or --hardware.",
         )
-    if asked.subject is None and kind.subject is not None and not kind.optional:
-        raise UsageError(f"which {asked.kind}?", field="subject", remedy=f"assay report {asked.kind} {kind.subject}")
-    twice = {"model": asked.model, "hardware": asked.hardware}.get(asked.kind)
-    if twice is not None and asked.subject is not None:
+    if request.subject is None and kind.subject is not None and not kind.optional:
         raise UsageError(
-            f"the {asked.kind} is named twice: {asked.subject!r} and {twice!r}.",
-            field=asked.kind,
+            f"which {request.kind}?", field="subject", remedy=f"assay report {request.kind} {kind.subject}"
+        )
+    twice = {"model": request.model, "hardware": request.hardware}.get(request.kind)
+    if twice is not None and request.subject is not None:
+        raise UsageError(
+            f"the {request.kind} is named twice: {request.subject!r} and {twice!r}.",
+            field=request.kind,
             remedy="Name it once.",
         )
     return kind
@@ -198,8 +200,8 @@ def _nothing(source: Source, made: Sequence[Section]) -> str:
     if said is not None and source.rows:
         return f"{said}{f' Asked{where}.' if where else ''}"
     subject = f" for {source.asked.subject}" if source.asked.subject else ""
-    known = source.summary["measurements"]
-    if known:
+    measurements = source.summary["measurements"]
+    if measurements:
         return f"Nothing was measured or imported{subject}{where}; simulated and invalid rows are not reported."
     return f"Nothing was measured or imported{subject} yet; `assay bench` measures, `assay import` takes other tools' files."
 
@@ -214,9 +216,9 @@ def _facts(source: Source, tables: Sequence[Table]) -> list[str]:
         rows = source.kept
         models, places = len({row["model"] for row in rows}), len({row["hardware"] for row in rows})
         origins = {origin: sum(row["origin"] == origin for row in rows) for origin in ("measured", "imported")}
-        told = ", ".join(f"{formatting.count(n)} {origin}" for origin, n in origins.items() if n)
+        join = ", ".join(f"{formatting.count(n)} {origin}" for origin, n in origins.items() if n)
         facts.append(
-            f"{counted(models, 'model')} on {formatting.count(places)} hardware: {counted(len(rows), 'configuration')}, {told}"
+            f"{counted(models, 'model')} on {formatting.count(places)} hardware: {counted(len(rows), 'configuration')}, {join}"
         )
         suspect = sum(row["verdict"] == "suspect" for row in rows)
         facts.append(f"{formatting.count(suspect)} suspect, each marked ⚠" if suspect else "None of them is suspect")
@@ -235,15 +237,15 @@ def _behind(source: Source, tables: Iterable[Table]) -> list[Row]:
         measured |= _by_event([*source.measured, *source.earlier.values()])
     elif source.asked.kind != "compatibility":
         measured |= _by_event(source.rows)
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for table in tables:
         for row in table.rows:
             for event in row.get("evidence") or ():
                 if event in measured:
-                    found[event] = measured[event]
+                    rows[event] = measured[event]
                 elif len(row["evidence"]) == 1:
-                    found[event] = _case(row, event)
-    return list(found.values())
+                    rows[event] = _case(row, event)
+    return list(rows.values())
 
 
 def _by_event(rows: Iterable[Row]) -> Mapping[str, Row]:

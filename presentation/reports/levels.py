@@ -102,12 +102,12 @@ def levels_table(rows: Sequence[Row], title: str = "Levels", *, name: str = "lev
         Column("claimed"), Column("claims"), Column("contradicted"),
         evidence_column(),
     )  # fmt: skip
-    found = [{**row, "name": _name(row), "evidence": list(row.get("evidence_ids") or ())} for row in rows]
+    result = [{**row, "name": _name(row), "evidence": list(row.get("evidence_ids") or ())} for row in rows]
     note = (
         f"{_RULES} Over the CPU: {RULES['speed']}; the largest in brackets. Stale: {RULES['stale']}."
         + (f" Of a family or category: {RULES['family']}." if head != "Model" else "")
     )  # fmt: skip
-    return Table(name, title, columns, found, note)
+    return Table(name, title, columns, result, note)
 
 
 def _by_precision(rows: Iterable[Row]) -> bool:
@@ -123,7 +123,7 @@ def _speed(row: Row) -> str:
     )
 
 
-def failures_table(found: Sequence[Row]) -> Table:
+def failures_table(result: Sequence[Row]) -> Table:
     """Return what stopped most models first, with the cause and what to try, of `domain.remedies.failures`."""
     columns = (
         Column("platform", "Platform"),
@@ -136,7 +136,7 @@ def failures_table(found: Sequence[Row]) -> Table:
         Column("message"), Column("remedy"),
         evidence_column(),
     )  # fmt: skip
-    rows = [{**row, "evidence": row["evidence_ids"]} for row in found]
+    rows = [{**row, "evidence": row["evidence_ids"]} for row in result]
     return Table("failures", "What failed most, and what to try", columns, rows)
 
 
@@ -156,7 +156,7 @@ def _edition(row: Row) -> str:
 
 def contradictions_table(claims: Iterable[Row]) -> Table:
     """Return the claims that evidence does not bear out, with the events that say so."""
-    found = [_behind(row) for row in claims if row["verdict"] in ("contradicted", "other level", "exceeded")]
+    behinds = [_behind(row) for row in claims if row["verdict"] in ("contradicted", "other level", "exceeded")]
     columns = (
         Column("name", "Named"),
         Column("platform", "Platform"),
@@ -167,7 +167,7 @@ def contradictions_table(claims: Iterable[Row]) -> Table:
         Column("document"), Column("note"), Column("id"),
         evidence_column(),
     )  # fmt: skip
-    return Table("contradictions", "Where claims and evidence disagree", columns, found)
+    return Table("contradictions", "Where claims and evidence disagree", columns, behinds)
 
 
 def _saw(row: Row) -> str:
@@ -176,8 +176,8 @@ def _saw(row: Row) -> str:
 
 def figures_table(claims: Iterable[Row]) -> Table:
     """Return the published figures beside ours, those that were measured here first."""
-    found: list[dict[str, Any]] = [{**_behind(row), "measured_on": row["where"]} for row in claims if row["metric"]]
-    found.sort(key=lambda row: row["ours"] is None)
+    rows: list[dict[str, Any]] = [{**_behind(row), "measured_on": row["where"]} for row in claims if row["metric"]]
+    rows.sort(key=lambda row: row["ours"] is None)
     columns = (
         Column("name", "Named"),
         Column("platform", "Platform"),
@@ -195,7 +195,7 @@ def figures_table(claims: Iterable[Row]) -> Table:
         "No document names the hardware, the precision or the versions behind a figure: a ratio compares different hardware. "
         "Our memory is that of the whole process."
     )
-    return Table("figures", "Published figures beside ours", columns, found, note)
+    return Table("figures", "Published figures beside ours", columns, rows, note)
 
 
 def _ours(row: Row) -> str:
@@ -216,19 +216,19 @@ def opposed_table(claims: Sequence[Row]) -> Table:
         for other in row["opposed_by"]
         if other in by_id and list(by_id).index(row["id"]) < list(by_id).index(other)
     ]
-    found = [
+    result = [
         {
-            "name": one["name"], "platform": one["platform"], "metric": one["metric"], "one": _word(one), "other": _word(other),
-            "where": _source(one), "against": _source(other),
+            "name": value["name"], "platform": value["platform"], "metric": value["metric"], "one": _word(value), "other": _word(other),
+            "where": _source(value), "against": _source(other),
         }
-        for one, other in pairs
+        for value, other in pairs
     ]  # fmt: skip
     columns = (
         Column("name", "Named"), Column("platform", "Platform"),
         Column("metric", "Metric", _metric),
         Column("one", "One says"), Column("where", "In"), Column("other", "Another says"), Column("against", "In"),
     )  # fmt: skip
-    return Table("opposed", "Where the documents disagree with each other", columns, found)
+    return Table("opposed", "Where the documents disagree with each other", columns, result)
 
 
 def _word(row: Row) -> str:

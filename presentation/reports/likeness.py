@@ -90,12 +90,12 @@ def memory_ratio(row: Row, base: Row) -> float | None:
 
 def differing(row: Row, base: Row, without: Sequence[str] = ()) -> str:
     """Name what differs between two rows in how the work was done and recorded: `threads 2 / 16`."""
-    told = [
+    texts = [
         f"{words} {_word(row.get(name))} / {_word(base.get(name))}"
         for name, words in HOW.items()
         if name not in without and (row.get(name) or None) != (base.get(name) or None)
     ]
-    return ", ".join(told)
+    return ", ".join(texts)
 
 
 def _word(value: Any) -> str:
@@ -122,11 +122,16 @@ def paired(row: Row, base: Row, without: Sequence[str] = ()) -> dict[str, Any]:
 
 def geometric(ratios: Iterable[float | None]) -> dict[str, Any]:
     """Join ratios: their geometric mean as `factor`, their range as `smallest` and `largest`, and `pairs`, how many."""
-    known = [one for one in ratios if one]
-    if not known:
+    matching_ratios = [ratio for ratio in ratios if ratio]
+    if not matching_ratios:
         return {"factor": None, "smallest": None, "largest": None, "pairs": 0}
-    mean = math.exp(math.fsum(map(math.log, known)) / len(known))
-    return {"factor": mean, "smallest": min(known), "largest": max(known), "pairs": len(known)}
+    mean = math.exp(math.fsum(map(math.log, matching_ratios)) / len(matching_ratios))
+    return {
+        "factor": mean,
+        "smallest": min(matching_ratios),
+        "largest": max(matching_ratios),
+        "pairs": len(matching_ratios),
+    }
 
 
 def faster(rows: Iterable[Row]) -> Row:
@@ -144,16 +149,16 @@ def over_cpu(rows: Sequence[Row]) -> Pairs:
     for row in rows:
         if row.get("platform") == "cpu" and not row.get("compiled") and speed(row):
             plain.setdefault((row["model"], work(row), row.get("precision")), []).append(row)
-    found = []
+    result = []
     for row in rows:
-        known = plain.get((row["model"], work(row), row.get("precision")), [])
-        if not known or not speed(row) or (row.get("platform") == "cpu" and not row.get("compiled")):
+        existing = plain.get((row["model"], work(row), row.get("precision")), [])
+        if not existing or not speed(row) or (row.get("platform") == "cpu" and not row.get("compiled")):
             continue
-        own = [one for one in known if one["hardware"] == row["hardware"]]
-        base = faster(own or known)
+        own = [item for item in existing if item["hardware"] == row["hardware"]]
+        base = faster(own or existing)
         hidden = ("runtime", "runtime_version") if row.get("platform") != "cpu" else ()
-        found.append({**paired(row, base, hidden), "own_cpu": bool(own)})
-    return sorted(found, key=lambda pair: -(pair["factor"] or 0))
+        result.append({**paired(row, base, hidden), "own_cpu": bool(own)})
+    return sorted(result, key=lambda pair: -(pair["factor"] or 0))
 
 
 def over_fp32(rows: Sequence[Row]) -> Pairs:
@@ -167,16 +172,16 @@ def training_over_inference(rows: Sequence[Row]) -> Pairs:
     `factor` is how many inference calls one step takes: the latency of training over that of inference.
     """
     keys = (*_MACHINE, "precision", *_SHAPE, *_SOFTWARE)
-    known = [row for row in rows if row.get("mode") in ("inference", "training")]
-    found = []
-    for pair in _against(known, lambda row: row["mode"] == "inference", keys):
+    matching_rows = [row for row in rows if row.get("mode") in ("inference", "training")]
+    result = []
+    for pair in _against(matching_rows, lambda row: row["mode"] == "inference", keys):
         turned = {
             "factor": _inverse(pair["factor"]),
             "factor_low": _inverse(pair["factor_high"]),
             "factor_high": _inverse(pair["factor_low"]),
         }
-        found.append({**pair, **turned})
-    return sorted(found, key=lambda pair: -(pair["factor"] or 0))
+        result.append({**pair, **turned})
+    return sorted(result, key=lambda pair: -(pair["factor"] or 0))
 
 
 def _inverse(value: float | None) -> float | None:
@@ -191,9 +196,9 @@ def _against(rows: Sequence[Row], is_base: Callable[[Row], bool], keys: Sequence
             bases.setdefault(tuple(row.get(key) for key in keys), []).append(row)
     pairs = []
     for row in rows:
-        known = bases.get(tuple(row.get(key) for key in keys))
-        if known and not is_base(row) and speed(row):
-            pairs.append(paired(row, faster(known)))
+        base = bases.get(tuple(row.get(key) for key in keys))
+        if base and not is_base(row) and speed(row):
+            pairs.append(paired(row, faster(base)))
     return sorted(pairs, key=lambda pair: -(pair["factor"] or 0))
 
 
@@ -208,16 +213,16 @@ def scaling(rows: Sequence[Row]) -> Pairs:
     for row in rows:
         if row.get("batch_size") and row.get("throughput_per_s"):
             kept = series.setdefault(tuple(row.get(key) for key in keys), {})
-            known = kept.get(row["batch_size"])
-            kept[row["batch_size"]] = row if known is None else faster([known, row])
-    found = []
+            existing = kept.get(row["batch_size"])
+            kept[row["batch_size"]] = row if existing is None else faster([existing, row])
+    result = []
     for by_batch in series.values():
         if len(by_batch) < 2:
             continue
         points = [by_batch[size] for size in sorted(by_batch)]
         first, last = points[0], points[-1]
         gain = last["throughput_per_s"] / first["throughput_per_s"]
-        found.append(
+        result.append(
             {
                 **last,
                 **worst([first, last]),
@@ -232,7 +237,7 @@ def scaling(rows: Sequence[Row]) -> Pairs:
                 "points": points,
             }
         )
-    return sorted(found, key=lambda one: (str(one.get("family")), one["model"], -one["efficiency"]))
+    return sorted(result, key=lambda item: (str(item.get("family")), item["model"], -item["efficiency"]))
 
 
 def contests(rows: Sequence[Row]) -> list[list[Row]]:
@@ -245,7 +250,7 @@ def contests(rows: Sequence[Row]) -> list[list[Row]]:
         if speed(row):
             ways.setdefault((row["model"], work(row)), {}).setdefault(option(row), []).append(row)
     return [
-        sorted((faster(found) for found in options.values()), key=lambda row: (-speed(row), option_words(row)))
+        sorted((faster(option) for option in options.values()), key=lambda row: (-speed(row), option_words(row)))
         for options in ways.values()
         if len(options) > 1
     ]
@@ -256,10 +261,10 @@ def option_words(row: Row) -> str:
     return "\x00".join(str(part) for part in option(row))
 
 
-def winners(found: Sequence[Sequence[Row]]) -> list[tuple[Row, int]]:
+def winners(rows: Sequence[Sequence[Row]]) -> list[tuple[Row, int]]:
     """Return a row of each option that was the fastest of a contest, and of how many, most first."""
     counts: dict[Any, list[Row]] = {}
-    for contest in found:
+    for contest in rows:
         counts.setdefault(option(contest[0]), []).append(contest[0])
     ordered = sorted(counts.values(), key=lambda won: (-len(won), option_words(won[0])))
     return [(won[0], len(won)) for won in ordered]
@@ -277,22 +282,22 @@ def rivals(rows: Sequence[Row]) -> Pairs:
             cell.setdefault((row["hardware"], row.get("hardware_count")), []).append(row)
     met: dict[tuple[Any, Any], list[tuple[Row, Row]]] = {}
     for cell in sides.values():
-        best = {name: faster(found) for name, found in cell.items()}
+        best = {name: faster(value) for name, value in cell.items()}
         names = sorted(best, key=str)
-        for place, one in enumerate(names):
+        for place, item in enumerate(names):
             for other in names[place + 1 :]:
-                met.setdefault((one, other), []).append((best[one], best[other]))
+                met.setdefault((item, other), []).append((best[item], best[other]))
     return sorted((_rivalry(pairs) for pairs in met.values()), key=lambda pair: (-pair["pairs"], -pair["factor"]))
 
 
 def _rivalry(pairs: Sequence[tuple[Row, Row]]) -> dict[str, Any]:
-    joined = geometric(ratio(one, other)["factor"] for one, other in pairs)
+    joined = geometric(ratio(value, other)["factor"] for value, other in pairs)
     if joined["factor"] is not None and joined["factor"] < 1:
-        pairs = [(other, one) for one, other in pairs]
-        joined = geometric(ratio(one, other)["factor"] for one, other in pairs)
+        pairs = [(other, value) for value, other in pairs]
+        joined = geometric(ratio(value, other)["factor"] for value, other in pairs)
     first, second = pairs[0]
-    ratios = [ratio(one, other)["factor"] or 0 for one, other in pairs]
-    platforms = {one.get("platform") for one, _ in pairs}
+    ratios = [ratio(value, other)["factor"] or 0 for value, other in pairs]
+    platforms = {value.get("platform") for value, _ in pairs}
     return {
         **worst([row for pair in pairs for row in pair]),
         **joined,
@@ -301,6 +306,6 @@ def _rivalry(pairs: Sequence[tuple[Row, Row]]) -> dict[str, Any]:
         "hardware_count": first.get("hardware_count"),
         "platform": platforms.pop() if len(platforms) == 1 else None,
         "other": second["hardware"],
-        "models": len({one["model"] for one, _ in pairs}),
-        "faster_in": sum(one > 1 for one in ratios),
+        "models": len({value["model"] for value, _ in pairs}),
+        "faster_in": sum(ratio > 1 for ratio in ratios),
     }

@@ -47,10 +47,10 @@ _FACTS = {"built": "Builds", "ran": "Runs", "verified": "Right", "measured": "Me
 
 def state_of(row: Row) -> str | None:
     """Return how far a case got; None where nothing was tried."""
-    told = row.get("state")
-    if told in NOTHING_SEEN:
-        return "claimed" if told == "claimed" else None
-    if told == "fell back":
+    state = row.get("state")
+    if state in NOTHING_SEEN:
+        return "claimed" if state == "claimed" else None
+    if state == "fell back":
         return "fell"
     if row["verified"] is not None and row["ran"]:
         return "right" if row["verified"] else "wrong"
@@ -64,8 +64,10 @@ def state_of(row: Row) -> str | None:
 def compatibility(source: Source) -> list[Section]:
     """Return the matrix as a picture, its counts, the reasons of what did not work, and every case."""
     apart = source.hardware is not None or bool(source.asked.precision)
-    found = sorted(source.compatibility(**({} if apart else {"by_precision": False, "claims": True})), key=_place)
-    seen = [row for row in found if row.get("state") != "claimed"]
+    compatibility = sorted(
+        source.compatibility(**({} if apart else {"by_precision": False, "claims": True})), key=_place
+    )
+    seen = [row for row in compatibility if row.get("state") != "claimed"]
     if not seen:
         return []
     there = {row["model_id"] for row in seen}
@@ -73,11 +75,14 @@ def compatibility(source: Source) -> list[Section]:
     stopped = failures(source.compatibility()) if failed and not source.hardware else []
     reasons: list[Part] = [levels.failures_table(stopped)] if stopped else []
     return [
-        Section("At a glance", [matrix_chart([row for row in found if row["model_id"] in there]), counts_table(seen)]),
+        Section(
+            "At a glance",
+            [matrix_chart([row for row in compatibility if row["model_id"] in there]), counts_table(seen)],
+        ),
         Section(
             "What did not work", [*reasons, reasons_table(failed)] if failed else ["Nothing that was tried failed."]
         ),
-        *([] if apart else [*_levelled(source, seen), *_claimed(source, found)]),
+        *([] if apart else [*_levelled(source, seen), *_claimed(source, compatibility)]),
         Section("Every case", [matrix_table(seen)]),
     ]
 
@@ -91,12 +96,12 @@ def _levelled(source: Source, seen: Sequence[Row]) -> list[Section]:
     return [Section("How good it is", parts)]
 
 
-def _claimed(source: Source, found: Sequence[Row]) -> list[Section]:
+def _claimed(source: Source, rows: Sequence[Row]) -> list[Section]:
     """Return what documents claim, apart from everything that was seen."""
     claims = source.claims
     measured = [row for row in claims if row["ours"] is not None]
     made = [levels.contradictions_table(claims), levels.figures_table(measured), levels.opposed_table(claims)]
-    alone = [row for row in found if row["state"] == "claimed"]
+    alone = [row for row in rows if row["state"] == "claimed"]
     if alone:
         made.append(levels.levels_table(alone, "Claimed, and seen by nobody here", name="claimed")._replace(note=None))
     parts: list[Part] = [_OF_CLAIMS, *(table for table in made if table.rows)]
@@ -147,28 +152,28 @@ def matrix_chart(rows: Sequence[Row]) -> Chart:
     ]
     counts = Counter(best.values())
     tried = [state for state in order if counts[state] and state != "claimed"]
-    told = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in tried)
-    told += f". {counts['claimed']} more are only claimed by documents" if counts["claimed"] else ""
+    join = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in tried)
+    join += f". {counts['claimed']} more are only claimed by documents" if counts["claimed"] else ""
     rest = (
         f" The first {MOST_MODELS} of {formatting.count(len(models))} models are drawn."
         if len(models) > MOST_MODELS
         else ""
     )
     return Chart(
-        "matrix", "Model by platform", f"Of {len(best) - counts['claimed']} cases: {told}.{rest}", "matrix", drawn
+        "matrix", "Model by platform", f"Of {len(best) - counts['claimed']} cases: {join}.{rest}", "matrix", drawn
     )
 
 
 def counts_table(rows: Sequence[Row]) -> Table:
     """Return one row a platform: how many models were tried on it, and how far they got."""
-    found = []
+    result = []
     platforms = dict.fromkeys(str(row["platform"]) for row in sorted(rows, key=lambda row: _place(row)[2:4]))
     for platform in platforms:
         members = [row for row in rows if str(row["platform"]) == platform]
         counts = {fact: sum(bool(row[fact]) for row in members) for fact in _FACTS}
         wrong = sum(state_of(row) == "wrong" for row in members)
         models = len({row["model_id"] for row in members})
-        found.append({"platform": platform, "models": models, "cases": len(members), **counts, "wrong": wrong})
+        result.append({"platform": platform, "models": models, "cases": len(members), **counts, "wrong": wrong})
     columns = (
         Column("platform", "Platform"),
         Column("models", "Models", lambda row: formatting.count(row["models"]), figures=True),
@@ -176,7 +181,9 @@ def counts_table(rows: Sequence[Row]) -> Table:
         *(Column(fact, title, _count(fact), figures=True) for fact, title in _FACTS.items()),
         Column("wrong", "Wrong", _count("wrong"), figures=True),
     )
-    return Table("platforms", "How far cases got, by platform", columns, found, "Simulated results prove nothing here.")
+    return Table(
+        "platforms", "How far cases got, by platform", columns, result, "Simulated results prove nothing here."
+    )
 
 
 def _count(key: str) -> Any:
@@ -188,7 +195,7 @@ def reasons_table(rows: Sequence[Row]) -> Table:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((str(row["platform"]), str(row["why_not"])), []).append(row)
-    found = [
+    result = [
         {
             "platform": platform,
             "why_not": why,
@@ -207,12 +214,12 @@ def reasons_table(rows: Sequence[Row]) -> Table:
         Column("remedy", "What to do", lambda row: row["remedy"] or formatting.MISSING),
         evidence_column(),
     )
-    return Table("reasons", "Reasons", columns, sorted(found, key=lambda row: -row["cases"]))
+    return Table("reasons", "Reasons", columns, sorted(result, key=lambda row: -row["cases"]))
 
 
 def matrix_table(rows: Sequence[Row]) -> Table:
     """Return every case with its facts; `hardware` lists where it was tried."""
-    found = [
+    result = [
         {
             **row,
             "model": row["model_id"],
@@ -239,7 +246,7 @@ def matrix_table(rows: Sequence[Row]) -> Table:
         evidence_column(),
         Column("position"),
     )
-    return Table("matrix", "Every case", columns, found, f"{formatting.MISSING} stands where nothing was tried.")
+    return Table("matrix", "Every case", columns, result, f"{formatting.MISSING} stands where nothing was tried.")
 
 
 def _fact(fact: str) -> Any:

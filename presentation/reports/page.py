@@ -47,13 +47,13 @@ def as_html(report: Report, *, top: int | None = TOP, pictures: bool = True) -> 
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("presentation.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    found.filters["anchor"] = lambda text: re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
-    found.filters["broken"] = _broken
-    return found
+    environment.filters["anchor"] = lambda text: re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
+    environment.filters["broken"] = _broken
+    return environment
 
 
 def _broken(text: str) -> Any:
@@ -119,7 +119,7 @@ def colours() -> Mapping[str, tuple[str, str]]:
     pairs = [*zip(light, dark, strict=True)]
     for ramps in (PLATFORM_COLOURS, DIVERGING):
         pairs += zip(ramps["light"], ramps["dark"], strict=True)
-    return {one.upper(): (one, other) for one, other in pairs}
+    return {value.upper(): (value, other) for value, other in pairs}
 
 
 _COLOUR = re.compile(r'"(#[0-9A-Fa-f]{6}(?:[0-9A-Fa-f]{2})?)"')
@@ -131,10 +131,10 @@ def themed(svg: str, name: str) -> str:
 
     Two pictures of one page may both have a `clip0`; the first would then clip the second.
     """
-    known = colours()
+    existing = colours()
 
-    def worn(found: re.Match[str]) -> str:
-        colour = found[1].upper()
-        return f'"var(--c{colour[1:]},{found[1]})"' if colour in known else found[0]
+    def worn(match: re.Match[str]) -> str:
+        colour = match[1].upper()
+        return f'"var(--c{colour[1:]},{match[1]})"' if colour in existing else match[0]
 
     return _NAME.sub(rf"\g<1>{name}-", _COLOUR.sub(worn, svg))

@@ -90,11 +90,11 @@ def factor_words(row: Row) -> str:
     low, high = row.get("factor_low"), row.get("factor_high")
     if low is None or high is None:
         return formatting.factor(row.get("factor"))
-    told = formatting.Scale("", 1.0).show(row["factor"], low, high)
-    return f"×{formatting.SPACE}{told}".replace(f"{formatting.SPACE} (", "\n(")
+    show = formatting.Scale("", 1.0).show(row["factor"], low, high)
+    return f"×{formatting.SPACE}{show}".replace(f"{formatting.SPACE} (", "\n(")
 
 
-def rivals_table(found: Sequence[Row]) -> Table:
+def rivals_table(rows: Sequence[Row]) -> Table:
     """Return hardware beside hardware: what is joined, over how much, and in how many of it the first was faster."""
     columns = (
         Column("hardware", "Hardware"),
@@ -111,7 +111,7 @@ def rivals_table(found: Sequence[Row]) -> Table:
         "Every pair agrees in model, workload and precision; each side is on its fastest platform. Faster by: the geometric "
         "mean of the ratios, with the smallest and the largest beside it."
     )
-    return Table("rivals", "Hardware against hardware", columns, found, note)
+    return Table("rivals", "Hardware against hardware", columns, rows, note)
 
 
 def _range(row: Row) -> str:
@@ -181,13 +181,13 @@ def latency_chart(rows: Sequence[Row], name: str, title: str, *, by_model: bool 
         drawn = [{**row, "hardware": short_model(row["model"])} for row in drawn]
     rest = f" The first {len(drawn)} of {formatting.count(len(apart))} are drawn." if len(apart) > len(drawn) else ""
     first = drawn[0] if drawn else None
-    told = (
+    text = (
         f"Shortest: {first['hardware']} · {first['platform']} · {first.get('precision') or 'precision unknown'}, "
         f"{formatting.latency(first['latency_ms'])}."
         if first
         else "Nothing to draw."
     )
-    return Chart(name, title, told + rest, "intervals", drawn)
+    return Chart(name, title, text + rest, "intervals", drawn)
 
 
 def _named(row: Row) -> dict[str, Any]:
@@ -200,26 +200,26 @@ def _named(row: Row) -> dict[str, Any]:
 
 def scaling_chart(series: Sequence[Row], name: str, title: str) -> Chart:
     """Return throughput over batch size, one line a series; those with the most sizes first."""
-    chosen = sorted(series, key=lambda one: (-len(one["points"]), -one["throughput_to_per_s"]))[:MOST_SERIES]
-    models, places = {one["model"] for one in chosen}, {one["hardware"] for one in chosen}
+    chosen = sorted(series, key=lambda item: (-len(item["points"]), -item["throughput_to_per_s"]))[:MOST_SERIES]
+    models, places = {item["model"] for item in chosen}, {item["hardware"] for item in chosen}
     apart = sizes_apart(chosen)
 
-    def label(one: Row) -> str:
-        parts = [short_model(one["model"])] if len(models) > 1 else []
-        parts += [one["hardware"]] if len(places) > 1 else []
-        return " · ".join([*parts, str(one["platform"]), str(one.get("precision")), *apart(one)])
+    def label(row: Row) -> str:
+        parts = [short_model(row["model"])] if len(models) > 1 else []
+        parts += [row["hardware"]] if len(places) > 1 else []
+        return " · ".join([*parts, str(row["platform"]), str(row.get("precision")), *apart(row)])
 
     points = [
-        {**point, "series": f"{place}", "label": label(one)}
-        for place, one in enumerate(chosen)
-        for point in one["points"]
+        {**point, "series": f"{place}", "label": label(item)}
+        for place, item in enumerate(chosen)
+        for point in item["points"]
     ]
     rest = (
         f" {len(chosen)} of {counted(len(series), 'series', 'series')} are drawn." if len(series) > len(chosen) else ""
     )
-    best = max(chosen, key=lambda one: one["gain"])
-    told = f"Largest gain: {label(best)}, {formatting.factor(best['gain'])} from batch {best['batch_from']} to {best['batch_to']}."
-    return Chart(name, title, told + rest, "scaling", points)
+    best = max(chosen, key=lambda item: item["gain"])
+    text = f"Largest gain: {label(best)}, {formatting.factor(best['gain'])} from batch {best['batch_from']} to {best['batch_to']}."
+    return Chart(name, title, text + rest, "scaling", points)
 
 
 def sizes_apart(lines: Sequence[Row]) -> Callable[[Row], list[str]]:
@@ -237,11 +237,11 @@ def sizes_apart(lines: Sequence[Row]) -> Callable[[Row], list[str]]:
 
 def shown_rows(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows of each model and workload that ran in the most ways, most ways first: what a picture compares."""
-    found: dict[Any, list[Row]] = {}
+    result: dict[Any, list[Row]] = {}
     for row in rows:
         if row.get("latency_ms"):
-            found.setdefault((row["model"], likeness.work(row)), []).append(row)
+            result.setdefault((row["model"], likeness.work(row)), []).append(row)
     return sorted(
-        (group for group in found.values() if len(group) > 1),
+        (group for group in result.values() if len(group) > 1),
         key=lambda group: (-len({likeness.option(row) for row in group}), -len(group), group[0]["model"]),
     )

@@ -67,30 +67,30 @@ def change_of(row: Row, before: Row | None) -> dict[str, Any]:
         return {"change": "not compared", "factor": None, "factor_low": None, "factor_high": None}
     if before is None:
         return {"change": "new", "factor": None, "factor_low": None, "factor_high": None}
-    found = likeness.ratio(row, before)
-    low, high = found["factor_low"], found["factor_high"]
-    if found["factor"] is None or low is None or high is None:
+    ratio = likeness.ratio(row, before)
+    low, high = ratio["factor_low"], ratio["factor_high"]
+    if ratio["factor"] is None or low is None or high is None:
         word = "unclear"
     else:
         word = "faster" if low > 1 else "slower" if high < 1 else "alike"
-    return {"change": word, **found}
+    return {"change": word, **ratio}
 
 
 def _changes(measured: Sequence[Row], earlier: Mapping[str, Row]) -> Section:
-    found = []
+    result = []
     for row in measured:
         before = earlier.get(row["configuration"])
         beside = {} if before is None else likeness.paired(row, before)
-        found.append({**row, **beside, **change_of(row, before), **_moved(row, before)})
-    counts = Counter(row["change"] for row in found)
+        result.append({**row, **beside, **change_of(row, before), **_moved(row, before)})
+    counts = Counter(row["change"] for row in result)
     words = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
     moved = sorted(
-        (row for row in found if row["change"] not in ("alike", "new")), key=lambda row: row["factor"] or 9.9
+        (row for row in result if row["change"] not in ("alike", "new")), key=lambda row: row["factor"] or 9.9
     )
     parts: list[Part] = [f"Against the best that was known of each configuration before this run: {words}."]
     if moved:
         parts.append(changes_table(moved))
-    drawn = [row for row in found if row["factor"]]
+    drawn = [row for row in result if row["factor"]]
     if drawn:
         slowest = sorted(drawn, key=lambda row: row["factor"])
         parts.append(pairs.factor_chart(slowest, "changes", "Speed against before", "New speed over the last known"))
@@ -146,13 +146,13 @@ def _measured(measured: Sequence[Row]) -> Section:
 
 def _outcomes(rows: Sequence[Row], name: str, title: str) -> Table:
     """Return outcomes, what failed first."""
-    found = [
+    result = [
         {**row, "model": row["model_id"], "hardware": row["hardware_id"], "evidence": [row["event_id"]]} for row in rows
     ]
-    found.sort(key=lambda row: (row["outcome"] == "passed", str(row["outcome"]), row["model"], row["position"]))
-    told = ({"test": "Test"} if name == "tests" else {}) | {"outcome": "Outcome", "stage": "Stage"}
+    result.sort(key=lambda row: (row["outcome"] == "passed", str(row["outcome"]), row["model"], row["position"]))
+    document = ({"test": "Test"} if name == "tests" else {}) | {"outcome": "Outcome", "stage": "Stage"}
     columns = (
-        *(Column(key, head, _text(key)) for key, head in told.items()),
+        *(Column(key, head, _text(key)) for key, head in document.items()),
         *model_columns(),
         *WHERE,
         Column("message", "Message", lambda row: str(row.get("message") or "").split("\n", 1)[0]),
@@ -165,8 +165,8 @@ def _outcomes(rows: Sequence[Row], name: str, title: str) -> Table:
         Column("position"),
         Column("time"),
     )
-    counts = Counter(str(row["outcome"]) for row in found)
-    return Table(name, title, columns, found, ", ".join(f"{n} {word}" for word, n in sorted(counts.items())) + ".")
+    counts = Counter(str(row["outcome"]) for row in result)
+    return Table(name, title, columns, result, ", ".join(f"{n} {word}" for word, n in sorted(counts.items())) + ".")
 
 
 def _text(key: str) -> Any:

@@ -45,9 +45,9 @@ MOST_LINES = 8
 def families_section(source: Source) -> Section:
     """Say which hardware is best for each family, by how much, with what memory, and how it scales."""
     table = families.best_by_family(source.kept, source.over_cpu, source.scaling)
-    found = likeness.contests(source.kept)
-    won = likeness.winners(found)
-    said = [_won(won, len(found))] if won else []
+    contests = likeness.contests(source.kept)
+    won = likeness.winners(contests)
+    said = [_won(won, len(contests))] if won else []
     return Section("Best hardware by family", [*said, table])
 
 
@@ -58,57 +58,59 @@ def _won(won: Sequence[tuple[Row, int]], contests: int) -> str:
 
 def over_the_cpu(source: Source) -> Section:
     """Compare with the plain CPU: as a picture, by family and row by row."""
-    found = source.over_cpu
-    if not found:
+    over_cpu = source.over_cpu
+    if not over_cpu:
         return Section("Speed-up over the CPU", [_NO_CPU])
     note = (
         "The baseline agrees in model, workload and precision: platform cpu, not compiled, of the same hardware, or where "
         "that has none, the fastest of any. Intervals span the ends of both sides' 95 % intervals."
     )
-    chart = pairs.factor_chart(found, "speedup", "Speed-up over the CPU", "How often the plain CPU's work is done")
+    chart = pairs.factor_chart(over_cpu, "speedup", "Speed-up over the CPU", "How often the plain CPU's work is done")
     parts: list[Part] = [
         chart,
-        families.speedup_by_family(found),
-        pairs.compared_table(found, "speedup", "Speed-up over the CPU, row by row", "Over the CPU", note),
+        families.speedup_by_family(over_cpu),
+        pairs.compared_table(over_cpu, "speedup", "Speed-up over the CPU, row by row", "Over the CPU", note),
     ]
     return Section("Speed-up over the CPU", parts)
 
 
 def batch_scaling(source: Source) -> Section:
     """Say what larger batches gain."""
-    found = source.scaling
-    if not found:
+    result = source.scaling
+    if not result:
         return Section("Batch scaling", ["No configuration was measured at two batch sizes with all else alike."])
-    chart = pairs.scaling_chart(found, "scaling", "Throughput over batch size")
-    return Section("Batch scaling", [chart, families.scaling_by_family(found), pairs.scaling_table(found)])
+    chart = pairs.scaling_chart(result, "scaling", "Throughput over batch size")
+    return Section("Batch scaling", [chart, families.scaling_by_family(result), pairs.scaling_table(result)])
 
 
 def precisions(source: Source) -> Section:
     """Compare narrower types with fp32, with what tests say of their outputs."""
-    found = _with_verified(source, source.over_fp32)
-    if not found:
+    result = _with_verified(source, source.over_fp32)
+    if not result:
         return Section("Precision", [_NO_FP32])
     note = (
         "The baseline is fp32 with everything else alike: model, workload, hardware, platform, software and its settings. "
         "Right: what the newest verification of that precision said, on that hardware and platform."
     )
-    chart = pairs.factor_chart(found, "precision", "Speed against fp32", "How often the work of fp32 is done")
-    table = pairs.compared_table(found, "precision", "Precision, row by row", "Against fp32", note, verified=True)
-    return Section("Precision", [chart, _by_precision(found), table])
+    chart = pairs.factor_chart(result, "precision", "Speed against fp32", "How often the work of fp32 is done")
+    table = pairs.compared_table(result, "precision", "Precision, row by row", "Against fp32", note, verified=True)
+    return Section("Precision", [chart, _by_precision(result), table])
 
 
-def _with_verified(source: Source, found: Sequence[Row]) -> list[dict[str, Any]]:
-    if not found:
+def _with_verified(source: Source, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    if not rows:
         return []
     keys = ("model", "hardware", "platform", "precision")
     cells = source.compatibility(by_hardware=True)
-    known = {(row["model_id"], row["hardware_id"], row["platform"], row["precision"]): row["verified"] for row in cells}
-    return [{**row, "verified": known.get(tuple(row[key] for key in keys))} for row in found]
+    verifieds = {
+        (row["model_id"], row["hardware_id"], row["platform"], row["precision"]): row["verified"] for row in cells
+    }
+    return [{**row, "verified": verifieds.get(tuple(row[key] for key in keys))} for row in rows]
 
 
-def _by_precision(found: Sequence[Row]) -> Table:
+def _by_precision(result: Sequence[Row]) -> Table:
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for pair in found:
+    for pair in result:
         groups.setdefault((*likeness.option(pair), pair["mode"]), []).append(pair)
     rows = [
         {
@@ -144,8 +146,8 @@ def _by_precision(found: Sequence[Row]) -> Table:
 
 def modes(source: Source) -> Section:
     """Compare a training step with an inference call."""
-    found = source.let_in(likeness.training_over_inference(source.rows))
-    if not found:
+    let = source.let_in(likeness.training_over_inference(source.rows))
+    if not let:
         return Section(
             "Training against inference",
             ["No model was measured in both modes with the same sizes, hardware, platform, precision and software."],
@@ -155,8 +157,8 @@ def modes(source: Source) -> Section:
         "Optimizer and checkpointing are those of the training row."
     )
     what = "How many inference calls one training step takes"
-    chart = pairs.factor_chart(found, "modes", "A training step in inference calls", what)
-    table = pairs.compared_table(found, "modes", "Training against inference, row by row", "Step over call", note)
+    chart = pairs.factor_chart(let, "modes", "A training step in inference calls", what)
+    table = pairs.compared_table(let, "modes", "Training against inference, row by row", "Step over call", note)
     return Section("Training against inference", [chart, table])
 
 
@@ -181,13 +183,13 @@ def model_pictures(source: Source, most: int = MOST_PICTURES) -> Section:
 
 def hardware_overview(source: Source) -> Section:
     """Say what each hardware was tried with, and how much of it is ours."""
-    found = []
+    result = []
     contests = likeness.contests(source.rows)
     wins = Counter(contest[0]["hardware"] for contest in contests)
     entered = Counter(name for contest in contests for name in {row["hardware"] for row in contest})
     for name in sorted({row["hardware"] for row in source.kept}):
         members = [row for row in source.kept if row["hardware"] == name]
-        found.append(
+        result.append(
             {
                 "hardware": name,
                 "hardware_kind": members[0]["hardware_kind"],
@@ -213,7 +215,7 @@ def hardware_overview(source: Source) -> Section:
         Column("contests"),
     )
     note = "Fastest in: of the contests (one model and workload that ran in two ways or more) that the hardware was part of."
-    return Section("Hardware", [Table("hardware", "What was tried on which hardware", columns, found, note)])
+    return Section("Hardware", [Table("hardware", "What was tried on which hardware", columns, result, note)])
 
 
 def _count(key: str) -> Any:
@@ -223,15 +225,15 @@ def _count(key: str) -> Any:
 def rivals(source: Source) -> Section:
     """Compare hardware with hardware over all that both have run."""
     every = likeness.rivals(source.rows if source.hardware else source.kept)
-    found = [pair for pair in every if source.hardware in (None, pair["hardware"], pair["other"])]
-    if not found:
+    matching_every = [pair for pair in every if source.hardware in (None, pair["hardware"], pair["other"])]
+    if not matching_every:
         return Section(
             "Hardware against hardware", ["No two hardware ran the same model and workload in the same precision."]
         )
     what = "How much faster, over all that both ran alike; the line is the range of the ratios, not an interval"
-    drawn = [{**pair, "factor_low": pair["smallest"], "factor_high": pair["largest"]} for pair in found]
+    drawn = [{**pair, "factor_low": pair["smallest"], "factor_high": pair["largest"]} for pair in matching_every]
     chart = pairs.factor_chart(drawn, "rivals", "Hardware against hardware", what, first="hardware")
-    return Section("Hardware against hardware", [chart, pairs.rivals_table(found)])
+    return Section("Hardware against hardware", [chart, pairs.rivals_table(matching_every)])
 
 
 def models_on_hardware(source: Source, most: int = 1) -> list[Section]:
@@ -241,8 +243,8 @@ def models_on_hardware(source: Source, most: int = 1) -> list[Section]:
         if row.get("latency_ms"):
             kind = tuple(row.get(name) for name in ("mode", "scenario", "batch_size", "precision"))
             best = by_hardware.setdefault(row["hardware"], {}).setdefault(kind, {})
-            known = best.get(row["model"])
-            best[row["model"]] = row if known is None else likeness.faster([known, row])
+            existing = best.get(row["model"])
+            best[row["model"]] = row if existing is None else likeness.faster([existing, row])
     charts: list[tuple[int, Chart]] = []
     for place, (name, kinds) in enumerate(sorted(by_hardware.items()), 1):
         ordered = sorted(kinds.values(), key=lambda best: (-len(best), str(next(iter(best.values()))["batch_size"])))

@@ -22,25 +22,25 @@ class Source:
     `kept` are those that hardware, platform and precision let in as well: what a report shows.
     """
 
-    def __init__(self, client: Client, asked: Asked) -> None:
+    def __init__(self, client: Client, request: Asked) -> None:
         self.client = client
-        self.asked = asked
-        self.position = _position(client, asked.as_of)
+        self.asked = request
+        self.position = _position(client, request.as_of)
 
     @cached_property
     def recorded_at(self) -> str | None:
         """When the event at the position was recorded; None on an empty log, or where no event has that position."""
-        found = (
+        event = (
             next(iter(self.client.events(after=self.position - 1, upto=self.position)), None) if self.position else None
         )
-        return found["recorded_at"] if found else None
+        return event["recorded_at"] if event else None
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The best measurement of each configuration: measured before imported, valid before suspect, then the newest."""
         model = self.asked.subject if self.asked.kind == "model" else self.asked.model
-        found = self.client.measurements(best=True, model=model, as_of=self.position)
-        return [row for row in map(row_of, found) if self.asked.category in (None, row["category"])]
+        measurements = self.client.measurements(best=True, model=model, as_of=self.position)
+        return [row for row in map(row_of, measurements) if self.asked.category in (None, row["category"])]
 
     @cached_property
     def kept(self) -> list[dict[str, Any]]:
@@ -68,9 +68,11 @@ class Source:
         name = self.asked.subject if self.asked.kind == "hardware" else self.asked.hardware
         if name is None:
             return None
-        known = self.client.measurements(best=True, hardware=name, as_of=self.position, limit=1)
+        measurements = self.client.measurements(best=True, hardware=name, as_of=self.position, limit=1)
         return str(
-            known[0]["hardware_id"] if known else self.client.compare_models(name, as_of=self.position)["hardware"]
+            measurements[0]["hardware_id"]
+            if measurements
+            else self.client.compare_models(name, as_of=self.position)["hardware"]
         )
 
     def let_in(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -86,25 +88,25 @@ class Source:
     def compatibility(self, **options: Any) -> list[dict[str, Any]]:
         """Return the matrix of tests and benchmarks, filtered; `by_precision`, `by_hardware` as the API has them."""
         model = self.asked.subject if self.asked.kind == "model" else self.asked.model
-        found = self.client.compatibility(
+        compatibility = self.client.compatibility(
             model=model, hardware=self.hardware, category=self.asked.category, as_of=self.position, **options
         )
-        asked = self.asked
+        request = self.asked
         return [
             row
-            for row in found
-            if (not asked.platform or row["platform"] in asked.platform)
-            and ("precision" not in row or not asked.precision or row["precision"] in asked.precision)
+            for row in compatibility
+            if (not request.platform or row["platform"] in request.platform)
+            and ("precision" not in row or not request.precision or row["precision"] in request.precision)
         ]
 
     @cached_property
     def claims(self) -> list[dict[str, Any]]:
         """What documents claim of the model that is asked for, or of all, on the platforms that are let in."""
         model = self.asked.subject if self.asked.kind == "model" else self.asked.model
-        found = self.client.claims(model=model, as_of=self.position)
+        claims = self.client.claims(model=model, as_of=self.position)
         return [
             row
-            for row in found
+            for row in claims
             if (not self.asked.platform or row["platform"] in self.asked.platform)
             and (self.asked.category in (None, *row["categories"]) or not row["categories"])
         ]
@@ -123,9 +125,9 @@ class Source:
     def run(self) -> Row:
         """The run that is asked for, else the newest. Raises NotFound."""
         name = self.asked.subject
-        found = self.client.runs(run_id=name, as_of=self.position, limit=1)
-        if found:
-            return found[0]
+        runs = self.client.runs(run_id=name, as_of=self.position, limit=1)
+        if runs:
+            return runs[0]
         newest = [str(run["run_id"]) for run in self.client.runs(as_of=self.position, limit=3)]
         raise NotFound(
             f"no run is known as {name!r}." if name else "no run was posted yet.",
@@ -136,23 +138,23 @@ class Source:
     @cached_property
     def measured(self) -> list[dict[str, Any]]:
         """Every measurement of the run, invalid and simulated ones too."""
-        found = self.client.measurements(run_id=self.run["run_id"], as_of=self.position)
-        return self.let_in(map(row_of, found))
+        measurements = self.client.measurements(run_id=self.run["run_id"], as_of=self.position)
+        return self.let_in(map(row_of, measurements))
 
     @cached_property
     def earlier(self) -> dict[str, dict[str, Any]]:
         """The best row of each configuration of the run's hardware as it was known before the run, by configuration."""
         position = min((int(row["position"]) for row in self.measured), default=1) - 1
-        found: dict[str, dict[str, Any]] = {}
+        documents: dict[str, dict[str, Any]] = {}
         for name in sorted({row["hardware"] for row in self.measured}) if position > 0 else ():
             rows = self.client.measurements(best=True, hardware=name, as_of=position)
-            found.update({row["configuration"]: row_of(row) for row in rows})
-        return found
+            documents.update({row["configuration"]: row_of(row) for row in rows})
+        return documents
 
     def outcomes(self, *, failures: bool) -> list[dict[str, Any]]:
         """Return the tests of the run, or what gave no measurement in it."""
-        found = self.client.tests(run_id=self.run["run_id"], failures=failures or None, as_of=self.position)
-        return self.let_in(found)
+        tests = self.client.tests(run_id=self.run["run_id"], failures=failures or None, as_of=self.position)
+        return self.let_in(tests)
 
 
 def _position(client: Client, as_of: int | str | None) -> int:

@@ -24,10 +24,10 @@ PICTURES = ("png", "svg")
 Named = TypeVar("Named", Table, Chart)
 
 
-def stem(asked: Asked) -> str:
+def stem(request: Asked) -> str:
     """Return the name that a report's file has where only a folder was named: `model-google-bert-bert-base-uncased`."""
-    subject = re.sub(r"[^A-Za-z0-9._-]+", "-", asked.subject or "").strip("-.")
-    return f"{asked.kind}-{subject}" if subject else asked.kind
+    subject = re.sub(r"[^A-Za-z0-9._-]+", "-", request.subject or "").strip("-.")
+    return f"{request.kind}-{subject}" if subject else request.kind
 
 
 def format_of(form: str | None, out: Path | None) -> str:
@@ -80,9 +80,9 @@ def files(
     if form != "md" or not pictures:
         return {path: rendered(report, form, part=part, top=top, pictures=pictures)}
     beside = {chart.name: f"{path.stem}-pictures/{chart.name}.svg" for chart in report.charts()}
-    found = {path.parent / beside[chart.name]: _picture(report, chart, "svg") for chart in report.charts()}
+    result = {path.parent / beside[chart.name]: _picture(report, chart, "svg") for chart in report.charts()}
     return {
-        **found,
+        **result,
         path: as_markdown(report, {name: _address(file) for name, file in beside.items()}, top=top).encode(),
     }
 
@@ -92,10 +92,10 @@ def _address(file: str) -> str:
     return file.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
 
 
-def write(found: Mapping[Path, bytes], *, force: bool = False) -> None:
+def write(contents: Mapping[Path, bytes], *, force: bool = False) -> None:
     """Write files, together or not at all; without `force` one that exists is a UsageError."""
     with Staged(force=force) as staged:
-        for path, content in found.items():
+        for path, content in contents.items():
             staged.file(path).write_bytes(content)
 
 
@@ -109,13 +109,13 @@ def _picture(report: Report, chart: Chart, form: str) -> bytes:
     return charts.png(chart, footer=footer) if form == "png" else charts.svg(chart, footer=footer).encode()
 
 
-def _chosen(found: Mapping[str, Named], part: str | None, main: str | None) -> Named:
-    if not found:
+def _chosen(nameds: Mapping[str, Named], part: str | None, main: str | None) -> Named:
+    if not nameds:
         raise UsageError(
             "this report has no pictures.", field="format", remedy="Ask for html, md, json or csv; they need none."
         )
     if part is None:
-        return found.get(main or "") or next(iter(found.values()))
-    if part not in found:
-        raise UsageError(f"the report has no part {part!r}.", field="part", remedy=f"One of {', '.join(found)}.")
-    return found[part]
+        return nameds.get(main or "") or next(iter(nameds.values()))
+    if part not in nameds:
+        raise UsageError(f"the report has no part {part!r}.", field="part", remedy=f"One of {', '.join(nameds)}.")
+    return nameds[part]

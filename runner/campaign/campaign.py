@@ -202,11 +202,11 @@ def _still_there(case: Case, ended: Ended) -> Ended:
 
 def _preparation(cases: Sequence[Case], trace: bool) -> Prepare:
     """Return the task that describes and traces the models of these cases, each at each of its workloads once."""
-    asked: dict[str, dict[Workload, None]] = {}
+    nones: dict[str, dict[Workload, None]] = {}
     for case in cases:
-        asked.setdefault(case.model, {})[case.workload] = None
+        nones.setdefault(case.model, {})[case.workload] = None
     return Prepare(
-        wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in asked.items()],
+        wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in nones.items()],
         weights=cases[0].weights,
         trace=trace,
         trust_remote_code=cases[0].trust_remote_code,
@@ -224,21 +224,21 @@ def _described(task: Prepare, ended: Ended) -> tuple[dict[str, Prepared], dict[t
         )
     prepared: dict[str, Prepared] = {}
     filled: dict[tuple[str, Workload], Workload] = {}
-    for wanted, found in zip(task.wanted, ended.result, strict=True):
-        prepared[wanted.model] = _prepared(wanted.model, found)
-        for workload, whole in zip(wanted.workloads, found["workloads"] or wanted.workloads, strict=True):
+    for wanted, result in zip(task.wanted, ended.result, strict=True):
+        prepared[wanted.model] = _prepared(wanted.model, result)
+        for workload, whole in zip(wanted.workloads, result["workloads"] or wanted.workloads, strict=True):
             filled[wanted.model, workload] = msgspec.convert(whole, Workload, from_attributes=True)
     return prepared, filled
 
 
-def _prepared(name: str, found: dict[str, Any]) -> Prepared:
+def _prepared(name: str, row: dict[str, Any]) -> Prepared:
     """Return a described model; raise where what was asked of it can never be."""
-    error = found["error"]
-    model = found["model"] or {"id": name.rstrip("/").rsplit("/", 1)[-1] if name.startswith(("/", ".", "~")) else name}
+    error = row["error"]
+    model = row["model"] or {"id": name.rstrip("/").rsplit("/", 1)[-1] if name.startswith(("/", ".", "~")) else name}
     if error is None:
-        return Prepared(model=model, config=found["config"], traces=found["traces"])
+        return Prepared(model=model, config=row["config"], traces=row["traces"])
     if not error["fatal"]:
-        return Prepared(model=model, config=found["config"], traces=[], untraced=error["detail"])
+        return Prepared(model=model, config=row["config"], traces=[], untraced=error["detail"])
     if error["usage"]:
         raise _usage(error)
     failed = Failed(
@@ -248,7 +248,7 @@ def _prepared(name: str, found: dict[str, Any]) -> Prepared:
         message=error["detail"],
         remedy=error["remedy"],
     )
-    return Prepared(model=model, config=found["config"], traces=[], error=failed)
+    return Prepared(model=model, config=row["config"], traces=[], error=failed)
 
 
 def _usage(error: dict[str, Any]) -> AssayError:

@@ -37,19 +37,19 @@ def survey(task: Survey) -> dict[str, Any]:
 
     `hardware` is the data of hardware events; `placement` says which platform calls which of it by what address.
     """
-    found: dict[str, Any] = {"platforms": {name: _probe(name) for name in task.platforms}}
+    row: dict[str, Any] = {"platforms": {name: _probe(name) for name in task.platforms}}
     if task.describe:
         from runner.machine.detect import describe, detect
         from runner.machine.environment import environment
 
-        found["environment"] = environment()
+        row["environment"] = environment()
         detection = detect(browsers=not _IN_BROWSER.isdisjoint(task.platforms))
-        found["hardware"] = msgspec.to_builtins(describe(detection))
-        found["placement"] = [
+        row["hardware"] = msgspec.to_builtins(describe(detection))
+        row["placement"] = [
             {"hardware": msgspec.to_builtins(device.hardware), "addresses": msgspec.to_builtins(device.addresses)}
             for device in detection.devices
         ]
-    return found
+    return row
 
 
 def _probe(name: str) -> dict[str, Any]:
@@ -80,27 +80,27 @@ def _prepared(wanted: Wanted, task: Prepare) -> dict[str, Any]:
     from runner.models.inputs import workload_defaults
     from runner.models.sources import resolve
 
-    found: dict[str, Any] = {"model": None, "config": None, "workloads": [], "traces": [], "error": None}
+    row: dict[str, Any] = {"model": None, "config": None, "workloads": [], "traces": [], "error": None}
     try:
         how = {"trust_remote_code": task.trust_remote_code, "allow_pickle": task.allow_pickle}
         source = resolve(wanted.model, task.weights, **how)
         workloads = [workload_defaults(source, workload) for workload in wanted.workloads]
-        found["config"] = source.config
-        found["workloads"] = msgspec.to_builtins(workloads)
+        row["config"] = source.config
+        row["workloads"] = msgspec.to_builtins(workloads)
         built = build_meta(source, image_size=workloads[0].image_size)
         if source.location is not None and source.kind != "diffusers":
             check_shapes(built.module, source.location)
-        found["model"] = msgspec.to_builtins(built.model())
+        row["model"] = msgspec.to_builtins(built.model())
     except AssayError as error:
-        found["error"] = _said(error, fatal=True)
-        return found
+        row["error"] = _said(error, fatal=True)
+        return row
     if task.trace:
         try:
-            found["traces"] = _traces(source, workloads)
+            row["traces"] = _traces(source, workloads)
         except Exception as error:
             # A model that cannot be traced can still be measured; the caller says that its trace is missing.
-            found["error"] = _said(error, fatal=False)
-    return found
+            row["error"] = _said(error, fatal=False)
+    return row
 
 
 def _traces(source: Any, workloads: list[Workload]) -> list[dict[str, Any]]:
@@ -119,12 +119,12 @@ def _traces(source: Any, workloads: list[Workload]) -> list[dict[str, Any]]:
 
 
 def _said(error: Exception, *, fatal: bool) -> dict[str, Any]:
-    known = error if isinstance(error, AssayError) else AssayError(str(error) or repr(error))
+    existing = error if isinstance(error, AssayError) else AssayError(str(error) or repr(error))
     return {
         "fatal": fatal,
         "usage": isinstance(error, InvalidInput),
         "type": type(error).__name__,
-        "detail": scrub(known.detail),
-        "field": known.field,
-        "remedy": known.remedy,
+        "detail": scrub(existing.detail),
+        "field": existing.field,
+        "remedy": existing.remedy,
     }

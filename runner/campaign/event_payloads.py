@@ -66,8 +66,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def hardware_for(self, platform: str, device: str | None = None) -> Hardware:
         """Return the hardware that a device of a platform is; the processor where a platform names no other."""
         for place in self.placement:
-            known = place["addresses"].get(platform, ())
-            if device in known or (device is None and known):
+            address = place["addresses"].get(platform, ())
+            if device in address or (device is None and address):
                 return msgspec.convert(place["hardware"], Hardware)
         where = (device or platform).lower()
         processor = self.placement[0]
@@ -94,18 +94,18 @@ def stamped(type_: str, data: Any, source: str, subject: str | None = None, id_:
     return new_event(type_, data, source=source, time=datetime.now(UTC), subject=subject, id=id_)
 
 
-def observed_of(case: Case, found: Mapping[str, Any]) -> Observed:
+def observed_of(case: Case, row: Mapping[str, Any]) -> Observed:
     """Return what did the work, and beside it what was asked for."""
     requested = Requested(
         device=case.device, platform=word(case.platform), precision=case.precision, options=list(case.options) or None
     )
     return Observed(
-        device=found["device"],
-        platform=found["platform"],
-        precision=found["precision"],
-        fallback_share=found["fallback_share"],
-        precision_share=found.get("precision_share"),
-        details=found.get("details") or None,
+        device=row["device"],
+        platform=row["platform"],
+        precision=row["precision"],
+        fallback_share=row["fallback_share"],
+        precision_share=row.get("precision_share"),
+        details=row.get("details") or None,
         requested=requested,
     )
 
@@ -206,15 +206,15 @@ def _roofline_share(
     described = next((item for item in machine.hardware if item["hardware"]["id"] == hardware.id), None)
     if described is None:
         return None
-    spec, known = spec_from_event(described), find(hardware.id)
-    spec = fill(spec, known) if known else spec
+    spec, existing = spec_from_event(described), find(hardware.id)
+    spec = fill(spec, existing) if existing else spec
     limits = limits_of(spec, observed.precision or "fp32", observed.platform or "")
     return roofline_share(operators, limits, batch_size=workload.batch_size or 1, measured_ms=measured_ms)
 
 
 def _model(prepared: Mapping[str, Any], built: Mapping[str, Any]) -> Model:
-    known = {**prepared, **{key: value for key, value in built.items() if value is not None}}
-    return msgspec.convert(known, Model)
+    existing = {**prepared, **{key: value for key, value in built.items() if value is not None}}
+    return msgspec.convert(existing, Model)
 
 
 def _metrics(workload: Workload, result: Mapping[str, Any], samples: list[float]) -> Metrics:
@@ -262,10 +262,10 @@ def _without_invalid_energy(metrics: Metrics, validity: Validity) -> Metrics:
 
 def _part_metrics(parts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, float]:
     """Return the median over the calls of each part; of tokens, of the mean time of one within its call."""
-    found = {name: median([sum(call) / len(call) for call in calls]) for name, calls in parts.items() if calls}
-    if "token_ms" in found:
-        found["tpot_ms"] = found.pop("token_ms")
-    return found
+    medians = {name: median([sum(call) / len(call) for call in calls]) for name, calls in parts.items() if calls}
+    if "token_ms" in medians:
+        medians["tpot_ms"] = medians.pop("token_ms")
+    return medians
 
 
 def asked_execution(case: Case, machine: Machine) -> Execution:

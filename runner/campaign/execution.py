@@ -117,22 +117,22 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount]
-    return sum(known) if known else None
+    matching_amounts = [amount for amount in amounts if amount]
+    return sum(matching_amounts) if matching_amounts else None
 
 
 def _allocated(taken: Sequence[RankReport]) -> dict[str, int]:
-    found = {name: _sum(getattr(each, name) for each in taken) for name in ("allocated_bytes", "reserved_bytes")}
-    return {name: amount for name, amount in found.items() if amount}
+    result = {name: _sum(getattr(each, name) for each in taken) for name in ("allocated_bytes", "reserved_bytes")}
+    return {name: amount for name, amount in result.items() if amount}
 
 
 def _with_device(series: Series, allocated: dict[str, int], device_ms: list[list[float]] | None) -> Series:
     """Return the series with what its runtime allocated on a device and how the device's clock compares to the host's."""
-    found = series.conditions.device
-    if found is None or not (allocated or device_ms):
+    result = series.conditions.device
+    if result is None or not (allocated or device_ms):
         return series
     ratio = median([call[0] for call in device_ms]) / median(series.samples_ms) if device_ms else None
-    device = msgspec.structs.replace(found, time_ratio=ratio, **allocated)
+    device = msgspec.structs.replace(result, time_ratio=ratio, **allocated)
     return msgspec.structs.replace(series, conditions=msgspec.structs.replace(series.conditions, device=device))
 
 

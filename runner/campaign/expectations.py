@@ -82,7 +82,7 @@ def write(path: Path, expectations: Expectations) -> None:
 def read(path: Path) -> Expectations:
     """Read a file; raises UsageError where it is none of these or of a newer format."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Expectations)
+        document = msgspec.json.decode(path.read_bytes(), type=Expectations)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", field="expect", remedy="Record one with --record."
@@ -91,13 +91,13 @@ def read(path: Path) -> Expectations:
         raise UsageError(
             f"{path} holds no expectations: {error}.", field="expect", remedy="Record one with --record."
         ) from error
-    if found.format != FORMAT:
+    if document.format != FORMAT:
         raise UsageError(
-            f"{path} has format {found.format}, and this version reads {FORMAT}.",
+            f"{path} has format {document.format}, and this version reads {FORMAT}.",
             field="expect",
             remedy="Use the version that wrote it, or record again.",
         )
-    return found
+    return document
 
 
 def _expectation(test: TestReported) -> Expectation:
@@ -135,12 +135,14 @@ def _name(each: Expectation) -> bytes:
 def _difference(before: Expectation | None, now: Expectation) -> Difference:
     if before is None:
         return Difference(asked=now.asked, state="new")
-    found = list(_outcomes(before, now))
-    if not found and before.kind == now.kind:
-        found = list(_values(before, now))
-    if not found:
+    outcomes = list(_outcomes(before, now))
+    if not outcomes and before.kind == now.kind:
+        outcomes = list(_values(before, now))
+    if not outcomes:
         return Difference(asked=now.asked, state="same")
-    return Difference(asked=now.asked, state="different", found=found, explained=_explanations(before.with_, now.with_))
+    return Difference(
+        asked=now.asked, state="different", found=outcomes, explained=_explanations(before.with_, now.with_)
+    )
 
 
 def _outcomes(before: Expectation, now: Expectation) -> Iterable[str]:
@@ -172,10 +174,10 @@ def _values(before: Expectation, now: Expectation) -> Iterable[str]:
 
 
 def _tokens(expected: Sequence[Sequence[int]], collected: Sequence[Sequence[int]]) -> Iterable[str]:
-    for item, (one, other) in enumerate(zip(expected, collected, strict=False)):
-        step = next((index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    for item, (entry, other) in enumerate(zip(expected, collected, strict=False)):
+        step = next((index for index, pair in enumerate(zip(entry, other, strict=False)) if pair[0] != pair[1]), None)
         if step is not None:
-            yield f"tokens: item {item} differs from step {step} on: expected {one[step]}, collected {other[step]}"
+            yield f"tokens: item {item} differs from step {step} on: expected {entry[step]}, collected {other[step]}"
             return
 
 
@@ -189,11 +191,11 @@ def _apart(
     """Tell where the largest difference, over the largest expected value, is above what is allowed."""
     scale = largest or max((abs(value) for value in expected if value is not None), default=0.0)
     apart = 0.0
-    for one, other in zip(expected, collected, strict=True):
-        if (one is None) != (other is None):
+    for item, other in zip(expected, collected, strict=True):
+        if (item is None) != (other is None):
             apart = math.inf
-        elif one is not None and other is not None:
-            apart = max(apart, abs(one - other))
+        elif item is not None and other is not None:
+            apart = max(apart, abs(item - other))
     relative = apart / scale if scale else (0.0 if apart == 0 else math.inf)
     if relative > allowed:
         yield f"{name}: {relative:.3g} of the largest value apart (at most {allowed:g})"
@@ -201,20 +203,20 @@ def _apart(
 
 def _explanations(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each thing that was not the same on both days."""
-    told = [
+    texts = [
         f"{name}: {before.get(name)} then, {now.get(name)} now"
         for name in ("weights", "revision", "precision", "hardware", "options")
         if before.get(name) != now.get(name)
     ]
     if before.get("runtime") != now.get("runtime"):
-        told.append(f"runtime: {_runtime(before)} then, {_runtime(now)} now")
+        texts.append(f"runtime: {_runtime(before)} then, {_runtime(now)} now")
     old, new = before.get("libraries") or {}, now.get("libraries") or {}
-    told += [
+    texts += [
         f"{name}: {old.get(name, 'absent')} then, {new.get(name, 'absent')} now"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
-    return told
+    return texts
 
 
 def _runtime(what: Mapping[str, Any]) -> str:

@@ -213,9 +213,9 @@ def _check(sweep: Sweep) -> None:
                 remedy=f"Known precisions: {', '.join(PRECISIONS)}.",
             )
     for platform in sweep.platforms or ():
-        known = create(platform).known_options
+        known_options = create(platform).known_options
         for options in sweep.options:
-            read_options(options, platform=platform, known=known)
+            read_options(options, platform=platform, names=known_options)
 
 
 def _check_scenario(sweep: Sweep) -> None:
@@ -231,10 +231,10 @@ def _check_scenario(sweep: Sweep) -> None:
         raise UsageError("is no rate.", field="target_qps", remedy="Give more than 0 queries a second.")
 
 
-def _check_words(field: str, words: Sequence[str], known: Sequence[str]) -> None:
+def _check_words(field: str, words: Sequence[str], names: Sequence[str]) -> None:
     for word in words:
-        if word not in known:
-            raise UsageError(f"{word!r} is not one.", field=field, remedy=f"One of {', '.join(known)}.")
+        if word not in names:
+            raise UsageError(f"{word!r} is not one.", field=field, remedy=f"One of {', '.join(names)}.")
 
 
 def _check_size(field: str, value: float | None) -> None:

@@ -99,11 +99,11 @@ def read_plan(path: Path) -> PlanFile:
         raise _wrong(path, 0, "plan", f"not YAML: {error}.", "Check the file.") from error
     _refuse_repeated(path, tree)
     try:
-        found = msgspec.convert(value, PlanFile)
+        convert = msgspec.convert(value, PlanFile)
     except msgspec.ValidationError as error:
         raise _misshapen(path, tree, str(error)) from error
-    _check_sweeps(path, tree, found)
-    return found
+    _check_sweeps(path, tree, convert)
+    return convert
 
 
 def chosen_models(named: Sequence[str], set_name: str | None, category: str | None) -> list[str]:
@@ -121,10 +121,10 @@ def _sweep(entry: Entry) -> Sweep:
     return Sweep(**{**fields, "models": tuple(chosen_models(entry.models, entry.models_set, entry.category))})
 
 
-def _check_sweeps(path: Path, tree: Any, found: PlanFile) -> None:
+def _check_sweeps(path: Path, tree: Any, plan_file: PlanFile) -> None:
     """Plan each sweep alone, so that what is wrong in it is told with its line."""
-    for index, entry in enumerate(found.sweeps):
-        alone = msgspec.structs.replace(found, sweeps=(entry,))
+    for index, entry in enumerate(plan_file.sweeps):
+        alone = msgspec.structs.replace(plan_file, sweeps=(entry,))
         try:
             alone.plan()
         except AssayError as error:
@@ -144,9 +144,9 @@ def _misshapen(path: Path, tree: Any, message: str) -> UsageError:
     if not unknown:
         return _wrong(path, line, field, f"{what}.", "The documentation of plans says what each member takes.")
     name = unknown[1]
-    known = Entry.__struct_fields__ if steps else PlanFile.__struct_fields__
-    near = difflib.get_close_matches(name, known, n=1)
-    remedy = f"Did you mean {near[0]}?" if near else f"Known members: {', '.join(known)}."
+    struct_fields__ = Entry.__struct_fields__ if steps else PlanFile.__struct_fields__
+    near = difflib.get_close_matches(name, struct_fields__, n=1)
+    remedy = f"Did you mean {near[0]}?" if near else f"Known members: {', '.join(struct_fields__)}."
     inner = _key_line(node, name)
     return _wrong(path, line if inner is None else inner, name, "no member of a plan is called so.", remedy)
 

@@ -96,26 +96,26 @@ def problems_in(paths: Sequence[Path], *, names: tuple[str, ...] | None = None) 
     its verdict; no text has a path, address, token, or one of `names` (by default this user's and this machine's).
     After MOST_REFUSALS reasons the rest is not read.
     """
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     seen: set[str] = set()
     for path in paths:
         last = ""
         for number, line in numbered_lines(path):
-            if len(found) >= MOST_REFUSALS:
-                return found
+            if len(refusals) >= MOST_REFUSALS:
+                return refusals
             if line is None:
-                found.append(too_long(path, number))
+                refusals.append(too_long(path, number))
                 continue
             try:
                 event = decode_event(line)
             except AssayError as error:
-                found.append(Refusal(file=path.name, line=number, field=error.field, detail=error.detail))
+                refusals.append(Refusal(file=path.name, line=number, field=error.field, detail=error.detail))
                 continue
             wrong = [*_lacking(event), *_order(event.id, last, seen), *_private(event.event, "", names)]
-            found += [Refusal(file=path.name, line=number, field=field, detail=detail) for field, detail in wrong]
+            refusals += [Refusal(file=path.name, line=number, field=field, detail=detail) for field, detail in wrong]
             last = max(last, event.id)
             seen.add(event.id)
-    return found
+    return refusals
 
 
 def _order(id_: str, last: str, seen: set[str]) -> Iterator[tuple[str, str]]:

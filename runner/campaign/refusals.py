@@ -13,21 +13,21 @@ def refusal(machine: Machine, platform: str, precision: str, *, low_memory: bool
 
     `low_memory` asks for weights that are never in fp32, which a platform that converts models has not.
     """
-    known = machine.platforms[platform]
-    probe = known["probe"]
+    existing = machine.platforms[platform]
+    probe = existing["probe"]
     if not probe["available"]:
         return _refused(
             "PlatformUnavailable",
             f"{platform} is not available here: {probe['reason'] or 'its probe said no'}",
             probe["remedy"] or "Name a platform that `assay detect` lists as available.",
         )
-    if precision not in known["precisions"]:
+    if precision not in existing["precisions"]:
         return _refused(
             "UnsupportedPrecision",
             f"{platform} cannot compute in {precision} here.",
-            known["refusals"].get(precision) or f"It can in {', '.join(known['precisions'])}.",
+            existing["refusals"].get(precision) or f"It can in {', '.join(existing['precisions'])}.",
         )
-    if low_memory and known["converts"]:
+    if low_memory and existing["converts"]:
         return _refused(
             "UnsupportedWorkload",
             f"{platform} converts models from weights in fp32, which low-memory mode never makes.",

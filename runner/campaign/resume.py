@@ -44,7 +44,7 @@ def _key(
 def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
     """Return the cases that a file of events holds a row of, failures included unless they were interruptions."""
     wanted = {type_} if type_ == TEST_REPORTED else {MEASUREMENT_RECORDED, MEASUREMENT_FAILED}
-    found: set[CaseKey] = set()
+    case_keys: set[CaseKey] = set()
     for line in read_lines(path, whole_only=True):
         event = msgspec.json.decode(line)
         if event["type"] not in wanted:
@@ -53,15 +53,15 @@ def cases_in(path: Path, type_: str = MEASUREMENT_RECORDED) -> set[CaseKey]:
         if (data.get("failure") or {}).get("error") in _TRY_AGAIN:
             continue
         execution = data["execution"]
-        asked = (data.get("observed") or {}).get("requested") or execution
-        found.add(
+        request = (data.get("observed") or {}).get("requested") or execution
+        case_keys.add(
             _key(
                 data["model"]["id"],
                 data["workload"],
-                asked_name(asked["platform"], (execution.get("runtime") or {}).get("name") or ""),
-                asked["precision"],
+                asked_name(request["platform"], (execution.get("runtime") or {}).get("name") or ""),
+                request["precision"],
                 compiled=bool(execution.get("compiled")),
-                options=asked.get("options") or (execution.get("options") or {}).get("asked") or (),
+                options=request.get("options") or (execution.get("options") or {}).get("asked") or (),
             )
         )
-    return found
+    return case_keys

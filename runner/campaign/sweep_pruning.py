@@ -28,12 +28,12 @@ class Growth:
         if smaller is None:
             return None
         sizes = {member: getattr(smaller.workload, member) for member in SIZES.values()}
-        told = ", ".join(f"{name} {value:g}" for name, value in sizes.items() if value is not None)
+        join = ", ".join(f"{name} {value:g}" for name, value in sizes.items() if value is not None)
         return Failed(
             stage="resolve",
             outcome="skipped",
             error="LargerThanMemory",
-            message=f"not tried: with {told} it ran out of memory already.",
+            message=f"not tried: with {join} it ran out of memory already.",
             remedy="Take a lower precision, a smaller model, or a machine with more memory.",
         )
 
@@ -46,4 +46,4 @@ def _kind(case: Case) -> Hashable:
 
 def _reaches(case: Case, full: Case) -> bool:
     pairs = [(getattr(case.workload, member), getattr(full.workload, member)) for member in SIZES.values()]
-    return all(one == other or (one is not None and other is not None and one >= other) for one, other in pairs)
+    return all(value == other or (value is not None and other is not None and value >= other) for value, other in pairs)

@@ -114,14 +114,14 @@ class _Run:
             raise
 
     def start(self) -> None:
-        told = {
+        document = {
             "endpoint": {"api": self.plan.target.api, "loopback": self.plan.target.local, "tls": self.plan.target.tls},
             "client": {name: self._client[name] for name in ("fingerprint", "cpu", "os") if name in self._client},
             "method": msgspec.to_builtins(self.plan.stop.method),
             "seed": self.plan.seed,
         }
         data = RunStarted(
-            run_id=self.run_id, kind="bench", hardware=[self._hardware], plan=told, planned=len(self.plan.workloads),
+            run_id=self.run_id, kind="bench", hardware=[self._hardware], plan=document, planned=len(self.plan.workloads),
             provenance=provenance(),
         )  # fmt: skip
         self.tell(RUN_STARTED, data, subject=self.run_id)
@@ -137,14 +137,14 @@ class _Run:
         stage = ["resolve"]
         try:
             with asyncio.Runner(loop_factory=StampedLoop) as runner:
-                found = runner.run(self._perform(case, workload, stage))
+                result = runner.run(self._perform(case, workload, stage))
         except EndpointFault as fault:
             self._failed(case, workload, fault.failed(stage[0]))
         except KeyboardInterrupt:
             self._failed(case, workload, _INTERRUPTED)
             raise
         else:
-            self._measured(case, workload, found)
+            self._measured(case, workload, result)
 
     async def _perform(self, case: Case, workload: Workload, stage: list[str]) -> _Found:
         plan = self.plan
@@ -167,8 +167,8 @@ class _Run:
             raise course.faults[0] if course.faults else _nothing(plan)
         return _Found(course=course, extras=driver.extras, exact=prompts.exact)
 
-    def _measured(self, case: Case, workload: Workload, found: _Found) -> None:
-        course = found.course
+    def _measured(self, case: Case, workload: Workload, result: _Found) -> None:
+        course = result.course
         actual = _actual(workload, course)
         due = _due(workload)
         streams = None if due else workload.concurrency
@@ -176,7 +176,7 @@ class _Run:
         named = [name for name in Metrics.__struct_fields__ if getattr(metrics, name) is not None]
         samples = [round(each.latency_ms, 6) for each in course.exchanges][-MAXIMUM_SAMPLES:]
         identity, reference = uuid7(), digest(samples)
-        details = self._details(workload, found)
+        details = self._details(workload, result)
         measured = MeasurementRecorded(
             run_id=self.run_id,
             model=self._model,
@@ -200,11 +200,11 @@ class _Run:
         self._done += 1
         self._show(case, outcome=measured.validity.verdict if measured.validity else "measured")
 
-    def _details(self, workload: Workload, found: _Found) -> dict[str, Any]:
+    def _details(self, workload: Workload, result: _Found) -> dict[str, Any]:
         """Return what the row says beside its metrics: what was stated, asked and seen, and the scenario's result."""
-        course, plan = found.course, self.plan
+        course, plan = result.course, self.plan
         said = [each.output_tokens for each in course.exchanges if each.output_tokens is not None]
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "hardware": "stated by the operator, not seen",
             "api": plan.target.api,
             "loopback": plan.target.local,
@@ -221,16 +221,18 @@ class _Run:
             },
         }
         if workload.output_tokens:
-            told["prompts"] = (
-                "exact" if found.exact else "as the server counts them" if _counts(course) else "approximate"
+            document["prompts"] = (
+                "exact" if result.exact else "as the server counts them" if _counts(course) else "approximate"
             )
-            told["tokens_counted_by"] = "server" if said else "events"
-            told["ignores_end"] = "ignore_eos" in found.extras
+            document["tokens_counted_by"] = "server" if said else "events"
+            document["ignores_end"] = "ignore_eos" in result.extras
         if plan.objective:
-            told["objective"] = plan.objective.told()
+            document["objective"] = plan.objective.told()
         if plan.rule:
-            told["scenario"] = result_of(plan.rule, [each.latency_ms for each in course.exchanges], course.elapsed_s)
-        return told
+            document["scenario"] = result_of(
+                plan.rule, [each.latency_ms for each in course.exchanges], course.elapsed_s
+            )
+        return document
 
     def _failed(self, case: Case, workload: Workload, failed: Failed) -> None:
         details = {"case": key_of(self.plan, workload), "api": self.plan.target.api}
@@ -293,9 +295,9 @@ class _Run:
 def _model_of(plan: EndpointPlan) -> Model:
     """Return the model by its canonical id, with what the catalogues know."""
     name = plan.stated.model
-    known, language = find_model(name), find_language(name)
-    if known is not None:
-        return Model(id=known.id, category=known.category, family=known.family)
+    model, language = find_model(name), find_language(name)
+    if model is not None:
+        return Model(id=model.id, category=model.category, family=model.family)
     category = "text_generation" if plan.speaks else None
     if language is not None:
         return Model(id=language.id, category=category, family=language.family)
@@ -350,11 +352,11 @@ def _actual(workload: Workload, course: Course) -> Workload:
     """Return the workload as it was: tokens are means over the requests, as counted; concurrency stays with its load."""
     if not workload.output_tokens:
         return workload
-    told = [each.input_tokens for each in course.exchanges if each.input_tokens]
+    input_tokens = [each.input_tokens for each in course.exchanges if each.input_tokens]
     made = statistics.fmean(each.counted for each in course.exchanges)
     return msgspec.structs.replace(
         workload,
-        input_tokens=round(statistics.fmean(told)) if told else workload.input_tokens,
+        input_tokens=round(statistics.fmean(input_tokens)) if input_tokens else workload.input_tokens,
         output_tokens=max(1, round(made)) if made else workload.output_tokens,
     )
 
@@ -368,12 +370,12 @@ def _parts(done: list[Exchange]) -> dict[str, list[float]]:
 
 def cases_done(path: Path) -> set[str]:
     """Return the loads that a file of events holds a row of (`key_of`), failures included unless they were interruptions."""
-    found: set[str] = set()
+    names: set[str] = set()
     for line in read_lines(path, whole_only=True):
         event = msgspec.json.decode(line)
         data = event["data"]
         if event["type"] not in (MEASUREMENT_RECORDED, MEASUREMENT_FAILED):
             continue
         if (data.get("failure") or {}).get("error") != _INTERRUPTED.error:
-            found.add((data["observed"].get("details") or {}).get("case", ""))
-    return found
+            names.add((data["observed"].get("details") or {}).get("case", ""))
+    return names

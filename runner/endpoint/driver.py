@@ -152,8 +152,8 @@ class Driver:
             self.extras = extras
             exchange = await self.once()
         for _ in range(3):
-            told = exchange.input_tokens
-            if exchange.fault is not None or not told or not self.prompts.fit(told):
+            input_tokens = exchange.input_tokens
+            if exchange.fault is not None or not input_tokens or not self.prompts.fit(input_tokens):
                 break
             exchange = await self.once()
         if exchange.fault is not None:

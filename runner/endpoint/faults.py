@@ -135,10 +135,10 @@ def _quoted(said: bytes) -> str:
 def _sentence(said: bytes) -> str:
     """Return what an error's body says in words, as the APIs write it, or the body as it is."""
     try:
-        found = msgspec.json.decode(said)
+        document = msgspec.json.decode(said)
     except msgspec.DecodeError:
         return said.decode(errors="replace")
-    error = found.get("error", found) if isinstance(found, dict) else found
+    error = document.get("error", document) if isinstance(document, dict) else document
     if isinstance(error, dict):
         error = next((error[name] for name in ("message", "detail", "error") if error.get(name)), error)
     return str(error)

@@ -42,7 +42,7 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
 
 def objective_of(text: str) -> Objective:
     """Return the objective of `ttft=200,tpot=50,latency=5000` (ms); raises UsageError."""
-    found: dict[str, float] = {}
+    matches: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
         try:
@@ -53,8 +53,8 @@ def objective_of(text: str) -> Objective:
             raise UsageError(
                 f"{part!r} is no objective.", field="slo", remedy="Write ttft=200,tpot=50,latency=5000 (ms)."
             )
-        found[_NAMES[name]] = bound
-    return Objective(**found)
+        matches[_NAMES[name]] = bound
+    return Objective(**matches)
 
 
 def metrics_of(course: Course, streams: int | None, batch_size: int, objective: Objective | None) -> Metrics:
@@ -80,8 +80,8 @@ def metrics_of(course: Course, streams: int | None, batch_size: int, objective: 
 
 def typical(values: Sequence[float | None]) -> float | None:
     """Return the median of the values that there are; None where there are none, or where it is 0."""
-    known = [value for value in values if value is not None]
-    return (statistics.median(known) or None) if known else None
+    matching_values = [value for value in values if value is not None]
+    return (statistics.median(matching_values) or None) if matching_values else None
 
 
 def gaps_ms(exchange: Exchange) -> list[float]:
@@ -96,10 +96,10 @@ def percentiles(done: Sequence[Exchange]) -> dict[str, dict[str, Any]]:
         "tpot_ms": [each.tpot_ms for each in done],
         "itl_ms": [gap for each in done for gap in gaps_ms(each)],
     }
-    known = {name: [value for value in values if value is not None] for name, values in series.items()}
-    return {name: _told(latency_summary(values)) for name, values in known.items() if values}
+    matching_values = {name: [value for value in values if value is not None] for name, values in series.items()}
+    return {name: _told(latency_summary(values)) for name, values in matching_values.items() if values}
 
 
 def _told(summary: Latency) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(summary)
-    return {name: value for name, value in told.items() if value is not None}
+    document: dict[str, Any] = msgspec.to_builtins(summary)
+    return {name: value for name, value in document.items() if value is not None}

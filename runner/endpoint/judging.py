@@ -84,25 +84,25 @@ def _at_once(done: Sequence[Exchange]) -> Iterable[str]:
         yield "all tokens of an answer come at once: something on the way collects the stream, and times of tokens are its own"
 
 
-def token_doubts(done: Sequence[Exchange], asked: int | None, count: Counter | None) -> Iterable[str]:
+def token_doubts(done: Sequence[Exchange], wanted_value: int | None, count: Counter | None) -> Iterable[str]:
     """Say where the server's count of output tokens cannot be true, or is not what was seen to come.
 
     A tokenizer decides where one was given and the texts were kept: servers may put several tokens into one event.
     """
-    told = [each for each in done if each.output_tokens is not None and each.tokens]
-    if not told:
+    matching_done = [each for each in done if each.output_tokens is not None and each.tokens]
+    if not matching_done:
         if any(each.tokens for each in done):
             yield "the server does not say how many tokens it made: each event of the stream was counted as one"
         return
-    said = statistics.fmean(each.output_tokens or 0 for each in told)
-    if asked is not None and any((each.output_tokens or 0) > asked for each in told):
-        yield f"the server says it made more tokens than the {asked} that it was allowed"
-    if count is not None and all(each.text is not None for each in told):
-        found = statistics.fmean(count("".join(each.text or [])) for each in told)
-        if abs(found - said) > RETOKENIZED_OFF * max(said, 1):
-            yield f"the server says {said:.4g} tokens an answer, and by the tokenizer its text has {found:.4g}"
+    said = statistics.fmean(each.output_tokens or 0 for each in matching_done)
+    if wanted_value is not None and any((each.output_tokens or 0) > wanted_value for each in matching_done):
+        yield f"the server says it made more tokens than the {wanted_value} that it was allowed"
+    if count is not None and all(each.text is not None for each in matching_done):
+        fmean = statistics.fmean(count("".join(each.text or [])) for each in matching_done)
+        if abs(fmean - said) > RETOKENIZED_OFF * max(said, 1):
+            yield f"the server says {said:.4g} tokens an answer, and by the tokenizer its text has {fmean:.4g}"
         return
-    seen = statistics.fmean(len(each.tokens) for each in told)
+    seen = statistics.fmean(len(each.tokens) for each in matching_done)
     if abs(seen - said) > TOKENS_OFF * max(said, 1):
         yield f"the server says {said:.4g} tokens an answer, and {seen:.4g} events with text came"
 

@@ -45,9 +45,9 @@ class StampedSelector(selectors.DefaultSelector):
         spell = perf_counter_ns() - self.woke
         if spell > _SHORT_NS:
             self.busy.append(spell)
-        found = super().select(timeout)
+        select = super().select(timeout)
         self.woke = perf_counter_ns()
-        return found
+        return select
 
 
 class StampedLoop(asyncio.SelectorEventLoop):

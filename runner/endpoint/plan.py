@@ -79,7 +79,7 @@ def _workloads(target: Target, sizes: Sizes) -> Iterator[Workload]:
     outputs: Sequence[int | None] = sizes.output_tokens or ((DEFAULT_TOKENS,) if speaks else (None,))
     loads: list[dict[str, Any]] = [{"arrival_rate_per_s": rate} for rate in sizes.rates]
     loads = loads or [{"concurrency": streams} for streams in sizes.concurrency or _streams(sizes.scenario)]
-    for told, made, batch, length, load in itertools.product(
+    for document, made, batch, length, load in itertools.product(
         inputs, outputs, sizes.batch_sizes, sizes.sequence_lengths or (None,), loads
     ):
         yield Workload(
@@ -87,7 +87,7 @@ def _workloads(target: Target, sizes: Sizes) -> Iterator[Workload]:
             scenario=sizes.scenario,
             batch_size=batch,
             sequence_length=length,
-            input_tokens=told,
+            input_tokens=document,
             output_tokens=made,
             **load,
         )
@@ -131,5 +131,5 @@ def case_of(plan: EndpointPlan, workload: Workload) -> Case:
 
 def key_of(plan: EndpointPlan, workload: Workload) -> str:
     """Return the name of what is asked for, by which a run that was interrupted knows what is done."""
-    asked = [msgspec.to_builtins(plan.stated), plan.target.api, msgspec.to_builtins(workload), plan.streams]
-    return digest(drop_nulls(asked))
+    documents = [msgspec.to_builtins(plan.stated), plan.target.api, msgspec.to_builtins(workload), plan.streams]
+    return digest(drop_nulls(documents))

@@ -65,11 +65,11 @@ class Prompts:
         """Whether each has exactly that many tokens by the tokenizer that was given."""
         return self._count is not None
 
-    def fit(self, told: int) -> bool:
+    def fit(self, value: int) -> bool:
         """Correct the number of words by the tokens that a server counted in the last prompt; False where it fits."""
-        if self.exact or told == self.tokens:
+        if self.exact or value == self.tokens:
             return False
-        self.words = max(1, self.words + self.tokens - told)
+        self.words = max(1, self.words + self.tokens - value)
         return True
 
     def next(self) -> str:

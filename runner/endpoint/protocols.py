@@ -78,15 +78,15 @@ class OpenAi:
 
     def body(self, prompt: str, extras: tuple[str, ...]) -> bytes:
         """Return the body; greedy, so that every run asks for the same work."""
-        asked: dict[str, Any] = {"model": self._model, "temperature": 0, "stream": self.streams}
-        asked |= {"messages": [{"role": "user", "content": prompt}]} if self._chat else {"prompt": prompt}
+        request: dict[str, Any] = {"model": self._model, "temperature": 0, "stream": self.streams}
+        request |= {"messages": [{"role": "user", "content": prompt}]} if self._chat else {"prompt": prompt}
         if self.allowed:
-            asked["max_tokens"] = self.allowed
+            request["max_tokens"] = self.allowed
             wanted = {"ignore_eos": True, "min_tokens": self.allowed}
-            asked |= {name: value for name, value in wanted.items() if name in extras}
+            request |= {name: value for name, value in wanted.items() if name in extras}
         if self.streams and "stream_options" in extras:
-            asked["stream_options"] = {"include_usage": True}
-        return msgspec.json.encode(asked)
+            request["stream_options"] = {"include_usage": True}
+        return msgspec.json.encode(request)
 
     def read(self, data: bytes) -> Piece:
         """Return what it says; an error in the middle of a stream ends it."""

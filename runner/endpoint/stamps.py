@@ -38,9 +38,9 @@ def stamped_twin(connected: Any) -> socket.socket | None:
 
 def receive(twin: socket.socket) -> tuple[bytes, int | None]:
     """Return what is there and when it came, as a reading of the monotonic clock in ns; None where that is not told."""
-    data, told, _, _ = twin.recvmsg(_MOST, _ROOM)
+    data, document, _, _ = twin.recvmsg(_MOST, _ROOM)
     now, real = perf_counter_ns(), time_ns()
-    for level, kind, content in told:
+    for level, kind, content in document:
         if level == socket.SOL_SOCKET and kind == _STAMP and len(content) >= _MOMENT.size:
             seconds, nanoseconds = _MOMENT.unpack_from(content)
             age = real - (seconds * 10**9 + nanoseconds)

@@ -61,10 +61,10 @@ class Browser(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_browsers() -> list[Browser]:
     """Return the installed browsers, the one to use first, each program once."""
-    found = [Browser(name=name, path=path) for name in _COMMANDS if (path := shutil.which(name))]
+    browsers = [Browser(name=name, path=path) for name in _COMMANDS if (path := shutil.which(name))]
     if sys.platform == "darwin":
-        found += [Browser(name=name, path=path) for name, path in _MACOS if Path(path).is_file()]
-    unique = {str(Path(browser.path).resolve()): browser for browser in reversed(found)}
+        browsers += [Browser(name=name, path=path) for name, path in _MACOS if Path(path).is_file()]
+    unique = {str(Path(browser.path).resolve()): browser for browser in reversed(browsers)}
     return list(reversed(unique.values()))
 
 

@@ -67,8 +67,8 @@ def detect(*, measure: bool = True, browsers: bool = True) -> Detection:
         in_browser = browser.result() if browser else []
     probes += in_browser
     devices = [_cpu_device(processor(), probes, measure=measure)]
-    for name, found in _accelerators(probes).items():
-        devices.append(_accelerator_device(name, found, measure=measure))
+    for name, accelerator in _accelerators(probes).items():
+        devices.append(_accelerator_device(name, accelerator, measure=measure))
     devices = _with_browser_gpu([*devices, *_unusable(devices)], probes)
     return Detection(processor=processor(), devices=tuple(devices), probes=tuple(probes), environment=environment())
 
@@ -101,7 +101,7 @@ def _platform(probe: Probe, device: Device) -> PlatformProbe:
     return PlatformProbe(
         platform=probe.platform,
         available=probe.available,
-        devices=[str(found) for found in probe.devices if found.address in here],
+        devices=[str(result) for result in probe.devices if result.address in here],
         evidence=probe.evidence,
         reason=probe.reason,
         runtime=probe.runtime,
@@ -135,11 +135,11 @@ def _cpu_device(cpu: Processor, probes: list[Probe], *, measure: bool) -> Device
         sustained_flops=sustained.flops,
         sustained_bandwidth_bytes_per_s=sustained.bandwidth,
     )
-    known = find(hardware.id)
-    if known is None:
-        known = HardwareSpec(id=spec.id, name=spec.name, peak_flops=derived_peaks(cpu, hardware.count))
+    hardware_spec = find(hardware.id)
+    if hardware_spec is None:
+        hardware_spec = HardwareSpec(id=spec.id, name=spec.name, peak_flops=derived_peaks(cpu, hardware.count))
     addresses = {p.platform: tuple(d.address for d in p.devices if _on_host(d)) for p in own}
-    full = msgspec.structs.replace(fill(spec, known), platforms=spec.platforms)
+    full = msgspec.structs.replace(fill(spec, hardware_spec), platforms=spec.platforms)
     return Device(hardware=hardware, spec=_raised(full), probes=tuple(own), addresses=addresses)
 
 
@@ -220,25 +220,25 @@ def _cpu_sustained(cpu: Processor) -> Sustained:
 
 def _accelerators(probes: list[Probe]) -> dict[str, list[tuple[Probe, ProbedDevice]]]:
     """Devices that are not the CPU, by hardware id, each with the probes that used it."""
-    found: dict[str, list[tuple[Probe, ProbedDevice]]] = {}
+    accelerators: dict[str, list[tuple[Probe, ProbedDevice]]] = {}
     for probe in probes:
         for device in probe.devices if probe.available else ():
             if not _on_host(device) and device.kind != "browser_gpu":
-                found.setdefault(_id(device.name), []).append((probe, device))
-    return found
+                accelerators.setdefault(_id(device.name), []).append((probe, device))
+    return accelerators
 
 
 def _id(name: str) -> str:
-    known = find(name)
-    return slug(name) if known is None else known.id
+    existing = find(name)
+    return slug(name) if existing is None else existing.id
 
 
-def _accelerator_device(id_: str, found: list[tuple[Probe, ProbedDevice]], *, measure: bool) -> Device:
+def _accelerator_device(id_: str, result: list[tuple[Probe, ProbedDevice]], *, measure: bool) -> Device:
     addresses: dict[str, tuple[str, ...]] = {}
-    for probe, device in found:
+    for probe, device in result:
         addresses[probe.platform] = (*addresses.get(probe.platform, ()), device.address)
-    probes = {probe.platform: probe for probe, _ in found}
-    first = found[0][1]
+    probes = {probe.platform: probe for probe, _ in result}
+    first = result[0][1]
     smi = next((seen for seen in nvidia_smi() if _id(seen.name) == id_), None)
     driven = next(((platform, addresses[platform][0]) for platform in _TORCH_PLATFORMS if platform in addresses), None)
     sustained = Sustained()
@@ -267,7 +267,7 @@ def _accelerator_device(id_: str, found: list[tuple[Probe, ProbedDevice]], *, me
 
 def _unusable(devices: list[Device]) -> list[Device]:
     """GPUs that the driver sees and no runtime here can use: they are hardware all the same."""
-    known = {device.hardware.id for device in devices}
+    ids = {device.hardware.id for device in devices}
     seen: dict[str, list[SmiDevice]] = {}
     for gpu in nvidia_smi():
         seen.setdefault(_id(gpu.name), []).append(gpu)
@@ -279,16 +279,16 @@ def _unusable(devices: list[Device]) -> list[Device]:
                 memory_bytes=_measured(gpus[0].memory_bytes, "nvidia-smi") if gpus[0].memory_bytes else None,
             )),
         )
-        for id_, gpus in seen.items() if id_ not in known
+        for id_, gpus in seen.items() if id_ not in ids
     ]  # fmt: skip
 
 
 def _with_browser_gpu(devices: list[Device], probes: list[Probe]) -> list[Device]:
     gpus = [device for device in devices if device.hardware.kind == "gpu"]
     for probe in probes:
-        if len(gpus) == 1 and any(found.kind == "browser_gpu" for found in probe.devices):
+        if len(gpus) == 1 and any(device.kind == "browser_gpu" for device in probe.devices):
             at, gpu = devices.index(gpus[0]), gpus[0]
-            addresses = gpu.addresses | {probe.platform: tuple(found.address for found in probe.devices)}
+            addresses = gpu.addresses | {probe.platform: tuple(device.address for device in probe.devices)}
             spec = msgspec.structs.replace(gpu.spec, platforms=gpu.spec.platforms | {probe.platform: ()})
             gpus = [msgspec.structs.replace(gpu, probes=(*gpu.probes, probe), addresses=addresses, spec=spec)]
             devices = [*devices[:at], *gpus, *devices[at + 1 :]]
@@ -296,8 +296,8 @@ def _with_browser_gpu(devices: list[Device], probes: list[Probe]) -> list[Device
 
 
 def _with_catalogue(spec: HardwareSpec) -> HardwareSpec:
-    known = find(spec.id)
-    return spec if known is None else msgspec.structs.replace(fill(spec, known), platforms=spec.platforms)
+    existing = find(spec.id)
+    return spec if existing is None else msgspec.structs.replace(fill(spec, existing), platforms=spec.platforms)
 
 
 def _power(smi: SmiDevice | None) -> Figure | None:

@@ -61,13 +61,13 @@ def environment() -> dict[str, Any]:
 
 
 def _libraries() -> dict[str, str]:
-    found: dict[str, str] = {}
+    matches: dict[str, str] = {}
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            matches[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return matches
 
 
 def _os_name() -> str:
@@ -86,9 +86,9 @@ def _hypervisor() -> str:
             word = file.read_text().lower()
         except OSError:
             continue
-        known = next((name for part, name in _HYPERVISORS.items() if part in word), None)
-        if known is not None:
-            return known
+        hypervisor = next((name for part, name in _HYPERVISORS.items() if part in word), None)
+        if hypervisor is not None:
+            return hypervisor
     return "unknown"
 
 
@@ -99,13 +99,13 @@ def nvidia_driver() -> str | None:
         loaded = Path("/proc/driver/nvidia/version").read_text()
     except OSError:
         loaded = ""
-    found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", loaded)
-    if found:
-        return found.group(1)
+    match = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", loaded)
+    if match:
+        return match.group(1)
     if shutil.which("nvidia-smi") is None:
         return None
-    asked = subprocess.run(
+    process = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
         capture_output=True, text=True, timeout=10, check=False,
     )  # fmt: skip
-    return asked.stdout.split("\n")[0].strip() or None if asked.returncode == 0 else None
+    return process.stdout.split("\n")[0].strip() or None if process.returncode == 0 else None

@@ -29,11 +29,11 @@ def available_bytes(groups: Iterable[Path] | None = None) -> int:
     The least of what the machine has available and of limit − use of every control group above this process (Linux,
     both versions; `groups` names other folders); pages of files that the kernel may drop do not count as used.
     """
-    found = int(psutil.virtual_memory().available)
+    result = int(psutil.virtual_memory().available)
     for folder in control_groups("memory") if groups is None else groups:
         room = _room(folder)
-        found = found if room is None else min(found, room)
-    return max(found, 0)
+        result = result if room is None else min(result, room)
+    return max(result, 0)
 
 
 def _room(folder: Path) -> int | None:

@@ -160,8 +160,8 @@ def _cuda_like(platform: str, *, hip: bool) -> Probe:
         return _absent(platform, f"torch {torch.__version__} finds no {'AMD' if hip else 'NVIDIA'} device{suffix}")
     devices = [_accelerator(torch.cuda, "cuda", index) for index in range(torch.cuda.device_count())]
     built = f"HIP {torch.version.hip}" if hip else f"CUDA {torch.version.cuda}"
-    told = "".join(f"; nvidia-smi: {d.name}, driver {d.driver}, limit {d.power_limit_w} W" for d in seen)
-    return _torch_probe(platform, devices, f"; {built}{told}")
+    join = "".join(f"; nvidia-smi: {d.name}, driver {d.driver}, limit {d.power_limit_w} W" for d in seen)
+    return _torch_probe(platform, devices, f"; {built}{join}")
 
 
 def _accelerator(module: Any, kind: str, index: int) -> ProbedDevice:
@@ -238,9 +238,9 @@ def _openvino_infer(openvino: Any, core: Any, address: str) -> str:
 
 def _qnn() -> Probe:
     qnn = importlib.import_module("runner.platforms.qnn").Qnn()
-    found = qnn.probe()
-    if not found.available:
-        return _absent("qnn", found.reason or "its probe said no")
+    probe = qnn.probe()
+    if not probe.available:
+        return _absent("qnn", probe.reason or "its probe said no")
     emulated = qnn.emulated()
     if emulated:
         return _absent("qnn", f"simulated only: {emulated}")
@@ -248,7 +248,7 @@ def _qnn() -> Probe:
     runtime = qnn.runtime()
     return Probe(
         platform="qnn", available=True, devices=(device,), precisions=qnn.precisions(),
-        runtime={"name": runtime.name, "version": runtime.version}, evidence=found.evidence,
+        runtime={"name": runtime.name, "version": runtime.version}, evidence=probe.evidence,
     )  # fmt: skip
 
 
@@ -281,11 +281,11 @@ def nvidia_smi() -> tuple[SmiDevice, ...]:
     """Return the NVIDIA GPUs that the driver's own tool sees, or none where the tool is absent or fails."""
     if shutil.which("nvidia-smi") is None:
         return ()
-    asked = subprocess.run(
+    process = subprocess.run(
         ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader,nounits"],
         capture_output=True, text=True, timeout=15, check=False,
     )  # fmt: skip
-    return parse_smi(asked.stdout) if asked.returncode == 0 else ()
+    return parse_smi(process.stdout) if process.returncode == 0 else ()
 
 
 def parse_smi(text: str) -> tuple[SmiDevice, ...]:

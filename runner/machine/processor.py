@@ -86,10 +86,10 @@ def quota_of(folder: Path) -> float | None:
 
 
 def _memory_limit() -> int | None:
-    found = (
+    result = (
         _read(folder / name) for folder in control_groups("memory") for name in ("memory.max", "memory.limit_in_bytes")
     )
-    limits = [int(text) for text in found if text and text.isdigit()]
+    limits = [int(text) for text in result if text and text.isdigit()]
     return min(limits) if limits else None
 
 

@@ -20,8 +20,8 @@ _DECODER_IDS = "decoder_input_ids"
 
 def require_generation(module: Any) -> None:
     """Raise UnsupportedWorkload for a class that cannot decode against a cache of keys and values."""
-    known = inspect.signature(module.forward).parameters
-    if "past_key_values" not in known or module.get_output_embeddings() is None:
+    parameters = inspect.signature(module.forward).parameters
+    if "past_key_values" not in parameters or module.get_output_embeddings() is None:
         raise UnsupportedWorkload(
             f"{type(module).__name__} cannot decode token by token: "
             "it has no language head, or its forward pass takes no cache of keys and values.",

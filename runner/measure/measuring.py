@@ -98,9 +98,9 @@ def measure(
             else:
                 samples, stopped_by, elapsed_s, memory = served(call, synchronize, arrivals, method)
         end = reading(ranks)
-    found = _Found(between(start, middle), between(middle, end), middle, end)
+    match = _Found(between(start, middle), between(middle, end), middle, end)
     conditions = msgspec.structs.replace(
-        found.conditions(spin(_LOOP_S), loop_before),
+        match.conditions(spin(_LOOP_S), loop_before),
         steady=steady,
         steady_after=len(warmup),
         steady_after_ms=sum(warmup),

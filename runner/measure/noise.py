@@ -82,21 +82,21 @@ def noise(seconds: float = 3.0) -> NoiseScore:
     return score(figures(max(seconds, _LEAST_S)), governor=_governor())
 
 
-def score(found: Mapping[str, float], *, governor: str | None = None) -> NoiseScore:
+def score(matches: Mapping[str, float], *, governor: str | None = None) -> NoiseScore:
     """Return the score of some figures (`LIMITS` names them; those that are missing do not count).
 
     A governor that saves power is a reason to call a machine noisy where its loop also changed its speed.
     """
-    noisy = [name for name in LIMITS if name in found and found[name] > LIMITS[name].noisy]
-    unusable = [name for name in noisy if found[name] > LIMITS[name].unusable]
-    reasons = [LIMITS[name].says.format(found[name]) for name in noisy]
+    noisy = [name for name in LIMITS if name in matches and matches[name] > LIMITS[name].noisy]
+    unusable = [name for name in noisy if matches[name] > LIMITS[name].unusable]
+    reasons = [LIMITS[name].says.format(matches[name]) for name in noisy]
     if governor == "powersave" and "loop_drift" in noisy:
         reasons.append("the governor of the clock is powersave")
     return Noise(
         verdict="unusable" if unusable else "noisy" if noisy else "pass",
         reasons=reasons,
         remedies=list(dict.fromkeys(LIMITS[name].remedy for name in noisy)),
-        figures=dict(found),
+        figures=dict(matches),
     )
 
 
@@ -111,7 +111,7 @@ def figures(seconds: float) -> dict[str, float]:
     first, last = median(loop.times_ms[:third]), median(loop.times_ms[-third:])
     ordered = sorted(loop.times_ms)
     spread = sorted(copies)
-    found: dict[str, float | None] = {
+    values: dict[str, float | None] = {
         "seconds": happened.wall_s,
         "processors": float(len(processors())),
         "loop_ms": median(ordered),
@@ -128,7 +128,7 @@ def figures(seconds: float) -> dict[str, float]:
         "timer_step_ms": timer_resolution_ms(),
         "swap_growth_bytes": _growth(start.swap_bytes, end.swap_bytes),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _copy_times_ms(seconds: float) -> list[float]:

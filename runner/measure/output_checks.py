@@ -29,12 +29,12 @@ def check_work(ready: Ready, case: Case, speaker: Announcer) -> dict[str, Any]:
     `values` are what a recorded expectation holds: a few numbers of each output, the tokens, or the losses.
     """
     check = {"inference": _forward, "generation": _generation, "training": _training}[ready.purpose]
-    found = check(ready, case, speaker)
+    result = check(ready, case, speaker)
     return {
         "tolerance": msgspec.to_builtins(tolerance_for(case.precision)),
         "kind": ready.purpose,
         "missing": [],
-        **found,
+        **result,
     }
 
 
@@ -47,16 +47,16 @@ def _forward(ready: Ready, case: Case, speaker: Announcer) -> dict[str, Any]:
     speaker.reach("run")
     again = platform.outputs(platform.run(inputs))
     speaker.reach("verify")
-    found = dict(first)
+    result = dict(first)
     tolerance = tolerance_for(case.precision)
     comparisons = [
-        compare(name, found[name], expected, tolerance, ready.sensitivities.get(name), case.precision)
+        compare(name, result[name], expected, tolerance, ready.sensitivities.get(name), case.precision)
         for name, expected in ready.reference.items()
-        if name in found
+        if name in result
     ]
     same = all(np.array_equal(a, b, equal_nan=True) for (_, a), (_, b) in zip(first, again, strict=True))
     return {
-        "missing": sorted(ready.reference.keys() - found.keys()),
+        "missing": sorted(ready.reference.keys() - result.keys()),
         "outputs": msgspec.to_builtins(comparisons),
         "deterministic": same,
         "values": {name: fingerprint(output) for name, output in first},

@@ -142,9 +142,9 @@ def compare(
         return Comparison(
             name=name, passed=False, shape=shape, reference_shape=reference_shape, not_finite=not_finite, why=why
         )
-    one = output[finite].astype(np.float64).ravel()
+    ravel = output[finite].astype(np.float64).ravel()
     other = reference[finite].astype(np.float64).ravel()
-    cosine, absolute, relative = _distances(one, other)
+    cosine, absolute, relative = _distances(ravel, other)
     passed = cosine >= tolerance.cosine and relative <= tolerance.relative
     why = (
         f"cosine {cosine:.6f} (at least {tolerance.cosine}), "
@@ -177,16 +177,16 @@ def sensitivity_between(output: Any, rounded: Any) -> Sensitivity | None:
     return Sensitivity(relative=relative, cosine_loss=1 - cosine)
 
 
-def _distances(one: Any, other: Any) -> tuple[float, float, float]:
+def _distances(item: Any, other: Any) -> tuple[float, float, float]:
     import numpy as np
 
-    if one.size == 0:
+    if item.size == 0:
         return 1.0, 0.0, 0.0
     # Sums and not dots: OpenBLAS was seen waiting for ever for a thread that it had not woken.
-    norms = math.sqrt(float((one * one).sum()) * float((other * other).sum()))
-    absolute = float(np.abs(one - other).max())
+    norms = math.sqrt(float((item * item).sum()) * float((other * other).sum()))
+    absolute = float(np.abs(item - other).max())
     scale = float(np.abs(other).max())
-    cosine = float((one * other).sum()) / norms if norms else (1.0 if absolute == 0 else 0.0)
+    cosine = float((item * other).sum()) / norms if norms else (1.0 if absolute == 0 else 0.0)
     relative = absolute / scale if scale else (0.0 if absolute == 0 else math.inf)
     return min(1.0, cosine), absolute, min(relative, 1e300)
 
@@ -231,18 +231,18 @@ def compare_tokens(tokens: Any, reference: Mapping[str, Any], tolerance: Toleran
 
     expected, allowed = reference["tokens"], 2 * tolerance.relative
     share = float((tokens == expected).mean())
-    found: tuple[float, int, int, float | None] | None = None
+    none: tuple[float, int, int, float | None] | None = None
     for item in np.flatnonzero((tokens != expected).any(axis=1)):
         step = int(np.argmax(tokens[item] != expected[item]))
         ids, logits = reference["top_ids"][step, item], reference["top_logits"][step, item]
         place = np.flatnonzero(ids == tokens[item, step])
         margin = float((logits[0] - logits[place[0]]) / np.abs(logits).max()) if place.size else None
         badness = np.inf if margin is None else margin
-        if found is None or badness > found[0]:
-            found = (badness, step, int(item), margin)
-    if found is None:
+        if none is None or badness > none[0]:
+            none = (badness, step, int(item), margin)
+    if none is None:
         return TokenAgreement(passed=True, share=share, compared=tokens.size, allowed=allowed)
-    badness, step, worst_item, margin = found
+    badness, step, worst_item, margin = none
     return TokenAgreement(
         passed=bool(badness <= allowed),
         share=share,
@@ -264,7 +264,7 @@ def compare_losses(
     bad = sum(not math.isfinite(loss) for loss in losses)
     first = abs(losses[0] - reference[0]) / max(abs(reference[0]), 1e-12) if math.isfinite(losses[0]) else math.inf
     falls, falling = losses[-1] < losses[0], reference[-1] < reference[0]
-    told = [
+    document = [
         ("losses", not bad, f"{bad} of {len(losses)} losses are NaN or infinite", bad),
         ("gradients", finite, "a gradient is NaN or infinite", int(not finite)),
         ("first loss", first <= tolerance.loss, f"off by {first:.3g} (at most {tolerance.loss:g})", 0),
@@ -280,7 +280,7 @@ def compare_losses(
             max_relative=min(first, 1e300) if name == "first loss" else None,
             why=None if passed else why,
         )
-        for name, passed, why, count in told
+        for name, passed, why, count in document
     ]
 
 

@@ -111,13 +111,13 @@ class Ready:
 
     def _ranks(self, case: Case, speaker: Announcer) -> Ranks | None:
         """Start the other ranks of a case that is split; they build the model while this process does."""
-        asked = read_options(case.options, platform=case.platform, known=self.platform.known_options)
-        if asked.tensor_parallel == 1:
+        options = read_options(case.options, platform=case.platform, names=self.platform.known_options)
+        if options.tensor_parallel == 1:
             return None
-        require_splittable(case, self.platform, asked.tensor_parallel)
+        require_splittable(case, self.platform, options.tensor_parallel)
         threads = case.threads or threads_allowed()
         case = msgspec.structs.replace(case, threads=threads)
-        return Ranks(case, asked.tensor_parallel, speaker, verifying=self._verifying)
+        return Ranks(case, options.tensor_parallel, speaker, verifying=self._verifying)
 
     def _load_module(self, case: Case, speaker: Announcer) -> dict[str, Any]:
         set_threads(case)
@@ -143,14 +143,14 @@ class Ready:
 
     def observed(self, taken: Sequence[RankReport]) -> Observation:
         """Return what did the work, with the ranks where there are several."""
-        found = self.platform.observe(self.inputs)
+        observe = self.platform.observe(self.inputs)
         if not self.ranks:
-            return found
+            return observe
         ranks = [
             {name: value for name, value in msgspec.structs.asdict(each).items() if value is not None} for each in taken
         ]
-        details = {**found.details, "ranks": ranks}
-        return msgspec.structs.replace(found, details=details)
+        details = {**observe.details, "ranks": ranks}
+        return msgspec.structs.replace(observe, details=details)
 
     def _refer(self, module: Any, inputs: dict[str, Any], case: Case) -> None:
         from runner.measure.reference_outputs import reference_of, sensitivities
@@ -189,8 +189,8 @@ def _meter(platform: Platform, watcher: Watcher | Unread | None, case: Case) -> 
     """Return the meter of the device that does the work; never that of the processor beside an accelerator."""
     if watcher is None:
         return platform.meter(case.device)
-    asked = read_options(case.options, platform=case.platform, known=platform.known_options)
-    if asked.device_map or asked.tensor_parallel > 1:
+    options = read_options(case.options, platform=case.platform, names=platform.known_options)
+    if options.device_map or options.tensor_parallel > 1:
         return Unread("several devices did the work, and power is read from one.")
     return watcher if isinstance(watcher, Unread) else watcher.meter()
 
@@ -206,7 +206,7 @@ def available(case: Case) -> Platform:
             remedy=probe.remedy or "Name a platform that `assay detect` lists as available.",
         )
     platform.check(purpose_of(case.workload), case.precision)
-    read_options(case.options, platform=case.platform, known=platform.known_options)
+    read_options(case.options, platform=case.platform, names=platform.known_options)
     return platform
 
 
@@ -241,8 +241,8 @@ def _inputs(built: Any, case: Case) -> dict[str, Any]:
     from runner.models.inputs import generation_inputs, make_inputs, training_inputs
 
     makers = {"inference": make_inputs, "generation": generation_inputs, "training": training_inputs}
-    found: dict[str, Any] = makers[purpose_of(case.workload)](built, case.workload, seed=case.seed)
-    return found
+    row: dict[str, Any] = makers[purpose_of(case.workload)](built, case.workload, seed=case.seed)
+    return row
 
 
 def timed(call: Callable[[], Result]) -> tuple[Result, float]:

@@ -61,8 +61,10 @@ def sensitivities(
     short = msgspec.structs.replace(workload, output_tokens=1) if workload.output_tokens else workload
     moved = reference_of(module, rounded, short)
     compared = ("logits",) if workload.output_tokens else reference.keys()
-    found = {name: sensitivity_between(reference[name], moved[name]) for name in compared if name in moved}
-    return {name: each for name, each in found.items() if each is not None}
+    sensitivity_betweens = {
+        name: sensitivity_between(reference[name], moved[name]) for name in compared if name in moved
+    }
+    return {name: each for name, each in sensitivity_betweens.items() if each is not None}
 
 
 def _losses(module: Any, inputs: dict[str, Any], workload: Workload) -> Any:

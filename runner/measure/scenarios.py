@@ -54,7 +54,7 @@ def result_of(rule: Rule, latencies_ms: Sequence[float], duration_s: float) -> d
             reasons.append(f"{n} queries cannot bound {name}; {SAMPLES_NEEDED[name]} can")
         elif value > rule.target_latency_ms:
             reasons.append(f"{name} of {value:.4g} ms is above {rule.target_latency_ms:g} ms")
-    told = {
+    document = {
         "scenario": rule.scenario,
         "result": "invalid" if reasons else "valid",
         "reasons": reasons,
@@ -68,15 +68,15 @@ def result_of(rule: Rule, latencies_ms: Sequence[float], duration_s: float) -> d
         "percentile_ms": value,
         "mlperf": duration_s >= MLPERF_DURATION_S and n >= MLPERF_QUERIES,
     }
-    return {key: found for key, found in told.items() if found is not None}
+    return {key: result for key, result in document.items() if result is not None}
 
 
 def scenario_result(
     workload: Workload, method: Method, latencies_ms: Sequence[float], elapsed_s: float
 ) -> dict[str, Any] | None:
     """Return the result of a run of a scenario on this machine; None of a plain one that nothing was asked of."""
-    asked = method.min_duration_s or method.min_queries or method.target_latency_ms
-    if workload.scenario not in ("offline", "server") and not asked:
+    min_duration_s = method.min_duration_s or method.min_queries or method.target_latency_ms
+    if workload.scenario not in ("offline", "server") and not min_duration_s:
         return None
     rule = Rule(
         scenario=workload.scenario or "single_stream",

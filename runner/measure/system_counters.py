@@ -132,8 +132,8 @@ def counted_stops() -> Iterator[list[int]]:
 
 def clock_hz() -> float | None:
     """Return the clock of the fastest core that this process may use, as cpufreq reports it now; None where it cannot."""
-    found = (_text(_CPUS / f"cpu{number}" / "cpufreq" / "scaling_cur_freq") for number in processors())
-    return max((int(text) * 1e3 for text in found if text and text.isdigit()), default=None)
+    texts = (_text(_CPUS / f"cpu{number}" / "cpufreq" / "scaling_cur_freq") for number in processors())
+    return max((int(text) * 1e3 for text in texts if text and text.isdigit()), default=None)
 
 
 def _process_s(pid: int) -> float:
@@ -154,15 +154,15 @@ def _waiting_s(ranks: Sequence[int]) -> float | None:
 
 
 def _quota_s() -> float | None:
-    found = []
+    result = []
     for folder in control_groups("cpu"):
         lines = (line.split() for line in (_text(folder / "cpu.stat") or "").splitlines())
         values = {words[0]: int(words[1]) for words in lines if len(words) == 2}
         if "throttled_usec" in values:
-            found.append(values["throttled_usec"] / 1e6)
+            result.append(values["throttled_usec"] / 1e6)
         elif "throttled_time" in values:
-            found.append(values["throttled_time"] / 1e9)
-    return max(found, default=None)
+            result.append(values["throttled_time"] / 1e9)
+    return max(result, default=None)
 
 
 def _thermal_events() -> int | None:

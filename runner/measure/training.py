@@ -89,7 +89,7 @@ class TorchTraining:
         # Some classes hold their loss function as a module of their own.
         losses = torch.nn.modules.loss._Loss
         inner = [each for each in self._module.modules() if each is not self._module and not isinstance(each, losses)]
-        hooks = [each.register_forward_hook(lambda one, *_: ended.append(one)) for each in inner]
+        hooks = [each.register_forward_hook(lambda item, *_: ended.append(item)) for each in inner]
         try:
             with torch.no_grad(), self._context():
                 self._require_loss(self._module(**self._inputs))
@@ -142,5 +142,5 @@ class TorchTraining:
         """Return whether all gradients are finite."""
         import torch
 
-        found = [each.grad for each in self._module.parameters() if each.grad is not None]
-        return bool(found) and all(bool(torch.isfinite(gradient).all()) for gradient in found)
+        grads = [each.grad for each in self._module.parameters() if each.grad is not None]
+        return bool(grads) and all(bool(torch.isfinite(gradient).all()) for gradient in grads)

@@ -94,10 +94,10 @@ class Generation:
 
     def parts(self, calls: int) -> dict[str, list[list[float]]]:
         """Return `ttft_ms`, one a call, and `token_ms`, one for each token after the first."""
-        found = {"ttft_ms": [[first] for first in self._firsts[-calls:]]}
+        laters = {"ttft_ms": [[first] for first in self._firsts[-calls:]]}
         if self._output_tokens > 1:
-            found["token_ms"] = self._later[-calls:]
-        return found
+            laters["token_ms"] = self._later[-calls:]
+        return laters
 
     def facts(self) -> dict[str, Any]:
         """Return the bytes of keys and values at the end of the last call."""

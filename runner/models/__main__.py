@@ -34,8 +34,8 @@ def _count(model: CatalogueModel) -> str:
 def with_table(text: str) -> str:
     """Return the page with the table between its two marks written anew."""
     before, _, rest = text.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
+    _, result, after = rest.partition(END)
+    if not result:
         raise ValueError(f"the page lacks {BEGIN} or {END}")
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
 

@@ -125,19 +125,19 @@ def check_shapes(module: Any, folder: Path) -> None:
         "missing": [name for name in own - both if _NUMBER.sub("#", name) in layered],
         "left over": [name for name in there.keys() - both if _NUMBER.sub("#", name) in layered],
     }
-    told = [f"{what}: {_listed(sorted(names))}" for what, names in wrong.items() if names]
-    if told:
-        raise _mismatch(folder, told)
+    texts = [f"{what}: {_listed(sorted(names))}" for what, names in wrong.items() if names]
+    if texts:
+        raise _mismatch(folder, texts)
 
 
 def _headers(folder: Path) -> dict[str, list[int]]:
     from safetensors import SafetensorError, safe_open
 
-    found: dict[str, list[int]] = {}
+    values: dict[str, list[int]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(path, framework="pt") as file:
-                found |= {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+                values |= {name: list(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise _unreadable(folder, error) from error
-    return found
+    return values

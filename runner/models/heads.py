@@ -72,14 +72,14 @@ def _own_class(source: ModelSource) -> Any:
     if source.class_name is None or source.trust_remote_code:
         # Only the automatic class knows the code that a checkpoint brings along.
         return transformers.AutoModel
-    found = getattr(transformers, source.class_name, None)
-    if found is None:
+    own_class = getattr(transformers, source.class_name, None)
+    if own_class is None:
         raise UsageError(
             f"the installed transformers {transformers.__version__} has no class {source.class_name}.",
             field="model",
             remedy="Install the release that the config names as transformers_version, or a newer one.",
         )
-    return found
+    return own_class
 
 
 def _with_loss(source: ModelSource, config: Any, own: Any) -> Any:
@@ -110,5 +110,5 @@ def _mapped(source: ModelSource, config: Any, mappings: dict[str, str], lacks: s
     mapping = getattr(transformers_module(), mappings.get(source.category, ""), {})
     if type(config) not in mapping:
         raise UnsupportedWorkload(f"{source.id} {lacks} in transformers.", field=field, remedy="Measure its inference.")
-    found = mapping[type(config)]
-    return found[0] if isinstance(found, tuple) else found
+    result = mapping[type(config)]
+    return result[0] if isinstance(result, tuple) else result

@@ -62,13 +62,13 @@ def _paired(inputs: dict[str, Any], workload: Workload) -> dict[str, Any]:
 def _objects(config: Any, batch: int, generator: torch.Generator) -> list[dict[str, Any]]:
     if importlib.util.find_spec("scipy") is None:
         raise PartMissing("matching boxes needs the package scipy.", field="mode", remedy="pip install scipy")
-    found = []
+    objects = []
     for _ in range(batch):
         middles = 0.25 + 0.5 * torch.rand(OBJECTS_PER_IMAGE, 2, generator=generator)
         sizes = 0.05 + 0.4 * torch.rand(OBJECTS_PER_IMAGE, 2, generator=generator)
         classes = integers(generator, (OBJECTS_PER_IMAGE,), config.num_labels)
-        found.append({"class_labels": classes, "boxes": torch.cat([middles, sizes], dim=1)})
-    return found
+        objects.append({"class_labels": classes, "boxes": torch.cat([middles, sizes], dim=1)})
+    return objects
 
 
 def _letters(built: Built, workload: Workload, inputs: dict[str, Any], generator: torch.Generator) -> Any:

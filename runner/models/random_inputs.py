@@ -34,6 +34,6 @@ def words(config: Any, shape: tuple[int, ...], generator: torch.Generator, part:
     `part` is the config of the text part whose vocabulary counts; without it, the one that reads.
     """
     text = part or text_config(config)
-    ids = [i for one in (config, text) for name in _SPECIAL if isinstance(i := getattr(one, name, None), int)]
+    ids = [i for item in (config, text) for name in _SPECIAL if isinstance(i := getattr(item, name, None), int)]
     top = min([text.vocab_size, *(i for i in ids if i > 100)])
     return integers(generator, shape, top, bottom=min(_FIRST_WORD, top - 1))

@@ -109,11 +109,11 @@ def workload_defaults(model: Built | ModelSource, workload: Workload | None = No
     if inference and generates(source):
         sizes["output_tokens"] = workload.output_tokens
     if takes.text:
-        asked = workload.sequence_length or workload.input_tokens
+        sequence_length = workload.sequence_length or workload.input_tokens
         limit = positions(config)
         default = defaults.sequence_length or DEFAULT_TOKENS
         name = "input_tokens" if sizes["output_tokens"] else "sequence_length"
-        sizes[name] = asked or (min(default, limit) if limit else default)
+        sizes[name] = sequence_length or (min(default, limit) if limit else default)
     if takes.image or takes.video:
         sizes["image_size"] = workload.image_size or _published_side(config) or defaults.image_size or 224
     if takes.text and takes.image and config.model_type != "unet":

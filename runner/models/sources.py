@@ -176,8 +176,8 @@ def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bo
         )
     identity = _identity(folder.resolve().name, config)
     location = folder if has_weights and weights != "random" else None
-    found = _described(identity, "directory", config, location, weights)
-    return msgspec.structs.replace(found, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
+    result = _described(identity, "directory", config, location, weights)
+    return msgspec.structs.replace(result, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
 
 
 def _refuse_pickles(folder: Path) -> None:
@@ -203,8 +203,8 @@ def _hub_source(name: str, weights: WeightChoice, trust_remote_code: bool, allow
     if path is None:
         path = _downloaded_config(name)
     location = None if weights == "random" else _cached_checkpoint(name, allow_pickle)
-    found = _described(name, "hub", _read_config(path), location, weights)
-    return msgspec.structs.replace(found, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
+    result = _described(name, "hub", _read_config(path), location, weights)
+    return msgspec.structs.replace(result, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
 
 
 def _downloaded_config(name: str) -> Path:
@@ -231,13 +231,13 @@ def _described(
     location: Path | None,
     weights: WeightChoice,
 ) -> ModelSource:
-    told = classified(config)
+    document = classified(config)
     return ModelSource(
         id=identity,
         kind=kind,
-        category=told.category or "embedding",
-        family=told.family or "unknown",
-        task=told.task,
+        category=document.category or "embedding",
+        family=document.family or "unknown",
+        task=document.task,
         class_name=next(iter(config.get("architectures") or ()), None),
         config=config,
         location=location,
@@ -270,16 +270,16 @@ def _cached_file(name: str, file: str) -> Path | None:
         # Without the package there is no cache to look in.
         return None
     try:
-        found = try_to_load_from_cache(name, file)
+        result = try_to_load_from_cache(name, file)
     except HFValidationError as error:
         raise UnknownModel(name, nearest(name), remedy="It is no valid hub id either.") from error
-    return Path(found) if isinstance(found, str) else None
+    return Path(result) if isinstance(result, str) else None
 
 
 def _cached_checkpoint(name: str, allow_pickle: bool) -> Path | None:
     """Return the cache's folder of a checkpoint whose config and weights both lie there."""
     for file in weight_files(allow_pickle):
-        found = _cached_file(name, file)
-        if found is not None and (found.parent / "config.json").is_file():
-            return found.parent
+        cached_file = _cached_file(name, file)
+        if cached_file is not None and (cached_file.parent / "config.json").is_file():
+            return cached_file.parent
     return None

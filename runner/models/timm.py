@@ -63,5 +63,5 @@ class WithLoss(nn.Module):  # type: ignore[misc]
     def forward(self, x: Any, labels: Any = None) -> dict[str, Any]:
         """Return the logits (batch, classes) and, where labels (batch,) are given, their mean cross-entropy."""
         logits = self.module(x)
-        found = {} if labels is None else {"loss": nn.functional.cross_entropy(logits.float(), labels)}
-        return {**found, "logits": logits}
+        result = {} if labels is None else {"loss": nn.functional.cross_entropy(logits.float(), labels)}
+        return {**result, "logits": logits}

@@ -42,20 +42,20 @@ def choose_weights(source: ModelSource) -> Chosen:
         where = "folder that was named" if source.kind == "directory" else "Hugging Face cache"
         return Chosen(folder=source.location, reason=f"The checkpoint lies in the {where}.")
     if source.kind == "directory":
-        found = Chosen(folder=None, reason="The folder holds a config and no weights.")
+        chosen = Chosen(folder=None, reason="The folder holds a config and no weights.")
     elif source.id.startswith(OWN_PREFIX):
-        found = Chosen(folder=None, reason="It is made by Assay and has no published checkpoint.")
+        chosen = Chosen(folder=None, reason="It is made by Assay and has no published checkpoint.")
     elif source.kind in ("timm", "diffusers"):
-        found = Chosen(folder=None, reason=unreachable(source) or "Its checkpoint is not fetched.")
+        chosen = Chosen(folder=None, reason=unreachable(source) or "Its checkpoint is not fetched.")
     else:
-        found = _from_hub(source)
-    if source.weights == "pretrained" and found.folder is None:
+        chosen = _from_hub(source)
+    if source.weights == "pretrained" and chosen.folder is None:
         raise ServiceUnavailable(
-            f"no checkpoint of {source.id} could be loaded. {found.reason}",
+            f"no checkpoint of {source.id} could be loaded. {chosen.reason}",
             field="weights",
             remedy="Give the folder of a downloaded checkpoint as the model, or ask for --weights random.",
         )
-    return found
+    return chosen
 
 
 def _from_hub(source: ModelSource) -> Chosen:

@@ -30,25 +30,25 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int = 1
 
 
-def read_options(words: Sequence[str], *, platform: str, known: Collection[str]) -> Asked:
+def read_options(words: Sequence[str], *, platform: str, names: Collection[str]) -> Asked:
     """Return the options; raises UsageError for one that the platform has not, with those that it has."""
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     for word in words:
         name, _, value = word.partition("=")
-        if name not in known:
-            has = f"It has {', '.join(sorted(known))}." if known else "It has none."
+        if name not in names:
+            has = f"It has {', '.join(sorted(names))}." if names else "It has none."
             raise UsageError(f"{platform} has no option {name!r}.", field="options", remedy=has)
         if name in _COUNTED:
-            found[name.replace("-", "_")] = _count(word, name, value)
+            row[name.replace("-", "_")] = _count(word, name, value)
         else:
-            found["graphs" if name == "cuda-graphs" else "device_map"] = True
-    if "tensor_parallel" in found and len(found) > 1:
+            row["graphs" if name == "cuda-graphs" else "device_map"] = True
+    if "tensor_parallel" in row and len(row) > 1:
         raise UsageError("tensor-parallel goes with no other option.", field="options", remedy="Ask for one of them.")
-    if found.get("graphs") and (found.get("streams", 1) > 1 or found.get("device_map")):
+    if row.get("graphs") and (row.get("streams", 1) > 1 or row.get("device_map")):
         raise UsageError(
             "cuda-graphs captures one stream of one device.", field="options", remedy="Ask for one of them."
         )
-    return Asked(**found)
+    return Asked(**row)
 
 
 def _count(word: str, name: str, value: str) -> int:

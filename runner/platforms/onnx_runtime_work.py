@@ -38,29 +38,29 @@ def work_of(profile: Path) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
     for event in msgspec.json.decode(profile.read_bytes()):
         if event.get("cat") != "Node" or not event["name"].endswith(_TAKEN):
             continue
-        told: Mapping[str, Any] = event["args"]
-        kind, provider = told["op_name"], told["provider"]
-        taken, given = _sides(told["input_type_shape"]), _sides(told["output_type_shape"])
+        args: Mapping[str, Any] = event["args"]
+        kind, provider = args["op_name"], args["provider"]
+        taken, sides = _sides(args["input_type_shape"]), _sides(args["output_type_shape"])
         nodes[provider] += 1
-        written = prod(given[0][1]) if given else 0
+        written = prod(sides[0][1]) if sides else 0
         if kind in _INTEGER:
-            multiplying[provider, "int8"] += _flops(kind, taken, given)
+            multiplying[provider, "int8"] += _flops(kind, taken, sides)
         elif kind in _PRODUCTS | _CONVOLUTIONS | _ATTENTION:
-            multiplying[provider, _TYPES.get(taken[0][0], taken[0][0])] += _flops(kind, taken, given)
-        elif given and given[0][0] in _TYPES:
-            others[provider, _TYPES[given[0][0]]] += max(1, written)
+            multiplying[provider, _TYPES.get(taken[0][0], taken[0][0])] += _flops(kind, taken, sides)
+        elif sides and sides[0][0] in _TYPES:
+            others[provider, _TYPES[sides[0][0]]] += max(1, written)
     return multiplying or others or Counter({(provider, "fp32"): count for provider, count in nodes.items()}), dict(
         nodes
     )
 
 
-def _sides(told: Sequence[Mapping[str, Shape]]) -> list[tuple[str, Shape]]:
-    return [next(iter(one.items())) for one in told if one]
+def _sides(document: Sequence[Mapping[str, Shape]]) -> list[tuple[str, Shape]]:
+    return [next(iter(item.items())) for item in document if item]
 
 
-def _flops(kind: str, taken: Sequence[tuple[str, Shape]], given: Sequence[tuple[str, Shape]]) -> int:
+def _flops(kind: str, taken: Sequence[tuple[str, Shape]], values: Sequence[tuple[str, Shape]]) -> int:
     """Return 2 × outputs × length of the sum; of attention both of its products. At least 1."""
-    written, first = prod(given[0][1]), taken[0][1]
+    written, first = prod(values[0][1]), taken[0][1]
     if "Conv" in kind:
         weights = taken[1][1] if len(taken) > 1 and len(taken[1][1]) > 2 else ()
         return max(1, 2 * written * (prod(weights[1:]) if weights else first[1] if len(first) > 1 else 1))

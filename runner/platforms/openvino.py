@@ -59,9 +59,9 @@ class OpenVino(Platform):
         listed = tuple(ov.Core().available_devices)
         if not listed:
             return Probe(available=False, reason="OpenVINO lists no device.", remedy="Install a driver for one.")
-        found = {device: _sum_on(device) for device in listed}
-        working = tuple(device for device, problem in found.items() if problem is None)
-        problems = "; ".join(f"{device}: {problem}" for device, problem in found.items() if problem is not None)
+        result = {device: _sum_on(device) for device in listed}
+        working = tuple(device for device, problem in result.items() if problem is None)
+        problems = "; ".join(f"{device}: {problem}" for device, problem in result.items() if problem is not None)
         if not working:
             return Probe(available=False, reason=problems, remedy="Update the driver of that device.")
         evidence = (

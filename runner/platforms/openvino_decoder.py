@@ -89,8 +89,8 @@ class _Prefill(torch.nn.Module):  # type: ignore[misc]
         """Return the last logits, then all keys and values."""
         # Made here, because while a module is recorded it makes no cache of its own.
         cache = EncoderDecoderCache(_filled([]), _filled([])) if self.crossing else _filled([])
-        given = dict(zip(self.names, inputs, strict=True))
-        output = self.module(**given, **self.fixed, past_key_values=cache, use_cache=True)
+        value = dict(zip(self.names, inputs, strict=True))
+        output = self.module(**value, **self.fixed, past_key_values=cache, use_cache=True)
         return (output.logits[:, -1], *cache_tensors(output.past_key_values))
 
 
@@ -140,14 +140,14 @@ def _card(module: Any, inputs: Mapping[str, Any], steps: TorchGeneration) -> Dec
     deltas = next(
         (each.rope_deltas for each in module.modules() if getattr(each, "rope_deltas", None) is not None), None
     )
-    known = inspect.signature(module.forward).parameters
+    parameters = inspect.signature(module.forward).parameters
     return DecoderCard(
         ids=ids,
         prefill=encoder or bool(set(inputs) - {"input_ids", "attention_mask"}),
         prompt_length=int(steps.cache.get_seq_length()),
         batch=int(next(cache_tensors(steps.cache)).shape[0]),
         rows=int(inputs[ids].shape[0]),
-        positions="position_ids" in known and not encoder,
+        positions="position_ids" in parameters and not encoder,
         mask_rank=0 if encoder else 2 if module.config.model_type in _FLAT_MASKS else 4,
         position_offset=0 if deltas is None else int(deltas.flatten()[0]),
         position_rows=1 if deltas is None else 3,

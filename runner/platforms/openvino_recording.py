@@ -22,8 +22,8 @@ def settled(module: Any, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dic
     free = {name: tensor for name, tensor in inputs.items() if name not in _STEERING}
     find = getattr(getattr(module, "model", None), "compute_3d_position_ids", None)
     if find is not None:
-        known = inspect.signature(find).parameters
-        positions = find(**{"inputs_embeds": None, **{name: free[name] for name in free.keys() & known.keys()}})
+        parameters = inspect.signature(find).parameters
+        positions = find(**{"inputs_embeds": None, **{name: free[name] for name in free.keys() & parameters.keys()}})
         fixed |= {} if positions is None else {"position_ids": positions}
     return free, fixed
 

@@ -173,8 +173,8 @@ def _devices() -> tuple[Any, ...]:
 
     qnn = importlib.import_module("onnxruntime_qnn")
     ort.register_execution_provider_library(qnn.EP_NAME, qnn.get_library_path())
-    found = [device for device in ort.get_ep_devices() if device.ep_name == qnn.EP_NAME]
-    if not found:
+    matching_ep_devices = [device for device in ort.get_ep_devices() if device.ep_name == qnn.EP_NAME]
+    if not matching_ep_devices:
         raise RuntimeError("the provider lists no device")
-    npus = [device for device in found if device.device.type.name == "NPU"]
-    return tuple(npus or found)
+    npus = [device for device in matching_ep_devices if device.device.type.name == "NPU"]
+    return tuple(npus or matching_ep_devices)

@@ -34,8 +34,8 @@ def emulation(device_kinds: Sequence[str], machine: str) -> str | None:
 
 def provider_options(backend_path: str, *, profile: str | None = None) -> dict[str, str]:
     """Return the options: the HTP backend at full clock, no fp32 graph lowered to fp16; layers timed where a file is named."""
-    found = {"backend_path": backend_path, "enable_htp_fp16_precision": "0", "htp_performance_mode": "burst"}
-    return found | ({"profiling_level": "detailed", "profiling_file_path": profile} if profile else {})
+    result = {"backend_path": backend_path, "enable_htp_fp16_precision": "0", "htp_performance_mode": "burst"}
+    return result | ({"profiling_level": "detailed", "profiling_file_path": profile} if profile else {})
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -58,22 +58,22 @@ def layers_of(text: str) -> list[dict[str, Any]]:
     totals: dict[str, int] = defaultdict(int)
     for (_, unit), time in times.items():
         totals[unit] += time
-    found = [
+    result = [
         {"layer": layer, "time": time, "unit": unit, "share": round(time / totals[unit], 4) if totals[unit] else 0.0}
         for (layer, unit), time in times.items()
     ]
-    return sorted(found, key=lambda each: (-float(each["share"]), str(each["layer"])))
+    return sorted(result, key=lambda each: (-float(each["share"]), str(each["layer"])))
 
 
 def times_of(text: str) -> dict[str, float]:
     """Return the mean of what the backend says of a call: ms by name, cycles and counts as they are."""
-    found: dict[str, list[int]] = defaultdict(list)
+    result: dict[str, list[int]] = defaultdict(list)
     units: dict[str, str] = {}
     for row in _rows(text):
         if row["Event Level"] == "ROOT" and row["Message"] in ("EXECUTE", "BACKEND"):
-            found[row["Event Identifier"]].append(int(row["Time"]))
+            result[row["Event Identifier"]].append(int(row["Time"]))
             units[row["Event Identifier"]] = row["Unit of Measurement"]
-    if _RUN not in found:
+    if _RUN not in result:
         return {}
-    means = {name: sum(values) / len(values) for name, values in found.items()}
+    means = {name: sum(values) / len(values) for name, values in result.items()}
     return {name: value / 1e3 if units[name] == "US" else value for name, value in means.items()}

@@ -50,17 +50,17 @@ def _locations() -> dict[str, str]:
 
 def names() -> tuple[str, ...]:
     """Return the names of all platforms known here, available or not, built-in ones first."""
-    known = _locations()
-    return (*_BUILT_IN, *sorted(known.keys() - _BUILT_IN.keys()))
+    locations = _locations()
+    return (*_BUILT_IN, *sorted(locations.keys() - _BUILT_IN.keys()))
 
 
 def create(name: str) -> Platform:
     """Return a new platform of that name; UnknownPlatform with the nearest names, PartMissing where it cannot load."""
     location = _locations().get(name)
     if location is None:
-        known = names()
+        existing = names()
         raise UnknownPlatform(
-            name, difflib.get_close_matches(name, known, 3, 0.4), remedy=f"Known platforms: {', '.join(known)}."
+            name, difflib.get_close_matches(name, existing, 3, 0.4), remedy=f"Known platforms: {', '.join(existing)}."
         )
     module, _, attribute = location.partition(":")
     try:

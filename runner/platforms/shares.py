@@ -17,7 +17,7 @@ _MOST = 0.5
 
 def observation_of(
     work: Counter[tuple[str, str]],
-    asked: str,
+    name: str,
     *,
     at_home: Callable[[str], bool],
     platform_of: Callable[[str], str],
@@ -30,7 +30,7 @@ def observation_of(
     `details.devices` has the share of each, where several of them did the work.
     """
     total = work.total()
-    arithmetic = "fp32" if asked == "tf32" else arithmetic_precision(asked)
+    arithmetic = "fp32" if name == "tf32" else arithmetic_precision(name)
     devices: Counter[str] = Counter()
     precisions: Counter[str] = Counter()
     for (device, precision), flops in work.items():
@@ -39,12 +39,12 @@ def observation_of(
     device = devices.most_common(1)[0][0]
     home = sum(flops for (on, _), flops in work.items() if at_home(on))
     right = sum(flops for (on, kind), flops in work.items() if at_home(on) and kind == arithmetic)
-    as_asked = asked in _MIXED and right >= _MOST * total
+    as_asked = name in _MIXED and right >= _MOST * total
     several = [on for on in devices if at_home(on)]
     placed = {"devices": {on: round(devices[on] / total, 4) for on in several}} if len(several) > 1 else {}
     seen = precisions.most_common(1)[0][0]
-    precision = asked if as_asked or (asked == "tf32" and seen == "fp32") else seen
-    share = precisions[arithmetic if precision == asked else precision] / total
+    precision = name if as_asked or (name == "tf32" and seen == "fp32") else seen
+    share = precisions[arithmetic if precision == name else precision] / total
     return Observation(
         device=device,
         platform=platform_of(device),

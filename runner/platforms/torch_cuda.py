@@ -73,9 +73,9 @@ class Cuda(TorchPlatform):
 
     def refusals(self) -> dict[str, str]:
         """Return the quantized precisions where torchao is missing, and fp8 on a device that has none."""
-        found = super().refusals()
-        problem = found.get("int8") or self._fp8_problem()
-        return found | ({"fp8": problem} if problem else {})
+        refusals = super().refusals()
+        problem = refusals.get("int8") or self._fp8_problem()
+        return refusals | ({"fp8": problem} if problem else {})
 
     def _fp8_problem(self) -> str | None:
         import torch
@@ -203,29 +203,29 @@ class Cuda(TorchPlatform):
         import torch
 
         devices = range(torch.cuda.device_count()) if self._asked.device_map else [torch.cuda.current_device()]
-        found = {
+        result = {
             "allocated_bytes": sum(int(torch.cuda.max_memory_allocated(each)) for each in devices),
             "reserved_bytes": sum(int(torch.cuda.max_memory_reserved(each)) for each in devices),
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in result.items() if value}
 
     def device_key(self, device: str | None) -> str | None:
         """Return the device's UUID, which stays the same whatever is visible; its index where torch does not tell."""
         import torch
 
-        found = torch.cuda.get_device_properties(device or "cuda")
-        uuid = getattr(found, "uuid", None)
-        kind = "MIG" if mig_profile(found.name) else "GPU"
+        device_properties = torch.cuda.get_device_properties(device or "cuda")
+        uuid = getattr(device_properties, "uuid", None)
+        kind = "MIG" if mig_profile(device_properties.name) else "GPU"
         return f"{kind}-{uuid}" if uuid is not None else f"{self.name}-{torch.cuda.current_device()}"
 
     def watcher(self, device: str | None) -> Watcher | Unread | None:
         """Return the device as NVML shows it."""
         import torch
 
-        found = torch.cuda.get_device_properties(device or "cuda")
-        if getattr(found, "uuid", None) is None:
+        device_properties = torch.cuda.get_device_properties(device or "cuda")
+        if getattr(device_properties, "uuid", None) is None:
             return Unread("this torch does not tell a device's UUID.", "Install torch 2.5 or newer.")
-        return find_nvidia(str(self.device_key(device)), found.name)
+        return find_nvidia(str(self.device_key(device)), device_properties.name)
 
 
 class Rocm(Cuda):
@@ -257,10 +257,12 @@ class Rocm(Cuda):
         """Return the device as amdsmi shows it."""
         import torch
 
-        found = torch.cuda.get_device_properties(device or "cuda")
-        if not hasattr(found, "pci_bus_id"):
+        device_properties = torch.cuda.get_device_properties(device or "cuda")
+        if not hasattr(device_properties, "pci_bus_id"):
             return Unread("this torch does not tell a device's PCI address.", "Install torch 2.5 or newer.")
-        return find_amd(f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0")
+        return find_amd(
+            f"{device_properties.pci_domain_id:04x}:{device_properties.pci_bus_id:02x}:{device_properties.pci_device_id:02x}.0"
+        )
 
 
 def amd_fp8_problem(architecture: str) -> str | None:
@@ -289,7 +291,7 @@ def _spread(module: Any) -> Any:
 
 def _places(module: Any) -> dict[str, int]:
     """Return how many parts of a spread module each device holds."""
-    found: dict[str, int] = {}
+    matches: dict[str, int] = {}
     for place in getattr(module, "hf_device_map", {}).values():
-        found[str(place)] = found.get(str(place), 0) + 1
-    return found
+        matches[str(place)] = matches.get(str(place), 0) + 1
+    return matches

@@ -47,8 +47,8 @@ _FALLBACK = re.compile(r"operator '([\w:.]+)' is not currently supported on the 
 
 def moved_operators(messages: Iterable[str]) -> frozenset[str]:
     """Return the operators (`aten.name`) that torch says it ran on the processor in place of Metal."""
-    found = (match.group(1) for message in messages for match in _FALLBACK.finditer(message))
-    return frozenset(".".join(name.replace("::", ".").split(".")[:2]) for name in found)
+    groups = (match.group(1) for message in messages for match in _FALLBACK.finditer(message))
+    return frozenset(".".join(name.replace("::", ".").split(".")[:2]) for name in groups)
 
 
 @contextmanager
@@ -103,10 +103,10 @@ class Mps(TorchPlatform):
 
     def observe(self, inputs: Any) -> Observation:
         """Return what did the work; operators that were moved count by their FLOPs and stand by name in the details."""
-        found = super().observe(inputs)
+        observe = super().observe(inputs)
         if not self._moved:
-            return found
-        return msgspec.structs.replace(found, details={**found.details, "moved_to_cpu": sorted(self._moved)})
+            return observe
+        return msgspec.structs.replace(observe, details={**observe.details, "moved_to_cpu": sorted(self._moved)})
 
     def synchronize(self) -> None:
         """Wait for the command queue."""

@@ -113,7 +113,7 @@ class TorchPlatform(Platform):
         torch.set_num_threads(settings.threads)
         torch.set_float32_matmul_precision("high" if settings.precision == "tf32" else "highest")
         self._settings = settings
-        self._asked = read_options(settings.options, platform=self.name, known=self.known_options)
+        self._asked = read_options(settings.options, platform=self.name, names=self.known_options)
         self._allow_tf32(settings.precision == "tf32")
         if settings.purpose == "generation":
             require_generation(model)

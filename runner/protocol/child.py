@@ -107,8 +107,8 @@ def main() -> int:
 def _do(task: Task, speaker: Speaker) -> Any:
     match task:
         case Survey():
-            found = discovery.survey(task)
-            return found if task.prepare is None else {**found, "prepared": discovery.prepare(task.prepare, speaker)}
+            survey = discovery.survey(task)
+            return survey if task.prepare is None else {**survey, "prepared": discovery.prepare(task.prepare, speaker)}
         case Prepare():
             return discovery.prepare(task, speaker)
         case Convert():

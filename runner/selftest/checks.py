@@ -54,7 +54,7 @@ class _Bench:
         self.resident_before = 0
 
     def loaded(
-        self, outputs: int, inputs: int, rows: int, precision: str | None = None, *, known: bool = True
+        self, outputs: int, inputs: int, rows: int, precision: str | None = None, *, is_known: bool = True
     ) -> tuple[Any, Any]:
         """Return the placed inputs and, where it is to be known, the right answer in fp64 of a product on a fresh platform.
 
@@ -66,7 +66,7 @@ class _Bench:
         self.resident_before = resident_memory_bytes()
         torch.manual_seed(0)
         module, x = _product(torch, outputs, inputs), torch.randn(rows, inputs)
-        right = (x.double() @ module.inner.weight.detach().double().T).numpy() if known else None
+        right = (x.double() @ module.inner.weight.detach().double().T).numpy() if is_known else None
         self.platform = create(self.task.platform)
         has = self.platform.precisions()
         precision = precision or ("fp32" if "fp32" in has else has[0])
@@ -113,16 +113,18 @@ def examine(task: Examine, speaker: Announcer) -> list[dict[str, Any]]:
     if not probe.available:
         why = " ".join(filter(None, (probe.reason, probe.remedy)))
         return [msgspec.to_builtins(Check(name="probe", outcome="failed", said=why or "the probe said no"))]
-    found = [Check(name="probe", outcome="passed", said=probe.evidence or "", figures={"devices": list(probe.devices)})]
+    checks = [
+        Check(name="probe", outcome="passed", said=probe.evidence or "", figures={"devices": list(probe.devices)})
+    ]
     speaker.reach("run")
     with tempfile.TemporaryDirectory() as folder:
         bench = _Bench(task, Path(folder))
         for name, check in _CHECKS.items():
-            wrong = any(each.name == "product" and each.outcome == "failed" for each in found)
-            found.append(
+            wrong = any(each.name == "product" and each.outcome == "failed" for each in checks)
+            checks.append(
                 Check(name=name, outcome="skipped", said=_POINTLESS) if wrong else _guarded(name, check, bench)
             )
-    return [msgspec.to_builtins(each) for each in found]
+    return [msgspec.to_builtins(each) for each in checks]
 
 
 def _guarded(name: str, check: Callable[[_Bench], Check], bench: _Bench) -> Check:
@@ -190,7 +192,7 @@ def _precisions(bench: _Bench) -> Check:
 
 def _timing(bench: _Bench) -> Check:
     for side in _SIDES:
-        placed, _ = bench.loaded(side, side, side, known=False)
+        placed, _ = bench.loaded(side, side, side, is_known=False)
         call, synchronize = bench.call(placed), bench.platform.synchronize
         timed_ms(call, synchronize)
         if timed_ms(call, synchronize) >= _LONG_ENOUGH_MS or side == _SIDES[-1]:
@@ -236,16 +238,16 @@ def _round(bench: _Bench, call: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _memory(bench: _Bench) -> Check:
-    known = 4 * _WEIGHTS[0] * _WEIGHTS[1]
+    existing = 4 * _WEIGHTS[0] * _WEIGHTS[1]
     before_device = bench.platform.device_memory_bytes() or 0
-    placed, _ = bench.loaded(*_WEIGHTS, 1, known=False)
+    placed, _ = bench.loaded(*_WEIGHTS, 1, is_known=False)
     bench.once(placed)
     on_device = bench.platform.device_memory_bytes()
     counted = resident_memory_bytes() - bench.resident_before if on_device is None else on_device - before_device
     where = "resident" if on_device is None else "device"
-    problem = memory_problem(known, counted)
-    said = problem or f"{counted / 1e6:,.0f} MB of {where} memory for {known / 1e6:,.0f} MB of weights"
-    figures = {"known_bytes": known, "counted_bytes": counted, "where": where}
+    problem = memory_problem(existing, counted)
+    said = problem or f"{counted / 1e6:,.0f} MB of {where} memory for {existing / 1e6:,.0f} MB of weights"
+    figures = {"known_bytes": existing, "counted_bytes": counted, "where": where}
     return Check(name="memory", outcome="failed" if problem else "passed", said=said, figures=figures)
 
 
@@ -258,7 +260,7 @@ def _power(bench: _Bench) -> Check:
     if isinstance(meter, Unread):
         return Check(name="power", outcome="skipped", said=f"no power can be read: {meter}")
     idle = rest(meter, _REST_S)
-    placed, _ = bench.loaded(_SIDES[-2], _SIDES[-2], _SIDES[-2], known=False)
+    placed, _ = bench.loaded(_SIDES[-2], _SIDES[-2], _SIDES[-2], is_known=False)
     bench.once(placed)
     began = time.monotonic()
     with Sampling(meter, idle=idle) as sampling:

@@ -35,12 +35,12 @@ def arithmetic_of(error: float) -> str:
     return " or ".join(fits) if fits else "none that is known"
 
 
-def precision_problem(asked: str, error: float) -> str | None:
+def precision_problem(name: str, error: float) -> str | None:
     """Return why a product in a precision is not what was asked for, or None where it is."""
-    span = ARITHMETIC[asked]
+    span = ARITHMETIC[name]
     if span.least <= error <= span.most:
         return None
-    return f"asked for {asked}, and the error of {error:.1e} is that of {arithmetic_of(error)}"
+    return f"asked for {name}, and the error of {error:.1e} is that of {arithmetic_of(error)}"
 
 
 def timing_problem(samples_ms: float, wall_ms: float, queued_ms: float, device_ms: float | None = None) -> str | None:

@@ -74,8 +74,8 @@ def run_selftest(
     run.start()
     checks: list[Check] = []
 
-    def tell(found: list[Check]) -> None:
-        for check in found:
+    def tell(result: list[Check]) -> None:
+        for check in result:
             checks.append(check)
             if on_check:
                 on_check(check)

@@ -20,15 +20,15 @@ def operators_of_call(workload: Workload, traces: Sequence[Mapping[str, Any]]) -
     A generation is its prefill and a decoding step for each token after the first. A training step is its forward and
     backward pass, or `TRAINING_PASSES` forward passes where its own trace is missing; the optimizer is not counted.
     """
-    found = {trace["workload"]["phase"]: trace["operators"] for trace in traces if _same_sizes(workload, trace)}
+    operators = {trace["workload"]["phase"]: trace["operators"] for trace in traces if _same_sizes(workload, trace)}
     if workload.mode == "training":
-        own: Rows | None = found.get("training")
-        return own if own is not None else _repeated(found.get("forward", ()), TRAINING_PASSES)
+        own: Rows | None = operators.get("training")
+        return own if own is not None else _repeated(operators.get("forward", ()), TRAINING_PASSES)
     if workload.output_tokens:
-        if not {"prefill", "decode"} <= found.keys():
+        if not {"prefill", "decode"} <= operators.keys():
             return []
-        return [*found["prefill"], *_repeated(found["decode"], workload.output_tokens - 1)]
-    return list(found.get("forward", ()))
+        return [*operators["prefill"], *_repeated(operators["decode"], workload.output_tokens - 1)]
+    return list(operators.get("forward", ()))
 
 
 def _repeated(rows: Sequence[Mapping[str, Any]], times: float) -> Rows:

@@ -86,7 +86,7 @@ class Joins:
             if node is None or node.op not in wanted:
                 return
             inside.append(node)
-            name = next((one for one in node.inputs if one not in self._graph.constants), "")
+            name = next((item for item in node.inputs if item not in self._graph.constants), "")
         centred, mean = inside[-1], self._makers.get(inside[-1].inputs[1])
         alone = all(node in (divided, inside[-2]) for node in self._readers[centred.outputs[0]])
         if divided.inputs[0] != centred.outputs[0] or mean is None or mean.op != "ReduceMean" or not alone:
@@ -94,7 +94,7 @@ class Joins:
         outputs, weights = divided.outputs, []
         for op in ("Mul", "Add"):
             after = self._only_reader(outputs[0])
-            other = "" if after is None else next((one for one in after.inputs if one != outputs[0]), "")
+            other = "" if after is None else next((item for item in after.inputs if item != outputs[0]), "")
             if after is None or after.op != op or other not in self._graph.constants:
                 break
             self._within.add(after.outputs)
@@ -136,13 +136,13 @@ class Joins:
         if node is None or not fits or not depth:
             return []
         inside = [node]
-        for one in node.inputs:
-            if one == own or (one in self._graph.constants and prod(self._graph.shapes[one]) == 1):
+        for item in node.inputs:
+            if item == own or (item in self._graph.constants and prod(self._graph.shapes[item]) == 1):
                 continue
-            found = self._of(one, own, depth - 1)
-            if not found:
+            result = self._of(item, own, depth - 1)
+            if not result:
                 return []
-            inside += found
+            inside += result
         return inside
 
     def _join(self, softmax: Node) -> None:
@@ -178,7 +178,7 @@ class Joins:
                 break
             between.append(node)
             size = prod(self._graph.shapes[name])
-            name = next((one for one in node.inputs if self._is_score(one, size)), "")
+            name = next((item for item in node.inputs if self._is_score(item, size)), "")
         return None, []
 
     def _is_score(self, name: str, size: int) -> bool:
@@ -207,8 +207,8 @@ class Joins:
             if node.op == "Transpose":
                 name = node.inputs[0]
                 continue
-            others = [one for one in node.inputs[1:] if one]
-            if node.op not in ("Mul", "Div") or not all(prod(self._graph.shapes[one]) == 1 for one in others):
+            others = [item for item in node.inputs[1:] if item]
+            if node.op not in ("Mul", "Div") or not all(prod(self._graph.shapes[other]) == 1 for other in others):
                 break
             passed.append(node)
             name = node.inputs[0]

@@ -207,27 +207,29 @@ class _Walk:
         branch = next(entry.g for entry in proto.attribute if entry.name == wanted)
         self._store(branch.initializer, Path())
         self.take(branch.node)
-        for given, found in zip(node.outputs, branch.output, strict=True):
-            self.nodes.append(Node(node.name, "Identity", "", (found.name,), (given,), {}))
-            self.types[given], self.shapes[given] = self.types[found.name], self.shapes[found.name]
-            if found.name in self.constants:
-                self.constants.add(given)
-            if found.name in self.values:
-                self.values[given] = self.values[found.name]
+        for output, result in zip(node.outputs, branch.output, strict=True):
+            self.nodes.append(Node(node.name, "Identity", "", (result.name,), (output,), {}))
+            self.types[output], self.shapes[output] = self.types[result.name], self.shapes[result.name]
+            if result.name in self.constants:
+                self.constants.add(output)
+            if result.name in self.values:
+                self.values[output] = self.values[result.name]
 
     def _compute(self, proto: Any, node: Node) -> bool:
         """Compute a node whose inputs are all small constants; say whether its outputs are known now."""
         from onnx import helper
         from onnx.reference import ReferenceEvaluator
 
-        given = [helper.make_value_info(name, self.types[name]) for name in dict.fromkeys(node.inputs) if name]
+        value_infos = [helper.make_value_info(name, self.types[name]) for name in dict.fromkeys(node.inputs) if name]
         wanted = [helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
         try:
-            one = ReferenceEvaluator(helper.make_graph([proto], "one", given, wanted), opsets=self.opsets)
-            found = one.run(None, {info.name: self.values[info.name] for info in given})
+            reference_evaluator = ReferenceEvaluator(
+                helper.make_graph([proto], "one", value_infos, wanted), opsets=self.opsets
+            )
+            result = reference_evaluator.run(None, {info.name: self.values[info.name] for info in value_infos})
         except Exception:  # An operator that the reference does not have keeps its shape, and loses its values.
             return False
-        arrays = [np.asarray(value) for value in found]
+        arrays = [np.asarray(value) for value in result]
         if any(value.dtype == object or value.size > SMALL for value in arrays):
             return False
         self._know(node, arrays)
@@ -245,7 +247,7 @@ class _Walk:
     def _inferred(self, proto: Any, node: Node) -> dict[str, tuple[Shape, int]]:
         import onnx
 
-        found: dict[str, Any] = {}
+        row: dict[str, Any] = {}
         reason = f"operator set {node.domain or 'ai.onnx'!r} has no rule for it here"
         try:
             schema = onnx.defs.get_schema(node.op, self.opsets.get(node.domain, 1), node.domain)
@@ -253,7 +255,7 @@ class _Walk:
                 name: onnx.numpy_helper.from_array(self.values[name]) for name in node.inputs if name in self.values
             }
             types = {name: self.types[name] for name in node.inputs if name in self.types}
-            found = onnx.shape_inference.infer_node_outputs(
+            row = onnx.shape_inference.infer_node_outputs(
                 schema, proto, types, data, opset_imports=self.imports, ir_version=self.ir_version
             )
             reason = "it depends on the values of tensors"
@@ -263,9 +265,9 @@ class _Walk:
             reason = str(error).strip().splitlines()[0]
         shapes: dict[str, tuple[Shape, int]] = {}
         for place, name in enumerate(node.outputs):
-            told = found.get(name)
-            shape = _static(told, {}) if told is not None else None
-            element_type = int(told.tensor_type.elem_type) if told is not None else 1
+            document = row.get(name)
+            shape = _static(document, {}) if document is not None else None
+            element_type = int(document.tensor_type.elem_type) if document is not None else 1
             if shape is None:
                 shape = self._written.get(name)
             if shape is None and place == 0 and node.op in _LIKE_FIRST_INPUT:
@@ -304,12 +306,12 @@ def _node(proto: Any) -> Node:
     return Node(name, proto.op_type, domain, tuple(proto.input), tuple(proto.output), attributes)
 
 
-def _static(told: Any, symbols: Mapping[str, int]) -> Shape | None:
+def _static(document: Any, symbols: Mapping[str, int]) -> Shape | None:
     """Return a shape whose sides are numbers, or names whose values are known; else None."""
-    if not told.HasField("tensor_type") or not told.tensor_type.HasField("shape"):
+    if not document.HasField("tensor_type") or not document.tensor_type.HasField("shape"):
         return None
     sides: list[int] = []
-    for side in told.tensor_type.shape.dim:
+    for side in document.tensor_type.shape.dim:
         if side.HasField("dim_value"):
             sides.append(int(side.dim_value))
         elif side.dim_param in symbols:

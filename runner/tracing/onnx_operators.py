@@ -65,16 +65,16 @@ class Counted(NamedTuple):
 def count(graph: Graph) -> Counted:
     """Return what one call of the graph does."""
     plan = Joins(graph)
-    found: Counter[Operator] = Counter()
+    counter: Counter[Operator] = Counter()
     unknown: dict[str, None] = {}
     for node in plan.kept:
         if node.op in _VIEWS:
             continue
         operator = plan.joined(node) or _operator(graph, node)
-        found[operator] += 1
+        counter[operator] += 1
         if operator.op_class == "other":
             unknown[f"{node.domain}.{node.op}" if node.domain else node.op] = None
-    return Counted(dict(found), _peak(graph, plan.kept), tuple(unknown))
+    return Counted(dict(counter), _peak(graph, plan.kept), tuple(unknown))
 
 
 def _operator(graph: Graph, node: Node) -> Operator:
@@ -88,7 +88,7 @@ def _operator(graph: Graph, node: Node) -> Operator:
         return _lookup(graph, node, Operator(name, "copy", 0.0, read, written, weight))
     op_class, flops, inner = _arithmetic(graph, node)
     if op_class == "reduce" and written:
-        inner = max(prod(graph.shapes[one]) for one in node.inputs if one) // written
+        inner = max(prod(graph.shapes[item]) for item in node.inputs if item) // written
     return Operator(name, op_class, flops, read, written, weight, inner)
 
 

@@ -51,15 +51,15 @@ def trace_onnx(path: Path, workload: Workload | None = None) -> dict[str, Any]:
     Raises UsageError for a file that cannot be read, or a side that no size says; UnsupportedWorkload for training;
     Untraceable with the node where a shape does not follow; PartMissing without the package onnx.
     """
-    asked = workload or Workload(mode="inference")
-    if asked.mode == "training":
+    request = workload or Workload(mode="inference")
+    if request.mode == "training":
         raise UnsupportedWorkload(
             "an ONNX file holds the forward pass alone.", field="mode", remedy="Ask for --mode inference."
         )
     path = Path(path).expanduser()
     model = load(path)
     try:
-        return _data(model, asked, path)
+        return _data(model, request, path)
     except AssayError:
         raise
     except Exception as error:  # What a damaged file holds can be wrong in any way.
@@ -67,15 +67,18 @@ def trace_onnx(path: Path, workload: Workload | None = None) -> dict[str, Any]:
         raise unreadable(path, reason) from error
 
 
-def _data(model: Any, asked: Workload, path: Path) -> dict[str, Any]:
+def _data(model: Any, workload: Workload, path: Path) -> dict[str, Any]:
     inputs = _inputs(model)
     category = _category(inputs, tuple(value.name for value in model.graph.output))
     usual = default_workload(category or "embedding")
     default, rows, totals, counted = _counted(model, inputs, Workload(mode="inference"), usual, path)
     architecture = architecture_digest(rows)
     sizes = default
-    if _Sizes(asked.sequence_length or default.sequence_length, asked.image_size or default.image_size) != default:
-        sizes, rows, totals, counted = _counted(model, inputs, asked, usual, path)
+    if (
+        _Sizes(workload.sequence_length or default.sequence_length, workload.image_size or default.image_size)
+        != default
+    ):
+        sizes, rows, totals, counted = _counted(model, inputs, workload, usual, path)
     return {
         "model": {
             "id": f"local/{'-'.join(path.stem.split())}-{architecture[:_DIGITS]}",
@@ -93,10 +96,10 @@ def _data(model: Any, asked: Workload, path: Path) -> dict[str, Any]:
 
 
 def _counted(
-    model: Any, inputs: list[_Input], asked: Workload, usual: WorkloadDefaults, path: Path
+    model: Any, inputs: list[_Input], workload: Workload, usual: WorkloadDefaults, path: Path
 ) -> tuple[_Sizes, list[dict[str, Any]], dict[str, Any], Counted]:
-    binding = _Binding(asked, usual)
-    shapes = {one.name: binding.shape(one) for one in inputs}
+    binding = _Binding(workload, usual)
+    shapes = {item.name: binding.shape(item) for item in inputs}
     binding.refuse_unused()
     try:
         graph = shaped(model, shapes, binding.symbols, path.parent)
@@ -117,33 +120,33 @@ def _counted(
 
 def _inputs(model: Any) -> list[_Input]:
     stored = {tensor.name for tensor in model.graph.initializer}
-    found: list[_Input] = []
+    inputs: list[_Input] = []
     for value in model.graph.input:
         if value.name in stored:
             continue
-        told = value.type.tensor_type
-        if not value.type.HasField("tensor_type") or not told.HasField("shape"):
+        tensor_type = value.type.tensor_type
+        if not value.type.HasField("tensor_type") or not tensor_type.HasField("shape"):
             raise UsageError(
                 f"input {value.name!r} of the file has no shape.",
                 field="model",
                 remedy="Export it with its inputs' shapes; sides that vary may have names.",
             )
-        sides = tuple(_side(side) for side in told.shape.dim)
-        found.append(_Input(value.name, told.elem_type in _INTEGERS, sides))
-    return found
+        sides = tuple(_side(side) for side in tensor_type.shape.dim)
+        inputs.append(_Input(value.name, tensor_type.elem_type in _INTEGERS, sides))
+    return inputs
 
 
-def _side(told: Any) -> int | str | None:
+def _side(document: Any) -> int | str | None:
     """Return a side as a number or a name; exporters write -1 and `?` for one without either."""
-    if told.HasField("dim_value"):
-        return int(told.dim_value) if told.dim_value > 0 else None
-    return told.dim_param if re.search(r"\w", told.dim_param) else None
+    if document.HasField("dim_value"):
+        return int(document.dim_value) if document.dim_value > 0 else None
+    return document.dim_param if re.search(r"\w", document.dim_param) else None
 
 
 def _category(inputs: list[_Input], outputs: tuple[str, ...]) -> str | None:
     """Return the category that the inputs tell of; None where they do not."""
-    pictures = any(_is_picture(one) for one in inputs)
-    words = any(one.integer and len(one.sides) == 2 for one in inputs)
+    pictures = any(_is_picture(item) for item in inputs)
+    words = any(item.integer and len(item.sides) == 2 for item in inputs)
     if pictures:
         return "multimodal" if words else "vision"
     if words:
@@ -151,61 +154,61 @@ def _category(inputs: list[_Input], outputs: tuple[str, ...]) -> str | None:
     return None
 
 
-def _is_picture(one: _Input) -> bool:
-    return len(one.sides) == 4 and not one.integer and not one.name.startswith("past")
+def _is_picture(item: _Input) -> bool:
+    return len(item.sides) == 4 and not item.integer and not item.name.startswith("past")
 
 
-def _pixels(one: _Input) -> tuple[int, int]:
+def _pixels(item: _Input) -> tuple[int, int]:
     """Return where height and width stand: behind the channels, or before them."""
-    last = one.sides[3] in _IMAGE_CHANNELS and one.sides[1] not in _IMAGE_CHANNELS
+    last = item.sides[3] in _IMAGE_CHANNELS and item.sides[1] not in _IMAGE_CHANNELS
     return (1, 2) if last else (2, 3)
 
 
 class _Binding:
     """Gives every open side of the inputs a number, the same one to the same name."""
 
-    def __init__(self, asked: Workload, usual: WorkloadDefaults) -> None:
-        self._asked = {"sequence_length": asked.sequence_length, "image_size": asked.image_size}
+    def __init__(self, workload: Workload, usual: WorkloadDefaults) -> None:
+        self._asked = {"sequence_length": workload.sequence_length, "image_size": workload.image_size}
         self._usual = {"sequence_length": usual.sequence_length or 128, "image_size": usual.image_size or 224}
         self._fixed: dict[str, int] = {}
         self._bound: dict[str, int] = {}
         self.symbols: dict[str, int] = {}
 
-    def shape(self, one: _Input) -> Shape:
+    def shape(self, item: _Input) -> Shape:
         """Return the shape of an input. Raises UsageError for a side that no size says, or a batch that is fixed."""
-        if one.sides and isinstance(one.sides[0], int) and one.sides[0] > 1 and self._has_items(one):
+        if item.sides and isinstance(item.sides[0], int) and item.sides[0] > 1 and self._has_items(item):
             raise UsageError(
-                f"input {one.name!r} is fixed to a batch of {one.sides[0]}, and a trace is that of one item.",
+                f"input {item.name!r} is fixed to a batch of {item.sides[0]}, and a trace is that of one item.",
                 field="model",
                 remedy="Export it at batch 1, or with a first side that varies.",
             )
-        return tuple(self._side(one, axis, side) for axis, side in enumerate(one.sides))
+        return tuple(self._side(item, axis, side) for axis, side in enumerate(item.sides))
 
     def refuse_unused(self) -> None:
         """Raise UsageError where a size was asked for that the file fixes to another value."""
         for name, fixed in self._fixed.items():
-            asked = self._asked[name]
-            if asked is not None and asked != fixed:
+            request = self._asked[name]
+            if request is not None and request != fixed:
                 raise UsageError(
-                    f"the file is fixed to {name.replace('_', ' ')} {fixed}, and {asked} is asked for.",
+                    f"the file is fixed to {name.replace('_', ' ')} {fixed}, and {request} is asked for.",
                     field=name,
                     remedy=f"Leave it out, or export the file with a {name.replace('_', ' ')} that varies.",
                 )
 
     def sizes(self, shapes: Mapping[str, Shape], inputs: list[_Input]) -> _Sizes:
         """Return the sizes that the inputs have now; a picture that is not square has no `image_size`."""
-        words = [shapes[one.name][1] for one in inputs if one.integer and len(one.sides) == 2]
-        sides = {shapes[one.name][axis] for one in inputs if _is_picture(one) for axis in _pixels(one)}
+        words = [shapes[item.name][1] for item in inputs if item.integer and len(item.sides) == 2]
+        sides = {shapes[item.name][axis] for item in inputs if _is_picture(item) for axis in _pixels(item)}
         return _Sizes(
             max(words) if words else self._bound.get("sequence_length"), sides.pop() if len(sides) == 1 else None
         )
 
     @staticmethod
-    def _has_items(one: _Input) -> bool:
-        return _is_picture(one) or (one.integer and len(one.sides) == 2)
+    def _has_items(item: _Input) -> bool:
+        return _is_picture(item) or (item.integer and len(item.sides) == 2)
 
-    def _side(self, one: _Input, axis: int, side: int | str | None) -> int:
-        meaning = self._meaning(one, axis, side)
+    def _side(self, item: _Input, axis: int, side: int | str | None) -> int:
+        meaning = self._meaning(item, axis, side)
         if isinstance(side, int):
             if meaning in self._asked:
                 self._fixed.setdefault(meaning, side)
@@ -215,7 +218,7 @@ class _Binding:
         number = self._number(side, meaning)
         if number is None:
             raise UsageError(
-                f"input {one.name!r} leaves its side {axis}{f' ({side})' if side else ''} open, and no size says it.",
+                f"input {item.name!r} leaves its side {axis}{f' ({side})' if side else ''} open, and no size says it.",
                 field="model",
                 remedy="Export the file with this side fixed; a batch, tokens, and pixels of a picture may stay open.",
             )
@@ -229,21 +232,21 @@ class _Binding:
             return sum(part for part in parts if part is not None)
         if side and side.isdigit():
             return int(side)
-        known = {"batch": 1, "past": 0}
-        if meaning in known or meaning not in self._asked:
-            return known.get(meaning)
+        existing = {"batch": 1, "past": 0}
+        if meaning in existing or meaning not in self._asked:
+            return existing.get(meaning)
         self._bound[meaning] = self._asked[meaning] or self._usual[meaning]
         return self._bound[meaning]
 
-    def _meaning(self, one: _Input, axis: int, side: int | str | None) -> str:
+    def _meaning(self, item: _Input, axis: int, side: int | str | None) -> str:
         named = _by_name(side) if isinstance(side, str) else ""
         if named:
             return named
         if axis == 0:
             return "batch"
-        if _is_picture(one):
-            return "image_size" if axis in _pixels(one) else ""
-        return "sequence_length" if axis == 1 and (len(one.sides) == 3 or one.integer) else ""
+        if _is_picture(item):
+            return "image_size" if axis in _pixels(item) else ""
+        return "sequence_length" if axis == 1 and (len(item.sides) == 3 or item.integer) else ""
 
 
 def _by_name(side: str) -> str:

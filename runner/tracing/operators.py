@@ -223,11 +223,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         *lead, rows, width = query.shape
         columns, value_width = value.shape[-2:]
         flops = 2.0 * prod(lead) * rows * columns * (3 * width + 2 * value_width)
-        found = tuple(torch.empty_like(t) for t in (query, key, value))
-        written = sum(t.numel() for t in found)
+        empty_likes = tuple(torch.empty_like(t) for t in (query, key, value))
+        written = sum(t.numel() for t in empty_likes)
         self._note_attention("_backward", (gradient, out, query, key, value), written, flops, width)
-        self._track(list(found))
-        return found
+        self._track(list(empty_likes))
+        return empty_likes
 
     def _note_attention(self, suffix: str, taken: tuple[Any, ...], written: int, flops: float, width: int) -> None:
         inputs = [t for t in taken if isinstance(t, torch.Tensor)]
@@ -274,19 +274,19 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Return the gradients of `Recorder.attend_backward`."""
-        found = ctx.recorder.attend_backward(gradients[0], *ctx.saved_tensors)
-        return None, *found, None
+        attend_backward = ctx.recorder.attend_backward(gradients[0], *ctx.saved_tensors)
+        return None, *attend_backward, None
 
 
 def _positions(indices: Any) -> list[Any]:
     """Turn real masks into the positions they select, whose number the meta device could not know."""
-    found: list[Any] = []
+    values: list[Any] = []
     for index in indices:
         if isinstance(index, torch.Tensor) and not index.is_meta and index.dtype == torch.bool:
-            found.extend(index.nonzero().unbind(1))
+            values.extend(index.nonzero().unbind(1))
         else:
-            found.append(index)
-    return found
+            values.append(index)
+    return values
 
 
 def _on_one_device(args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -54,10 +54,10 @@ def trace(source: ModelSource, workload: Workload | None = None, *, phase: Phase
     model's size. Raises what building and inputs raise: UnknownModel, UsageError, PartMissing, UnsupportedWorkload
     for a phase that the model has not, and Untraceable with the operator where the call cannot be followed.
     """
-    asked = _single(source, workload or Workload(mode="inference"), phase)
+    single = _single(source, workload or Workload(mode="inference"), phase)
     default = workload_defaults(source, Workload(mode="inference"))
-    rows, totals = _traced(source, asked, phase)
-    same = phase == "forward" and _sizes(asked) == _sizes(default)
+    rows, totals = _traced(source, single, phase)
+    same = phase == "forward" and _sizes(single) == _sizes(default)
     default_rows = rows if same else _traced(source, default)[0]
     model = {
         "id": source.id,
@@ -66,7 +66,7 @@ def trace(source: ModelSource, workload: Workload | None = None, *, phase: Phase
         "task": source.task,
         "architecture": architecture_digest(default_rows),
     }
-    return traced_data(model, _sizes(asked), rows, totals, phase)
+    return traced_data(model, _sizes(single), rows, totals, phase)
 
 
 def phases_of(source: ModelSource, workload: Workload) -> tuple[Phase, ...]:
@@ -131,7 +131,7 @@ def _single(source: ModelSource, workload: Workload, phase: Phase) -> Workload:
     mode = "training" if phase == "training" else "inference"
     generated = (workload.output_tokens or 1) if phase in ("prefill", "decode") else None
     checkpointing = workload.gradient_checkpointing or None if phase == "training" else None
-    one = msgspec.structs.replace(
+    item = msgspec.structs.replace(
         workload,
         mode=mode,
         scenario=None,
@@ -140,14 +140,14 @@ def _single(source: ModelSource, workload: Workload, phase: Phase) -> Workload:
         optimizer=None,
         gradient_checkpointing=checkpointing,
     )
-    return workload_defaults(source, one)
+    return workload_defaults(source, item)
 
 
 def _sizes(workload: Workload) -> dict[str, Any]:
     """The sizes of one item; `sequence_length` and `image_size` stand there even where they are null."""
-    found = {name: getattr(workload, name) for name in _SIZES}
+    result = {name: getattr(workload, name) for name in _SIZES}
     always = ("sequence_length", "image_size")
-    return {name: value for name, value in found.items() if value is not None or name in always}
+    return {name: value for name, value in result.items() if value is not None or name in always}
 
 
 def _traced(

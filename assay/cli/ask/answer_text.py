@@ -45,8 +45,8 @@ def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
         console.print("[dim]= cannot be told from the one above it[/dim]")
     console.print()
     for place, row in enumerate(shown[:3]):
-        told = "as above" if place and row["why"] == shown[place - 1]["why"] else row["why"]
-        console.print(f"{row['rank']}. {told}", markup=False)
+        text = "as above" if place and row["why"] == shown[place - 1]["why"] else row["why"]
+        console.print(f"{row['rank']}. {text}", markup=False)
         if row.get("why_above_next"):
             console.print(f"   [dim]{escape(row['why_above_next'])}[/dim]")
         if row.get("price"):
@@ -60,7 +60,7 @@ def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
         console.print(f"[dim]evidence of rank 1: {listed}{' …' if len(best['evidence']) > 3 else ''}[/dim]")
     if answer.get("front") and answer["met"] > len(shown):
         axes = " and ".join(answer["front"]["axes"])
-        ranks = ", ".join(str(one["rank"]) for one in answer["front"]["options"][:12])
+        ranks = ", ".join(str(option["rank"]) for option in answer["front"]["options"][:12])
         console.print(f"[dim]{answer['met']} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
 
 
@@ -92,8 +92,8 @@ def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
     lines = [f"latency     {latency}"]
     for name, word in (("ttft_ms", "first token"), ("tpot_ms", "per token")):
         if answer.get(name) is not None:
-            told = formatting.latency(answer[name], answer.get(f"{name}_low"), answer.get(f"{name}_high"))
-            lines.append(f"{word:<12}{told}")
+            document = formatting.latency(answer[name], answer.get(f"{name}_low"), answer.get(f"{name}_high"))
+            lines.append(f"{word:<12}{document}")
     if answer.get("tokens_per_s") is not None:
         lines.append(f"tokens      {formatting.throughput(answer['tokens_per_s'])}")
     return [

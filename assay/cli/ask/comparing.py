@@ -61,11 +61,11 @@ def compare(what: str, subject: str, metric: str | None, server: str | None, tok
 
 def _tell_comparison(answer: dict[str, Any], rows: list[dict[str, Any]], metric: str | None) -> None:
     same, differs = answer.get("same") or {}, answer.get("differs") or {}
-    known = [f"{name} {value}" for name, value in same.items() if value is not None and name != "hardware_stated"]
+    texts = [f"{name} {value}" for name, value in same.items() if value is not None and name != "hardware_stated"]
     if same.get("hardware_stated"):
-        known.append(f"hardware {loads.STATED_WORDS}")
-    if known:
-        answers().print("Same for all: " + ", ".join(known), markup=False)
+        texts.append(f"hardware {loads.STATED_WORDS}")
+    if texts:
+        answers().print("Same for all: " + ", ".join(texts), markup=False)
     for name, values in differs.items():
         said = [_differing(name, value) for value in values]
         answers().print(f"Differs: {_NAMES.get(name, name)} ({', '.join(said)})", markup=False)
@@ -85,9 +85,11 @@ def _tell_comparison(answer: dict[str, Any], rows: list[dict[str, Any]], metric:
         ("n", "right", [formatting.count(row.get("n")) for row in rows]),
         ("origin", "fixed", [str(row.get("origin") or "") for row in rows]),
     ]
-    told = [column for column in columns if column[0] in subjects or any(cell.strip(_NOTHING) for cell in column[2])]
-    lines = [list(line) for line in zip(*(cells for _, _, cells in told), strict=True)]
-    answers().print(grid(None, [(head, kind) for head, kind, _ in told], lines))
+    matching_columns = [
+        column for column in columns if column[0] in subjects or any(cell.strip(_NOTHING) for cell in column[2])
+    ]
+    lines = [list(line) for line in zip(*(cells for _, _, cells in matching_columns), strict=True)]
+    answers().print(grid(None, [(head, kind) for head, kind, _ in matching_columns], lines))
 
 
 def _named(row: dict[str, Any], name: str) -> str:
@@ -102,13 +104,13 @@ def _batch(row: dict[str, Any]) -> str:
 def _energy(row: dict[str, Any], metric: str | None) -> str:
     """Energy of an item (of a token, or the power, where asked), with a verdict of its own where that is not valid."""
     if metric == "power_w":
-        told = formatting.si(row.get("power_w"), "W")
+        energy = formatting.si(row.get("power_w"), "W")
     else:
-        told = formatting.energy(row.get("energy_per_token_j" if metric in _DRAWN else "energy_per_item_j"))
+        energy = formatting.energy(row.get("energy_per_token_j" if metric in _DRAWN else "energy_per_item_j"))
     verdict = row.get("energy_verdict")
     if verdict in (None, "valid"):
-        return told
-    return str(verdict) if told == formatting.MISSING else f"{told} {verdict}"
+        return energy
+    return str(verdict) if energy == formatting.MISSING else f"{energy} {verdict}"
 
 
 def _differing(name: str, value: Any) -> str:

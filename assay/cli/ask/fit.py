@@ -75,7 +75,7 @@ def _tell(answer: Mapping[str, Any]) -> None:
     if len(answer["fits"]) > SHOWN:
         console.print(f"[dim]and {len(answer['fits']) - SHOWN} more, with --json[/dim]")
     console.print()
-    if any(_rough(one) for one in answer["fits"][:SHOWN]):
+    if any(_rough(fit) for fit in answer["fits"][:SHOWN]):
         console.print(
             "[dim]≤ counts weights and live activations alone: at most so many; what a runtime takes is not known[/dim]"
         )
@@ -85,12 +85,12 @@ def _tell(answer: Mapping[str, Any]) -> None:
 
 
 def _table(answer: Mapping[str, Any]) -> Any:
-    several = len({one["hardware"] for one in answer["fits"][:SHOWN]}) > 1
+    several = len({fit["hardware"] for fit in answer["fits"][:SHOWN]}) > 1
     columns: list[str | tuple[str, str]] = [
         *(["hardware"] if several else []), "how", ("room", "right"), ("batch 1", "right"), ("largest", "right"),
         ("best", "right"), ("throughput", "right"), ("×fp32", "right"), ("longest", "right"), ("cosine", "right"),
     ]  # fmt: skip
-    rows = [[*([one["hardware"]] if several else []), *_row(one)] for one in answer["fits"][:SHOWN]]
+    rows = [[*([fit["hardware"]] if several else []), *_row(fit)] for fit in answer["fits"][:SHOWN]]
     sizes = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in answer["workload"].items() if name != "mode"
     )
@@ -98,22 +98,22 @@ def _table(answer: Mapping[str, Any]) -> Any:
     return grid(f"What fits of {answer['model']}{where}{f', {sizes}' if sizes else ''}", columns, rows)
 
 
-def _row(one: Mapping[str, Any]) -> list[str]:
-    memory, best, error = one["memory"] or {}, one["best"] or {}, one["output_error"]
+def _row(row: Mapping[str, Any]) -> list[str]:
+    memory, best, error = row["memory"] or {}, row["best"] or {}, row["output_error"]
     least = memory.get("weights_bytes")
     floor = None if least is None else least + (memory["activations_bytes"] or 0) + (memory["kv_cache_bytes"] or 0)
     held = formatting.memory(memory["peak_bytes"]) if memory.get("peak_bytes") else f"≥ {formatting.memory(floor)}"
-    batch = formatting.count(one["largest_batch"])
-    speedup = one["speedup_over_fp32"]
+    batch = formatting.count(row["largest_batch"])
+    speedup = row["speedup_over_fp32"]
     return [
-        f"{one['platform']} {one['precision']}",
-        formatting.memory(one["room_bytes"]),
+        f"{row['platform']} {row['precision']}",
+        formatting.memory(row["room_bytes"]),
         held,
-        f"≤ {batch}" if _rough(one) else batch,
+        f"≤ {batch}" if _rough(row) else batch,
         formatting.count(best.get("batch_size")),
         formatting.throughput(best.get("throughput_per_s")),
         formatting.significant(speedup) if speedup else formatting.MISSING,
-        formatting.count(one["longest"]["tokens"]),
+        formatting.count(row["longest"]["tokens"]),
         formatting.MISSING if error is None else _cosine(error),
     ]
 
@@ -124,13 +124,13 @@ def _cosine(error: Mapping[str, Any]) -> str:
     return shown if error.get("outcome") == "passed" else f"{shown} ({error.get('outcome')})"
 
 
-def _rough(one: Mapping[str, Any]) -> bool:
-    return str(one["largest_basis"]).startswith("at most")
+def _rough(row: Mapping[str, Any]) -> bool:
+    return str(row["largest_basis"]).startswith("at most")
 
 
 def _whys(answer: Mapping[str, Any]) -> dict[str, str]:
     """Why the longest is what it is, with an example of where; each reason once."""
-    found: dict[str, str] = {}
-    for one in answer["fits"][:SHOWN]:
-        found.setdefault(one["longest"]["why"], f"{one['platform']} {one['precision']}")
-    return found
+    matches: dict[str, str] = {}
+    for fit in answer["fits"][:SHOWN]:
+        matches.setdefault(fit["longest"]["why"], f"{fit['platform']} {fit['precision']}")
+    return matches

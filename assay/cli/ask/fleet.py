@@ -37,11 +37,11 @@ class Load(click.ParamType[dict[str, Any]]):
         """Return the load as a member of the question."""
         if isinstance(value, dict):
             return value
-        found = _LOAD.fullmatch(str(value))
-        if found is None:
+        match = _LOAD.fullmatch(str(value))
+        if match is None:
             self.fail(f"{value!r} is not a load; write bert-base-uncased=200/s:max_latency_ms=50", param, ctx)
-        load: dict[str, Any] = {"model": found["model"], f"{found['unit'] or 'items'}_per_s": _value(found["rate"])}
-        for limit in (found["limits"] or "").split(":"):
+        load: dict[str, Any] = {"model": match["model"], f"{match['unit'] or 'items'}_per_s": _value(match["rate"])}
+        for limit in (match["limits"] or "").split(":"):
             name, equals, said = limit.partition("=")
             if limit and not equals:
                 self.fail(f"{limit!r} of {value!r} is not name=value", param, ctx)
@@ -61,11 +61,11 @@ class Owned(click.ParamType[tuple[str, dict[str, Any]]]):
         """Return the slug, and the member of the question."""
         if isinstance(value, tuple):
             return value
-        found = _OWN.fullmatch(str(value))
-        if found is None:
+        match = _OWN.fullmatch(str(value))
+        if match is None:
             self.fail(f"{value!r} is not owned hardware; write nvidia-t4=2 or nvidia-t4=2@0.05", param, ctx)
-        cost = {} if found["cost"] is None else {"usd_per_hour": float(found["cost"])}
-        return found["slug"], {"count": int(found["count"]), **cost}
+        cost = {} if match["cost"] is None else {"usd_per_hour": float(match["cost"])}
+        return match["slug"], {"count": int(match["count"]), **cost}
 
 
 def _value(said: str) -> Any:
@@ -166,8 +166,10 @@ def _tell(answer: Mapping[str, Any]) -> None:
     console = answers()
     for note in answer["notes"]:
         say(f"[dim]{note}[/dim]")
-    for one in answer["unmet"]:
-        console.print(f"{one['name'] or one['model'] or 'Together'}: {one['why']}", markup=False)
+    for alternative in answer["unmet"]:
+        console.print(
+            f"{alternative['name'] or alternative['model'] or 'Together'}: {alternative['why']}", markup=False
+        )
     if not answer["feasible"]:
         return
     console.print(_machines(answer))
@@ -182,23 +184,25 @@ def _tell(answer: Mapping[str, Any]) -> None:
         f"At the expected speeds it would be {formatting.money(ends['expected'])}, at the optimistic end of their intervals "
         f"{formatting.money(ends['optimistic'])}."
     )
-    for one in answer["alternatives"]:
-        machines = ", ".join(f"{count} {name}" for name, count in one["machines"].items())
-        console.print(f"{one['what']}: {formatting.money(one['usd_per_hour'])} ({machines})", markup=False)
+    for alternative in answer["alternatives"]:
+        machines = ", ".join(f"{count} {name}" for name, count in alternative["machines"].items())
+        console.print(
+            f"{alternative['what']}: {formatting.money(alternative['usd_per_hour'])} ({machines})", markup=False
+        )
     if answer["unknown"]:
         console.print()
         console.print("[bold]Not known[/bold]")
-        for one in answer["unknown"][:SHOWN]:
-            console.print(f"  {one['what']}", markup=False)
-            if one["command"]:
-                console.print(f"    {one['command']}", markup=False, soft_wrap=True)
+        for alternative in answer["unknown"][:SHOWN]:
+            console.print(f"  {alternative['what']}", markup=False)
+            if alternative["command"]:
+                console.print(f"    {alternative['command']}", markup=False, soft_wrap=True)
     console.print()
-    rules = Counter(one["rule"] for one in answer["excluded"])
+    rules = Counter(item["rule"] for item in answer["excluded"])
     if rules:
-        told = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
-        console.print(f"[dim]left out, as --json names them: {told}[/dim]")
-    for one in answer["assumptions"]:
-        console.print(f"[dim]{one}[/dim]")
+        join = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
+        console.print(f"[dim]left out, as --json names them: {join}[/dim]")
+    for alternative in answer["assumptions"]:
+        console.print(f"[dim]{alternative}[/dim]")
 
 
 def _machines(answer: Mapping[str, Any]) -> Any:

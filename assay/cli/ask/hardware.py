@@ -41,9 +41,9 @@ def list_hardware(kind: str | None, seen: bool, server: str | None, token: str |
         return _list_seen(kind, server, token, as_json=as_json)
     from domain.catalogues.hardware import catalogue
 
-    found = [spec for spec in catalogue().values() if kind in (None, spec.kind)]
+    matching_catalogue = [spec for spec in catalogue().values() if kind in (None, spec.kind)]
     if as_json:
-        print_json(found)
+        print_json(matching_catalogue)
         return 0
     rows = [
         [
@@ -57,7 +57,7 @@ def list_hardware(kind: str | None, seen: bool, server: str | None, token: str |
             else formatting.MISSING,
             ", ".join(spec.platforms),
         ]
-        for spec in found
+        for spec in matching_catalogue
     ]
     heads: list[str | tuple[str, str]] = [
         "hardware",
@@ -68,7 +68,7 @@ def list_hardware(kind: str | None, seen: bool, server: str | None, token: str |
         ("bandwidth", "right"),
         "platforms",
     ]
-    answers().print(grid(f"{len(found)} in the catalogue, dense FLOP/s", heads, rows))
+    answers().print(grid(f"{len(matching_catalogue)} in the catalogue, dense FLOP/s", heads, rows))
     return 0
 
 
@@ -76,9 +76,9 @@ def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_js
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        found = [row for row in client.hardware(kind=kind) if row["known"] != "catalogued"]
+        matching_hardware = [row for row in client.hardware(kind=kind) if row["known"] != "catalogued"]
     if as_json:
-        print_json(found)
+        print_json(matching_hardware)
     else:
         rows = [
             [
@@ -87,7 +87,7 @@ def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_js
                 row["known"],
                 *(formatting.count(row[noun]) for noun in _COUNTED),
             ]
-            for row in found
+            for row in matching_hardware
         ]
         heads: list[str | tuple[str, str]] = [
             "hardware",
@@ -95,8 +95,8 @@ def _list_seen(kind: str | None, server: str | None, token: str | None, *, as_js
             ("known", "fixed"),
             *((noun, "right") for noun in _COUNTED),
         ]
-        answers().print(grid(f"{len(found)} in the log", heads, rows))
-    return 0 if found else 1
+        answers().print(grid(f"{len(matching_hardware)} in the log", heads, rows))
+    return 0 if matching_hardware else 1
 
 
 @hardware.command("show")
@@ -109,32 +109,32 @@ def show_hardware(name: str, server: str | None, token: str | None, as_json: boo
 
     with connected(server, token) as client:
         try:
-            found = client.one_hardware(name)["hardware"]
+            hardware = client.one_hardware(name)["hardware"]
         except NotFound as error:
             raise UnknownHardware(name, nearest(name)) from error
     if as_json:
-        print_json(found)
+        print_json(hardware)
         return 0
     _say_instance(name)
-    answers().print(_figures(found))
-    say(f"{found['known']}; platforms: {', '.join(found.get('platforms') or {}) or 'not said'}")
-    say(f"also called: {', '.join(found['aliases']) or 'nothing else'}")
-    for merge in found["merged"]:
+    answers().print(_figures(hardware))
+    say(f"{hardware['known']}; platforms: {', '.join(hardware.get('platforms') or {}) or 'not said'}")
+    say(f"also called: {', '.join(hardware['aliases']) or 'nothing else'}")
+    for merge in hardware["merged"]:
         why = f" ({merge['reason']})" if merge["reason"] else ""
         say(escape(f"{merge['alias']} means {merge['canonical']}, declared at position {merge['position']}{why}"))
-    for seen in found["environments"]:
-        told = ", ".join(str(seen[part]) for part in ("os", "driver", "machine") if seen[part])
-        say(escape(f"seen in environment {seen['fingerprint']}: {told or 'nothing said'}"))
-    if found["prices"]:
+    for seen in hardware["environments"]:
+        join = ", ".join(str(seen[part]) for part in ("os", "driver", "machine") if seen[part])
+        say(escape(f"seen in environment {seen['fingerprint']}: {join or 'nothing said'}"))
+    if hardware["prices"]:
         answers().print(
-            price_table(found["prices"][:MACHINES], f"{len(found['prices'])} prices of it, US dollars an hour")
+            price_table(hardware["prices"][:MACHINES], f"{len(hardware['prices'])} prices of it, US dollars an hour")
         )
-        if any(row["stale"] for row in found["prices"]):
+        if any(row["stale"] for row in hardware["prices"]):
             say("* older than 90 days, or undated (docs/prices.md)")
     else:
         say("no price is known: assay price add, or import a price list")
-    if found["siblings"]:
-        say(f"most like it: {', '.join(one['id'] for one in found['siblings'])}")
+    if hardware["siblings"]:
+        say(f"most like it: {', '.join(item['id'] for item in hardware['siblings'])}")
     return 0
 
 
@@ -148,12 +148,12 @@ def _say_instance(name: str) -> None:
         say(f"{instance.id} is {instance.count} × {instance.hardware}; host: {host}")
 
 
-def _figures(found: Mapping[str, Any]) -> Table:
+def _figures(row: Mapping[str, Any]) -> Table:
     from domain.catalogues.hardware import FIGURES
 
-    figures = {name: found[name] for name in FIGURES if found.get(name)}
+    figures = {name: row[name] for name in FIGURES if row.get(name)}
     for table in ("peak_flops", "sustained_flops"):
-        figures |= {f"{table}.{precision}": figure for precision, figure in (found.get(table) or {}).items()}
+        figures |= {f"{table}.{precision}": figure for precision, figure in (row.get(table) or {}).items()}
     rows = [
         [
             path,
@@ -163,7 +163,7 @@ def _figures(found: Mapping[str, Any]) -> Table:
         ]
         for path, figure in figures.items()
     ]
-    title = f"{found['id']}: {found['name'] or 'nameless'} ({found['vendor'] or 'vendor not said'})"
+    title = f"{row['id']}: {row['name'] or 'nameless'} ({row['vendor'] or 'vendor not said'})"
     return grid(title, ["figure (SI)", ("value", "right"), "status", "from"], rows)
 
 

@@ -85,7 +85,7 @@ def matrix(
     if model and models_set:
         raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
     chosen = _form(form, as_markdown, as_json)
-    asked = matrix_views.Asked(
+    request = matrix_views.Asked(
         model=model, category=category, platforms=platforms, by_precision=by_precision,
         level=level or ("family" if family else "model"), family=None if family in (None, EVERY) else family, claims=claims,
         no_evidence=no_evidence, form=chosen,
@@ -95,13 +95,13 @@ def matrix(
         raise click.UsageError("--models-set lists models by themselves: leave out levels, claims and failures.")
     with connected(server, token) as client:
         if chosen == "html":
-            return matrix_views.page(client, asked, server=client.server if server else None)
+            return matrix_views.page(client, request, server=client.server if server else None)
         if failures:
-            return matrix_views.failed(client, asked)
+            return matrix_views.failed(client, request)
         if not plain:
-            return matrix_views.levels(client, asked)
-        found = client.compatibility(model=model, category=category, by_precision=by_precision)
-        rows: list[Row] = [row for row in found if platforms is None or row["platform"] in platforms]
+            return matrix_views.levels(client, request)
+        compatibility = client.compatibility(model=model, category=category, by_precision=by_precision)
+        rows: list[Row] = [row for row in compatibility if platforms is None or row["platform"] in platforms]
         if models_set:
             rows = _of_set(rows, models_set, category, platforms, by_precision=by_precision)
         rows.sort(key=_place)
@@ -109,7 +109,7 @@ def matrix(
             say("no test and no benchmark is known; `assay verify MODEL` makes one")
         _write(rows, chosen)
         if model and chosen == "table" and not by_precision:
-            matrix_views.check_up(client, asked)
+            matrix_views.check_up(client, request)
     return 0 if any(row["why_not"] != NOT_TRIED for row in rows) else 1
 
 
@@ -140,18 +140,18 @@ def _of_set(
     """Return the rows of a set's models, and one for each of its models and the platforms shown where there is none."""
     from domain.catalogues.models import models_set
 
-    models = [one for one in models_set(name) if category in (None, one.category)]
-    ids = {one.id for one in models}
+    models = [item for item in models_set(name) if category in (None, item.category)]
+    ids = {model.id for model in models}
     kept = [row for row in rows if row["model_id"] in ids]
     there = {(row["model_id"], row["platform"]) for row in kept}
     shown: list[str | None] = list(platforms or dict.fromkeys(row["platform"] for row in kept)) or [None]
     empty: dict[str, Any] = {**dict.fromkeys(FACTS), "why_not": NOT_TRIED}
     empty["precision" if by_precision else "precisions"] = None if by_precision else []
     return kept + [
-        {"model_id": one.id, "category": one.category, "family": one.family, "platform": platform, **empty}
-        for one in models
+        {"model_id": model.id, "category": model.category, "family": model.family, "platform": platform, **empty}
+        for model in models
         for platform in shown
-        if (one.id, platform) not in there
+        if (model.id, platform) not in there
     ]
 
 

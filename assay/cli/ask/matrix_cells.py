@@ -46,10 +46,10 @@ def _words(table: Table, row: Row, keys: Sequence[str]) -> list[str | Text]:
 
 def _text(words: str, style: str) -> Text:
     first, _, rest = words.partition("\n")
-    found = Text(first, style=style or _COLOURS.get(first, ""))
+    text = Text(first, style=style or _COLOURS.get(first, ""))
     if rest:
-        found.append(f"\n{rest}", style="dim")
-    return found
+        text.append(f"\n{rest}", style="dim")
+    return text
 
 
 def as_markdown(table: Table) -> str:

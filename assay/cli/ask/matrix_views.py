@@ -35,25 +35,25 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def rows(self, client: Client, **options: Any) -> list[Row]:
         """Return the rows of the service on these platforms; by precision of models alone."""
-        found = client.compatibility(model=self.model, category=self.category, family=self.family, **options)
-        return [row for row in found if self.platforms is None or row["platform"] in self.platforms]
+        compatibility = client.compatibility(model=self.model, category=self.category, family=self.family, **options)
+        return [row for row in compatibility if self.platforms is None or row["platform"] in self.platforms]
 
 
-def levels(client: Client, asked: Asked) -> int:
+def levels(client: Client, request: Asked) -> int:
     """Write states and levels of models, families or categories; with claims also where evidence disagrees."""
-    by_precision = {} if asked.level != "model" else {"by_precision": asked.by_precision}
-    found = asked.rows(
-        client, level=asked.level, claims=asked.claims, no_evidence=asked.no_evidence, **by_precision
+    by_precision = {} if request.level != "model" else {"by_precision": request.by_precision}
+    rows = request.rows(
+        client, level=request.level, claims=request.claims, no_evidence=request.no_evidence, **by_precision
     )  # fmt: skip
-    found.sort(key=lambda row: (str(row.get("category") or "~"), _name(row), place(row["platform"])))
-    made = [tables.levels_table(found, "What was seen of each")] if found else []
-    told: list[Row] = []
-    if asked.claims:
-        about = {claim for row in found for claim in row["claims"]}
-        told = [row for row in client.claims(model=asked.model) if row["id"] in about]
-        made += [table for table in claim_tables(told) if table.rows]
-    _write(asked.form, found, made, claims=told if asked.claims else None)
-    return 0 if any(row["state"] not in NOTHING_SEEN for row in found) else 1
+    rows.sort(key=lambda row: (str(row.get("category") or "~"), _name(row), place(row["platform"])))
+    made = [tables.levels_table(rows, "What was seen of each")] if rows else []
+    matching_claims: list[Row] = []
+    if request.claims:
+        about = {claim for row in rows for claim in row["claims"]}
+        matching_claims = [row for row in client.claims(model=request.model) if row["id"] in about]
+        made += [table for table in claim_tables(matching_claims) if table.rows]
+    _write(request.form, rows, made, claims=matching_claims if request.claims else None)
+    return 0 if any(row["state"] not in NOTHING_SEEN for row in rows) else 1
 
 
 def claim_tables(claims: Sequence[Row]) -> list[Table]:
@@ -62,23 +62,25 @@ def claim_tables(claims: Sequence[Row]) -> list[Table]:
     return [tables.contradictions_table(claims), tables.figures_table(measured), tables.opposed_table(claims)]
 
 
-def failed(client: Client, asked: Asked) -> int:
+def failed(client: Client, request: Asked) -> int:
     """Write what failed most and what to try; 1 where nothing failed."""
-    found = failures(asked.rows(client))
-    _write(asked.form, found, [tables.failures_table(found)] if found else [], nothing="nothing that was tried failed")
-    return 0 if found else 1
+    result = failures(request.rows(client))
+    _write(
+        request.form, result, [tables.failures_table(result)] if result else [], nothing="nothing that was tried failed"
+    )
+    return 0 if result else 1
 
 
-def check_up(client: Client, asked: Asked) -> None:
+def check_up(client: Client, request: Asked) -> None:
     """Write of one model what is known on each platform, what failed and what to try."""
-    rows = asked.rows(client, by_precision=False, claims=True)
+    rows = request.rows(client, by_precision=False, claims=True)
     if any(row["state"] not in NOTHING_SEEN for row in rows):
         answers().print()
     for line in checked_up(sorted(rows, key=lambda row: place(row["platform"]))):
         answers().print(line)
 
 
-def page(client: Client, asked: Asked, *, server: str | None) -> int:
+def page(client: Client, request: Asked, *, server: str | None) -> int:
     """Write the report on compatibility as one HTML page that needs nothing else."""
     from presentation.reports import Asked as Report
     from presentation.reports import build
@@ -86,7 +88,12 @@ def page(client: Client, asked: Asked, *, server: str | None) -> int:
 
     made = build(
         client,
-        Report(kind="compatibility", model=asked.model, category=asked.category, platform=tuple(asked.platforms or ())),
+        Report(
+            kind="compatibility",
+            model=request.model,
+            category=request.category,
+            platform=tuple(request.platforms or ()),
+        ),
         server=server,
     )
     if made.empty:

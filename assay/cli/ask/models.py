@@ -56,7 +56,7 @@ def list_models(
     heads: list[str | tuple[str, str]] = ["model", "family", "category", ("parameters", "right")]
     heads += [("measured", "right"), ("tests", "right")] if known else ["licence", "also called"]
     count = f"{len(rows)} model{'' if len(rows) == 1 else 's'}"
-    answers().print(grid(count, heads, [_listed(row, known=known) for row in rows]))
+    answers().print(grid(count, heads, [_listed(row, is_known=known) for row in rows]))
     return 0
 
 
@@ -80,11 +80,11 @@ def show_model(name: str, as_of: int | str | None, server: str | None, token: st
     if folder.is_dir() or folder.name == "config.json" or name.startswith((".", "/", "~")):
         return _show_folder(folder, as_json=as_json)
     with connected(server, token) as client:
-        told = client.model(name, as_of=as_of)
+        model = client.model(name, as_of=as_of)
     if as_json:
-        print_json(told)
+        print_json(model)
         return 0
-    for part in _shown(told):
+    for part in _shown(model):
         answers().print(part)
     return 0
 
@@ -116,14 +116,14 @@ def show_coverage(
 
     wanted = ",".join(platforms) if platforms else None
     with connected(server, token) as client:
-        told = client.coverage(category=category, family=family, platform=wanted, as_of=as_of)
+        coverage = client.coverage(category=category, family=family, platform=wanted, as_of=as_of)
     if as_json:
-        print_json(told)
+        print_json(coverage)
         return 0
-    if not told["items"]:
+    if not coverage["items"]:
         say("no model is known of that category and family; `assay model list --known` names those that are")
         return 1
-    for part in _covered(told["items"], told["gaps"]):
+    for part in _covered(coverage["items"], coverage["gaps"]):
         answers().print(part, soft_wrap=isinstance(part, str), markup=False)
     return 0
 
@@ -146,8 +146,8 @@ def _catalogued(category: str | None, search: str | None) -> list[Row]:
 
     entries = {entry.id: entry for entry in catalogue() if category in (None, entry.category)}
     if search is not None:
-        found = matches(search, {name: entry.aliases for name, entry in entries.items()})
-        entries = {match.id: entries[match.id] for match in found}
+        result = matches(search, {name: entry.aliases for name, entry in entries.items()})
+        entries = {match.id: entries[match.id] for match in result}
     rows: list[Row] = [msgspec.to_builtins(entry) for entry in entries.values()]
     return [{key: value for key, value in row.items() if key != "config"} for row in rows]
 
@@ -159,9 +159,9 @@ def _known(category: str | None, search: str | None, server: str | None, token: 
         return list(client.models(category=category, search=search))
 
 
-def _listed(row: Row, *, known: bool) -> list[str]:
+def _listed(row: Row, *, is_known: bool) -> list[str]:
     cells = [row["id"], row["family"] or formatting.MISSING, row["category"] or formatting.MISSING, _parameters(row)]
-    if known:
+    if is_known:
         return [*cells, formatting.count(row["measurements"]), formatting.count(row["tests"])]
     return [*cells, row["licence"] or "", ", ".join(row["aliases"][:2])]
 
@@ -179,55 +179,55 @@ def _show_folder(folder: Path, *, as_json: bool) -> int:
         raise UsageError(
             f"{path} cannot be read as JSON: {error}.", field="name", remedy="Give a folder that save_pretrained wrote."
         ) from error
-    told = classified(config if isinstance(config, dict) else {})
+    document = classified(config if isinstance(config, dict) else {})
     if as_json:
-        print_json({**_told(told), "config": config})
+        print_json({**_told(document), "config": config})
         return 0
-    answers().print(_facts(str(folder), [(key, str(value or "not known")) for key, value in _told(told).items()]))
+    answers().print(_facts(str(folder), [(key, str(value or "not known")) for key, value in _told(document).items()]))
     return 0
 
 
-def _told(told: Any) -> dict[str, Any]:
-    return {key: getattr(told, key) for key in ("family", "category", "task", "why")}
+def _told(document: Any) -> dict[str, Any]:
+    return {key: getattr(document, key) for key in ("family", "category", "task", "why")}
 
 
-def _shown(told: Row) -> list[Any]:
+def _shown(document: Row) -> list[Any]:
     """Return the parts of the answer about one model, in the order in which they are read."""
-    row = told["model"]
-    parts: list[Any] = [_facts(row["id"], _identity(row, told["sizes"]))]
+    row = document["model"]
+    parts: list[Any] = [_facts(row["id"], _identity(row, document["sizes"]))]
     heads: list[str | tuple[str, str]]
-    if told["platforms"]:
+    if document["platforms"]:
         heads = [("platform", "fixed"), ("precision", "fixed"), ("state", "fixed"), ("runs", "right"), "on", "why not"]
-        parts += _part("Tried", heads, [_tried(one) for one in told["platforms"]])
-        parts += [Text(line) for line in _untried(told)]
+        parts += _part("Tried", heads, [_tried(platform) for platform in document["platforms"]])
+        parts += [Text(line) for line in _untried(document)]
     else:
         parts.append(Text(f"\nIt was never tried anywhere: assay verify {row['id']}"))
-    if told["best"]:
-        work = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told["best"][0]["work"].items())
+    if document["best"]:
+        work = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in document["best"][0]["work"].items())
         heads = ["hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right")]
-        heads += [(told["best"][0]["unit"], "right"), ("latency", "right"), "origin"]
-        parts += _part(f"Fastest, as measured ({work})", heads, [_fastest(one) for one in told["best"]])
-    if told["siblings"]:
+        heads += [(document["best"][0]["unit"], "right"), ("latency", "right"), "origin"]
+        parts += _part(f"Fastest, as measured ({work})", heads, [_fastest(item) for item in document["best"]])
+    if document["siblings"]:
         heads = ["model", "family", ("parameters", "right"), ("operators alike", "right"), ("measured", "right")]
-        parts += _part("Nearest siblings", heads, [_sibling(one) for one in told["siblings"]])
-    if told["alternatives"]:
-        first = told["alternatives"][0]
+        parts += _part("Nearest siblings", heads, [_sibling(item) for item in document["siblings"]])
+    if document["alternatives"]:
+        first = document["alternatives"][0]
         of = "" if first["same_task"] else f" ({first['task']}: they would have to be trained for its task)"
         heads = ["model", ("parameters", "right"), ("FLOPs", "right"), ("licence", "fixed"), ("measured", "right")]
-        rows = [_alternative(one) for one in told["alternatives"]]
+        rows = [_alternative(alternative) for alternative in document["alternatives"]]
         parts += _part(f"Smaller open alternatives{of}", heads, rows)
-        parts.append(Text(told["quality"]))
+        parts.append(Text(document["quality"]))
     return parts
 
 
-def _untried(told: Row) -> list[str]:
+def _untried(row: Row) -> list[str]:
     """Say which precisions were not tried where the model was tried, and on which platforms it never was."""
     by_platform: dict[str, list[str]] = {}
-    for one in told["missing"]:
-        by_platform.setdefault(one["platform"], []).append(one["precision"])
+    for item in row["missing"]:
+        by_platform.setdefault(item["platform"], []).append(item["precision"])
     there = "; ".join(f"{platform} in {', '.join(precisions)}" for platform, precisions in by_platform.items())
     lines = [f"Not tried, as other models were: {there}."] if there else []
-    return lines + ([f"Never tried on {', '.join(told['never_tried'])}."] if told["never_tried"] else [])
+    return lines + ([f"Never tried on {', '.join(row['never_tried'])}."] if row["never_tried"] else [])
 
 
 def _part(title: str, heads: Sequence[str | tuple[str, str]], rows: Sequence[Sequence[str | Text]]) -> list[Any]:
@@ -272,52 +272,52 @@ def _parameters(row: Row) -> str:
     return f"about {_about(about)}" if about else formatting.MISSING
 
 
-def _tried(one: Row) -> list[str | Text]:
+def _tried(row: Row) -> list[str | Text]:
     return [
-        one["platform"],
-        one["precision"] or "not said",
-        Text(one["state"], style=STATE_STYLES[one["state"]]),
-        formatting.count(one["measurements"]),
-        ", ".join(one["hardware"][:3]) + (" …" if len(one["hardware"]) > 3 else ""),
-        one["why_not"] or "",
+        row["platform"],
+        row["precision"] or "not said",
+        Text(row["state"], style=STATE_STYLES[row["state"]]),
+        formatting.count(row["measurements"]),
+        ", ".join(row["hardware"][:3]) + (" …" if len(row["hardware"]) > 3 else ""),
+        row["why_not"] or "",
     ]
 
 
-def _fastest(one: Row) -> list[str]:
-    count = f"{one['hardware_count']} × " if (one["hardware_count"] or 1) > 1 else ""
+def _fastest(row: Row) -> list[str]:
+    count = f"{row['hardware_count']} × " if (row["hardware_count"] or 1) > 1 else ""
     return [
-        count + one["hardware"],
-        one["platform"],
-        one["precision"] or "not said",
-        formatting.count(one["batch_size"]),
-        formatting.significant(one["throughput"]),
-        formatting.latency(one["latency_ms"]),
-        one["origin"],
+        count + row["hardware"],
+        row["platform"],
+        row["precision"] or "not said",
+        formatting.count(row["batch_size"]),
+        formatting.significant(row["throughput"]),
+        formatting.latency(row["latency_ms"]),
+        row["origin"],
     ]
 
 
-def _sibling(one: Row) -> list[str]:
-    alike = "the same" if one["same_operators"] else formatting.share(one["op_mix_cosine"])
-    return [one["id"], one["family"] or formatting.MISSING, _sized(one), alike, formatting.count(one["measurements"])]
+def _sibling(row: Row) -> list[str]:
+    alike = "the same" if row["same_operators"] else formatting.share(row["op_mix_cosine"])
+    return [row["id"], row["family"] or formatting.MISSING, _sized(row), alike, formatting.count(row["measurements"])]
 
 
-def _alternative(one: Row) -> list[str]:
+def _alternative(row: Row) -> list[str]:
     return [
-        one["id"],
-        _sized(one),
-        formatting.share(one["flops_ratio"]),
-        one["licence"] or "not known",
-        formatting.count(one["measurements"]),
+        row["id"],
+        _sized(row),
+        formatting.share(row["flops_ratio"]),
+        row["licence"] or "not known",
+        formatting.count(row["measurements"]),
     ]
 
 
-def _sized(one: Row) -> str:
+def _sized(row: Row) -> str:
     """A size beside the model's own: as a share below it, as a multiple above."""
-    ratio = one["parameters_ratio"]
+    ratio = row["parameters_ratio"]
     if ratio is None:
-        return _about(one["parameters"])
+        return _about(row["parameters"])
     beside = f"{ratio:.0%}".replace("%", " %") if ratio < 1.5 else formatting.factor(ratio)
-    return f"{_about(one['parameters'])} ({beside})"
+    return f"{_about(row['parameters'])} ({beside})"
 
 
 def _about(value: float | None) -> str:
@@ -331,11 +331,11 @@ def _about(value: float | None) -> str:
 def _covered(rows: Sequence[Row], gaps: Sequence[Row]) -> list[Any]:
     """Return the table of what was tried, what never was, and the commands."""
     platforms = list(dict.fromkeys(row["platform"] for row in rows))
-    tried = [one for one in platforms if any(row["tried"] for row in rows if row["platform"] == one)]
+    tried = [platform for platform in platforms if any(row["tried"] for row in rows if row["platform"] == platform)]
     by_family: dict[tuple[Any, Any], dict[str, Row]] = {}
     for row in rows:
         by_family.setdefault((row["category"], row["family"]), {})[row["platform"]] = row
-    never = [one for one in platforms if one not in tried]
+    never = [platform for platform in platforms if platform not in tried]
     seen = {key: cells for key, cells in by_family.items() if any(cell["tried"] for cell in cells.values())}
     untried = [family or "not known" for category, family in by_family if (category, family) not in seen]
     parts: list[Any] = []
@@ -344,7 +344,7 @@ def _covered(rows: Sequence[Row], gaps: Sequence[Row]) -> list[Any]:
             "category",
             "family",
             ("models", "right"),
-            *((one, "right") for one in tried),
+            *((item, "right") for item in tried),
         ]
         lines = [
             [
@@ -352,7 +352,7 @@ def _covered(rows: Sequence[Row], gaps: Sequence[Row]) -> list[Any]:
                 family or "not known",
                 formatting.count(max(cell["models"] for cell in cells.values())),
             ]
-            + [_cell(cells[one]) for one in tried]
+            + [_cell(cells[item]) for item in tried]
             for (category, family), cells in seen.items()
         ]
         parts = _part("Share of each family's models that was tried; ! where one or more failed", heads, lines)
@@ -381,9 +381,9 @@ def _gap(gap: Row) -> list[str]:
 
 
 def _facts(title: str, facts: Sequence[tuple[str, str]]) -> Any:
-    found = grid(title, [("", "fixed"), ""], facts)
-    found.show_header = False
-    return found
+    result = grid(title, [("", "fixed"), ""], facts)
+    result.show_header = False
+    return result
 
 
 model.add_command(operators)

@@ -111,15 +111,15 @@ def add_price(hardware: str, server: str | None, token: str | None, **said: Any)
 
     usd_per_hour, source = _asked(said)
     with connected(server, token) as client:
-        found = _hardware(client, hardware)
-        offer = _offer(said, found, usd_per_hour, source)
+        result = _hardware(client, hardware)
+        offer = _offer(said, result, usd_per_hour, source)
         event = new_event(PRICE_PUBLISHED, offer, source=event_source(), time=datetime.now(UTC))
         decode_event(encode_event(event))
         answer = client.post_events([event])
         client.wait_for(answer["last_position"])
     each = f", {formatting.significant(usd_per_hour / said['count'])} a device" if said["count"] > 1 else ""
     say(
-        f"{found['id']}: {formatting.significant(usd_per_hour)} USD an hour{each} from {offer['date']} on ({said['provider']})"
+        f"{result['id']}: {formatting.significant(usd_per_hour)} USD an hour{each} from {offer['date']} on ({said['provider']})"
     )
     if source:
         say(escape(source))
@@ -160,19 +160,19 @@ def _hardware(client: Any, name: str) -> Row:
     return row
 
 
-def _offer(said: Mapping[str, Any], found: Row, usd_per_hour: float, source: str | None) -> dict[str, Any]:
+def _offer(said: Mapping[str, Any], result: Row, usd_per_hour: float, source: str | None) -> dict[str, Any]:
     """Return the event's data, by the rules of a price list's row."""
     from domain.catalogues.prices import offer_from_row
 
     row = {name: str(said[name] or "") for name in ("provider", "instance", "region", "count")}
     row |= {
-        "hardware": found["id"], "kind": found.get("kind") or "other", "spot": "yes" if said["spot"] else "no",
+        "hardware": result["id"], "kind": result.get("kind") or "other", "spot": "yes" if said["spot"] else "no",
         "usd_per_hour": repr(usd_per_hour), "date": said["day"] or datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
     offer = offer_from_row(row)
-    told = {"instance": offer.instance, "region": offer.region, "source": source}
+    document = {"instance": offer.instance, "region": offer.region, "source": source}
     return {
-        "hardware": {"id": found["id"], "count": offer.count, **({"kind": found["kind"]} if found.get("kind") else {})},
+        "hardware": {"id": result["id"], "count": offer.count, **({"kind": result["kind"]} if result.get("kind") else {})},
         "provider": offer.provider, "usd_per_hour": offer.usd_per_hour, "date": offer.date, "spot": offer.spot,
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in document.items() if value is not None},
     }  # fmt: skip

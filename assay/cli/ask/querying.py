@@ -57,7 +57,7 @@ def query(
         raise click.UsageError("give a SELECT, or --schema.")
     if form == "parquet" and out is None:
         raise click.UsageError("parquet is no text: name a file with --out.")
-    asked = {name: value for name, value in options.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     with connected(server, token) as client:
         if sql is None:
             return _tell_schema(client.schema(schema or None), form, alone=bool(schema))
@@ -65,11 +65,11 @@ def query(
             import pyarrow.parquet as parquet
 
             # As Arrow, so that the columns keep their types.
-            table = client.query(sql, as_="arrow", **asked)
+            table = client.query(sql, as_="arrow", **values)
             with Staged(force=force) as staged:
                 parquet.write_table(table, staged.file(out))
             return 0
-        answer = client.query(sql, **asked)
+        answer = client.query(sql, **values)
     columns, rows = [column["name"] for column in answer["columns"]], answer["rows"]
     if answer.get("truncated"):
         say(f"the first {formatting.count(len(rows))} rows of more; aggregate, or raise --limit")
@@ -85,26 +85,26 @@ def query(
     return 0
 
 
-def _tell_schema(told: dict[str, Any], form: str, *, alone: bool) -> int:
+def _tell_schema(document: dict[str, Any], form: str, *, alone: bool) -> int:
     if form == "json":
-        print_json(told)
+        print_json(document)
         return 0
     console = answers()
     if alone:
-        (view,) = told["views"]
+        (view,) = document["views"]
         console.print(f"{view['name']}: one row is {view['rows']}. {view['about']}\n", markup=False)
-        rows = [[one["name"], one["type"], one["unit"] or "", one["meaning"]] for one in view["columns"]]
+        rows = [[column["name"], column["type"], column["unit"] or "", column["meaning"]] for column in view["columns"]]
         console.print(grid(None, ["column", ("type", "fixed"), ("unit", "fixed"), "meaning"], rows))
         return 0
-    rows = [[view["name"], view["rows"], formatting.count(len(view["columns"]))] for view in told["views"]]
-    title = f"Views of schema version {told['schema']}; --schema VIEW shows the columns of one"
+    rows = [[view["name"], view["rows"], formatting.count(len(view["columns"]))] for view in document["views"]]
+    title = f"Views of schema version {document['schema']}; --schema VIEW shows the columns of one"
     console.print(grid(title, [("view", "fixed"), "one row is", ("columns", "right")], rows))
     return 0
 
 
 def _json(columns: list[str], rows: list[list[Any]]) -> str:
-    found = [dict(zip(columns, row, strict=True)) for row in rows]
-    return msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"
+    result = [dict(zip(columns, row, strict=True)) for row in rows]
+    return msgspec.json.format(msgspec.json.encode(result)).decode() + "\n"
 
 
 def _csv(columns: list[str], rows: list[list[Any]]) -> str:

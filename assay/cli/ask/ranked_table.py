@@ -41,11 +41,11 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
         (column, [column.cell(row) for row in rows])
         for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy)
     ]
-    told = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
+    document = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
     title = f"{answer['model']}{where} at position {answer['position']}"
-    lines = [list(line) for line in zip(*(cells for _, cells in told), strict=True)]
-    return grid(title, [(column.head, column.kind) for column, _ in told], lines)
+    lines = [list(line) for line in zip(*(cells for _, cells in document), strict=True)]
+    return grid(title, [(column.head, column.kind) for column, _ in document], lines)
 
 
 def _columns(latency: str, platform: bool, served: bool, energy: bool) -> list[_Column]:
@@ -104,9 +104,9 @@ def _memory(row: Row) -> str:
 
 def _energy(row: Row) -> str:
     """Of an item; what is not a valid measurement says so."""
-    told = formatting.energy(row.get("energy_per_item_j"))
+    energy = formatting.energy(row.get("energy_per_item_j"))
     said = "predicted" if row.get("energy_basis") == "predicted" else row.get("energy_verdict")
-    return told if told == formatting.MISSING or said in (None, "valid") else f"{told} {said}"
+    return energy if energy == formatting.MISSING or said in (None, "valid") else f"{energy} {said}"
 
 
 def _speedup(row: Row) -> str:

@@ -107,8 +107,8 @@ def regressions(
             field="baseline",
             remedy="Name a file, a snapshot or a position; make one with `assay regressions --save FILE`.",
         )
-    asked = {"model": model, "hardware": hardware, "platform": platform, "precision": precision}
-    wanted = {name: value for name, value in asked.items() if value is not None}
+    request = {"model": model, "hardware": hardware, "platform": platform, "precision": precision}
+    wanted = {name: value for name, value in request.items() if value is not None}
     with ExitStack() as stack:
         connect = functools.cache(lambda: stack.enter_context(connected(server, token)))
         before = read_side(baseline, connect, wanted, field="baseline") if baseline is not None else None
@@ -148,17 +148,25 @@ def _tell(report: Report) -> None:
     console = answers()
     if report.environments:
         rows = [
-            [one.hardware, one.part, one.before or "", one.after or "", str(one.configurations)]
-            for one in report.environments
+            [
+                environment.hardware,
+                environment.part,
+                environment.before or "",
+                environment.after or "",
+                str(environment.configurations),
+            ]
+            for environment in report.environments
         ]
         console.print(grid("Changed environments", ["hardware", "what", "before", "now", ("n", "right")], rows[:SHOWN]))
     for title, states in (("No longer passes", ("worse",)), ("Came out otherwise", ("better", "other"))):
-        turns = [one for one in report.turns if one.state in states]
+        turns = [turn for turn in report.turns if turn.state in states]
         if turns:
-            rows = [[one.title, one.test or "measures", one.before, one.after, one.message or ""] for one in turns]
+            rows = [
+                [turn.title, turn.test or "measures", turn.before, turn.after, turn.message or ""] for turn in turns
+            ]
             console.print(grid(title, ["configuration", "test", "before", "now", "why"], rows[:SHOWN]))
     for title, state in (("Worse", "worse"), ("Uncertain", "unclear"), ("Better", "better")):
-        _tell_changes(title, [one for one in report.changes if one.state == state])
+        _tell_changes(title, [change for change in report.changes if change.state == state])
     for title, names in (("New", report.new), ("Gone", report.gone), ("Of another origin", report.other_origin)):
         if names:
             console.print(grid(f"{title} ({len(names)})", ["configuration"], [[name] for name in names[:SHOWN]]))
@@ -172,10 +180,15 @@ def _tell_changes(title: str, changes: Sequence[Change]) -> None:
         return
     columns: list[Any] = ["configuration", "figure", ("before", "right"), ("now", "right"), ("change (95 %)", "right")]
     rows = [
-        [one.title, one.column, *(shown(each, one.unit, bare=True) for each in (one.before, one.after)), between(one)]
-        for one in changes[:SHOWN]
+        [
+            change.title,
+            change.column,
+            *(shown(each, change.unit, bare=True) for each in (change.before, change.after)),
+            between(change),
+        ]
+        for change in changes[:SHOWN]
     ]
-    if any(one.why for one in changes):
+    if any(change.why for change in changes):
         columns.append("why")
-        rows = [[*row, one.why or ""] for row, one in zip(rows, changes, strict=False)]
+        rows = [[*row, change.why or ""] for row, change in zip(rows, changes, strict=False)]
     answers().print(grid(f"{title} ({len(changes)})", columns, rows))

@@ -89,12 +89,12 @@ def report(
         raise click.UsageError("--part names one table of a CSV or one picture.")
     if out is None and form == "png" and sys.stdout.isatty():
         raise click.UsageError("png is no text: name a file with --out.")
-    asked = Asked(
+    request = Asked(
         kind=kind, subject=subject, as_of=as_of, model=model, hardware=hardware, category=category,
         platform=tuple(platform or ()), precision=tuple(precision or ()),
     )  # fmt: skip
     with connected(server, token) as client:
-        made = build(client, asked, server=client.server if server else None)
+        made = build(client, request, server=client.server if server else None)
     if made.empty and not as_json:
         say(made.empty)
         return 1
@@ -102,8 +102,8 @@ def report(
         sys.stdout.buffer.write(rendered(made, form, part=part, top=top or None, pictures=pictures))
         sys.stdout.buffer.flush()
     else:
-        found = files(made, form, out, part=part, top=top or None, pictures=pictures)
-        write(found, force=force)
-        first = list(found)[-1]
-        say(f"wrote {first}" if len(found) == 1 else f"wrote {len(found)} files: {first} and what is beside it")
+        result = files(made, form, out, part=part, top=top or None, pictures=pictures)
+        write(result, force=force)
+        first = list(result)[-1]
+        say(f"wrote {first}" if len(result) == 1 else f"wrote {len(result)} files: {first} and what is beside it")
     return 1 if made.empty else 0

@@ -43,20 +43,20 @@ def roofline(
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        told = client.roofline(name, **filters)
+        roofline = client.roofline(name, **filters)
     if as_json:
-        print_json(told)
-        return 0 if told["points"] else 1
-    limits = [f"{roof['precision']} {_rate(roof['value'])}" for roof in told["roofs"]]
-    feed = told["bandwidth_bytes_per_s"] or told["reached_bandwidth_bytes_per_s"]
+        print_json(roofline)
+        return 0 if roofline["points"] else 1
+    limits = [f"{roof['precision']} {_rate(roof['value'])}" for roof in roofline["roofs"]]
+    feed = roofline["bandwidth_bytes_per_s"] or roofline["reached_bandwidth_bytes_per_s"]
     limits += [formatting.plain(formatting.si(feed["value"], "B/s"))] if feed else []
-    say(f"{told['hardware']['id']}: {', '.join(limits) or 'neither its peak nor its bandwidth is known'}")
-    _points("Nearest to its roof", [point for point in told["points"] if not point["over"]][:top])
-    _points(f"Over a roof, to be checked ({told['above_count']})", told["above"][:top])
-    say(f"{told['placed']} of {told['considered']} configurations have a place under the roof")
-    for why, rows in told["left_out"].items():
+    say(f"{roofline['hardware']['id']}: {', '.join(limits) or 'neither its peak nor its bandwidth is known'}")
+    _points("Nearest to its roof", [point for point in roofline["points"] if not point["over"]][:top])
+    _points(f"Over a roof, to be checked ({roofline['above_count']})", roofline["above"][:top])
+    say(f"{roofline['placed']} of {roofline['considered']} configurations have a place under the roof")
+    for why, rows in roofline["left_out"].items():
         say(f"  {rows} {why}")
-    return 0 if told["points"] else 1
+    return 0 if roofline["points"] else 1
 
 
 def _points(title: str, rows: Sequence[Row]) -> None:
@@ -113,20 +113,20 @@ def operators(name: str, server: str | None, token: str | None, as_json: bool, *
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        told = client.operators(name, **asked)
+        operators = client.operators(name, **asked)
     if as_json:
-        print_json(told)
+        print_json(operators)
         return 0
-    where = f" on {told['hardware']}" if told["basis"] == "roofline" else ""
+    where = f" on {operators['hardware']}" if operators["basis"] == "roofline" else ""
     heads: Heads = ["operator", "class", ("calls", "right"), ("FLOPs", "right"), ("bytes", "right")]
     heads += [("least time", "right"), ("share", "right"), "bound"]
-    title = f"{told['model']}{where}, batch {told['batch_size']}, {told['mode']}"
-    answers().print(grid(title, heads, [_operator(row, told["basis"]) for row in told["operators"]]))
-    if told["basis"] == "roofline":
-        floor = formatting.plain(formatting.latency(told["latency_ms"]))
+    title = f"{operators['model']}{where}, batch {operators['batch_size']}, {operators['mode']}"
+    answers().print(grid(title, heads, [_operator(row, operators["basis"]) for row in operators["operators"]]))
+    if operators["basis"] == "roofline":
+        floor = formatting.plain(formatting.latency(operators["latency_ms"]))
         say(f"at least {floor} in all, by the device's figures: a roofline, not covered by measurement")
     else:
-        say(f"no times: {told['why_not']}; shares are of the bytes in fp32")
+        say(f"no times: {operators['why_not']}; shares are of the bytes in fp32")
     return 0
 
 

@@ -55,20 +55,20 @@ def list_runs(
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        found = client.page("runs", limit=limit, kind=kind, origin=origin, hardware=hardware, outcome=outcome)
+        page = client.page("runs", limit=limit, kind=kind, origin=origin, hardware=hardware, outcome=outcome)
     if as_json:
-        print_json(found["items"])
+        print_json(page["items"])
         return 0
-    if not found["items"]:
-        say("no run is of that kind" if found["choices"]["kind"] else "nothing was run yet; `assay bench MODEL` begins")
+    if not page["items"]:
+        say("no run is of that kind" if page["choices"]["kind"] else "nothing was run yet; `assay bench MODEL` begins")
         return 0
     columns: list[str | tuple[str, str]] = [
         ("run", "fixed"), ("started", "fixed"), "what, where", ("state", "fixed"), ("done", "right"), ("valid", "right"),
     ]  # fmt: skip
-    answers().print(grid(None, columns, [_line(run) for run in found["items"]]))
-    if found["total"] > len(found["items"]):
+    answers().print(grid(None, columns, [_line(run) for run in page["items"]]))
+    if page["total"] > len(page["items"]):
         say(
-            f"the newest {formatting.count(len(found['items']))} of {formatting.count(found['total'])}; --limit shows more"
+            f"the newest {formatting.count(len(page['items']))} of {formatting.count(page['total'])}; --limit shows more"
         )
     return 0
 
@@ -95,8 +95,8 @@ def show(run_id: str, samples: bool, server: str | None, token: str | None, as_j
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        found = client.run(run_id)
-        at = {"run_id": run_id, "as_of": found["position"]}
+        result = client.run(run_id)
+        at = {"run_id": run_id, "as_of": result["position"]}
         limit = 10_000 if as_json else SHOWN
         rows = client.page("tables/measurements", columns=None if as_json else _COLUMNS, limit=limit, **at)["items"]
         failures = client.page("tests", failures=True, limit=1000 if as_json else SHOWN, **at)["items"]
@@ -104,10 +104,10 @@ def show(run_id: str, samples: bool, server: str | None, token: str | None, as_j
             {row["event_id"]: _samples(client, row["event_id"]) for row in rows if row["samples_n"]} if samples else {}
         )
     if as_json:
-        print_json({**found, "rows": rows, "failures": failures, **({"samples": drawn} if samples else {})})
+        print_json({**result, "rows": rows, "failures": failures, **({"samples": drawn} if samples else {})})
         return 0
-    _tell_run(found)
-    _tell_rows(found["run"], rows)
+    _tell_run(result)
+    _tell_rows(result["run"], rows)
     _tell_energy(rows)
     _tell_failures(failures)
     if samples:
@@ -122,8 +122,8 @@ def _samples(client: Any, event_id: str) -> dict[str, Any]:
         return {"missing": problem.detail}
 
 
-def _tell_run(found: Mapping[str, Any]) -> None:
-    run = found["run"]
+def _tell_run(row: Mapping[str, Any]) -> None:
+    run = row["run"]
     state = run_progress.state(run, datetime.now(UTC))
     begun = _minute(run.get("started_at") or run["recorded_at"])
     source = escape(run_progress.source_words(run))
@@ -134,33 +134,33 @@ def _tell_run(found: Mapping[str, Any]) -> None:
     ]
     if run.get("retracted_because"):
         lines.append(f"[red]retracted: {run['retracted_because']}[/red]")
-    if found["differs"]:
-        changes = ", ".join(f"{name} {before} → {now}" for name, (before, now) in found["differs"].items())
+    if row["differs"]:
+        changes = ", ".join(f"{name} {before} → {now}" for name, (before, now) in row["differs"].items())
         lines.append(f"since the run before on this machine: {changes}")
-    elif found["differs"] is not None:
+    elif row["differs"] is not None:
         lines.append("the environment is that of the run before on this machine")
     for line in lines:
         answers().print(line, soft_wrap=True)
-    if found["reasons"]:
-        told = [[formatting.count(one["rows"]), one["reason"]] for one in found["reasons"]]
-        answers().print(grid("Why rows are not valid", [("rows", "right"), "reason"], told))
+    if row["reasons"]:
+        document = [[formatting.count(reason["rows"]), reason["reason"]] for reason in row["reasons"]]
+        answers().print(grid("Why rows are not valid", [("rows", "right"), "reason"], document))
 
 
 def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         return
-    told = [
+    document = [
         [_name(row), _latency(row), formatting.count(row["latency_n"]), row["verdict"] or formatting.MISSING]
         for row in rows
     ]
-    answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], told))
+    answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], document))
     if run["rows"] > len(rows):
         say(f"the first {formatting.count(len(rows))} of {formatting.count(run['rows'])}; --json shows all")
 
 
 def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:
     """Show what was drawn, with the verdict on it and how it was read; one line where nothing could be read."""
-    told = [
+    document = [
         [
             _name(row), formatting.energy(row["energy_per_item_j"]), formatting.energy(row["energy_per_token_j"]),
             formatting.si(row["power_w"], "W"), formatting.si(reading.get("idle_w"), "W"), _doubted(row), energy.method(reading),
@@ -169,7 +169,7 @@ def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:
         if (reading := row["energy_reading"] or {}).get("meter") or row["energy_verdict"]
     ]  # fmt: skip
     unread = {row["energy_reading"]["unread"] for row in rows if (row["energy_reading"] or {}).get("unread")}
-    if told:
+    if document:
         heads: list[str | tuple[str, str]] = [
             "what",
             ("an item", "right"),
@@ -179,9 +179,9 @@ def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:
             "verdict",
             "read by",
         ]
-        tokens = any(line[2] != formatting.MISSING for line in told)
+        tokens = any(line[2] != formatting.MISSING for line in document)
         kept = [at for at in range(len(heads)) if tokens or at != 2]
-        answers().print(grid("Energy", [heads[at] for at in kept], [[line[at] for at in kept] for line in told]))
+        answers().print(grid("Energy", [heads[at] for at in kept], [[line[at] for at in kept] for line in document]))
     for reason in sorted(unread):
         answers().print(f"energy not read: {reason}", markup=False, soft_wrap=True)
 
@@ -202,28 +202,33 @@ def _latency(row: Mapping[str, Any]) -> str:
 
 def _tell_failures(failures: Sequence[Mapping[str, Any]]) -> None:
     if failures:
-        told = [
-            [_name(one), f"{one['outcome']} at {one['stage']}", one["message"] or "", one["remedy"] or ""]
-            for one in failures
+        document = [
+            [
+                _name(failure),
+                f"{failure['outcome']} at {failure['stage']}",
+                failure["message"] or "",
+                failure["remedy"] or "",
+            ]
+            for failure in failures
         ]
-        answers().print(grid("Failed", ["what", "how", "message", "what to try"], told))
+        answers().print(grid("Failed", ["what", "how", "message", "what to try"], document))
 
 
 def _tell_samples(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Mapping[str, Any]]) -> None:
-    told = []
+    document = []
     for row in rows:
-        one = drawn.get(row["event_id"])
-        if one is None or "missing" in one:
-            told.append([_name(row), "", "", one["missing"] if one else "no samples were recorded", ""])
+        item = drawn.get(row["event_id"])
+        if item is None or "missing" in item:
+            document.append([_name(row), "", "", item["missing"] if item else "no samples were recorded", ""])
             continue
-        bins = one["histogram"]
+        bins = item["histogram"]
         span = f"{formatting.significant(bins[0]['low'])}–{formatting.significant(bins[-1]['high'])} ms"
         beyond = (
-            f", {one['beyond']['count']} up to {formatting.significant(one['beyond']['largest'])}"
-            if one["beyond"]
+            f", {item['beyond']['count']} up to {formatting.significant(item['beyond']['largest'])}"
+            if item["beyond"]
             else ""
         )
-        told.append([_name(row), formatting.count(one["warmup_n"]), formatting.count(one["n"]), f"{_bars(bins)} {span}{beyond}", _tails(one)])  # fmt: skip
+        document.append([_name(row), formatting.count(item["warmup_n"]), formatting.count(item["n"]), f"{_bars(bins)} {span}{beyond}", _tails(item)])  # fmt: skip
     columns: list[str | tuple[str, str]] = [
         "what",
         ("warm-up", "right"),
@@ -231,22 +236,24 @@ def _tell_samples(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Mapping
         "how steady times lie",
         "percentiles",
     ]
-    answers().print(grid("Samples", columns, told))
+    answers().print(grid("Samples", columns, document))
 
 
 def _bars(bins: Sequence[Mapping[str, Any]], most: int = 16) -> str:
     """Draw a histogram in one line; an empty bin is a space, and bins beyond `most` are drawn together."""
     width = -(-len(bins) // most)
-    counts = [sum(one["count"] for one in bins[at : at + width]) for at in range(0, len(bins), width)]
+    counts = [sum(item["count"] for item in bins[at : at + width]) for at in range(0, len(bins), width)]
     top = max(counts)
     return "".join(_LEVELS[-(-count * (len(_LEVELS) - 1) // top)] if count else " " for count in counts)
 
 
 def _tails(drawn: Mapping[str, Any]) -> str:
     named = drawn["percentiles"].items()
-    known = ", ".join(f"{name} {formatting.significant(one['ms'])} ms" for name, one in named if one["ms"] is not None)
-    lacking = ", ".join(f"{name} needs {one['needs']}" for name, one in named if one["ms"] is None)
-    return f"{known}; {lacking}" if lacking else known
+    join = ", ".join(
+        f"{name} {formatting.significant(value['ms'])} ms" for name, value in named if value["ms"] is not None
+    )
+    lacking = ", ".join(f"{name} needs {value['needs']}" for name, value in named if value["ms"] is None)
+    return f"{join}; {lacking}" if lacking else join
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -261,8 +268,8 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _by_rules(row: Mapping[str, Any]) -> str:
     """Say what a scenario came to by its rules, where it has any."""
-    found = row.get("scenario_result")
-    return f"; {found['scenario']} {found['result']} by its rules" if found else ""
+    scenario_result = row.get("scenario_result")
+    return f"; {scenario_result['scenario']} {scenario_result['result']} by its rules" if scenario_result else ""
 
 
 def _minute(moment: str) -> str:

@@ -31,10 +31,10 @@ class Span(click.ParamType[float]):
         """Return the seconds; anything but whole numbers with h, m and s, in this order, is wrong usage."""
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,7})s)?", str(value))
+        match = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,7})s)?", str(value))
         seconds = (
-            sum(int(part or 0) * unit for part, unit in zip(found.groups(), _UNITS.values(), strict=True))
-            if found
+            sum(int(part or 0) * unit for part, unit in zip(match.groups(), _UNITS.values(), strict=True))
+            if match
             else 0
         )
         if not seconds:
@@ -86,12 +86,12 @@ def suggest(
     """
     from assay.cli.connection import connected
 
-    asked = {name: value for name, value in flags.items() if value is not None}
+    values = {name: value for name, value in flags.items() if value is not None}
     named = [slug for slugs in hardware for slug in slugs]
     if named:
-        asked["hardware"] = named[0] if named in (["own"], ["all"]) else named
+        values["hardware"] = named[0] if named in (["own"], ["all"]) else named
     with connected(server, token) as client:
-        answer = client.suggest(models=list(models), **asked)
+        answer = client.suggest(models=list(models), **values)
     written = _written(out, answer["devices"], force=force) if out and answer["runs"] else {}
     if as_json:
         print_json(answer)
@@ -108,17 +108,17 @@ def _written(out: Path, devices: Sequence[Mapping[str, Any]], *, force: bool) ->
 
     suffix = out.suffix or ".yaml"
     files = {
-        one["hardware"]: out if len(devices) == 1 else out.with_name(f"{out.stem}.{one['hardware']}{suffix}")
-        for one in devices
+        item["hardware"]: out if len(devices) == 1 else out.with_name(f"{out.stem}.{item['hardware']}{suffix}")
+        for item in devices
     }
     with Staged(force=force) as staged:
-        for one in devices:
-            text = yaml.safe_dump(_sorted(one["plan"]), sort_keys=False, default_flow_style=None, width=100)
-            staged.file(files[one["hardware"]]).write_text(
-                f"# Made by assay suggest for {one['hardware']}; the best run first.\n{text}", encoding="utf-8"
+        for device in devices:
+            text = yaml.safe_dump(_sorted(device["plan"]), sort_keys=False, default_flow_style=None, width=100)
+            staged.file(files[device["hardware"]]).write_text(
+                f"# Made by assay suggest for {device['hardware']}; the best run first.\n{text}", encoding="utf-8"
             )
-    for one in devices:
-        say(f"plan of {one['runs']} runs written to {files[one['hardware']]}")
+    for device in devices:
+        say(f"plan of {device['runs']} runs written to {files[device['hardware']]}")
     return files
 
 
@@ -127,7 +127,7 @@ def _sorted(plan: Mapping[str, Any]) -> dict[str, Any]:
     members = sorted(
         plan.items(), key=lambda item: (_ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER), item[0])
     )
-    return {name: [_sorted(one) for one in value] if name == "sweeps" else value for name, value in members}
+    return {name: [_sorted(item) for item in value] if name == "sweeps" else value for name, value in members}
 
 
 def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
@@ -140,16 +140,16 @@ def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
     console.print(_table(answer))
     if len(answer["runs"]) > SHOWN:
         console.print(f"[dim]and {len(answer['runs']) - SHOWN} more, in the plan and with --json[/dim]")
-    asked, expected = answer["questions"], answer["expected"]
+    questions, expected = answer["questions"], answer["expected"]
     console.print()
     console.print(
-        f"{asked['open']} open answers of {asked['models']} questions ({asked['source']}); their expected error falls "
+        f"{questions['open']} open answers of {questions['models']} questions ({questions['source']}); their expected error falls "
         f"from {expected['error_before']:.0%} to {expected['error_after']:.0%}."
     )
-    for one in answer["devices"]:
-        name = written.get(one["hardware"], "plan.yaml")
+    for device in answer["devices"]:
+        name = written.get(device["hardware"], "plan.yaml")
         console.print(
-            f"on {one['hardware']}, about {_minutes(one['seconds'])}: assay bench --plan {name}", soft_wrap=True
+            f"on {device['hardware']}, about {_minutes(device['seconds'])}: assay bench --plan {name}", soft_wrap=True
         )
     if not written:
         console.print("[dim]--out plan.yaml writes the plan[/dim]")

@@ -80,18 +80,18 @@ def _declared(kind: str, alias: str | None, canonical: str | None, path: Path | 
         return {alias: canonical}
     if alias is not None:
         raise UsageError("aliases were typed and named in a file.", field="file", remedy="Give the one or the other.")
-    found = read_names(path, kind)
-    if not found:
+    names = read_names(path, kind)
+    if not names:
         raise UsageError(
             f"nothing is filled in under `{kind}:` of {path.name}.", field="file",
             remedy="Write the canonical id behind a name.",
         )  # fmt: skip
-    return found
+    return names
 
 
 def _doubt(kind: str, canonical: str) -> str:
     """Return a remark on a canonical id that the catalogue does not have: it may be one of the user's own, or mistyped."""
     from domain.catalogues import hardware, models
 
-    known = models.find(canonical) if kind == "model" else hardware.find(canonical)
-    return "" if known else " (which is in no catalogue)"
+    existing = models.find(canonical) if kind == "model" else hardware.find(canonical)
+    return "" if existing else " (which is in no catalogue)"

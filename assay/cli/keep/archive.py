@@ -64,21 +64,21 @@ def write(keep: int, segment_events: int, as_json: bool) -> int:
 def list_all(as_json: bool) -> int:
     """List the segments."""
     with _archive() as store:
-        found = store.segments()
+        segments = store.segments()
     if as_json:
-        print_json([_told(one) for one in found])
+        print_json([_told(item) for item in segments])
         return 0
     rows = [
         [
-            formatting.count(one.first_position),
-            formatting.count(one.last_position),
-            formatting.count(one.events),
-            formatting.memory(one.size_bytes),
-            "yes" if one.samples else formatting.MISSING,
-            formatting.date(one.created_at),
-            formatting.date(one.trimmed_at),
+            formatting.count(item.first_position),
+            formatting.count(item.last_position),
+            formatting.count(item.events),
+            formatting.memory(item.size_bytes),
+            "yes" if item.samples else formatting.MISSING,
+            formatting.date(item.created_at),
+            formatting.date(item.trimmed_at),
         ]
-        for one in found
+        for item in segments
     ]
     columns: list[str | tuple[str, str]] = [
         ("from", "right"),
@@ -104,23 +104,23 @@ def verify(deep: bool, alone: bool, as_json: bool) -> int:
     if alone:
         return _verify_alone(as_json)
 
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     with _archive() as store, counting("segments") as advance:
-        for one in store.segments():
+        for segment in store.segments():
             wrong = None
             try:
-                store.verify(one, deep=deep)
+                store.verify(segment, deep=deep)
             except ArchiveDamaged as error:
                 wrong = str(error)
-            told.append({**_told(one), "damaged": wrong})
+            documents.append({**_told(segment), "damaged": wrong})
             advance(1)
-    damaged = [one["damaged"] for one in told if one["damaged"]]
+    damaged = [item["damaged"] for item in documents if item["damaged"]]
     if as_json:
-        print_json(told)
+        print_json(documents)
     else:
         for sentence in damaged:
             answers().print(sentence, markup=False, soft_wrap=True)
-        say(f"{len(told) - len(damaged)} of {len(told)} segments are whole")
+        say(f"{len(documents) - len(damaged)} of {len(documents)} segments are whole")
     return 1 if damaged else 0
 
 
@@ -129,7 +129,7 @@ def _verify_alone(as_json: bool) -> int:
     from ingest.archive.archive import ArchiveDamaged, archive_folder
     from ingest.archive.comparing import require_links
 
-    told: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     before: str | None = None
     with counting("files") as advance:
         for path in sorted(archive_folder(find_home().path).glob("facts-*.parquet")):
@@ -138,18 +138,18 @@ def _verify_alone(as_json: bool) -> int:
                 before = require_links(path, before)
             except ArchiveDamaged as error:
                 wrong, before = str(error), None
-            told.append({"facts": path.name, "chain": before, "damaged": wrong})
+            documents.append({"facts": path.name, "chain": before, "damaged": wrong})
             advance(1)
     if as_json:
-        print_json(told)
+        print_json(documents)
     else:
-        for one in told:
-            if one["damaged"]:
-                answers().print(one["damaged"], markup=False, soft_wrap=True)
-        unsaid = sum(one["chain"] is None and one["damaged"] is None for one in told)
+        for item in documents:
+            if item["damaged"]:
+                answers().print(item["damaged"], markup=False, soft_wrap=True)
+        unsaid = sum(entry["chain"] is None and entry["damaged"] is None for entry in documents)
         older = f"; {unsaid} are of an older version and do not say" if unsaid else ""
-        say(f"{sum(one['chain'] is not None for one in told)} of {len(told)} files are one chain{older}")
-    return 1 if any(one["damaged"] for one in told) else 0
+        say(f"{sum(entry['chain'] is not None for entry in documents)} of {len(documents)} files are one chain{older}")
+    return 1 if any(entry["damaged"] for entry in documents) else 0
 
 
 @archive.command("trim", epilog="Example: assay archive trim --keep 1000000")
@@ -199,11 +199,11 @@ class Age(click.ParamType[timedelta]):
         """Return the time; anything but a whole number and d or h is wrong usage."""
         if isinstance(value, timedelta):
             return value
-        found = re.fullmatch(r"(\d{1,6})([dh])", str(value))
-        if found is None:
+        match = re.fullmatch(r"(\d{1,6})([dh])", str(value))
+        if match is None:
             self.fail(f"{value!r} is not an age; write 90d or 12h", param, ctx)
-        number = int(found[1])
-        return timedelta(days=number) if found[2] == "d" else timedelta(hours=number)
+        number = int(match[1])
+        return timedelta(days=number) if match[2] == "d" else timedelta(hours=number)
 
 
 @samples.command("expire", epilog="Example: assay samples expire --older-than 90d --dry-run")
@@ -218,17 +218,17 @@ def expire(older_than: timedelta, dry_run: bool, yes: bool, as_json: bool) -> in
     with _archive() as store:
         if not dry_run:
             confirm(f"Raw samples older than {older_than} are removed for ever.", yes=yes)
-        told = expire_samples(store, older_than, dry_run=dry_run)
-        if not dry_run and (told.log_events or told.archived_events):
-            numbers_of = {"log_events": told.log_events, "archived_events": told.archived_events}
-            performed(store.url, "samples.expired", None, {"cutoff": told.cutoff.isoformat(), **numbers_of})
+        document = expire_samples(store, older_than, dry_run=dry_run)
+        if not dry_run and (document.log_events or document.archived_events):
+            numbers_of = {"log_events": document.log_events, "archived_events": document.archived_events}
+            performed(store.url, "samples.expired", None, {"cutoff": document.cutoff.isoformat(), **numbers_of})
     if as_json:
-        print_json(told)
+        print_json(document)
         return 0
     verb = "would expire" if dry_run else "expired"
     say(
-        f"{verb}: {formatting.count(told.log_events)} events ({formatting.memory(told.log_bytes)}) in the database, "
-        f"{formatting.count(told.archived_events)} ({formatting.memory(told.archived_bytes)}) in {told.files} files of the archive"
+        f"{verb}: {formatting.count(document.log_events)} events ({formatting.memory(document.log_bytes)}) in the database, "
+        f"{formatting.count(document.archived_events)} ({formatting.memory(document.archived_bytes)}) in {document.files} files of the archive"
     )
     return 0
 
@@ -248,11 +248,11 @@ def _told(segment: Segment) -> dict[str, Any]:
 
 def _tell(done: list[Segment], as_json: bool, nothing: str, verb: str) -> None:
     if as_json:
-        print_json([_told(one) for one in done])
+        print_json([_told(item) for item in done])
     elif not done:
         say(nothing)
     else:
-        events = sum(one.events for one in done)
+        events = sum(item.events for item in done)
         say(
             f"{verb}: {formatting.count(events)} events, positions {done[0].first_position} to {done[-1].last_position}"
         )

@@ -59,26 +59,26 @@ def bench_data(
     from assay.cli.progress import counting
     from assay.synthesis import events, lines_of
 
-    told: dict[str, Any] = {"rows": rows, "seed": seed, "events": lines_of(rows)}
+    document: dict[str, Any] = {"rows": rows, "seed": seed, "events": lines_of(rows)}
     if out == "post":
         with connected(server, token) as client:
             _require_no_real_data(client, force=force)
             begin = time.monotonic()
             with counting("events", lines_of(rows)) as advance:
                 answer = client.post_events(events(rows, seed), batch=POSTED_TOGETHER, on_batch=advance)
-            told |= {name: answer[name] for name in ("accepted", "duplicate", "last_position")}
-            told["posted_s"] = round(time.monotonic() - begin, 3)
+            document |= {name: answer[name] for name in ("accepted", "duplicate", "last_position")}
+            document["posted_s"] = round(time.monotonic() - begin, 3)
             client.wait_for(answer["last_position"], timeout_s=3600)
-            told["visible_s"] = round(time.monotonic() - begin, 3)
+            document["visible_s"] = round(time.monotonic() - begin, 3)
     else:
         begin = time.monotonic()
         with counting("events", lines_of(rows)) as advance:
-            told["bytes"] = _write(Path(out), events(rows, seed), advance, force=force)
-        told |= {"file": str(out), "written_s": round(time.monotonic() - begin, 3)}
+            document["bytes"] = _write(Path(out), events(rows, seed), advance, force=force)
+        document |= {"file": str(out), "written_s": round(time.monotonic() - begin, 3)}
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        _tell(told)
+        _tell(document)
     return 0
 
 
@@ -111,13 +111,15 @@ def _packed(raw: IO[bytes]) -> IO[bytes]:
     return cast("IO[bytes]", gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=5, mtime=0))
 
 
-def _tell(told: dict[str, Any]) -> None:
-    if "file" in told:
-        rate = told["events"] / max(told["written_s"], 1e-3)
-        size = told["bytes"] / 1e6
-        say(f"{formatting.count(told['events'])} events, {size:.1f} MB, in {told['file']} ({rate:,.0f} a second)")
+def _tell(document: dict[str, Any]) -> None:
+    if "file" in document:
+        rate = document["events"] / max(document["written_s"], 1e-3)
+        size = document["bytes"] / 1e6
+        say(
+            f"{formatting.count(document['events'])} events, {size:.1f} MB, in {document['file']} ({rate:,.0f} a second)"
+        )
         return
-    rate = told["events"] / max(told["posted_s"], 1e-3)
-    behind = told["visible_s"] - told["posted_s"]
-    say(f"{formatting.count(told['accepted'])} new, {formatting.count(told['duplicate'])} already there")
-    say(f"posted in {told['posted_s']:.1f} s ({rate:,.0f} events a second); in the tables {behind:.1f} s later")
+    rate = document["events"] / max(document["posted_s"], 1e-3)
+    behind = document["visible_s"] - document["posted_s"]
+    say(f"{formatting.count(document['accepted'])} new, {formatting.count(document['duplicate'])} already there")
+    say(f"posted in {document['posted_s']:.1f} s ({rate:,.0f} events a second); in the tables {behind:.1f} s later")

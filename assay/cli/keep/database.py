@@ -58,12 +58,12 @@ def show_revision(as_json: bool) -> int:
     from ingest.log.migrate import head, revision
 
     with opened(upgraded=False) as database:
-        found, needed = revision(database.url), head()
+        result, needed = revision(database.url), head()
     if as_json:
-        print_json({"revision": found, "needed": needed})
+        print_json({"revision": result, "needed": needed})
     else:
-        say(f"the schema is at {found or 'nothing yet'}; this version needs {needed}")
-    return 0 if found == needed else 1
+        say(f"the schema is at {result or 'nothing yet'}; this version needs {needed}")
+    return 0 if result == needed else 1
 
 
 @db.command("downgrade", epilog="Example: assay db downgrade 0001")

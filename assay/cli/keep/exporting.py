@@ -39,7 +39,7 @@ class Moment(click.ParamType[datetime]):
 
 def filtered(verb: Verb) -> Verb:
     """Add the filters of views: `--model`, `--hardware`, …; each as one word."""
-    for name, told in reversed(
+    for name, document in reversed(
         (
             ("model", "Only this model (an id or alias)."),
             ("hardware", "Only this hardware (an id or alias)."),
@@ -53,7 +53,7 @@ def filtered(verb: Verb) -> Verb:
             ("configuration", "Only this configuration (its key)."),
         )
     ):
-        verb = click.option(f"--{name.replace('_', '-')}", name, metavar=name.upper(), help=told)(verb)
+        verb = click.option(f"--{name.replace('_', '-')}", name, metavar=name.upper(), help=document)(verb)
     return verb
 
 
@@ -133,6 +133,6 @@ def export(
     if as_json:
         print_json({"files": [str(file) for file in files], "card": card})
     else:
-        told = ", ".join(f"{formatting.count(count)} {noun}" for noun, count in rows.items())
-        say(f"{told} at position {card.position}: {', '.join(map(str, files))}")
+        join = ", ".join(f"{formatting.count(count)} {noun}" for noun, count in rows.items())
+        say(f"{join} at position {card.position}: {', '.join(map(str, files))}")
     return 0

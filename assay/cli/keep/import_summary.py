@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     reasons: list[dict[str, Any]] = []
     names: list[Any] = []
 
-    def count(self, summary: Summary, known: Mapping[str, Collection[str]]) -> None:
+    def count(self, summary: Summary, names: Mapping[str, Collection[str]]) -> None:
         """Take over what went by; `known` are the names by kind that the service has heard of."""
         from ingest.importers.unknown_names import unresolved
 
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, kw_only=True):
             {"reason": reason, "rows": rows, "example": summary.examples[reason]}
             for reason, rows in summary.refused.most_common()
         ]
-        self.names = unresolved(summary.names, known)
+        self.names = unresolved(summary.names, names)
 
 
 def show(outcome: Outcome) -> None:
@@ -86,7 +86,7 @@ def show(outcome: Outcome) -> None:
 
 
 def _kinds(outcome: Outcome) -> list[str]:
-    return sorted({one.kind for one in outcome.names}, reverse=True)
+    return sorted({name.kind for name in outcome.names}, reverse=True)
 
 
 def _tell(outcome: Outcome) -> None:
@@ -119,8 +119,8 @@ def _figure(n: int) -> str:
 
 def _caught(outcome: Outcome) -> Any:
     rows = [
-        [formatting.count(one["rows"]), one["rule"], f"{_place(one['example'])}: {one['example']['why']}"]
-        for one in outcome.caught
+        [formatting.count(item["rows"]), item["rule"], f"{_place(item['example'])}: {item['example']['why']}"]
+        for item in outcome.caught
     ]
     return (
         grid("Caught by a rule, taken and marked", [("rows", "right"), "rule", "for example"], rows) if rows else None
@@ -129,10 +129,10 @@ def _caught(outcome: Outcome) -> Any:
 
 def _refused(outcome: Outcome) -> Any:
     rows = []
-    for one in outcome.reasons:
-        example = one["example"]
+    for reason in outcome.reasons:
+        example = reason["example"]
         why = f"{example.field}: {example.reason}" if example.field else example.reason
-        rows.append([formatting.count(one["rows"]), why, _place({"file": example.path, "row": example.row})])
+        rows.append([formatting.count(reason["rows"]), why, _place({"file": example.path, "row": example.row})])
     return grid("Refused", [("n", "right"), "why", "for example"], rows) if rows else None
 
 
@@ -142,8 +142,8 @@ def _place(example: Mapping[str, Any]) -> str:
 
 def _names(outcome: Outcome) -> Any:
     shown = [
-        [formatting.count(one.rows), one.kind, one.name, ", ".join(one.nearest) or formatting.MISSING]
-        for one in outcome.names[:_NAMES_SHOWN]
+        [formatting.count(name.rows), name.kind, name.name, ", ".join(name.nearest) or formatting.MISSING]
+        for name in outcome.names[:_NAMES_SHOWN]
     ]
     more = len(outcome.names) - len(shown)
     title = f"{formatting.count(len(outcome.names))} names that resolve to nothing" + (

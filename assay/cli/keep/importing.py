@@ -105,7 +105,7 @@ def import_(
     summary, outcome = Summary(), Outcome(format=format, dry_run=dry_run)
     watcher = _Shown(outcome.files)
     items = import_paths(format, paths, _importers(format, mapping), watcher=watcher)
-    known: Mapping[str, set[str]] = {}
+    send: Mapping[str, set[str]] = {}
     with watcher.shown(paths), _rejects(rejects, force=force) as write, _few_collections():
         # The first is taken before a service is started, so that wrong usage costs nothing.
         items = itertools.chain(list(itertools.islice(items, 1)), items)
@@ -114,8 +114,8 @@ def import_(
             for _ in events:
                 pass
         else:
-            known = _send(events, server, token, outcome, lambda refused: write(summary.refuse(refused)))
-    outcome.count(summary, known)
+            send = _send(events, server, token, outcome, lambda refused: write(summary.refuse(refused)))
+    outcome.count(summary, send)
     if names:
         from assay.cli.keep.name_file import write_names
 
@@ -216,19 +216,19 @@ def _rejected(line: bytes, answer: Mapping[str, Any]) -> Refused:
 
 def _names_of(client: Client) -> dict[str, set[str]]:
     """Return the names that a service resolves or has met as more than a name: aliases, catalogues, traces, machines."""
-    known: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {}
     for kind, rows in (("model", client.models()), ("hardware", client.hardware())):
-        found = known[kind] = set()
+        result = names[kind] = set()
         for row in rows:
-            found.update(row["aliases"])
+            result.update(row["aliases"])
             if row["aliases"] or row["catalogued"] or row.get("traces") or row.get("described"):
-                found.add(row["id"])
-    return known
+                result.add(row["id"])
+    return names
 
 
 def _require_apart(outputs: Mapping[str, Path | None], inputs: Sequence[str]) -> None:
     """Raise UsageError where a file to write is one to import, or another one to write."""
-    taken = {Path(given).expanduser().resolve() for given in inputs}
+    taken = {Path(value).expanduser().resolve() for value in inputs}
     for option, path in outputs.items():
         if path is not None and path.resolve() in taken:
             raise UsageError(f"{path} is used twice.", field=option, remedy="Name another file.")

@@ -95,12 +95,12 @@ def _tell(verified: Verified) -> None:
     if verified.breaks:
         rows = [
             [
-                formatting.MISSING if one.position is None else formatting.count(one.position),
-                one.kind,
-                one.id or formatting.MISSING,
-                one.detail,
+                formatting.MISSING if item.position is None else formatting.count(item.position),
+                item.kind,
+                item.id or formatting.MISSING,
+                item.detail,
             ]
-            for one in verified.breaks
+            for item in verified.breaks
         ]
         answers().print(grid("Changed", [("position", "right"), "kind", "event", "what"], rows))
     since = f" above position {formatting.count(verified.since)}" if verified.since else ""

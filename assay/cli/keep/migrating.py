@@ -73,25 +73,25 @@ def migrate(
 
     ledger = Ledger(tree)
     events = ledger.follow(import_paths("auto", [tree], watcher=ledger))
-    told: dict[str, Any] = {"tree": str(tree), "dry_run": dry_run, "accepted": 0, "duplicate": 0}
+    document: dict[str, Any] = {"tree": str(tree), "dry_run": dry_run, "accepted": 0, "duplicate": 0}
     if dry_run:
         with counting("events") as advance:
             for _ in events:
                 advance(1)
-        told |= {"copy": None, "cleaned": [], "left": []}
-        told["would_copy"] = [entry.name for entry in _chosen(ledger, folder, age)]
-        told["would_clean"] = [entry.name for entry in _old(_chosen(ledger, folder, age), age)]
+        document |= {"copy": None, "cleaned": [], "left": []}
+        document["would_copy"] = [entry.name for entry in _chosen(ledger, folder, age)]
+        document["would_clean"] = [entry.name for entry in _old(_chosen(ledger, folder, age), age)]
     else:
         from assay.cli.connection import connected
 
         with connected(server, token) as client:
-            told |= _sent(client, events, ledger)
-            told |= _put_away(client, tree, ledger, folder, age, yes=yes)
-    told["files"] = [_told(entry) for entry in ledger.entries]
+            document |= _sent(client, events, ledger)
+            document |= _put_away(client, tree, ledger, folder, age, yes=yes)
+    document["files"] = [_told(entry) for entry in ledger.entries]
     if as_json:
-        print_json(told)
+        print_json(document)
     else:
-        _tell(told, ledger)
+        _tell(document, ledger)
     return 1 if any(entry.refused or entry.rejected for entry in ledger.entries) else 0
 
 
@@ -101,14 +101,14 @@ def _sent(client: Client, events: Any, ledger: Ledger) -> dict[str, Any]:
         answer = client.post_events(events, on_batch=advance)
     if answer["last_position"] is not None:
         client.wait_for(answer["last_position"], timeout_s=600)
-    known = 0
+    existing = 0
     for item in answer["rejected"]:
         if item.get("problem") == ConflictingEvent.type:
-            known += 1
+            existing += 1
         else:
             ledger.reject(item["index"])
     rejected = [item for item in answer["rejected"] if item.get("problem") != ConflictingEvent.type]
-    return {"accepted": answer["accepted"], "duplicate": answer["duplicate"] + known, "rejected": rejected}
+    return {"accepted": answer["accepted"], "duplicate": answer["duplicate"] + existing, "rejected": rejected}
 
 
 def _chosen(ledger: Ledger, folder: Path | None, age: timedelta | None) -> list[Entry]:
@@ -160,14 +160,14 @@ def _told(entry: Entry) -> dict[str, Any]:
         "format": entry.format,
         "taken": dict(entry.taken),
         "simulated": entry.simulated,
-        "refused": [{"row": one.row, "field": one.field, "reason": one.reason} for one in entry.refused],
+        "refused": [{"row": item.row, "field": item.field, "reason": item.reason} for item in entry.refused],
         "rejected": entry.rejected,
         "migrated": entry.migrated,
         "why_not": entry.why_not,
     }
 
 
-def _tell(told: dict[str, Any], ledger: Ledger) -> None:
+def _tell(document: dict[str, Any], ledger: Ledger) -> None:
     by_format: dict[str, list[Entry]] = {}
     for entry in ledger.entries:
         by_format.setdefault(entry.format or formatting.MISSING, []).append(entry)
@@ -192,11 +192,11 @@ def _tell(told: dict[str, Any], ledger: Ledger) -> None:
         shown = [[formatting.count(n), str(why), example[why]] for why, n in reasons.most_common(SHOWN)]
         answers().print()
         answers().print(grid("Not whole", [("files", "right"), "why", "for example"], shown))
-    if told["dry_run"]:
-        say(f"nothing was sent (--dry-run); {formatting.count(len(told['would_copy']))} files would be copied, {formatting.count(len(told['would_clean']))} removed")  # fmt: skip
+    if document["dry_run"]:
+        say(f"nothing was sent (--dry-run); {formatting.count(len(document['would_copy']))} files would be copied, {formatting.count(len(document['would_clean']))} removed")  # fmt: skip
         return
-    say(f"{formatting.count(told['accepted'])} new, {formatting.count(told['duplicate'])} already there")
-    if told["copy"]:
-        say(f"{formatting.count(len(told['copied']))} files are in {told['copy']}; {formatting.count(len(told['cleaned']))} were removed")  # fmt: skip
-    if told["left"]:
-        say(f"{formatting.count(len(told['left']))} were left because they changed meanwhile")
+    say(f"{formatting.count(document['accepted'])} new, {formatting.count(document['duplicate'])} already there")
+    if document["copy"]:
+        say(f"{formatting.count(len(document['copied']))} files are in {document['copy']}; {formatting.count(len(document['cleaned']))} were removed")  # fmt: skip
+    if document["left"]:
+        say(f"{formatting.count(len(document['left']))} were left because they changed meanwhile")

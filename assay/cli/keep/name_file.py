@@ -26,11 +26,11 @@ def write_names(path: Path, names: Sequence[Unresolved], *, force: bool = False)
     lines = ["# Write the canonical id behind a name, or nothing where it is one of its own. Then:"]
     lines += [f"#   assay {kind} alias --file {path.name}" for kind in KINDS]
     for kind in KINDS:
-        found = [one for one in names if one.kind == kind]
-        lines += [f"{kind}:"] if found else []
-        for one in found:
-            near = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
-            lines.append(f"  {json.dumps(one.name)}:  # {one.rows} {'row' if one.rows == 1 else 'rows'}{near}")
+        matching_names = [name for name in names if name.kind == kind]
+        lines += [f"{kind}:"] if matching_names else []
+        for item in matching_names:
+            near = f"; nearest: {', '.join(item.nearest)}" if item.nearest else ""
+            lines.append(f"  {json.dumps(item.name)}:  # {item.rows} {'row' if item.rows == 1 else 'rows'}{near}")
     with Staged(force=force) as staged:
         staged.file(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 

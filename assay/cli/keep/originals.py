@@ -66,8 +66,8 @@ def write_copy(entries: Sequence[Entry], folder: Path, name: str) -> Path:
                 _add_manifest(archive, entries)
             written.flush()
             os.fsync(written.fileno())
-        found = verify_copy(beside)
-        if found != {entry.name: entry.sha256 for entry in entries}:
+        result = verify_copy(beside)
+        if result != {entry.name: entry.sha256 for entry in entries}:
             raise CopyBroken(f"{target.name} does not hold the files that were imported.", remedy="Nothing was removed; try again.")  # fmt: skip
         beside.replace(target)
     finally:
@@ -87,12 +87,12 @@ def _add(archive: tarfile.TarFile, entry: Entry) -> None:
 
 
 def _add_manifest(archive: tarfile.TarFile, entries: Sequence[Entry]) -> None:
-    told = [
+    document = [
         {"path": entry.name, "sha256": entry.sha256, "bytes": entry.size_bytes, "format": entry.format,
          "modified": datetime.fromtimestamp(entry.modified_s, UTC).isoformat(), "events": entry.taken.total()}
         for entry in entries
     ]  # fmt: skip
-    content = msgspec.json.format(msgspec.json.encode({"version": 1, "files": told}), indent=1)
+    content = msgspec.json.format(msgspec.json.encode({"version": 1, "files": document}), indent=1)
     info = tarfile.TarInfo(MANIFEST)
     info.size, info.mode = len(content), 0o644
     archive.addfile(info, io.BytesIO(content))
@@ -100,7 +100,7 @@ def _add_manifest(archive: tarfile.TarFile, entries: Sequence[Entry]) -> None:
 
 def verify_copy(path: Path) -> dict[str, str]:
     """Read an archive back and return the SHA-256 of each file; CopyBroken where it differs from its manifest."""
-    found: dict[str, str] = {}
+    matches: dict[str, str] = {}
     manifest: Any = None
     try:
         with tarfile.open(path, "r:gz") as archive:
@@ -114,13 +114,13 @@ def verify_copy(path: Path) -> dict[str, str]:
                 digest = hashlib.sha256()
                 while piece := content.read(_PIECE):
                     digest.update(piece)
-                found[member.name] = digest.hexdigest()
+                matches[member.name] = digest.hexdigest()
     except (tarfile.TarError, OSError, EOFError, msgspec.DecodeError) as error:
         raise CopyBroken(f"{path.name} cannot be read back: {error}.", remedy="Nothing was removed; try again.") from error  # fmt: skip
-    told = {each["path"]: each["sha256"] for each in manifest["files"]} if isinstance(manifest, dict) else None
-    if told != found:
+    sha256s = {each["path"]: each["sha256"] for each in manifest["files"]} if isinstance(manifest, dict) else None
+    if sha256s != matches:
         raise CopyBroken(f"{path.name} differs from its manifest.", remedy="Nothing was removed; try again.")
-    return found
+    return matches
 
 
 def clean(entries: Iterable[Entry], copy: Path) -> tuple[list[Entry], list[Entry]]:

@@ -53,13 +53,15 @@ def list_snapshots(server: str | None, token: str | None, as_json: bool) -> int:
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        found = client.snapshots()
+        snapshots = client.snapshots()
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(snapshots)
+    elif not snapshots:
         say("no position has a name; `assay snapshot create NAME` gives one")
     else:
-        rows = [[one["name"], formatting.count(one["position"]), _day(one), one["note"] or ""] for one in found]
+        rows = [
+            [item["name"], formatting.count(item["position"]), _day(item), item["note"] or ""] for item in snapshots
+        ]
         answers().print(grid(None, ["name", ("position", "right"), ("named", "fixed"), "note"], rows))
     return 0
 
@@ -73,20 +75,20 @@ def show(name: str, server: str | None, token: str | None, as_json: bool) -> int
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        found = client.snapshot(name)
-        known = client.summary(as_of=found["position"])
+        snapshot = client.snapshot(name)
+        summary = client.summary(as_of=snapshot["position"])
     if as_json:
-        print_json({**found, "known": known})
+        print_json({**snapshot, "known": summary})
         return 0
     counted = ("models", "hardware", "runs", "measurements", "tests", "failures")
     rows = [
-        ["position", formatting.count(found["position"])],
-        ["named", _day(found)],
-        ["note", found["note"] or formatting.MISSING],
-        *([noun, formatting.count(known[noun])] for noun in counted),
-        ["predictor", str(known["predictor"])],
+        ["position", formatting.count(snapshot["position"])],
+        ["named", _day(snapshot)],
+        ["note", snapshot["note"] or formatting.MISSING],
+        *([noun, formatting.count(summary[noun])] for noun in counted),
+        ["predictor", str(summary["predictor"])],
     ]
-    answers().print(grid(found["name"], ["", "value"], rows))
+    answers().print(grid(snapshot["name"], ["", "value"], rows))
     return 0
 
 
@@ -107,5 +109,5 @@ def delete(name: str, server: str | None, token: str | None, as_json: bool) -> i
     return 0
 
 
-def _day(one: dict[str, Any]) -> str:
-    return str(one["time"] or formatting.MISSING)[:16].replace("T", " ")
+def _day(row: dict[str, Any]) -> str:
+    return str(row["time"] or formatting.MISSING)[:16].replace("T", " ")

@@ -71,17 +71,21 @@ def validate(
     from assay.cli.connection import connected
     from ingest.importers.rules import ROW_RULES, TOGETHER_RULES
 
-    known = [*ROW_RULES, *TOGETHER_RULES]
-    if unknown := [rule for rule in rules if rule not in known]:
-        raise UsageError(f"no rule is called {unknown[0]!r}.", field="rule", remedy=f"There are {', '.join(known)}.")
+    row_rules = [*ROW_RULES, *TOGETHER_RULES]
+    if unknown := [rule for rule in rules if rule not in row_rules]:
+        raise UsageError(
+            f"no rule is called {unknown[0]!r}.", field="rule", remedy=f"There are {', '.join(row_rules)}."
+        )
     with connected(server, token) as client:
-        found = [one for one in contradictions(client) if not rules or one.rule in rules]
-        voided = _void(client, found, rules, yes=yes) if repair and found else []
+        matching_contradictions = [
+            contradiction for contradiction in contradictions(client) if not rules or contradiction.rule in rules
+        ]
+        voided = _void(client, matching_contradictions, rules, yes=yes) if repair and matching_contradictions else []
     if as_json:
-        print_json({"found": found, "voided": voided})
+        print_json({"found": matching_contradictions, "voided": voided})
     else:
-        _tell(found, voided, repair=repair)
-    return 1 if len({one.event_id for one in found}) > len(voided) else 0
+        _tell(matching_contradictions, voided, repair=repair)
+    return 1 if len({item.event_id for item in matching_contradictions}) > len(voided) else 0
 
 
 def contradictions(client: Client) -> Iterator[Contradiction]:
@@ -153,16 +157,16 @@ def _draft(row: dict[str, Any]) -> Draft:
     )
 
 
-def _void(client: Client, found: list[Contradiction], rules: tuple[str, ...], *, yes: bool) -> list[str]:
+def _void(client: Client, contradictions: list[Contradiction], rules: tuple[str, ...], *, yes: bool) -> list[str]:
     """Append a retraction for each row that cannot be true, or that a named rule caught; return their ids."""
     from assay.cli.connection import event_source
     from domain.events import MEASUREMENT_RETRACTED, new_event
     from domain.payloads import MeasurementRetracted
 
     reasons: dict[str, list[str]] = {}
-    for one in found:
-        if one.verdict == "invalid" or one.rule in rules:
-            reasons.setdefault(one.event_id, []).append(f"{one.rule}: {one.reason}")
+    for item in contradictions:
+        if item.verdict == "invalid" or item.rule in rules:
+            reasons.setdefault(item.event_id, []).append(f"{item.rule}: {item.reason}")
     if not reasons:
         say("nothing of it cannot be true; name a --rule to void what is suspect")
         return []
@@ -183,13 +187,13 @@ def _void(client: Client, found: list[Contradiction], rules: tuple[str, ...], *,
     return list(reasons)
 
 
-def _tell(found: list[Contradiction], voided: list[str], *, repair: bool) -> None:
-    if not found:
+def _tell(contradictions: list[Contradiction], voided: list[str], *, repair: bool) -> None:
+    if not contradictions:
         say("no measurement contradicts itself or another")
         return
     alike: dict[tuple[str, ...], list[Contradiction]] = {}
-    for one in found:
-        alike.setdefault((one.rule, one.verdict, one.model, one.hardware, one.platform), []).append(one)
+    for item in contradictions:
+        alike.setdefault((item.rule, item.verdict, item.model, item.hardware, item.platform), []).append(item)
     rows = [[formatting.count(len(same)), *key, same[0].reason] for key, same in alike.items()]
     columns: list[str | tuple[str, str]] = [
         ("rows", "right"), ("rule", "fixed"), ("verdict", "fixed"), "model", "hardware", ("platform", "fixed"), "why, for example",

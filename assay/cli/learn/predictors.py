@@ -48,12 +48,12 @@ def list_predictors(as_of: int | str | None, server: str | None, token: str | No
     columns: list[str | tuple[str, str]] = [
         ("digest", "fixed"), ("position", "right"), ("trained", "fixed"), ("state", "fixed"), "why",
     ]  # fmt: skip
-    answers().print(grid("Predictors", columns, [_row(one) for one in answer["items"]]))
-    for one in answer["choices"]:
-        told = f": {one['reason']}" if one["reason"] else ""
+    answers().print(grid("Predictors", columns, [_row(item) for item in answer["items"]]))
+    for choice in answer["choices"]:
+        text = f": {choice['reason']}" if choice["reason"] else ""
         answers().print(
-            f"- position {formatting.count(one['position'])}: {one['chosen_by']} chose "
-            f"{_name(one['digest'])}{told}",
+            f"- position {formatting.count(choice['position'])}: {choice['chosen_by']} chose "
+            f"{_name(choice['digest'])}{text}",
             markup=False,
         )  # fmt: skip
     return 0
@@ -92,17 +92,17 @@ def decisions(server: str | None, token: str | None, as_json: bool) -> int:
     from assay.cli.connection import connected
 
     with connected(server, token) as client:
-        told = client.decisions()
+        decisions = client.decisions()
     if as_json:
-        print_json(told)
+        print_json(decisions)
         return 0
-    machines = sorted(told["machines"], key=lambda one: (not one["rule"].startswith("ours"), one["overspend"]))
+    machines = sorted(decisions["machines"], key=lambda item: (not item["rule"].startswith("ours"), item["overspend"]))
     columns: list[str | tuple[str, str]] = [
         "rule", ("success", "right"), ("overspend", "right"), ("cheapest first", "right"), ("among three", "right"),
     ]  # fmt: skip
     rows = [
-        [one["rule"], *(formatting.share(one[name]) for name in ("success", "overspend", "top_1", "top_3"))]
-        for one in machines
+        [machine["rule"], *(formatting.share(machine[name]) for name in ("success", "overspend", "top_1", "top_3"))]
+        for machine in machines
     ]
     answers().print(
         grid(f"Machines for a served language model, {machines[0]['questions']:,} questions", columns, rows)
@@ -112,19 +112,19 @@ def decisions(server: str | None, token: str | None, as_json: bool) -> int:
     ]  # fmt: skip
     rows = [
         [
-            one["choices"],
-            formatting.count(one["questions"]),
-            *(formatting.share(one[name]) for name in ("median", "p90", "top_1")),
+            device["choices"],
+            formatting.count(device["questions"]),
+            *(formatting.share(device[name]) for name in ("median", "p90", "top_1")),
         ]
-        for one in told["devices"]
-        if one["rule"] == "ours"
+        for device in decisions["devices"]
+        if device["rule"] == "ours"
     ]
     answers().print()
     answers().print(grid("One device among eight or more", columns, rows))
     columns = ["does it fit?", ("questions", "right"), ("right answers", "right"), ("sure and wrong", "right")]
     rows = [
-        [one["asked"], formatting.count(one["questions"]), formatting.share(one["right"]), str(one["sure_wrong"])]
-        for one in told["fits"]
+        [fit["asked"], formatting.count(fit["questions"]), formatting.share(fit["right"]), str(fit["sure_wrong"])]
+        for fit in decisions["fits"]
     ]
     answers().print()
     answers().print(grid("Memory", columns, rows))
@@ -154,14 +154,14 @@ def rollback(digest: str | None, reason: str | None, server: str | None, token: 
     return 0
 
 
-def _row(one: dict[str, Any]) -> list[str]:
-    state = "in force" if one["in_force"] else ("kept" if one["accepted"] else "rejected")
+def _row(row: dict[str, Any]) -> list[str]:
+    state = "in force" if row["in_force"] else ("kept" if row["accepted"] else "rejected")
     return [
-        _name(one["digest"]) if one["event_id"] else "shipped",
-        formatting.count(one["trained_at_position"]),
-        str(one["recorded_at"] or formatting.MISSING)[:16].replace("T", " "),
+        _name(row["digest"]) if row["event_id"] else "shipped",
+        formatting.count(row["trained_at_position"]),
+        str(row["recorded_at"] or formatting.MISSING)[:16].replace("T", " "),
         state,
-        one["reason"] or formatting.MISSING,
+        row["reason"] or formatting.MISSING,
     ]
 
 

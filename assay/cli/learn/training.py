@@ -92,5 +92,7 @@ def _few(few: dict[str, Any] | None) -> str:
     for place in few["places"]:
         rows[place["hardware"]] = rows.get(place["hardware"], 0) + place["rows"]
         platforms.setdefault(place["hardware"], set()).add(place["platform"])
-    told = [f"{name} ({', '.join(sorted(platforms[name]))}): {formatting.count(count)}" for name, count in rows.items()]
-    return f"{formatting.count(few['rows'])} rows: {'; '.join(told)}"
+    texts = [
+        f"{name} ({', '.join(sorted(platforms[name]))}): {formatting.count(count)}" for name, count in rows.items()
+    ]
+    return f"{formatting.count(few['rows'])} rows: {'; '.join(texts)}"

@@ -24,12 +24,12 @@ def detect(as_json: bool) -> int:
     from runner.machine.detect import detect as look
 
     with notes().status("trying each platform"):
-        found = describe(look())
-    _tell_identity(found[0]["environment"])
+        result = describe(look())
+    _tell_identity(result[0]["environment"])
     if as_json:
-        print_json(found)
+        print_json(result)
         return 0
-    for item in found:
+    for item in result:
         spec = item.get("spec") or {}
         answers().print(
             grid(
@@ -75,9 +75,9 @@ def _figures(spec: dict[str, Any]) -> Iterator[list[str]]:
         if not figure:
             continue
         nested = figure if "value" not in figure else {"": figure}
-        for part, one in nested.items():
-            how = one.get("formula") or one.get("source") or ""
-            yield [f"{name} {part}".strip(), _amount(name, one["value"]), f"{one['status']}: {how}".rstrip(": ")]
+        for part, value in nested.items():
+            how = value.get("formula") or value.get("source") or ""
+            yield [f"{name} {part}".strip(), _amount(name, value["value"]), f"{value['status']}: {how}".rstrip(": ")]
 
 
 def _amount(name: str, value: float) -> str:

@@ -60,8 +60,10 @@ def _table(cases: Sequence[Rehearsed]) -> Any:
 def _sizes(workload: Any) -> str:
     import msgspec
 
-    given = {name: value for name, value in msgspec.to_builtins(workload).items() if value and name not in _NAMED_APART}
-    return ", ".join(_size(name.replace("_", " "), value) for name, value in given.items())
+    values = {
+        name: value for name, value in msgspec.to_builtins(workload).items() if value and name not in _NAMED_APART
+    }
+    return ", ".join(_size(name.replace("_", " "), value) for name, value in values.items())
 
 
 def _size(name: str, value: Any) -> str:

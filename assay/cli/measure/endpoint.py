@@ -187,14 +187,14 @@ def _stated(how: dict[str, Any]) -> Any:
             "on which hardware the model is served cannot be seen from here.", field="hardware",
             remedy="State it: --hardware nvidia-l4, or --hardware unknown.",
         )  # fmt: skip
-    known = find(how["hardware"])
-    device = known.id if known else slug(how["hardware"])
+    existing = find(how["hardware"])
+    device = existing.id if existing else slug(how["hardware"])
     source = get_current_context().get_parameter_source("precisions")
-    for name, values, given in (
+    for name, values, value in (
         ("platform", how["platforms"] or [], bool(how["platforms"])),
         ("precision", how["precisions"], source is ParameterSource.COMMANDLINE),
     ):
-        if not given or len(values) != 1:
+        if not value or len(values) != 1:
             example = "cuda" if name == "platform" else "fp16"
             raise UsageError(
                 f"which {name} serves the model cannot be seen from here.", field=name,
@@ -216,7 +216,7 @@ def _stated(how: dict[str, Any]) -> Any:
     return Stated(
         model=model,
         hardware=device,
-        kind=known.kind if known else "other" if device == _UNKNOWN else None,
+        kind=existing.kind if existing else "other" if device == _UNKNOWN else None,
         count=how["count"],
         platform=platform,
         precision=precision,

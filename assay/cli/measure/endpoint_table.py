@@ -15,16 +15,16 @@ __all__ = ["scenario_notes", "served_table"]
 
 def served_table(events: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return one row a load that was measured, or None where there is none; times are medians."""
-    found = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
-    if not found:
+    datas = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
+    if not datas:
         return None
-    first = found[0]
+    first = datas[0]
     where = f"{first['hardware']['id']} × {first['hardware']['count']}, {first['execution']['platform']}, {first['execution']['precision']}"
     title = f"{first['model']['id']}, served; {where} as stated"
     right = ["load", "tokens", "first token", "each token", "request (95 %)", "tokens/s", "requests/s", "good/s", "n"]
     columns: list[str | tuple[str, str]] = [*((name, "right") for name in right), ("verdict", "fixed")]
-    goodput = any(data["metrics"].get("goodput_per_s") is not None for data in found)
-    rows = [_row(data) for data in found]
+    goodput = any(data["metrics"].get("goodput_per_s") is not None for data in datas)
+    rows = [_row(data) for data in datas]
     if not goodput:
         at = right.index("good/s")
         columns.pop(at)
@@ -59,10 +59,10 @@ def _load(workload: Mapping[str, Any]) -> str:
 
 def scenario_notes(events: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
     """Return what the scenarios of a run came to, a sentence each, and whether all that were held to a rule kept it."""
-    found = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
-    told = [(data, result) for data in found if (result := (data["observed"].get("details") or {}).get("scenario"))]
-    kept = all(result["result"] == "valid" for _, result in told)
-    return [_sentence(data, result) for data, result in told], kept
+    datas = [event["data"] for event in events if event["type"] == "assay.measurement.recorded.v1"]
+    document = [(data, result) for data in datas if (result := (data["observed"].get("details") or {}).get("scenario"))]
+    kept = all(result["result"] == "valid" for _, result in document)
+    return [_sentence(data, result) for data, result in document], kept
 
 
 def _sentence(data: Mapping[str, Any], result: Mapping[str, Any]) -> str:

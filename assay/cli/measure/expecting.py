@@ -102,7 +102,7 @@ def _told(differences: Sequence[Difference]) -> Iterable[str]:
         yield f"{each.state}: {_case(each.asked)}" + (f": {'; '.join(each.found)}." if each.found else "") + why
 
 
-def _case(asked: dict[str, Any]) -> str:
-    work = {name: value for name, value in asked["workload"].items() if name not in ("mode", "scenario")}
+def _case(request: dict[str, Any]) -> str:
+    work = {name: value for name, value in request["workload"].items() if name not in ("mode", "scenario")}
     sizes = ", ".join(f"{name} {value}" for name, value in work.items())
-    return f"{asked['model']} {asked['platform']} {asked['precision']} {asked['workload']['mode']} ({sizes})"
+    return f"{request['model']} {request['platform']} {request['precision']} {request['workload']['mode']} ({sizes})"

@@ -283,10 +283,10 @@ def _require_file_alone() -> None:
     for parameter in context.command.params:
         name = str(parameter.name)
         if name not in _BESIDE_A_FILE and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            given = parameter.opts[0] if parameter.opts[0].startswith("-") else "MODEL"
+            opt = parameter.opts[0] if parameter.opts[0].startswith("-") else "MODEL"
             raise UsageError(
-                f"{given} is not heard beside --plan.",
-                field=given.lstrip("-").replace("-", "_"),
+                f"{opt} is not heard beside --plan.",
+                field=opt.lstrip("-").replace("-", "_"),
                 remedy="Say it in the file (docs/plans.md has its members), or leave out --plan.",
             )
 

@@ -63,27 +63,27 @@ def selftest(
             "goes without --post.", field="out", remedy="Write the file now and send it with `assay post`."
         )
     with _destination(out, post, server, token) as tell, notes().status(f"checking {platform}") as status:
-        found = run_selftest(
+        result = run_selftest(
             platform,
             tell,
             lambda check: status.update(f"checking {platform}: {check.name} {check.outcome}"),
             device=device,
             cache=find_home().cache,
         )
-    _show(found, as_json=as_json)
-    return 0 if found.passed else 1
+    _show(result, as_json=as_json)
+    return 0 if result.passed else 1
 
 
-def _show(found: SelfTest, *, as_json: bool) -> None:
+def _show(self_test: SelfTest, *, as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        print_json({"passed": found.passed, **msgspec.to_builtins(found)})
+        print_json({"passed": self_test.passed, **msgspec.to_builtins(self_test)})
         return
-    rows = [[check.name.replace("_", " "), _WORDS[check.outcome], check.said] for check in found.checks]
-    title = f"{found.platform} on {found.hardware}: {'every check passed' if found.passed else 'NOT as it should be'}"
+    rows = [[check.name.replace("_", " "), _WORDS[check.outcome], check.said] for check in self_test.checks]
+    title = f"{self_test.platform} on {self_test.hardware}: {'every check passed' if self_test.passed else 'NOT as it should be'}"
     answers().print(grid(title, [("check", "fixed"), ("right", "fixed"), "what was seen"], rows))
-    skipped = [check.name.replace("_", " ") for check in found.checks if check.outcome == "skipped"]
+    skipped = [check.name.replace("_", " ") for check in self_test.checks if check.outcome == "skipped"]
     if skipped:
         say(f"not checked here: {', '.join(skipped)}")
 

@@ -93,7 +93,7 @@ def described(contents: Contents) -> str:
 
 def _tell_refused(title: str, refused: Sequence[Refusal]) -> None:
     if refused:
-        rows = [[one.file, str(one.line), one.field or "", one.detail] for one in refused[:20]]
+        rows = [[item.file, str(item.line), item.field or "", item.detail] for item in refused[:20]]
         answers().print(grid(title, ["file", ("line", "right"), "field", "why"], rows))
 
 

@@ -38,7 +38,7 @@ def list_(as_json: bool) -> int:
         return code
     say(f"{formatting.count(waiting)} events wait; {formatting.memory(size)} of {formatting.memory(limit)} used")
     if refused:
-        rows = [[one.id, one.type, one.field or "", one.detail] for one in refused]
+        rows = [[item.id, item.type, item.field or "", item.detail] for item in refused]
         answers().print(grid("Refused", ["event", "type", "field", "why"], rows))
         say("write them to a file with `assay spool save FILE`, mend them, and `assay post FILE`")
     return code

@@ -105,16 +105,16 @@ def _load(client: Client) -> None:
         notes().print("  none here: they come with a checkout of the code, in its folder data")
         return
     report = post_files(files, lambda lines: client.post_events(lines, batch=len(lines)))
-    known = f"{formatting.count(report.accepted)} new, {formatting.count(report.duplicate)} already there"
+    text = f"{formatting.count(report.accepted)} new, {formatting.count(report.duplicate)} already there"
     refused = f", {report.refused_lines} refused: {report.refused[0].detail}" if report.refused else ""
-    notes().print(f"  {described(contents_of(files))}; {known}{refused}", markup=False)
+    notes().print(f"  {described(contents_of(files))}; {text}{refused}", markup=False)
 
 
-def _port(asked: int | None, usual: int) -> int:
+def _port(wanted_value: int | None, usual: int) -> int:
     from assay.service import free_port, require_free
 
-    if asked is not None:
-        return asked
+    if wanted_value is not None:
+        return wanted_value
     try:
         require_free("127.0.0.1", usual)
     except ServiceUnavailable:

@@ -34,11 +34,11 @@ def doctor(fix: bool, deep: bool, server: str | None, token: str | None, as_json
     """
     findings = list(_looked_at(server, token, fix=fix, deep=deep))
     if as_json:
-        print_json([one.told() for one in findings])
+        print_json([finding.told() for finding in findings])
     else:
-        rows = [[_SIGNS[one.level], one.part, one.found, one.remedy] for one in findings]
+        rows = [[_SIGNS[finding.level], finding.part, finding.found, finding.remedy] for finding in findings]
         answers().print(grid("Doctor", ["", "part", "found", "what to do"], rows))
-    return 1 if any(one.level == "problem" for one in findings) else 0
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
 
 
 def _looked_at(server: str | None, token: str | None, *, fix: bool, deep: bool) -> Iterator[Finding]:
@@ -89,11 +89,11 @@ def _log(home: Home, url: str, *, fix: bool, deep: bool) -> Iterator[Finding]:
     if segments:
         yield from log.archived(archive, segments, deep=deep)
         yield room(archive.folder if archive.folder.is_dir() else home.path, "archive's disk")
-    known = [(one.facts, one.samples) for one in segments]
+    existing = [(segment.facts, segment.samples) for segment in segments]
     yield from _mended(
-        lambda: left_behind(home, archive.folder, known),
+        lambda: left_behind(home, archive.folder, existing),
         fix,
-        lambda one: performed(url, "doctor.fixed", one.part, {"found": one.found}),
+        lambda item: performed(url, "doctor.fixed", item.part, {"found": item.found}),
     )
 
 
@@ -106,23 +106,23 @@ def _chain_at(url: str, position: int) -> str | None:
 
 
 def _mended(
-    look: Callable[[], Iterator[Finding]], fix: bool, told: Callable[[Finding], object] | None = None
+    look: Callable[[], Iterator[Finding]], fix: bool, function: Callable[[Finding], object] | None = None
 ) -> list[Finding]:
     """Return what a look finds; with `fix` after doing what can be done about it, and looking once more.
 
     `told` hears of each mend that leaves no event by itself, as making the tables anew does.
     """
     findings = list(look())
-    mends = {one.mend: one for one in findings if one.mend is not None}
+    mends = {finding.mend: finding for finding in findings if finding.mend is not None}
     if not fix or not mends:
         return findings
     failed = []
-    for mend, one in mends.items():
+    for mend, value in mends.items():
         try:
             mend()
-            if told is not None:
-                told(one)
-            say(f"{one.part}: done")
+            if function is not None:
+                function(value)
+            say(f"{value.part}: done")
         except AssayError as error:
-            failed.append(problem(one.part, f"could not be mended: {error.detail}", error.remedy or ""))
+            failed.append(problem(value.part, f"could not be mended: {error.detail}", error.remedy or ""))
     return [*look(), *failed]

@@ -33,25 +33,25 @@ def status(day: bool, server: str | None, token: str | None, as_json: bool) -> i
     with connected(server, token) as client:
         if day:
             return _tell_day(client.operations(), as_json)
-        told = {"server": client.server, **client.ready(), "known": client.summary()}
+        document = {"server": client.server, **client.ready(), "known": client.summary()}
     if as_json:
-        print_json(told)
+        print_json(document)
         return 0
-    rows = [[name, str(value)] for name, value in _flat(told) if value is not None]
+    rows = [[name, str(value)] for name, value in _flat(document) if value is not None]
     answers().print(grid("Status", ["", "value"], rows))
-    return 1 if told.get("error") or told.get("dead_letters") else 0
+    return 1 if document.get("error") or document.get("dead_letters") else 0
 
 
-def _tell_day(told: dict[str, Any], as_json: bool) -> int:
+def _tell_day(document: dict[str, Any], as_json: bool) -> int:
     if as_json:
-        print_json(told)
+        print_json(document)
         return 0
     events: dict[str, int] = {}
     lags: dict[str, list[int]] = {}
-    for step in told["throughput"]:
+    for step in document["throughput"]:
         hour = _hour(step["at"])
         events[hour] = events.get(hour, 0) + step["events"]
-    for minute in told["lag"]:
+    for minute in document["lag"]:
         if minute["lag_events"] is not None:
             lags.setdefault(_hour(minute["at"]), []).append(minute["lag_events"])
     rows = [
@@ -61,7 +61,9 @@ def _tell_day(told: dict[str, Any], as_json: bool) -> int:
     answers().print(
         grid("The last 24 hours", [("from", "fixed"), ("events taken", "right"), ("behind at the most", "right")], rows)
     )
-    say(f"the tables were watched since {formatting.date(told['build']['began'])}; {formatting.MISSING} is not known")
+    say(
+        f"the tables were watched since {formatting.date(document['build']['began'])}; {formatting.MISSING} is not known"
+    )
     return 0
 
 

@@ -115,30 +115,30 @@ def _register(store: Any, text: str, source: str, name: str) -> Any:
 def list_all(as_json: bool) -> int:
     """List tokens, without secrets."""
     with _tokens() as store:
-        found = store.listed()
+        result = store.listed()
     if as_json:
-        print_json(found)
+        print_json(result)
         return 0
     rows = [
         [
-            one.id,
-            one.prefix,
-            one.name,
-            ", ".join(one.scopes),
-            one.source or formatting.MISSING,
-            formatting.date(one.expires_at),
-            _state(one),
+            item.id,
+            item.prefix,
+            item.name,
+            ", ".join(item.scopes),
+            item.source or formatting.MISSING,
+            formatting.date(item.expires_at),
+            _state(item),
         ]
-        for one in found
+        for item in result
     ]
     answers().print(grid("Tokens", ["id", "prefix", "name", "scopes", "source", "expires", "state"], rows))
     return 0
 
 
-def _state(one: Any) -> str:
-    if one.revoked_at:
+def _state(item: Any) -> str:
+    if item.revoked_at:
         return "revoked"
-    return "valid" if one.valid(datetime.now(UTC)) else "expired"
+    return "valid" if item.valid(datetime.now(UTC)) else "expired"
 
 
 @token.command("keys")

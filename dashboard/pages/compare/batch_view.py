@@ -18,29 +18,37 @@ from presentation import charts, formatting
 __all__ = ["show"]
 
 
-def show(asked: Comparison, position: int) -> None:
+def show(comparison: Comparison, position: int) -> None:
     """Show latency, throughput, memory and efficiency over the batch, a line each way to run the model."""
-    at = position if asked.as_of is None else asked.as_of
-    with guarded(asked.model):
-        found = batches.find(asked.model, asked.hw, asked.mode, asked.basis, asked.platform, asked.precision, at)
-        rows = batches.rows_of(found.lines)
-        strip(asked, at, [asked.model], [str(row["hardware"]) for row in rows])
-        if found.unpredicted:
-            st.caption(f"Only what was measured is shown: {escape(found.unpredicted)}")
+    at = position if comparison.as_of is None else comparison.as_of
+    with guarded(comparison.model):
+        result = batches.find(
+            comparison.model,
+            comparison.hw,
+            comparison.mode,
+            comparison.basis,
+            comparison.platform,
+            comparison.precision,
+            at,
+        )
+        rows = batches.rows_of(result.lines)
+        strip(comparison, at, [comparison.model], [str(row["hardware"]) for row in rows])
+        if result.unpredicted:
+            st.caption(f"Only what was measured is shown: {escape(result.unpredicted)}")
         if rows:
-            _scaling(asked, at, found, rows)
+            _scaling(comparison, at, result, rows)
         else:
-            told = "Nothing was measured here. Choose a hardware to see what is predicted, or measure some batches:"
-            nothing(asked, told, f"assay bench {asked.model} --batch-sizes 1,2,4,8,16,32")
+            text = "Nothing was measured here. Choose a hardware to see what is predicted, or measure some batches:"
+            nothing(comparison, text, f"assay bench {comparison.model} --batch-sizes 1,2,4,8,16,32")
 
 
-def _scaling(asked: Comparison, at: int, found: batches.Scaling, rows: list[dict[str, Any]]) -> None:
+def _scaling(comparison: Comparison, at: int, result: batches.Scaling, rows: list[dict[str, Any]]) -> None:
     differs(rows)
-    sentence = batches.sentence(found.lines)
+    sentence = batches.sentence(result.lines)
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
-    st.markdown("  \n".join(f"**{line.letter}** {escape(line.name)}: {_told(line)}" for line in found.lines))
-    drawn, shade = _drawn(found.lines), theme()
+    st.markdown("  \n".join(f"**{line.letter}** {escape(line.name)}: {_told(line)}" for line in result.lines))
+    drawn, shade = _drawn(result.lines), theme()
     panels = [name for name, metric in charts.PANELS.items() if any(row.get(metric.key) is not None for row in rows)]
     for start in range(0, len(panels), 2):
         for column, panel in zip(st.columns(2, gap="medium"), panels[start : start + 2], strict=False):
@@ -48,17 +56,17 @@ def _scaling(asked: Comparison, at: int, found: batches.Scaling, rows: list[dict
                 drawing = charts.scaling(drawn, panel, theme=shade)
                 chart(drawing, key=f"{PAGE} {panel}", words=f"{panel.capitalize()} over batch: {sentence}")
     basis_legend(rows)
-    st.caption(_words(found, panels))
+    st.caption(_words(result, panels))
     st.dataframe(
-        batches.table(found.lines), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500, alt=f"Batches of {asked.model}",
+        batches.table(result.lines), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
+        height="content" if len(rows) <= 15 else 500, alt=f"Batches of {comparison.model}",
         column_config={"Line": st.column_config.Column(pinned=True), **evidence_columns()},
     )  # fmt: skip
-    _failed(found)
-    name = stem(PAGE, f"{asked.model}-batch", at)
+    _failed(result)
+    name = stem(PAGE, f"{comparison.model}-batch", at)
     picture = picture_files(
-        name, lambda: charts.scalings(drawn, panels, theme=shade), f"{asked.model} over the batch", answer=sentence,
-        footer=f"position {formatting.count(at)} · " + " · ".join(f"{line.letter} {line.name}" for line in found.lines),
+        name, lambda: charts.scalings(drawn, panels, theme=shade), f"{comparison.model} over the batch", answer=sentence,
+        footer=f"position {formatting.count(at)} · " + " · ".join(f"{line.letter} {line.name}" for line in result.lines),
     )  # fmt: skip
     downloads([*table_files(name, rows, as_of=at), *picture], PAGE)
 
@@ -73,27 +81,27 @@ def _drawn(lines: list[batches.Line]) -> list[charts.Drawn]:
 
 
 def _told(line: batches.Line) -> str:
-    known = f"{line.measured} of {len(line.points)} batches measured"
-    return f":gray[{known}; {escape(batches.stop_words(line))}]"
+    text = f"{line.measured} of {len(line.points)} batches measured"
+    return f":gray[{text}; {escape(batches.stop_words(line))}]"
 
 
-def _words(found: batches.Scaling, panels: list[str]) -> str:
-    told = ["A line is dashed where an end of it was not measured, and absent across a batch that it lacks"]
+def _words(result: batches.Scaling, panels: list[str]) -> str:
+    texts = ["A line is dashed where an end of it was not measured, and absent across a batch that it lacks"]
     if "efficiency" in panels:
-        told.append("100 % is the throughput of batch 1 for each item of the batch")
-    sizes = {"length": found.work.sequence_length, "image size": found.work.image_size}
-    told += [f"All at {words} {size}" for words, size in sizes.items() if size]
-    if found.left_out:
-        told.append(
-            f"{formatting.count(found.left_out)} more lines are not shown: the {batches.MOST_LINES} with most batches are"
+        texts.append("100 % is the throughput of batch 1 for each item of the batch")
+    sizes = {"length": result.work.sequence_length, "image size": result.work.image_size}
+    texts += [f"All at {words} {size}" for words, size in sizes.items() if size]
+    if result.left_out:
+        texts.append(
+            f"{formatting.count(result.left_out)} more lines are not shown: the {batches.MOST_LINES} with most batches are"
         )
-    return ". ".join(told) + "."
+    return ". ".join(texts) + "."
 
 
-def _failed(found: batches.Scaling) -> None:
+def _failed(result: batches.Scaling) -> None:
     """List what does not run at some batch, with its rule and evidence."""
-    if not found.failed:
+    if not result.failed:
         return
-    with st.expander(f"{formatting.count(len(found.failed))} left out: failed, or too large for the memory"):
-        table: pd.DataFrame = limits.excluded_table(found.failed[:200])
+    with st.expander(f"{formatting.count(len(result.failed))} left out: failed, or too large for the memory"):
+        table: pd.DataFrame = limits.excluded_table(result.failed[:200])
         st.dataframe(table, hide_index=True, key=f"{PAGE} failed", placeholder=formatting.MISSING)

@@ -102,19 +102,21 @@ def find(
     where = list(dict.fromkeys(str(points[0]["hardware"]) for points in lines)) or [hardware] * bool(hardware)
     if basis == "measured" or not where:
         return _arranged(lines, work, others, [], None)
-    told = estimated(model, where, mode, _batches(answer["batches"]), work, position)
-    guessed = [row for row in told.rows if wanted(row)]
-    failed = [row for row in told.excluded if _passes(row, platforms, precisions)]
+    document = estimated(model, where, mode, _batches(answer["batches"]), work, position)
+    guessed = [row for row in document.rows if wanted(row)]
+    failed = [row for row in document.excluded if _passes(row, platforms, precisions)]
     filled = _filled(lines, guessed, alone=basis == "all" or not lines)
-    return _arranged(filled, work, others, failed, told.unpredicted)
+    return _arranged(filled, work, others, failed, document.unpredicted)
 
 
 def _lines(rows: Sequence[Row]) -> list[list[dict[str, Any]]]:
     """Return the points of each line as the service tells them."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    documents: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(row["line"], []).append(completed({key: value for key, value in row.items() if key != "line"}))
-    return list(found.values())
+        documents.setdefault(row["line"], []).append(
+            completed({key: value for key, value in row.items() if key != "line"})
+        )
+    return list(documents.values())
 
 
 def _passes(row: Row, platforms: Sequence[str], precisions: Sequence[str]) -> bool:
@@ -141,8 +143,8 @@ def _filled(
     filled = []
     for points in lines:
         more = waiting.pop(tuple(points[0].get(key) or None for key in _LIKE), [])
-        known = {point["batch_size"] for point in points}
-        whole = [*points, *(row for row in more if row["batch_size"] not in known)]
+        batch_sizes = {point["batch_size"] for point in points}
+        whole = [*points, *(row for row in more if row["batch_size"] not in batch_sizes)]
         filled.append(sorted(whole, key=lambda row: int(row["batch_size"])))
     return [*filled, *(grouped([row for rows in waiting.values() for row in rows]) if alone else [])]
 
@@ -183,24 +185,24 @@ def _named(row: Row, keys: Sequence[str]) -> str:
 
 def _efficient(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add to each point the throughput of an item of its batch over that at batch 1; without batch 1 there is none."""
-    one = next((point for point in points if point["batch_size"] == 1), {})
-    found = []
+    item = next((point for point in points if point["batch_size"] == 1), {})
+    efficient = []
     for point in points:
-        ratio = ratios.of(point, one, THROUGHPUT.key, THROUGHPUT.low, THROUGHPUT.high)
+        ratio = ratios.of(point, item, THROUGHPUT.key, THROUGHPUT.low, THROUGHPUT.high)
         batch = point["batch_size"]
-        told = ratios.Ratio(1.0, None, None) if batch == 1 and ratio.value else ratio
-        shares = [None if end is None else end / batch for end in told]
-        found.append({**point, **dict(zip((EFFICIENCY.key, EFFICIENCY.low, EFFICIENCY.high), shares, strict=True))})
-    return found
+        document = ratios.Ratio(1.0, None, None) if batch == 1 and ratio.value else ratio
+        shares = [None if end is None else end / batch for end in document]
+        efficient.append({**point, **dict(zip((EFFICIENCY.key, EFFICIENCY.low, EFFICIENCY.high), shares, strict=True))})
+    return efficient
 
 
 def joined(line: Line, batches: Sequence[int]) -> list[tuple[Row, Row]]:
     """Return the neighbours that are joined: those between which the picture has no batch that this line lacks."""
     order = {batch: place for place, batch in enumerate(sorted(batches))}
     return [
-        (one, other)
-        for one, other in zip(line.points, line.points[1:], strict=False)
-        if order[other["batch_size"]] - order[one["batch_size"]] == 1
+        (point, other)
+        for point, other in zip(line.points, line.points[1:], strict=False)
+        if order[other["batch_size"]] - order[point["batch_size"]] == 1
     ]
 
 
@@ -222,10 +224,10 @@ def stop_of(line: Line) -> Stop | None:
 def sentence(lines: Sequence[Line]) -> str:
     """Say which line gives most at which batch, and where it stops scaling; evidence speaks before estimates."""
     points = [(line, point) for line in lines for point in line.points if point.get(THROUGHPUT.key)]
-    known = [found for found in points if found[1].get("basis") in EVIDENCE] or points
-    if not known:
+    matching_points = [point for point in points if point[1].get("basis") in EVIDENCE] or points
+    if not matching_points:
         return "No throughput is known"
-    line, best = max(known, key=lambda found: float(found[1][THROUGHPUT.key]))
+    line, best = max(matching_points, key=lambda result: float(result[1][THROUGHPUT.key]))
     rate = formatting.throughput(best[THROUGHPUT.key], best.get(THROUGHPUT.low), best.get(THROUGHPUT.high))
     words = (
         f"{line.name} gives most, {rate} at batch {best['batch_size']} ({badge(best.get('basis'), best.get('origin'))})"

@@ -20,9 +20,9 @@ PAGE = "compare"
 MOST_LINKS = 4
 
 
-def strip(asked: Comparison, at: int, models: Sequence[str], hardware: Sequence[str]) -> None:
+def strip(comparison: Comparison, at: int, models: Sequence[str], hardware: Sequence[str]) -> None:
     """Say at which position the numbers stand, and lead to the pages of what is compared."""
-    provenance(PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at))
+    provenance(PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(comparison, as_of=at))
     links = [
         f"[{escape(name)}]({evidence.about(page, name)})"
         for page, names in (("models", models), ("hardware", hardware))
@@ -34,15 +34,15 @@ def strip(asked: Comparison, at: int, models: Sequence[str], hardware: Sequence[
 
 def differs(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str] = differences.FIELDS) -> None:
     """Name what all rows share, and what they do not, method first."""
-    found = differences.find(rows, fields)
+    result = differences.find(rows, fields)
     lines = []
-    if found.same:
-        lines.append("**Same for all** " + " · ".join(f"{escape(f)} {escape(v)}" for f, v in found.same.items()))
-    for field, values in found.differs:
+    if result.same:
+        lines.append("**Same for all** " + " · ".join(f"{escape(f)} {escape(v)}" for f, v in result.same.items()))
+    for field, values in result.differs:
         counted = " · ".join(f"{escape(value)} :gray[({formatting.count(rows)})]" for value, rows in values[:6])
         rest = f" · {formatting.count(len(values) - 6)} more" if len(values) > 6 else ""
         lines.append(f"**{escape(field)} differs** {counted}{rest}")
-    if not found.differs:
+    if not result.differs:
         lines.append("Nothing that was recorded differs.")
     with st.container(border=True, key="differences"):
         st.markdown("  \n".join(lines))
@@ -53,12 +53,15 @@ def evidence_columns(*heads: str) -> dict[str, Any]:
     return {head: st.column_config.LinkColumn(display_text="open", width="small") for head in heads or ("Evidence",)}
 
 
-def nothing(asked: Comparison, sentence: str, command: str | None, known: int = 0) -> None:
+def nothing(comparison: Comparison, sentence: str, command: str | None, value: int = 0) -> None:
     """Say why there is nothing: the filters, which one click takes away, or that nothing is known, and what would help."""
-    if known:
-        st.info(f"The filters leave none of {formatting.count(known)} rows. Reset them to see all.")
+    if value:
+        st.info(f"The filters leave none of {formatting.count(value)} rows. Reset them to see all.")
         if st.button("Reset filters", key=f"{PAGE} reset"):
-            go(PAGE, Comparison(what=asked.what, model=asked.model, hw=asked.hw, metric=asked.metric))
+            go(
+                PAGE,
+                Comparison(what=comparison.what, model=comparison.model, hw=comparison.hw, metric=comparison.metric),
+            )
             st.rerun()
         return
     st.info(sentence)

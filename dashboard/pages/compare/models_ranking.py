@@ -20,10 +20,10 @@ class OnHardware(NamedTuple):
     total: int
 
 
-def find(asked: Comparison, metric: Metric, position: int) -> OnHardware:
+def find(comparison: Comparison, metric: Metric, position: int) -> OnHardware:
     """Return what was measured or imported on a hardware, at most a hundred configurations, the best of each model first."""
     answer = query.models(
-        asked.hw, asked.mode, ",".join(asked.platform) or None, ",".join(asked.precision) or None, asked.batch, MOST,
+        comparison.hw, comparison.mode, ",".join(comparison.platform) or None, ",".join(comparison.precision) or None, comparison.batch, MOST,
         metric.key if metric in (ENERGY, TOKEN_ENERGY) else LATENCY.key, position,
     )  # fmt: skip
     rows = [{**completed(row), "subject": row["model"]} for row in answer["rows"] if row.get(metric.key) is not None]

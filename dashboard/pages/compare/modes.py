@@ -32,8 +32,8 @@ class Pair(NamedTuple):
 
 def paired(pairs: Sequence[Row]) -> list[Pair]:
     """Return the pairs of which both sides were measured, the largest difference first."""
-    found = [_pair(pair) for pair in pairs if pair["inference"] and pair["training"] and pair.get("ratio")]
-    return sorted(found, key=lambda pair: -(pair.time.value or 0))
+    result = [_pair(pair) for pair in pairs if pair["inference"] and pair["training"] and pair.get("ratio")]
+    return sorted(result, key=lambda pair: -(pair.time.value or 0))
 
 
 def flat(pairs: Sequence[Pair]) -> list[dict[str, Any]]:

@@ -20,68 +20,70 @@ __all__ = ["show"]
 MOST_DRAWN = 20
 
 
-def show(asked: Comparison, position: int) -> None:
+def show(request: Comparison, position: int) -> None:
     """Show the pairs of one model that are alike in all but the mode, a hundred at most."""
-    at = position if asked.as_of is None else asked.as_of
-    with guarded(asked.model):
-        answer = comparison.modes(asked, at)
-        found = modes.paired(answer["pairs"])
-        strip(asked, at, [asked.model], [str(pair.inference["hardware"]) for pair in found])
-        if found:
-            _pairs(asked, at, found, answer)
+    at = position if request.as_of is None else request.as_of
+    with guarded(request.model):
+        answer = comparison.modes(request, at)
+        result = modes.paired(answer["pairs"])
+        strip(request, at, [request.model], [str(pair.inference["hardware"]) for pair in result])
+        if result:
+            _pairs(request, at, result, answer)
         else:
-            _none(asked, answer["whole"])
+            _none(request, answer["whole"])
 
 
-def _pairs(asked: Comparison, at: int, found: list[modes.Pair], answer: dict[str, Any]) -> None:
-    rows = [row for pair in found for row in (pair.inference, pair.training)]
+def _pairs(request: Comparison, at: int, pairs: list[modes.Pair], answer: dict[str, Any]) -> None:
+    rows = [row for pair in pairs for row in (pair.inference, pair.training)]
     differs(rows)
-    sentence = modes.sentence(found, answer["ratios"])
+    sentence = modes.sentence(pairs, answer["ratios"])
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
-    shown, shade = found[:MOST_DRAWN], theme()
+    shown, shade = pairs[:MOST_DRAWN], theme()
     drawn = [(pair.name, pair.inference, pair.training, pair.time.value or 0.0) for pair in shown]
-    chart(charts.modes(drawn, theme=shade), key=f"{PAGE} picture", words=f"{asked.model}: {sentence}")
+    chart(charts.modes(drawn, theme=shade), key=f"{PAGE} picture", words=f"{request.model}: {sentence}")
     basis_legend(rows)
-    st.caption(_words(found, shown, answer))
+    st.caption(_words(pairs, shown, answer))
     st.dataframe(
-        modes.table(found), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(found) <= 15 else 500, alt=f"Training and inference of {asked.model}",
+        modes.table(pairs), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
+        height="content" if len(pairs) <= 15 else 500, alt=f"Training and inference of {request.model}",
         column_config={
             "Configuration": st.column_config.Column(pinned=True),
             **evidence_columns("Evidence inference", "Evidence training"),
         },
     )  # fmt: skip
-    name = stem(PAGE, f"{asked.model}-modes", at)
-    everything = query.all_modes(asked.model, at, **comparison.filters(asked))
+    name = stem(PAGE, f"{request.model}-modes", at)
+    everything = query.all_modes(request.model, at, **comparison.filters(request))
     files = table_files(name, lambda: modes.flat(modes.paired(everything())), as_of=at)
     footer = f"position {formatting.count(at)} · {formatting.count(len(shown))} of {formatting.count(answer['ratios']['pairs'])} pairs"
     picture = picture_files(
-        name, lambda: charts.modes(drawn, theme=shade, picture=True), f"Training and inference of {asked.model}",
+        name, lambda: charts.modes(drawn, theme=shade, picture=True), f"Training and inference of {request.model}",
         answer=sentence, footer=footer,
     )  # fmt: skip
     downloads([*files, *picture], PAGE)
 
 
-def _words(found: list[modes.Pair], shown: list[modes.Pair], answer: dict[str, Any]) -> str:
+def _words(pairs: list[modes.Pair], shown: list[modes.Pair], answer: dict[str, Any]) -> str:
     """Say what times are, and count what has no partner or no place on the picture or in the table."""
-    told = ["Times are of one item: a call's latency over its batch. Each pair is alike in all but the mode"]
+    texts = ["Times are of one item: a call's latency over its batch. Each pair is alike in all but the mode"]
     total, whole = answer["ratios"]["pairs"], answer["whole"]
     if total > len(shown):
-        told.append(f"The {len(shown)} largest differences of {formatting.count(total)} are drawn")
-    if total > len(found):
-        told.append(f"The table has the {len(found)} largest, the files have all")
-    told += [f"{formatting.count(whole[mode])} measured in {mode} alone" for mode in MODES if whole[mode]]
-    return ". ".join(told) + "."
+        texts.append(f"The {len(shown)} largest differences of {formatting.count(total)} are drawn")
+    if total > len(pairs):
+        texts.append(f"The table has the {len(pairs)} largest, the files have all")
+    texts += [f"{formatting.count(whole[mode])} measured in {mode} alone" for mode in MODES if whole[mode]]
+    return ". ".join(texts) + "."
 
 
-def _none(asked: Comparison, whole: dict[str, Any]) -> None:
+def _none(comparison: Comparison, whole: dict[str, Any]) -> None:
     missing = "training" if whole["inference"] else "inference"
     if not any(whole[side] for side in ("both", *MODES)):
-        nothing(asked, "Nothing was measured for this model. These measure both modes here:", _both(asked.model))
+        nothing(
+            comparison, "Nothing was measured for this model. These measure both modes here:", _both(comparison.model)
+        )
         return
-    told = f"{missing.capitalize()} was not measured where {'inference' if missing == 'training' else 'training'} was. "
-    nothing(asked, told + "This would:", f"assay bench {asked.model} --mode {missing}", whole["both"])
+    text = f"{missing.capitalize()} was not measured where {'inference' if missing == 'training' else 'training'} was. "
+    nothing(comparison, text + "This would:", f"assay bench {comparison.model} --mode {missing}", whole["both"])
 
 
 def _both(model: str) -> str:

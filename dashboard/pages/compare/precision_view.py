@@ -16,34 +16,34 @@ from presentation import charts, formatting
 __all__ = ["show"]
 
 
-def show(asked: Comparison, position: int) -> None:
+def show(comparison: Comparison, position: int) -> None:
     """Show speed, memory and outputs beside fp32; without a hardware, the one with most measurements is chosen."""
-    at = position if asked.as_of is None else asked.as_of
-    with guarded(asked.model):
-        if not asked.hw:
-            _choose(asked, at)
+    at = position if comparison.as_of is None else comparison.as_of
+    with guarded(comparison.model):
+        if not comparison.hw:
+            _choose(comparison, at)
             return
-        found = precisions.find(asked.model, asked.hw, asked.mode, asked.batch, at)
-        strip(asked, at, [asked.model], [asked.hw])
-        if found.unpredicted:
-            st.caption(f"Only what was measured is shown: {escape(found.unpredicted)}")
-        if found.rows:
-            _beside(asked, at, found)
+        result = precisions.find(comparison.model, comparison.hw, comparison.mode, comparison.batch, at)
+        strip(comparison, at, [comparison.model], [comparison.hw])
+        if result.unpredicted:
+            st.caption(f"Only what was measured is shown: {escape(result.unpredicted)}")
+        if result.rows:
+            _beside(comparison, at, result)
         else:
-            told = "Nothing was measured or can be predicted for this model on this hardware. There, this would measure it:"
-            nothing(asked, told, f"assay bench {asked.model} --precision fp32,bf16,fp16", found.other_work)
+            text = "Nothing was measured or can be predicted for this model on this hardware. There, this would measure it:"
+            nothing(comparison, text, f"assay bench {comparison.model} --precision fp32,bf16,fp16", result.other_work)
 
 
-def _choose(asked: Comparison, at: int) -> None:
-    most = query.of_model(asked.model, asked.mode, at, limit=0)["whole"]["hardware"]
+def _choose(comparison: Comparison, at: int) -> None:
+    most = query.of_model(comparison.model, comparison.mode, at, limit=0)["whole"]["hardware"]
     if most:
-        turn(PAGE, msgspec.structs.replace(asked, hw=most[0]["hardware"]))
-    nothing(asked, "Nothing was measured for this model. Choose a hardware to see what is predicted, or measure:",
-            f"assay bench {asked.model} --precision fp32,bf16")  # fmt: skip
+        turn(PAGE, msgspec.structs.replace(comparison, hw=most[0]["hardware"]))
+    nothing(comparison, "Nothing was measured for this model. Choose a hardware to see what is predicted, or measure:",
+            f"assay bench {comparison.model} --precision fp32,bf16")  # fmt: skip
 
 
-def _beside(asked: Comparison, at: int, found: precisions.Precisions) -> None:
-    rows, shade = found.rows, theme()
+def _beside(comparison: Comparison, at: int, result: precisions.Precisions) -> None:
+    rows, shade = result.rows, theme()
     differs(rows)
     sentence = precisions.sentence(rows)
     with st.container(key="answer"):
@@ -64,29 +64,31 @@ def _beside(asked: Comparison, at: int, found: precisions.Precisions) -> None:
                 key=f"{PAGE} {metric.key}", words=f"{metric.title}: {sentence}",
             )  # fmt: skip
     basis_legend(rows)
-    st.caption(_words(found))
+    st.caption(_words(result))
     st.dataframe(
         precisions.table(rows), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500, alt=f"Precisions of {asked.model} on {asked.hw}",
+        height="content" if len(rows) <= 15 else 500, alt=f"Precisions of {comparison.model} on {comparison.hw}",
         column_config=evidence_columns(),
     )  # fmt: skip
-    name = stem(PAGE, f"{asked.model}-{asked.hw}-precision", at)
-    footer = f"position {formatting.count(at)} · batch {found.batch}"
+    name = stem(PAGE, f"{comparison.model}-{comparison.hw}-precision", at)
+    footer = f"position {formatting.count(at)} · batch {result.batch}"
     speed = charts_of[precisions.SPEED.title] or rows
     picture = picture_files(
         name, lambda: charts.intervals(speed, precisions.SPEED, theme=shade, beside=1.0, picture=True),
-        f"Precisions of {asked.model} on {asked.hw}", answer=sentence, footer=footer,
+        f"Precisions of {comparison.model} on {comparison.hw}", answer=sentence, footer=footer,
     )  # fmt: skip
     downloads([*table_files(name, rows, as_of=at), *picture], PAGE)
 
 
-def _words(found: precisions.Precisions) -> str:
+def _words(precisions: precisions.Precisions) -> str:
     """Say what is compared with what, and what was left out for other work."""
-    told = [
-        f"Batch {found.batch}. Each row stands beside fp32 on the same platform, compiled alike and under the same load"
+    texts = [
+        f"Batch {precisions.batch}. Each row stands beside fp32 on the same platform, compiled alike and under the same load"
     ]
-    told.append("outputs were compared with fp32 on the CPU by `assay verify`")
-    if found.other_work:
-        rest = "1 measurement" if found.other_work == 1 else f"{formatting.count(found.other_work)} measurements"
-        told.append(f"{rest} of this hardware at other batches or lengths left out")
-    return "; ".join(told) + "."
+    texts.append("outputs were compared with fp32 on the CPU by `assay verify`")
+    if precisions.other_work:
+        rest = (
+            "1 measurement" if precisions.other_work == 1 else f"{formatting.count(precisions.other_work)} measurements"
+        )
+        texts.append(f"{rest} of this hardware at other batches or lengths left out")
+    return "; ".join(texts) + "."

@@ -48,15 +48,17 @@ def find(model: str, hardware: str, mode: str, batch: int | None, position: int)
     at_size = [row for row in seen if row.get("batch_size") == size]
     work = most_measured(at_size or seen)
     measured = [completed(row) for row in at_size if work_of(row) == work]
-    told = estimated(model, [hardware], mode, [size], work, position)
-    checks = {(row["platform"], row["precision"]): row.get("output_error") for row in (*told.rows, *told.measured)}
-    known = {(*_method(row), row["precision"]) for row in measured}
-    guessed = [row for row in told.rows if (*_method(row), row["precision"]) not in known]
+    document = estimated(model, [hardware], mode, [size], work, position)
+    checks = {
+        (row["platform"], row["precision"]): row.get("output_error") for row in (*document.rows, *document.measured)
+    }
+    existing = {(*_method(row), row["precision"]) for row in measured}
+    guessed = [row for row in document.rows if (*_method(row), row["precision"]) not in existing]
     rows = [
         {**row, "output_error": row.get("output_error") or checks.get((row["platform"], row["precision"]))}
         for row in (*measured, *guessed)
     ]
-    return Precisions(beside_fp32(rows), size, told.unpredicted, len(seen) - len(measured))
+    return Precisions(beside_fp32(rows), size, document.unpredicted, len(seen) - len(measured))
 
 
 def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -65,12 +67,12 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for row in sorted(rows, key=lambda row: row.get("basis") not in EVIDENCE):
         if row.get("precision") == "fp32":
             baselines.setdefault(_method(row), row)
-    found = []
+    result = []
     for row in rows:
         base = baselines.get(_method(row), {})
         speed = ratios.of(base, row, LATENCY.key, LATENCY.low, LATENCY.high)
         memory = ratios.of(row, base, MEMORY.key, MEMORY.low, MEMORY.high)
-        found.append(
+        result.append(
             {
                 **row,
                 **dict(zip((SPEED.key, SPEED.low, SPEED.high), speed, strict=True)),
@@ -78,7 +80,7 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "baseline": name_of(base) if base else None,
             }
         )
-    named = [{**row, "named": _named(row)} for row in found]
+    named = [{**row, "named": _named(row)} for row in result]
     return sorted(
         named, key=lambda row: (str(row.get("platform")), row[LATENCY.key] or float("inf"))
     )  # fmt: skip

@@ -50,6 +50,6 @@ def modes(model: str, position: int, **filters: Any) -> dict[str, Any]:
 
 def all_modes(model: str, position: int, **filters: Any) -> Callable[[], list[dict[str, Any]]]:
     """Return what asks for every pair that has both sides, at most a thousand: for a file."""
-    one = client()
-    asked = {**filters, "limit": 1000, "rows": False, "as_of": position}
-    return lambda: list(one.compare_modes(model, **asked)["pairs"])
+    item = client()
+    request = {**filters, "limit": 1000, "rows": False, "as_of": position}
+    return lambda: list(item.compare_modes(model, **request)["pairs"])

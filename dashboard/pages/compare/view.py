@@ -50,28 +50,28 @@ METRICS_ON_HARDWARE = tuple(name for name in METRIC_NAMES if name != "speedup")
 def show() -> None:
     """Show one comparison: what differs between its rows first, then the numbers."""
     read = current(PAGE, read_comparison)
-    asked: Comparison = read.asked
-    header("Compare", QUESTIONS[asked.what])
+    comparison: Comparison = read.asked
+    header("Compare", QUESTIONS[comparison.what])
     with guarded("The service"):
         position = answers.ready()["position"]
         dropped(read.dropped)
-        adopt(PAGE, asked, _values(asked))
-        _bar(asked, position if asked.as_of is None else asked.as_of)
-        subject = "hw" if asked.what == "models" else "model"
-        if getattr(asked, subject):
-            titled(getattr(asked, subject), WORDS[asked.what], "Compare")
+        adopt(PAGE, comparison, _values(comparison))
+        _bar(comparison, position if comparison.as_of is None else comparison.as_of)
+        subject = "hw" if comparison.what == "models" else "model"
+        if getattr(comparison, subject):
+            titled(getattr(comparison, subject), WORDS[comparison.what], "Compare")
             # Each kind is imported when it is first looked at.
-            module = "ranked" if asked.what in ("hardware", "models") else asked.what
-            import_module(f"dashboard.pages.compare.{module}_view").show(asked, position)
+            module = "ranked" if comparison.what in ("hardware", "models") else comparison.what
+            import_module(f"dashboard.pages.compare.{module}_view").show(comparison, position)
         else:
             _nothing_chosen(subject, position)
 
 
 def ahead(params: Params) -> None:
     """Ask what the page will ask for these parameters."""
-    asked: Comparison = read_comparison(params).asked
-    if asked.model and asked.what == "hardware":
-        comparison.known(asked, answers.ready()["position"] if asked.as_of is None else asked.as_of)
+    request: Comparison = read_comparison(params).asked
+    if request.model and request.what == "hardware":
+        comparison.known(request, answers.ready()["position"] if request.as_of is None else request.as_of)
 
 
 def _nothing_chosen(subject: str, position: int) -> None:
@@ -82,84 +82,86 @@ def _nothing_chosen(subject: str, position: int) -> None:
     to_paste("assay bench bert-base-uncased --platform cpu,openvino")
 
 
-def _values(asked: Comparison) -> dict[str, Any]:
+def _values(comparison: Comparison) -> dict[str, Any]:
     """What each widget shows of the view."""
-    values = {"what": asked.what, **{name: getattr(asked, name) for name in SHOWN[asked.what]}}
+    values = {"what": comparison.what, **{name: getattr(comparison, name) for name in SHOWN[comparison.what]}}
     values |= {name: list(values[name]) for name in LISTS if name in values}
     return values | {name: values[name] or None for name in ("model", "hw") if name in values}
 
 
-def _bar(asked: Comparison, position: int) -> None:
+def _bar(comparison: Comparison, position: int) -> None:
     """Show the widgets of one kind of comparison; what they say becomes the address."""
     st.segmented_control(
         "What is compared", KINDS, key=widget(PAGE, "what"), format_func=lambda kind: WORDS[kind], required=True,
         label_visibility="collapsed",
     )  # fmt: skip
-    shown = SHOWN[asked.what]
+    shown = SHOWN[comparison.what]
     first: list[str] = [name for name in ("model", "hw", "metric", "scale", "basis") if name in shown]
     columns = st.columns([5 if name in ("model", "hw") else 3 for name in first], vertical_alignment="bottom")
     for name, column in zip(first, columns, strict=True):
         with column:
-            _WIDGETS[name](asked, position)
+            _WIDGETS[name](comparison, position)
     rest: list[str] = [name for name in ("mode", "platform", "precision", "batch") if name in shown]
 
     def filters() -> None:
         for name, column in zip(rest, st.columns([2 if name in LISTS else 1 for name in rest]), strict=True):
             with column:
-                _WIDGETS[name](asked, position)
+                _WIDGETS[name](comparison, position)
 
     for name in rest:
         # Streamlit forgets what a widget holds that is not shown, and the address would be read in its place.
         st.session_state[widget(PAGE, name)] = st.session_state[widget(PAGE, name)]
-    held = sum(getattr(asked, name) not in (getattr(Comparison(), name), None) for name in rest)
+    held = sum(getattr(comparison, name) not in (getattr(Comparison(), name), None) for name in rest)
     folded(f"Filters ({held})" if held else "Filters", filters, key=f"{PAGE} filters", icon=":material/tune:")
-    chosen = _chosen(asked)
-    if chosen != asked:
+    chosen = _chosen(comparison)
+    if chosen != comparison:
         go(PAGE, chosen)
         st.rerun()
 
 
-def _chosen(asked: Comparison) -> Comparison:
-    state = {name: st.session_state.get(widget(PAGE, name)) for name in ("what", *SHOWN[asked.what])}
+def _chosen(comparison: Comparison) -> Comparison:
+    state = {name: st.session_state.get(widget(PAGE, name)) for name in ("what", *SHOWN[comparison.what])}
     state |= {name: tuple(state[name] or ()) for name in LISTS if name in state}
     state |= {name: state[name] or "" for name in ("model", "hw") if name in state}
-    if state["what"] == "models" and asked.metric == "speedup":
+    if state["what"] == "models" and comparison.metric == "speedup":
         state["metric"] = Comparison().metric
-    filled: Comparison = msgspec.structs.replace(asked, **state)
+    filled: Comparison = msgspec.structs.replace(comparison, **state)
     return filled
 
 
-def _model(asked: Comparison, position: int) -> None:
-    known = [str(row["id"]) for row in answers.models(position)]
+def _model(comparison: Comparison, position: int) -> None:
+    existing = [str(row["id"]) for row in answers.models(position)]
     st.selectbox(
-        "Model", _with(known, [asked.model]), index=None, key=widget(PAGE, "model"), accept_new_options=True,
+        "Model", _with(existing, [comparison.model]), index=None, key=widget(PAGE, "model"), accept_new_options=True,
         placeholder="Type a part of its name",
     )  # fmt: skip
 
 
-def _hardware(asked: Comparison, position: int) -> None:
-    every = asked.what in ("modes", "batch")
+def _hardware(comparison: Comparison, position: int) -> None:
+    every = comparison.what in ("modes", "batch")
     st.selectbox(
-        "Hardware", _with(_devices(asked, position), [asked.hw]), index=None, key=widget(PAGE, "hw"),
+        "Hardware", _with(_devices(comparison, position), [comparison.hw]), index=None, key=widget(PAGE, "hw"),
         accept_new_options=True, placeholder="All that measured it" if every else "Type a part of its name",
     )  # fmt: skip
 
 
-def _devices(asked: Comparison, position: int) -> list[str]:
+def _devices(request: Comparison, position: int) -> list[str]:
     """Return the hardware to choose from, most measured first: what ran the model, or everything that ran any."""
-    if asked.what == "models" or not asked.model:
-        found = sorted(answers.hardware(position), key=lambda row: -(row.get("measurements") or 0))
-        return [str(row["id"]) for row in found if row.get("measurements")]
-    if asked.what == "modes":
-        rows = comparison.modes(asked, position)["whole"]["hardware"]
+    if request.what == "models" or not request.model:
+        hardware = sorted(answers.hardware(position), key=lambda row: -(row.get("measurements") or 0))
+        return [str(row["id"]) for row in hardware if row.get("measurements")]
+    if request.what == "modes":
+        rows = comparison.modes(request, position)["whole"]["hardware"]
     else:
-        rows = query.of_model(asked.model, asked.mode, position, limit=0)["whole"]["hardware"]
+        rows = query.of_model(request.model, request.mode, position, limit=0)["whole"]["hardware"]
     return list(dict.fromkeys(str(row["hardware"]) for row in rows))
 
 
-def _metric(asked: Comparison, position: int) -> None:
-    names = METRICS_ON_HARDWARE if asked.what == "models" else METRIC_NAMES
-    offered = [name for name in names if name not in ENERGIES or name == asked.metric or _has(asked, position, name)]
+def _metric(comparison: Comparison, position: int) -> None:
+    names = METRICS_ON_HARDWARE if comparison.what == "models" else METRIC_NAMES
+    offered = [
+        name for name in names if name not in ENERGIES or name == comparison.metric or _has(comparison, position, name)
+    ]
     st.selectbox("Metric", offered, key=widget(PAGE, "metric"), filter_mode=None, format_func=_metric_name)
 
 
@@ -167,15 +169,15 @@ def _metric_name(name: str) -> str:
     return ENERGIES.get(name, name)
 
 
-def _has(asked: Comparison, position: int, name: str) -> bool:
+def _has(request: Comparison, position: int, name: str) -> bool:
     """Whether a row of the model has the metric; on a hardware that is not known before its rows are asked for."""
-    if asked.what == "models" or not asked.model:
-        return asked.what == "models"
+    if request.what == "models" or not request.model:
+        return request.what == "models"
     try:
-        found = comparison.known(asked, position)
+        result = comparison.known(request, position)
     except AssayError:
         return False  # The page says why.
-    return bool(found["whole"]["metrics"][charts.COMPARED[name].key])
+    return bool(result["whole"]["metrics"][charts.COMPARED[name].key])
 
 
 def _one_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparison, int], None]:
@@ -183,8 +185,8 @@ def _one_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparis
 
 
 def _some_of(words: str, name: str, options: Sequence[str]) -> Callable[[Comparison, int], None]:
-    def show(asked: Comparison, _: int) -> None:
-        st.multiselect(words, _with(options, getattr(asked, name)), key=widget(PAGE, name), select_all=False)
+    def show(comparison: Comparison, _: int) -> None:
+        st.multiselect(words, _with(options, getattr(comparison, name)), key=widget(PAGE, name), select_all=False)
 
     return show
 

@@ -43,31 +43,31 @@ class Rows(NamedTuple):
     unpredicted: str | None
 
 
-def known(asked: Comparison, position: int) -> dict[str, Any]:
+def known(comparison: Comparison, position: int) -> dict[str, Any]:
     """Return the best hundred configurations of a model that the filters leave and that have the metric; counts of the `whole`."""
-    metric = COMPARED[asked.metric]
+    metric = COMPARED[comparison.metric]
     # Prices are of estimates and answers: nothing that was measured has one.
     order = {"limit": 0} if metric is COST else {"metric": metric.key, "per": "call", "limit": MOST}
     return query.of_model(
-        asked.model, asked.mode, position, platform=",".join(asked.platform) or None,
-        precision=",".join(asked.precision) or None, batch_size=asked.batch, **order,
+        comparison.model, comparison.mode, position, platform=",".join(comparison.platform) or None,
+        precision=",".join(comparison.precision) or None, batch_size=comparison.batch, **order,
     )  # fmt: skip
 
 
-def modes(asked: Comparison, position: int) -> dict[str, Any]:
+def modes(comparison: Comparison, position: int) -> dict[str, Any]:
     """Return the hundred pairs of a model's modes with the largest ratios that the filters leave; counts of the `whole`."""
-    return query.modes(asked.model, position, limit=MOST, **filters(asked))
+    return query.modes(comparison.model, position, limit=MOST, **filters(comparison))
 
 
-def filters(asked: Comparison) -> dict[str, Any]:
+def filters(comparison: Comparison) -> dict[str, Any]:
     """Return what a view leaves of a model's rows, as the API takes it."""
     return {
-        "hardware": asked.hw or None, "platform": ",".join(asked.platform) or None,
-        "precision": ",".join(asked.precision) or None, "batch_size": asked.batch,
+        "hardware": comparison.hw or None, "platform": ",".join(comparison.platform) or None,
+        "precision": ",".join(comparison.precision) or None, "batch_size": comparison.batch,
     }  # fmt: skip
 
 
-def rows(asked: Comparison, position: int, *, estimates: bool = True) -> Rows:
+def rows(comparison: Comparison, position: int, *, estimates: bool = True) -> Rows:
     """Return what is known of a model, then, if asked for, what is predicted on other hardware.
 
     What was measured is shown also where nothing can be predicted; then the reason comes with it.
@@ -75,17 +75,17 @@ def rows(asked: Comparison, position: int, *, estimates: bool = True) -> Rows:
     Predictions are for one batch, the one asked for or else the most frequent among the evidence, the fastest of each
     hardware and platform: estimates of everything would bury what was measured.
     """
-    found = known(asked, position)
-    whole = found["whole"]
-    others, unpredicted = _estimates(asked, whole, position) if estimates else ([], None)
-    told = against_cpu([completed(row) for row in (*found["rows"], *others)], found["baselines"])
-    return Rows(told, whole["rows"] + len(others), unpredicted)
+    result = known(comparison, position)
+    whole = result["whole"]
+    others, unpredicted = _estimates(comparison, whole, position) if estimates else ([], None)
+    document = against_cpu([completed(row) for row in (*result["rows"], *others)], result["baselines"])
+    return Rows(document, whole["rows"] + len(others), unpredicted)
 
 
-def _estimates(asked: Comparison, whole: Row, position: int) -> tuple[list[Row], str | None]:
+def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[Row], str | None]:
     """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all."""
-    size = asked.batch or next((one["batch_size"] for one in whole["batch_size"]), 1)
-    question = {"model": asked.model, "mode": asked.mode, "batch_sizes": [size], "top": MOST_ASKED}
+    size = comparison.batch or next((item["batch_size"] for item in whole["batch_size"]), 1)
+    question = {"model": comparison.model, "mode": comparison.mode, "batch_sizes": [size], "top": MOST_ASKED}
     try:
         predicted = answers.recommend(question, position)["ranked"]
     except AssayError as problem:
@@ -93,7 +93,7 @@ def _estimates(asked: Comparison, whole: Row, position: int) -> tuple[list[Row],
             raise
         return [], str(problem)
     # Measured rows come with their method from the comparison; the recommendation would tell them a second time.
-    return _one_each([{**row, "mode": asked.mode} for row in predicted if row.get("basis") not in EVIDENCE]), None
+    return _one_each([{**row, "mode": comparison.mode} for row in predicted if row.get("basis") not in EVIDENCE]), None
 
 
 def _one_each(estimates: Sequence[Row]) -> list[Row]:
@@ -103,15 +103,15 @@ def _one_each(estimates: Sequence[Row]) -> list[Row]:
     return list(first.values())
 
 
-def chosen(everything: Sequence[Row], asked: Comparison, metric: Metric) -> list[dict[str, Any]]:
+def chosen(everything: Sequence[Row], comparison: Comparison, metric: Metric) -> list[dict[str, Any]]:
     """Return the rows that the filters leave and that have the metric, best first; evidence is never cut for estimates.
 
     With the basis left to us, estimates are shown only where there is no evidence.
     """
-    left = [dict(row) for row in everything if _passes(row, asked) and row.get(metric.key) is not None]
-    known = [row for row in left if row.get("basis") in EVIDENCE]
-    if asked.basis == "measured" or (asked.basis == "auto" and known):
-        left = known
+    left = [dict(row) for row in everything if _passes(row, comparison) and row.get(metric.key) is not None]
+    matching_left = [row for row in left if row.get("basis") in EVIDENCE]
+    if comparison.basis == "measured" or (comparison.basis == "auto" and matching_left):
+        left = matching_left
 
     def order(row: Row) -> float:
         return -float(row[metric.key]) if metric.better.startswith("larger") else float(row[metric.key])
@@ -120,19 +120,18 @@ def chosen(everything: Sequence[Row], asked: Comparison, metric: Metric) -> list
     return distinguished(sorted(kept, key=order))
 
 
-def distinguished(found: Sequence[Row]) -> list[dict[str, Any]]:
+def distinguished(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Add to rows of one name, as `distinct`, the words of the fields in which they differ; the run last."""
     for key in ("", "run_id"):
         alike: dict[str, list[Row]] = {}
-        for row in found:
+        for row in rows:
             alike.setdefault(name_of(row), []).append(row)
         tell = tuple(TELLING) if not key else (key,)
         differing = {name: [each for each in tell if _differs(group, each)] for name, group in alike.items()}
-        found = [
-            {**row, "distinct": " · ".join(_words(row, differing[name_of(row)])) or row.get("distinct")}
-            for row in found
+        rows = [
+            {**row, "distinct": " · ".join(_words(row, differing[name_of(row)])) or row.get("distinct")} for row in rows
         ]
-    return [dict(row) for row in found]
+    return [dict(row) for row in rows]
 
 
 def _differs(group: Sequence[Row], key: str) -> bool:
@@ -140,8 +139,8 @@ def _differs(group: Sequence[Row], key: str) -> bool:
 
 
 def _words(row: Row, keys: Sequence[str]) -> list[str]:
-    told = [_said(key, row.get(key)) for key in keys]
-    return [str(row["distinct"]), *told] if told and row.get("distinct") else told
+    saids = [_said(key, row.get(key)) for key in keys]
+    return [str(row["distinct"]), *saids] if saids and row.get("distinct") else saids
 
 
 def _said(key: str, value: Any) -> str:
@@ -151,34 +150,34 @@ def _said(key: str, value: Any) -> str:
     return words if key in ("runtime", "layout", "mode", "scenario") else f"{TELLING.get(key, 'run')} {words}"
 
 
-def against_cpu(found: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any]]:
+def against_cpu(rows: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any]]:
     """Add to each row how often it does the work of its baseline, one of the rows of `plain` CPU.
 
     The baseline is measured, by one of our runs or somebody's; without one, or where no batch was said, the factor is
     missing.
     """
     baselines = cpu_baseline.baselines([completed(row) for row in plain])
-    told = []
-    for row in found:
+    against_cpu = []
+    for row in rows:
         baseline = baselines.get(cpu_baseline.work_of(row))
         itself = baseline is not None and row.get("configuration") == baseline.get("configuration")
         low, high = (None, None) if baseline is None or itself else ratios.of(baseline, row, *LATENCY[:3])[1:]
-        told.append({**row, SPEEDUP.key: row.get(SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
+        against_cpu.append({**row, SPEEDUP.key: row.get(SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
                      SPEEDUP.low: low, SPEEDUP.high: high,
                      "baseline": None if baseline is None else name_of(baseline)})  # fmt: skip
-    return told
+    return against_cpu
 
 
-def sentence(found: Sequence[Row], metric: Metric) -> str:
+def sentence(rows: Sequence[Row], metric: Metric) -> str:
     """Say which row is best and by how much over the next that its interval does not reach.
 
     Latencies are compared at one batch: a call of one item is always shorter than a call of many.
     """
-    best = found[0]
+    best = rows[0]
     scale = metric.scale([best.get(metric.key)])
     words = f"{name_of(best)}: {scale.show(best[metric.key], best.get(metric.low), best.get(metric.high))}"
     words += f" ({badge(best.get('basis'), best.get('origin'))})"
-    others = [row for row in found[1:] if metric is not LATENCY or row.get("batch_size") == best.get("batch_size")]
+    others = [row for row in rows[1:] if metric is not LATENCY or row.get("batch_size") == best.get("batch_size")]
     for other in others:
         if apart(best, other, metric):
             return f"{words}, {_by(best[metric.key], other[metric.key], metric)} than {name_of(other)}"
@@ -202,39 +201,39 @@ def apart(first: Row, other: Row, metric: Metric) -> bool:
     return bool(ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0])
 
 
-def table(found: Sequence[Row], metric: Metric) -> Styler:
+def table(rows: Sequence[Row], metric: Metric) -> Styler:
     """Return the comparison as a table: value, interval, n, factor over plain CPU, basis."""
-    scale = metric.scale([row.get(metric.key) for row in found])
+    scale = metric.scale([row.get(metric.key) for row in rows])
     value = f"{metric.title} {scale.unit}"
     figures = {
-        value: [scale.of(row.get(metric.key)) for row in found],
-        "low": [scale.of(row.get(metric.low)) for row in found],
-        "high": [scale.of(row.get(metric.high)) for row in found],
-        "vs plain CPU ×": [row.get(SPEEDUP.key) for row in found],
+        value: [scale.of(row.get(metric.key)) for row in rows],
+        "low": [scale.of(row.get(metric.low)) for row in rows],
+        "high": [scale.of(row.get(metric.high)) for row in rows],
+        "vs plain CPU ×": [row.get(SPEEDUP.key) for row in rows],
     }
-    if metric is SPEEDUP or all(row.get("subject") for row in found):
+    if metric is SPEEDUP or all(row.get("subject") for row in rows):
         # The first says it already; among models there is no one row of plain CPU to stand beside.
         figures.pop("vs plain CPU ×")
     named = {
-        _HEADS[bool(found and found[0].get("subject"))]: [
+        _HEADS[bool(rows and rows[0].get("subject"))]: [
             str(row.get("subject") or hardware_words(row, str(row.get("hardware") or formatting.MISSING)))
-            for row in found
+            for row in rows
         ],
-        "Platform": [str(row.get("platform") or formatting.MISSING) for row in found],
-        "Precision": [str(row.get("precision") or formatting.MISSING) for row in found],
-        "Batch": pd.Series([row.get("batch_size") for row in found], dtype="Int64"),
-        "Load": [arrivals(row) or formatting.MISSING for row in found],
+        "Platform": [str(row.get("platform") or formatting.MISSING) for row in rows],
+        "Precision": [str(row.get("precision") or formatting.MISSING) for row in rows],
+        "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
+        "Load": [arrivals(row) or formatting.MISSING for row in rows],
     }
-    if not any(arrivals(row) for row in found):
+    if not any(arrivals(row) for row in rows):
         named.pop("Load")
     rests = {
-        "n": pd.Series([row.get("n") for row in found], dtype="Int64"),
-        "Basis": [badge(row.get("basis"), row.get("origin")) for row in found],
-        "Verdict": [str(_verdict(row, metric) or formatting.MISSING) for row in found],
-        "Baseline": [str(row.get("baseline") or formatting.MISSING) for row in found],
-        "Evidence": [evidence.path_of(row) for row in found],
+        "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
+        "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
+        "Verdict": [str(_verdict(row, metric) or formatting.MISSING) for row in rows],
+        "Baseline": [str(row.get("baseline") or formatting.MISSING) for row in rows],
+        "Evidence": [evidence.path_of(row) for row in rows],
     }
-    if not any(row.get("baseline") for row in found):
+    if not any(row.get("baseline") for row in rows):
         rests.pop("Baseline")
     floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
     frame = pd.DataFrame({**named, **floats, **rests})
@@ -246,10 +245,10 @@ def _verdict(row: Row, metric: Metric) -> Any:
     return row.get("energy_verdict" if metric in (ENERGY, TOKEN_ENERGY) else "verdict")
 
 
-def _passes(row: Row, asked: Comparison) -> bool:
+def _passes(row: Row, comparison: Comparison) -> bool:
     return (
-        row.get("mode") in (asked.mode, None)
-        and (not asked.platform or row.get("platform") in asked.platform)
-        and (not asked.precision or row.get("precision") in asked.precision)
-        and (asked.batch is None or row.get("batch_size") == asked.batch)
+        row.get("mode") in (comparison.mode, None)
+        and (not comparison.platform or row.get("platform") in comparison.platform)
+        and (not comparison.precision or row.get("precision") in comparison.precision)
+        and (comparison.batch is None or row.get("batch_size") == comparison.batch)
     )

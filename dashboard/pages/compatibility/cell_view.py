@@ -23,16 +23,16 @@ EVENT = r"row=(.{1,8})"
 MOST_ROWS = 50
 
 
-def show_cell(asked: Matrix, row: Mapping[str, Any], cell: Mapping[str, Any], at: int) -> None:
+def show_cell(matrix: Matrix, row: Mapping[str, Any], cell: Mapping[str, Any], at: int) -> None:
     """Show what stands behind a cell: evidence first, then claims in words of their own."""
     name, platform = str(row["name"]), str(cell["platform"])
     with st.container(border=True, key="cell"):
         st.subheader(f"{escape(name)} on {escape(platform)}: {escape(_summed(cell))}", anchor=False)
         if cell.get("models"):
-            _seen(asked, row, platform, at)
+            _seen(matrix, row, platform, at)
         else:
             st.markdown(
-                f"Nobody tried it here. This would: `assay verify {'MODEL' if asked.level == 'family' else name} --platform {platform}`"
+                f"Nobody tried it here. This would: `assay verify {'MODEL' if matrix.level == 'family' else name} --platform {platform}`"
             )
         if cell.get("claims"):
             with guarded("The claims"):
@@ -49,24 +49,24 @@ def _summed(cell: Mapping[str, Any]) -> str:
     return f"{cell['state']}{level}{speed}"
 
 
-def _seen(asked: Matrix, row: Mapping[str, Any], platform: str, at: int) -> None:
-    if asked.level == "family" and row["family"] is None:
+def _seen(matrix: Matrix, row: Mapping[str, Any], platform: str, at: int) -> None:
+    if matrix.level == "family" and row["family"] is None:
         st.markdown(
             f"Nobody said of which family these models are. [They one by one](/{PAGE}?level=model&family=unknown)"
         )
         return
     subject = (
-        {"family": row["family"], "category": row["category"]} if asked.level == "family" else {"model": row["name"]}
+        {"family": row["family"], "category": row["category"]} if matrix.level == "family" else {"model": row["name"]}
     )
-    question = {**subject, "platform": platform, "hardware": asked.hw or None}
-    found = asking.cells({key: value for key, value in question.items() if value is not None}, at)
+    question = {**subject, "platform": platform, "hardware": matrix.hw or None}
+    cells = asking.cells({key: value for key, value in question.items() if value is not None}, at)
     left, right = st.columns([2, 3], gap="large")
     with left:
-        _stages(found)
-        st.markdown(" · ".join(_links(asked, row, platform)))
+        _stages(cells)
+        st.markdown(" · ".join(_links(matrix, row, platform)))
     with right:
-        _errors(found)
-    table = pd.DataFrame(words.outcomes(found))
+        _errors(cells)
+    table = pd.DataFrame(words.outcomes(cells))
     table["Last seen"] = [formatting.when(moment, zone()) for moment in table["Last seen"]]
     table["Evidence"] = [f"/runs?row={event}" if event else None for event in table["Evidence"]]
     st.dataframe(
@@ -77,13 +77,13 @@ def _seen(asked: Matrix, row: Mapping[str, Any], platform: str, at: int) -> None
             "Evidence": st.column_config.LinkColumn(display_text=EVENT, help="The newest event behind it, on the page Runs"),
         },
     )  # fmt: skip
-    if asked.level == "model":
+    if matrix.level == "model":
         with guarded("What was measured"):
-            _measured(str(row["name"]), platform, asked.hw or None, at)
+            _measured(str(row["name"]), platform, matrix.hw or None, at)
 
 
-def _links(asked: Matrix, row: Mapping[str, Any], platform: str) -> list[str]:
-    if asked.level == "family":
+def _links(matrix: Matrix, row: Mapping[str, Any], platform: str) -> list[str]:
+    if matrix.level == "family":
         return [f"[Its models one by one](/{PAGE}?level=model&family={quote(str(row['family']))})"]
     name, platform = quote(str(row["name"])), quote(platform)
     return [
@@ -92,38 +92,38 @@ def _links(asked: Matrix, row: Mapping[str, Any], platform: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _stages(found: Sequence[Mapping[str, Any]]) -> None:
+def _stages(rows: Sequence[Mapping[str, Any]]) -> None:
     st.markdown("**How cases ended**")
     lines = [
         f"- {escape(stage)}: {formatting.count(count)}{f' ({escape(kinds)})' if kinds else ''}"
-        for stage, count, kinds in words.stages(found)
+        for stage, count, kinds in words.stages(rows)
     ]
     st.markdown("\n".join(lines) or "Nothing that was tried came to an end.")
 
 
-def _errors(found: Sequence[Mapping[str, Any]]) -> None:
-    stopped = failures(found)
+def _errors(rows: Sequence[Mapping[str, Any]]) -> None:
+    stopped = failures(rows)
     if not stopped:
         return
     st.markdown("**What stopped them, and what to try**")
-    for one in stopped[:5]:
-        where = " at ".join(str(part) for part in (one["error"] or one["outcome"], one["stage"]) if part)
-        models = ", ".join(one["of"][:3]) + (f" and {len(one['of']) - 3} more" if len(one["of"]) > 3 else "")
+    for item in stopped[:5]:
+        where = " at ".join(str(part) for part in (item["error"] or item["outcome"], item["stage"]) if part)
+        models = ", ".join(item["of"][:3]) + (f" and {len(item['of']) - 3} more" if len(item["of"]) > 3 else "")
         st.markdown(
-            f"{escape(where)} :gray[{escape(one['cause'])} · {escape(models)}]  \n"
-            + (f":small[{escape(str(one['message']).partition(chr(10))[0][:200])}]  \n" if one["message"] else "")
-            + f"**Try:** {escape(one['remedy']) if one['remedy'] else one['advice']}"
+            f"{escape(where)} :gray[{escape(item['cause'])} · {escape(models)}]  \n"
+            + (f":small[{escape(str(item['message']).partition(chr(10))[0][:200])}]  \n" if item["message"] else "")
+            + f"**Try:** {escape(item['remedy']) if item['remedy'] else item['advice']}"
         )
     if len(stopped) > 5:
         st.caption(f"{len(stopped) - 5} more kinds of errors are in the table below.")
 
 
 def _measured(model: str, platform: str, hardware: str | None, at: int) -> None:
-    found = asking.measured(model, platform, hardware, at)
-    if not found:
+    result = asking.measured(model, platform, hardware, at)
+    if not result:
         return
     st.markdown("**What was measured** :gray[the best of each configuration, fastest an item first]")
-    scale = formatting.latency_scale([row["latency_ms"] for row in found])
+    scale = formatting.latency_scale([row["latency_ms"] for row in result])
     st.dataframe(
         pd.DataFrame([
             {
@@ -134,28 +134,28 @@ def _measured(model: str, platform: str, hardware: str | None, at: int) -> None:
                 "Verdict": row["verdict"], "Measured": formatting.when(row["time"], zone()),
                 "Run": f"/runs?run={row['run_id']}" if row["run_id"] else None,
             }
-            for row in found[:MOST_ROWS]
+            for row in result[:MOST_ROWS]
         ]).dropna(axis="columns", how="all"),
         hide_index=True, key=f"{PAGE} measured", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(found) <= 10 else 400, alt="Measurements of the model on the platform",
+        height="content" if len(result) <= 10 else 400, alt="Measurements of the model on the platform",
         column_config={"Run": st.column_config.LinkColumn(display_text=r"run=(.{1,24})")},
     )  # fmt: skip
-    if len(found) > MOST_ROWS:
-        st.caption(f"The first {MOST_ROWS} of {formatting.count(len(found))}; Compare has all.")
+    if len(result) > MOST_ROWS:
+        st.caption(f"The first {MOST_ROWS} of {formatting.count(len(result))}; Compare has all.")
 
 
 def _claims(cell: Mapping[str, Any], platform: str, at: int) -> None:
     about = set(cell["claims"])
-    found = [one for one in asking.claims(platform, at) if one["id"] in about]
+    matching_claims = [claim for claim in asking.claims(platform, at) if claim["id"] in about]
     st.markdown("**What documents claim** :gray[no evidence: nothing above rests on it]")
     st.dataframe(
         pd.DataFrame([
             {
-                "Name there": one["name"], "Claims": one["says"] or one["printed"], "Beside what was seen": one["verdict"],
-                "How": one["how"], "Document": one["document"], "Section": one["section"],
+                "Name there": item["name"], "Claims": item["says"] or item["printed"], "Beside what was seen": item["verdict"],
+                "How": item["how"], "Document": item["document"], "Section": item["section"],
             }
-            for one in found
+            for item in matching_claims
         ]),
-        hide_index=True, key=f"{PAGE} claims", row_height=36, height="content" if len(found) <= 8 else 330,
+        hide_index=True, key=f"{PAGE} claims", row_height=36, height="content" if len(matching_claims) <= 8 else 330,
         placeholder=formatting.MISSING, alt="What documents claim of the cell",
     )  # fmt: skip

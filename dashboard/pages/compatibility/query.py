@@ -12,16 +12,16 @@ MOST_CELLS = 1000
 
 
 @kept(max_entries=64)
-def matrix(asked: dict[str, Any], position: int) -> dict[str, Any]:
+def matrix(request: dict[str, Any], position: int) -> dict[str, Any]:
     """Return one page of the matrix: rows with their cells as `items`, and the totals of all that match."""
-    answer = client().compatibility_matrix(as_of=position, **asked)
+    answer = client().compatibility_matrix(as_of=position, **request)
     return checked(dict(answer), "items", "total", "platforms", "cells")
 
 
 @kept(max_entries=64)
-def cells(asked: dict[str, Any], position: int) -> list[dict[str, Any]]:
+def cells(request: dict[str, Any], position: int) -> list[dict[str, Any]]:
     """Return what was seen of some models on a platform, one row a precision; a thousand at most."""
-    return [dict(row) for row in client().compatibility(as_of=position, limit=MOST_CELLS, **asked)]
+    return [dict(row) for row in client().compatibility(as_of=position, limit=MOST_CELLS, **request)]
 
 
 @kept(max_entries=64)

@@ -64,11 +64,11 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _states(values: Sequence[str]) -> tuple[str, ...]:
-    found = slugs(values)
-    unknown = [word for word in found if word not in STATES]
+    states = slugs(values)
+    unknown = [word for word in states if word not in STATES]
     if unknown:
         raise ValueError(f"must be of {', '.join(STATES)}")
-    return found
+    return states
 
 
 def _cell(values: Sequence[str]) -> str:
@@ -88,28 +88,28 @@ def read_matrix(params: Params) -> Read:
     return understood(Matrix, params, _READERS)
 
 
-def request(asked: Matrix) -> dict[str, Any]:
+def request(matrix: Matrix) -> dict[str, Any]:
     """Return the question as the API takes it."""
     wanted: dict[str, Any] = {
-        "level": asked.level, "family": asked.family or None, "category": asked.category or None, "hardware": asked.hw or None,
-        "platform": list(asked.platform) or None, "seen": list(asked.state) or None, "claims": asked.claims,
-        "stale": {ANY: None, "yes": True, "no": False}[asked.stale],
-        "offset": (asked.page - 1) * PAGE_ROWS, "limit": PAGE_ROWS,
+        "level": matrix.level, "family": matrix.family or None, "category": matrix.category or None, "hardware": matrix.hw or None,
+        "platform": list(matrix.platform) or None, "seen": list(matrix.state) or None, "claims": matrix.claims,
+        "stale": {ANY: None, "yes": True, "no": False}[matrix.stale],
+        "offset": (matrix.page - 1) * PAGE_ROWS, "limit": PAGE_ROWS,
     }  # fmt: skip
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def alone(asked: Matrix) -> dict[str, Any]:
+def alone(matrix: Matrix) -> dict[str, Any]:
     """Return the question for the one row of the open cell, on whatever page it is."""
     # A family of several categories has a row for each, which its name says: `clip (vision)`.
-    name = asked.sel.partition("~")[0].partition(" (")[0]
-    one = Matrix(level=asked.level, hw=asked.hw, claims=asked.claims)
-    return request(one) | {asked.level: name}
+    name = matrix.sel.partition("~")[0].partition(" (")[0]
+    item = Matrix(level=matrix.level, hw=matrix.hw, claims=matrix.claims)
+    return request(item) | {matrix.level: name}
 
 
 def some_did_not(answer: Row) -> bool:
     """Say whether something was tried under these filters and did not work."""
-    return any(one["working"] < one["models"] for one in answer["platforms"])
+    return any(platform["working"] < platform["models"] for platform in answer["platforms"])
 
 
 class Class(NamedTuple):
@@ -177,15 +177,15 @@ def sentence(answer: Row, level: str) -> str:
     """Return the answer in words: how many models work of how many that were tried, where most and least do."""
     if not answer["total"]:
         return "Nothing matches."
-    tried = [one for one in answer["platforms"] if one["models"]]
+    tried = [platform for platform in answer["platforms"] if platform["models"]]
     noun = {"family": "families", "model": "models"}[level] if answer["total"] != 1 else level
     if not tried:
         return f"{formatting.count(answer['total'])} {noun}: nobody tried them here."
-    models, working = (sum(one[key] for one in tried) for key in ("models", "working"))
+    models, working = (sum(item[key] for item in tried) for key in ("models", "working"))
     words = (
         f"{formatting.count(working)} of {formatting.count(models)} pairs of a model and a platform that were tried ran"
     )
-    worst = min(tried, key=lambda one: (one["working"] / one["models"], -one["models"]))
+    worst = min(tried, key=lambda item: (item["working"] / item["models"], -item["models"]))
     if worst["working"] < worst["models"]:
         words += f"; fewest on {worst['platform']}, {formatting.count(worst['working'])} of {formatting.count(worst['models'])}"
     return f"{formatting.count(answer['total'])} {noun}: {words}."
@@ -263,11 +263,11 @@ def outcomes(cells: Sequence[Row]) -> list[dict[str, Any]]:
 def stages(cells: Sequence[Row]) -> list[tuple[str, int, str]]:
     """Return where cases ended: each stage with how many stopped there and of what, then how many came through."""
     stopped = [cell for cell in cells if works(cell["state"]) is not True]
-    found: list[tuple[str, int, str]] = []
+    names: list[tuple[str, int, str]] = []
     for stage in dict.fromkeys((*STAGES, *(str(cell.get("stopped_stage") or "not said") for cell in stopped))):
         there = [cell for cell in stopped if str(cell.get("stopped_stage") or "not said") == stage]
         if there:
             kinds = Counter(cell["state"] for cell in there)
-            found.append((stage, len(there), ", ".join(f"{count} {state}" for state, count in kinds.most_common())))
+            names.append((stage, len(there), ", ".join(f"{count} {state}" for state, count in kinds.most_common())))
     through = sum(works(cell["state"]) is True for cell in cells)
-    return [*found, *([("came through", through, "")] if through else [])]
+    return [*names, *([("came through", through, "")] if through else [])]

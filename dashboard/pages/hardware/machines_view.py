@@ -31,10 +31,10 @@ def _prices(row: Mapping[str, Any], at: int) -> None:
         st.caption("No price is known. This adds one:")
         to_paste(f"assay price add {row['id']} --usd-per-hour 1.20")
         return
-    stale = sum(1 for one in prices if one["stale"])
-    told = f"{formatting.count(len(prices))} price{'' if len(prices) == 1 else 's'}, cheapest device first"
+    stale = sum(1 for price in prices if price["stale"])
+    text = f"{formatting.count(len(prices))} price{'' if len(prices) == 1 else 's'}, cheapest device first"
     old = f"; {formatting.count(stale)} stale: older than 90 days, or undated" if stale else ""
-    st.caption(told + old)
+    st.caption(text + old)
     st.dataframe(
         words.prices_table(prices), hide_index=True, key="hardware prices", row_height=36,
         height="content" if len(prices) <= 10 else 400, alt=f"Prices of {row['id']}",
@@ -62,6 +62,6 @@ def _environments(row: Mapping[str, Any], at: int) -> None:
 def _names(row: Mapping[str, Any]) -> None:
     st.markdown("**Other names**")
     st.caption(escape(", ".join(row["aliases"]) or "none"))
-    for one in row["merged"]:
-        why = f" ({one['reason']})" if one["reason"] else ""
-        st.caption(escape(f"{one['alias']} means it, declared at position {formatting.count(one['position'])}{why}"))
+    for item in row["merged"]:
+        why = f" ({item['reason']})" if item["reason"] else ""
+        st.caption(escape(f"{item['alias']} means it, declared at position {formatting.count(item['position'])}{why}"))

@@ -38,8 +38,8 @@ def roofline(name: str, position: int, **filters: Any) -> dict[str, Any]:
 
 def points(name: str, position: int, **filters: Any) -> Callable[[], list[dict[str, Any]]]:
     """Return what asks for the same points with everything that is known of each."""
-    one = client()
-    return lambda: [dict(point) for point in one.roofline(name, as_of=position, **filters)["points"]]
+    item = client()
+    return lambda: [dict(point) for point in item.roofline(name, as_of=position, **filters)["points"]]
 
 
 @kept(max_entries=KEPT)

@@ -19,22 +19,22 @@ _CLOSE = 1.4
 """What a probe reached is told in the words of a roof that is no farther than this: two lines would hide each other."""
 
 
-def roofs(told: Row) -> list[dict[str, Any]]:
+def roofs(document: Row) -> list[dict[str, Any]]:
     """Return the roofs to draw: `words`, FLOP/s, and whether a probe reached it instead of a specification saying it.
 
     Precisions of one rate, within 2 %, are one roof. What a probe reached near a roof of its precision is told in that
     one's words, and elsewhere a roof of its own.
     """
-    reached = {str(row["precision"]): float(row["value"]) for row in told["reached"]}
-    found: list[dict[str, Any]] = []
-    for group in _alike(told["roofs"]):
+    reached = {str(row["precision"]): float(row["value"]) for row in document["reached"]}
+    rows: list[dict[str, Any]] = []
+    for group in _alike(document["roofs"]):
         near = [
             reached.pop(name) for name in _names(group) if name in reached and _near(reached[name], group[0]["value"])
         ]
         more = f", {formatting.si(max(near), 'FLOP/s')} reached" if near else ""
-        found.append(_roof(group, more, reached=False))
-    left = [row for row in told["reached"] if str(row["precision"]) in reached]
-    return found + [_roof(group, " reached", reached=True) for group in _alike(left)]
+        rows.append(_roof(group, more, reached=False))
+    left = [row for row in document["reached"] if str(row["precision"]) in reached]
+    return rows + [_roof(group, " reached", reached=True) for group in _alike(left)]
 
 
 def _alike(rows: Sequence[Row]) -> list[list[Row]]:
@@ -52,8 +52,8 @@ def _names(group: Sequence[Row]) -> list[str]:
     return sorted(str(row["precision"]) for row in group)
 
 
-def _near(one: float, other: float) -> bool:
-    return max(one, other) / min(one, other) < _CLOSE
+def _near(value: float, other: float) -> bool:
+    return max(value, other) / min(value, other) < _CLOSE
 
 
 def _roof(group: Sequence[Row], more: str, *, reached: bool) -> dict[str, Any]:
@@ -61,19 +61,19 @@ def _roof(group: Sequence[Row], more: str, *, reached: bool) -> dict[str, Any]:
     return {"words": words, "flops_per_s": group[0]["value"], "reached": reached}
 
 
-def bandwidth(told: Row) -> tuple[float, str] | None:
+def bandwidth(row: Row) -> tuple[float, str] | None:
     """Return the bytes a second that feed the roof and their words; what a probe reached stands in for a missing one."""
     for key, more in (("bandwidth_bytes_per_s", ""), ("reached_bandwidth_bytes_per_s", " reached")):
-        if told[key]:
-            value = float(told[key]["value"])
+        if row[key]:
+            value = float(row[key]["value"])
             return value, f"{formatting.si(value, 'B/s')}{more}"
     return None
 
 
-def sentence(told: Row, name: str) -> str:
+def sentence(row: Row, name: str) -> str:
     """Say how close to its limit the hardware was seen to run."""
-    under = [point for point in told["points"] if not point["over"]]
-    if not told["points"]:
+    under = [point for point in row["points"] if not point["over"]]
+    if not row["points"]:
         return f"{name}: nothing measured on it can be placed under a roof"
     if not under:
         return f"{name}: every point is over its roof"
@@ -89,9 +89,9 @@ def point_name(point: Row) -> str:
     return f"{point['model']} · {point['platform']} · {point['precision']} · batch {point['batch_size']}{mode}"
 
 
-def standing(told: Row) -> str:
+def standing(row: Row) -> str:
     """Say how many rows the marks stand for, and how many have no place for which reason."""
-    marks, best, placed = len(told["points"]), told["best"], told["placed"]
+    marks, best, placed = len(row["points"]), row["best"], row["placed"]
     sentences = []
     if marks:
         configurations = f"{formatting.count(placed)} measured configuration{'' if placed == 1 else 's'}"
@@ -102,15 +102,15 @@ def standing(told: Row) -> str:
             else ""
         )
         sentences.append(f"{words}, of {configurations}{alike}.")
-    if told["left_out"]:
-        why = ", ".join(f"{formatting.count(rows)} {reason}" for reason, rows in told["left_out"].items())
+    if row["left_out"]:
+        why = ", ".join(f"{formatting.count(rows)} {reason}" for reason, rows in row["left_out"].items())
         sentences.append(f"No place under the roof: {why}.")
     return " ".join(sentences)
 
 
-def over(told: Row) -> str:
+def over(row: Row) -> str:
     """Say over which limit how many points are, and what may be behind each."""
-    by = told["above_by"]
+    by = row["above_by"]
     words = {
         "peak": "over the peak: the precision, the peak, the time or the trace is not what it says",
         "bandwidth": "over the bandwidth: operators were fused, or the data stayed in a cache",

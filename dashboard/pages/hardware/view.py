@@ -57,25 +57,25 @@ def show() -> None:
         position = answers.ready()["position"]
         read = current(PAGE, device.read_device)
         dropped(read.dropped)
-        asked: Device = read.asked
+        request: Device = read.asked
         strip = st.container()
-        at = position if asked.as_of is None else asked.as_of
-        if asked.id:
-            with guarded(asked.id):
-                _one(asked, at, strip)
+        at = position if request.as_of is None else request.as_of
+        if request.id:
+            with guarded(request.id):
+                _one(request, at, strip)
         else:
-            _list(asked, at, strip)
+            _list(request, at, strip)
 
 
-def _provenance(strip: DeltaGenerator, asked: Device, at: int, terminal: str) -> None:
+def _provenance(strip: DeltaGenerator, device: Device, at: int, terminal: str) -> None:
     with strip:
         provenance(
-            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at), terminal=terminal
+            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(device, as_of=at), terminal=terminal
         )
 
 
-def _list(asked: Device, at: int, strip: DeltaGenerator) -> None:
-    chosen = _list_bar(asked)
+def _list(request: Device, at: int, strip: DeltaGenerator) -> None:
+    chosen = _list_bar(request)
     _provenance(strip, chosen, at, f"assay hardware list{f' --kind {chosen.kind}' if chosen.kind else ''}")
     filters = {name: getattr(chosen, name) or None for name in ("kind", "vendor", "search")}
     rows = query.listed(at, LISTED + 1, measured=chosen.known == "measured", **filters)
@@ -102,9 +102,9 @@ def _open(ids: Sequence[str], rows: Sequence[int], chosen: Device) -> None:
         turn(PAGE, Device(id=name, as_of=chosen.as_of))
 
 
-def _list_bar(asked: Device) -> Device:
-    values = {name: getattr(asked, name) for name in ("search", "kind", "vendor", "known")}
-    adopt(PAGE, asked, values)
+def _list_bar(request: Device) -> Device:
+    values = {name: getattr(request, name) for name in ("search", "kind", "vendor", "known")}
+    adopt(PAGE, request, values)
     first = places(4, 2, 2, 2)
     first[0].text_input("Search", key=widget(PAGE, "search"), placeholder="Part of a name or alias: rtx4090, epyc, M2")
     kinds = [ANY, *HARDWARE_KINDS]
@@ -112,8 +112,8 @@ def _list_bar(asked: Device) -> Device:
     first[2].text_input("Vendor", key=widget(PAGE, "vendor"), placeholder="nvidia, amd, intel, …")
     first[3].selectbox("Known", device.KNOWN, key=widget(PAGE, "known"), filter_mode=None)
     state = {name: st.session_state[widget(PAGE, name)] or "" for name in values}
-    chosen = Device(as_of=asked.as_of, **{**state, "vendor": state["vendor"].strip().lower()})
-    if chosen != asked:
+    chosen = Device(as_of=request.as_of, **{**state, "vendor": state["vendor"].strip().lower()})
+    if chosen != request:
         go(PAGE, chosen)
         st.rerun()
     return chosen
@@ -133,48 +133,52 @@ def _none(chosen: Device, at: int) -> None:
     to_paste("assay bench bert-base-uncased")
 
 
-def _one(asked: Device, at: int, strip: DeltaGenerator) -> None:
+def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
     try:
-        row = query.one(asked.id, at)
+        row = query.one(device.id, at)
     except NotFound as problem:
-        _unknown(asked, at, problem)
+        _unknown(device, at, problem)
         return
-    asked = msgspec.structs.replace(asked, id=str(row["id"]))
-    asked = _tabs(asked)
-    _provenance(strip, asked, at, f"assay hardware show {row['id']}")
+    device = msgspec.structs.replace(device, id=str(row["id"]))
+    device = _tabs(device)
+    _provenance(strip, device, at, f"assay hardware show {row['id']}")
     titled(str(row["id"]), "Hardware")
     st.subheader(escape(str(row["name"] or row["id"])), anchor=False)
     st.caption(_identity(row))
-    if asked.tab == "roofline":
+    if device.tab == "roofline":
         left, right = st.columns([1, 2], gap="large")
         with right, guarded("The roofline"):
-            _roofline(asked, row, at)
+            _roofline(device, row, at)
         with left:
             _spec(row)
-    elif asked.tab == "models":
+    elif device.tab == "models":
         with guarded("What was tried"):
-            _models(query.tried(asked.id, at), at)
-    elif asked.tab == "siblings":
+            _models(query.tried(device.id, at), at)
+    elif device.tab == "siblings":
         with guarded("The siblings"):
-            _siblings(asked, query.tried(asked.id, at), at)
+            _siblings(device, query.tried(device.id, at), at)
     else:
         show_machines(row, at)
 
 
 def _identity(row: Mapping[str, Any]) -> str:
-    known = {"detected": "seen by a runner", "reported": "reported by others", "catalogued": "from the catalogue only"}
+    existing = {
+        "detected": "seen by a runner",
+        "reported": "reported by others",
+        "catalogued": "from the catalogue only",
+    }
     parts = [row["id"], row.get("kind") or "kind unknown", row.get("vendor") or "vendor unknown"]
     parts += [str(row[name]) for name in ("architecture", "year") if row.get(name)]
-    parts += [known.get(row["known"], row["known"]), f"{formatting.count(row['measurements'])} measurements"]
-    names = list(dict.fromkeys([*row["aliases"], *(str(one["alias"]) for one in row["merged"])]))
+    parts += [existing.get(row["known"], row["known"]), f"{formatting.count(row['measurements'])} measurements"]
+    names = list(dict.fromkeys([*row["aliases"], *(str(item["alias"]) for item in row["merged"])]))
     if names:
         parts.append(f"also called {', '.join(names[:6])}")
     return escape(" · ".join(map(str, parts)))
 
 
-def _unknown(asked: Device, at: int, problem: NotFound) -> None:
+def _unknown(device: Device, at: int, problem: NotFound) -> None:
     st.warning(f"**{escape(problem.detail)}**", icon=":material/search_off:")
-    near = query.listed(at, 5, search=asked.id)
+    near = query.listed(at, 5, search=device.id)
     if near:
         st.caption("Did you mean")
         for row in near:
@@ -182,22 +186,22 @@ def _unknown(asked: Device, at: int, problem: NotFound) -> None:
     elif problem.remedy:
         st.caption(escape(problem.remedy))
     if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:"):
-        turn(PAGE, Device(as_of=asked.as_of))
+        turn(PAGE, Device(as_of=device.as_of))
 
 
-def _tabs(asked: Device) -> Device:
-    say(PAGE, asked)
-    values = {name: getattr(asked, name) for name in ("tab", "platform", "precision", "mode")}
-    adopt(PAGE, asked, values)
+def _tabs(request: Device) -> Device:
+    say(PAGE, request)
+    values = {name: getattr(request, name) for name in ("tab", "platform", "precision", "mode")}
+    adopt(PAGE, request, values)
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
-            turn(PAGE, Device(as_of=asked.as_of))
+            turn(PAGE, Device(as_of=request.as_of))
         st.segmented_control(
             "Part", device.TABS, key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
             label_visibility="collapsed",
         )  # fmt: skip
-    chosen = msgspec.structs.replace(asked, tab=st.session_state[widget(PAGE, "tab")] or asked.tab)
-    if chosen != asked:
+    chosen = msgspec.structs.replace(request, tab=st.session_state[widget(PAGE, "tab")] or request.tab)
+    if chosen != request:
         go(PAGE, chosen)
         st.rerun()
     return chosen
@@ -216,76 +220,80 @@ def _sources(row: Mapping[str, Any]) -> None:
     )
 
 
-def _roofline(asked: Device, row: Mapping[str, Any], at: int) -> None:
-    asked = _points_bar(asked, row)
-    told = query.roofline(asked.id, at, **_narrowed(asked))
-    sentence = roofs.sentence(told, asked.id)
+def _roofline(device: Device, row: Mapping[str, Any], at: int) -> None:
+    device = _points_bar(device, row)
+    document = query.roofline(device.id, at, **_narrowed(device))
+    sentence = roofs.sentence(document, device.id)
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
-    if not told["roofs"]:
+    if not document["roofs"]:
         st.info("Its peak is not known, so there is no roof to draw. A runner on the machine finds it:")
         to_paste("assay detect")
         return
-    lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
-    drawn = roofline(told["points"], lines, feed, theme=shade)
-    chart(drawn, key=f"{PAGE} picture", words=f"Roofline of {asked.id}: {sentence}")
+    lines, feed, shade = roofs.roofs(document), roofs.bandwidth(document), theme()
+    drawn = roofline(document["points"], lines, feed, theme=shade)
+    chart(drawn, key=f"{PAGE} picture", words=f"Roofline of {device.id}: {sentence}")
     if feed is None:
         st.caption("Its bandwidth is not known: only the flat part of the roof can be drawn.")
-    if told["points"]:
-        basis_legend(told["points"])
-    st.caption(escape(roofs.standing(told)) or "Nothing was measured on it.")
-    _check(told)
-    _points(asked, told, sentence, at)
+    if document["points"]:
+        basis_legend(document["points"])
+    st.caption(escape(roofs.standing(document)) or "Nothing was measured on it.")
+    _check(document)
+    _points(device, document, sentence, at)
 
 
-def _narrowed(asked: Device) -> dict[str, str | None]:
-    return {name: getattr(asked, name) or None for name in ("platform", "precision", "mode")}
+def _narrowed(device: Device) -> dict[str, str | None]:
+    return {name: getattr(device, name) or None for name in ("platform", "precision", "mode")}
 
 
-def _points_bar(asked: Device, row: Mapping[str, Any]) -> Device:
+def _points_bar(request: Device, row: Mapping[str, Any]) -> Device:
     said = row.get("described_platforms") or []
-    platforms = [str(one["platform"]) for one in said if one.get("available")] or list(row.get("platforms") or {})
+    platforms = [str(item["platform"]) for item in said if item.get("available")] or list(row.get("platforms") or {})
     rates = [name.partition(".")[2] for name in device.figures(row) if name.startswith("peak_flops.")]
     columns = st.columns(3)
     offered = {"platform": platforms, "precision": sorted({*rates, "amp-fp16", "amp-bf16"}), "mode": list(MODES)}
     for column, (name, options) in zip(columns, offered.items(), strict=True):
-        held = getattr(asked, name)
+        held = getattr(request, name)
         among = list(dict.fromkeys([ANY, *options, held]))
         column.selectbox(name.capitalize(), among, key=widget(PAGE, name), format_func=_any, filter_mode=None)
-    chosen = msgspec.structs.replace(asked, **{name: st.session_state[widget(PAGE, name)] for name in offered})
-    if chosen != asked:
+    chosen = msgspec.structs.replace(request, **{name: st.session_state[widget(PAGE, name)] for name in offered})
+    if chosen != request:
         go(PAGE, chosen)
         st.rerun()
     return chosen
 
 
-def _check(told: Mapping[str, Any]) -> None:
-    if not told["above_count"]:
+def _check(document: Mapping[str, Any]) -> None:
+    if not document["above_count"]:
         return
-    st.markdown(f"**Check these** :gray[{formatting.count(told['above_count'])} over their roof, ringed above]")
+    st.markdown(f"**Check these** :gray[{formatting.count(document['above_count'])} over their roof, ringed above]")
     st.dataframe(
-        roofs.above_table(told["above"]), hide_index=True, key=f"{PAGE} above", row_height=36,
-        height="content" if len(told["above"]) <= 6 else 250, alt="Points over their roof",
+        roofs.above_table(document["above"]), hide_index=True, key=f"{PAGE} above", row_height=36,
+        height="content" if len(document["above"]) <= 6 else 250, alt="Points over their roof",
         column_config={"Configuration": st.column_config.Column(pinned=True)},
     )  # fmt: skip
-    first = f" The table has the first {len(told['above'])}." if len(told["above"]) < told["above_count"] else ""
-    st.caption(f"{roofs.over(told)}.{first}")
+    first = (
+        f" The table has the first {len(document['above'])}."
+        if len(document["above"]) < document["above_count"]
+        else ""
+    )
+    st.caption(f"{roofs.over(document)}.{first}")
 
 
-def _points(asked: Device, told: Mapping[str, Any], sentence: str, at: int) -> None:
-    rows: list[dict[str, Any]] = told["points"]
+def _points(device: Device, document: Mapping[str, Any], sentence: str, at: int) -> None:
+    rows: list[dict[str, Any]] = document["points"]
     if not rows:
         return
     folded(f"All {formatting.count(len(rows))} points as a table", partial(_table, rows), key=f"{PAGE} folded")
-    lines, feed, shade = roofs.roofs(told), roofs.bandwidth(told), theme()
-    footer = f"position {formatting.count(at)} · {formatting.count(len(rows))} marks for {formatting.count(told['placed'])} rows"
+    lines, feed, shade = roofs.roofs(document), roofs.bandwidth(document), theme()
+    footer = f"position {formatting.count(at)} · {formatting.count(len(rows))} marks for {formatting.count(document['placed'])} rows"
 
     def draw() -> Any:
         return roofline(rows, lines, feed, theme=shade, picture=True)
 
-    name = stem(PAGE, asked.id, at)
-    pictures = picture_files(name, draw, f"Roofline of {asked.id}", answer=sentence, footer=footer)
-    every = query.points(asked.id, at, **_narrowed(asked))
+    name = stem(PAGE, device.id, at)
+    pictures = picture_files(name, draw, f"Roofline of {device.id}", answer=sentence, footer=footer)
+    every = query.points(device.id, at, **_narrowed(device))
     downloads([*table_files(name, every, as_of=at), *pictures], PAGE)
 
 
@@ -301,25 +309,25 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> None:
     )  # fmt: skip
 
 
-def _models(told: Mapping[str, Any], at: int) -> None:
-    if not told["items"]:
+def _models(document: Mapping[str, Any], at: int) -> None:
+    if not document["items"]:
         st.info("Nothing was tried on it. On the machine itself this measures a small set:")
         to_paste("assay bench --models-set small")
         return
-    tried, families = formatting.count(told["families_tried"]), formatting.count(told["families"])
+    tried, families = formatting.count(document["families_tried"]), formatting.count(document["families"])
     st.markdown(f"**{tried} of {families} families of models were tried on it**")
-    if told["best"]:
+    if document["best"]:
         st.markdown("Fastest measured of each category")
         st.dataframe(
-            device.best_table(told["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
+            device.best_table(document["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
             alt="Fastest configuration of each category", column_config={"Category": st.column_config.Column(pinned=True)},
         )  # fmt: skip
         st.caption("Different models: a category's fastest is the lightest work, not the best fit.")
-        _links("models", [str(row["model"]) for row in told["best"]])
-        asked = {"what": "models", "hw": told["hardware"]}
-        st.page_link(menu.page("compare"), label="All models measured on it, side by side", query_params=asked)
+        _links("models", [str(row["model"]) for row in document["best"]])
+        request = {"what": "models", "hw": document["hardware"]}
+        st.page_link(menu.page("compare"), label="All models measured on it, side by side", query_params=request)
     st.markdown("What was tried, by family")
-    shown = told["items"]
+    shown = document["items"]
     st.dataframe(
         device.families_table(shown), hide_index=True, key=f"{PAGE} families", row_height=36,
         height="content" if len(shown) <= 12 else 460, alt="Coverage by family",
@@ -328,9 +336,9 @@ def _models(told: Mapping[str, Any], at: int) -> None:
             "Tried": st.column_config.ProgressColumn("Tried, %", format="%.0f", min_value=0, max_value=100),
         },
     )  # fmt: skip
-    if told["next_cursor"]:
+    if document["next_cursor"]:
         st.caption(f"The {formatting.count(len(shown))} rows with the most models tried.")
-    downloads(table_files(stem(PAGE, f"{told['hardware']}_families", at), shown, as_of=at), f"{PAGE} families")
+    downloads(table_files(stem(PAGE, f"{document['hardware']}_families", at), shown, as_of=at), f"{PAGE} families")
 
 
 def _links(page: str, names: Sequence[str]) -> None:
@@ -339,18 +347,18 @@ def _links(page: str, names: Sequence[str]) -> None:
             st.page_link(menu.page(page), label=escape(name), query_params={"id": name})
 
 
-def _siblings(asked: Device, told: Mapping[str, Any], at: int) -> None:
-    rows = told["siblings"]
+def _siblings(request: Device, document: Mapping[str, Any], at: int) -> None:
+    rows = document["siblings"]
     if not rows:
         st.info("Nothing of its kind is in the catalogue, and no other hardware ran its models.")
         return
     st.dataframe(
         device.siblings_table(rows), hide_index=True, key=f"{PAGE} siblings", row_height=36, height="content",
-        alt=f"Hardware like {asked.id}", column_config={"Hardware": st.column_config.Column(pinned=True)},
+        alt=f"Hardware like {request.id}", column_config={"Hardware": st.column_config.Column(pinned=True)},
     )  # fmt: skip
     st.caption(
         "× is the other's figure over this one's. Speed is the median over configurations measured on both: the same model, "
         "work, batch and precision; software may differ."
     )
     _links(PAGE, [str(row["id"]) for row in rows])
-    downloads(table_files(stem(PAGE, f"{asked.id}_siblings", at), rows, as_of=at), f"{PAGE} siblings")
+    downloads(table_files(stem(PAGE, f"{request.id}_siblings", at), rows, as_of=at), f"{PAGE} siblings")

@@ -75,25 +75,25 @@ def read_device(params: Params) -> Read:
 def figures(row: Row) -> dict[str, Row]:
     """Return a hardware's figures by path (`peak_flops.fp16`), what a runner read of the machine before the catalogue's."""
     said = row.get("described_spec") or {}
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for name in _FIGURES:
         figure = said.get(name) or row.get(name)
         if figure:
-            found[name] = figure
+            rows[name] = figure
     for table in ("peak_flops", "sustained_flops"):
         rates = {**(row.get(table) or {}), **(said.get(table) or {})}
         for precision, figure in sorted(rates.items(), key=lambda item: (-item[1]["value"], item[0])):
-            found[f"{table}.{precision}"] = figure
-    return found
+            rows[f"{table}.{precision}"] = figure
+    return rows
 
 
 def spec_table(row: Row) -> pd.DataFrame:
     """Return each figure with its unit and how it is known; what nobody gave is said to be unknown."""
-    found = figures(row)
+    result = figures(row)
     rows = [
-        (_words(name), _value(name, found.get(name)), str(found[name]["status"]) if name in found else "unknown")
-        for name in [*_FIGURES, *(name for name in found if "." in name)]
-        if name in found or name in _ALWAYS
+        (_words(name), _value(name, result.get(name)), str(result[name]["status"]) if name in result else "unknown")
+        for name in [*_FIGURES, *(name for name in result if "." in name)]
+        if name in result or name in _ALWAYS
     ]
     return pd.DataFrame(rows, columns=["Figure", "Value", "Known"])
 
@@ -244,8 +244,8 @@ def environments_table(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def _libraries(row: Row) -> Mapping[str, Any]:
-    found = row["libraries"]
-    return msgspec.json.decode(found) if isinstance(found, str) else found or {}
+    libraries = row["libraries"]
+    return msgspec.json.decode(libraries) if isinstance(libraries, str) else libraries or {}
 
 
 def listed(rows: Sequence[Row]) -> pd.DataFrame:

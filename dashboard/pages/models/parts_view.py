@@ -35,35 +35,39 @@ def links(page: str, names: Sequence[str]) -> None:
             st.page_link(menu.page(page), label=escape(name), query_params={"id": name})
 
 
-def show_about(told: Mapping[str, Any], at: int) -> None:
+def show_about(document: Mapping[str, Any], at: int) -> None:
     """Show what a model is and why, where it was measured fastest, and what stands beside it."""
     with st.container(key="answer"):
-        st.markdown(f"**{escape(model.sentence(told))}**")
+        st.markdown(f"**{escape(model.sentence(document))}**")
     left, right = st.columns([1, 1], gap="large")
     with left:
-        plain_table(model.facts(told), hide_index=True, hide_header=True, border="horizontal", alt="What the model is")
+        plain_table(
+            model.facts(document), hide_index=True, hide_header=True, border="horizontal", alt="What the model is"
+        )
     with right:
-        _fastest(told)
-        if told["best"]:
-            downloads(table_files(stem(PAGE, str(told["model"]["id"]), at), told["best"], as_of=at), f"{PAGE} best")
-    _beside("Nearest siblings", told["siblings"], model.siblings_table(told["siblings"]))
-    _beside("Smaller open alternatives", told["alternatives"], model.alternatives_table(told["alternatives"]))
-    if told["alternatives"]:
-        st.caption(escape(str(told["quality"])))
+        _fastest(document)
+        if document["best"]:
+            downloads(
+                table_files(stem(PAGE, str(document["model"]["id"]), at), document["best"], as_of=at), f"{PAGE} best"
+            )
+    _beside("Nearest siblings", document["siblings"], model.siblings_table(document["siblings"]))
+    _beside("Smaller open alternatives", document["alternatives"], model.alternatives_table(document["alternatives"]))
+    if document["alternatives"]:
+        st.caption(escape(str(document["quality"])))
 
 
-def _fastest(told: Mapping[str, Any]) -> None:
+def _fastest(document: Mapping[str, Any]) -> None:
     st.markdown("**Fastest, as measured**")
-    if not told["best"]:
+    if not document["best"]:
         st.caption("Nothing has a throughput. This measures it here:")
-        to_paste(f"assay bench {told['model']['id']}")
+        to_paste(f"assay bench {document['model']['id']}")
         return
     st.dataframe(
-        model.best_table(told["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
+        model.best_table(document["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
         alt="Where the model was measured fastest", column_config={"Hardware": FIRST, "Evidence": EVIDENCE},
     )  # fmt: skip
     st.caption("One kind of work, the one measured on most hardware. Predictions for the others: Ranking.")
-    links("hardware", [str(row["hardware"]) for row in told["best"]])
+    links("hardware", [str(row["hardware"]) for row in document["best"]])
 
 
 def _beside(title: str, rows: Sequence[Mapping[str, Any]], frame: Any) -> None:
@@ -77,25 +81,25 @@ def _beside(title: str, rows: Sequence[Mapping[str, Any]], frame: Any) -> None:
     links(PAGE, [str(row["id"]) for row in rows])
 
 
-def show_ranking(asked: Model, at: int) -> None:
+def show_ranking(model: Model, at: int) -> None:
     """Show the best configuration of each hardware, measured where it was and predicted elsewhere."""
-    asked = _ranking_bar(asked)
-    answer = query.ranking(asked.id, at, asked.mode, asked.metric, TOP)
+    model = _ranking_bar(model)
+    answer = query.ranking(model.id, at, model.mode, model.metric, TOP)
     rows = ranking.banded(answer["ranked"])
     if not rows:
         st.info(escape(str(answer.get("abstained") or "Nothing can be ranked. This measures it here:")))
-        to_paste(f"assay bench {asked.id}")
+        to_paste(f"assay bench {model.id}")
         return
-    metric = charts.METRICS[asked.metric]
+    metric = charts.METRICS[model.metric]
     best = rows[0]
-    told = metric.scale([best.get(metric.key)]).show(best.get(metric.key), best.get(metric.low), best.get(metric.high))
-    sentence = f"Best: {charts.name_of(best)}, {told} ({best['basis']})"
+    show = metric.scale([best.get(metric.key)]).show(best.get(metric.key), best.get(metric.low), best.get(metric.high))
+    sentence = f"Best: {charts.name_of(best)}, {show} ({best['basis']})"
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
     if tied := ranking.tie_sentence(rows):
         st.caption(tied)
     drawn = charts.intervals(rows, metric, theme=theme(), ranked=True)
-    chart(drawn, key=f"{PAGE} ranking", words=f"{asked.id}: {sentence}")
+    chart(drawn, key=f"{PAGE} ranking", words=f"{model.id}: {sentence}")
     basis_legend(rows, answer.get("interval"))
     st.caption("Ranked by the worse end of each interval: what is surely reached, not what may be.")
     ways = {
@@ -105,49 +109,49 @@ def show_ranking(asked: Model, at: int) -> None:
     }
     with st.container(horizontal=True):
         for label, (page, more) in ways.items():
-            st.page_link(menu.page(page), label=label, query_params={"model": asked.id, "mode": asked.mode, **more})
-    _ranking_files(asked, answer, rows, sentence, at)
+            st.page_link(menu.page(page), label=label, query_params={"model": model.id, "mode": model.mode, **more})
+    _ranking_files(model, answer, rows, sentence, at)
 
 
-def _ranking_bar(asked: Model) -> Model:
-    adopt(f"{PAGE} ranking", asked, {"metric": asked.metric, "mode": asked.mode})
+def _ranking_bar(request: Model) -> Model:
+    adopt(f"{PAGE} ranking", request, {"metric": request.metric, "mode": request.mode})
     for column, (name, options) in zip(
         places(2, 2, 6), {"metric": model.OBJECTIVES, "mode": MODES}.items(), strict=False
     ):
         column.selectbox(name.capitalize(), options, key=widget(f"{PAGE} ranking", name), filter_mode=None)
     chosen = msgspec.structs.replace(
-        asked, **{name: st.session_state[widget(f"{PAGE} ranking", name)] for name in ("metric", "mode")}
+        request, **{name: st.session_state[widget(f"{PAGE} ranking", name)] for name in ("metric", "mode")}
     )
-    if chosen != asked:
+    if chosen != request:
         go(PAGE, chosen)
         st.rerun()
     return chosen
 
 
-def _ranking_files(asked: Model, answer: Mapping[str, Any], rows: list[dict[str, Any]], sentence: str, at: int) -> None:
-    metric, shade = charts.METRICS[asked.metric], theme()
+def _ranking_files(model: Model, answer: Mapping[str, Any], rows: list[dict[str, Any]], sentence: str, at: int) -> None:
+    metric, shade = charts.METRICS[model.metric], theme()
     st.dataframe(
         ranking.table(rows), hide_index=True, key=f"{PAGE} ranked", row_height=36, height="content",
         placeholder=formatting.MISSING,
-        column_config={"Hardware": FIRST}, alt=f"Hardware for {asked.id}",
+        column_config={"Hardware": FIRST}, alt=f"Hardware for {model.id}",
     )  # fmt: skip
 
     def draw() -> Any:
         return charts.intervals(rows, metric, theme=shade, ranked=True, picture=True)
 
     footer = f"position {formatting.count(at)} · predictor {formatting.digest(answer.get('predictor'))}"
-    name = stem(PAGE, asked.id, at)
-    pictures = picture_files(name, draw, f"Hardware for {asked.id}", answer=sentence, footer=footer)
+    name = stem(PAGE, model.id, at)
+    pictures = picture_files(name, draw, f"Hardware for {model.id}", answer=sentence, footer=footer)
     downloads([*table_files(name, rows, as_of=at), *pictures], f"{PAGE} ranking")
 
 
-def show_tests(told: Mapping[str, Any], at: int) -> None:
+def show_tests(document: Mapping[str, Any], at: int) -> None:
     """Show on which platform and precision the model was tried, and with what outcome."""
-    rows = told["platforms"]
+    rows = document["platforms"]
     with st.container(key="answer"):
         st.markdown(f"**{escape(model.standing(rows))}**")
     if not rows:
-        to_paste(f"assay verify {told['model']['id']}")
+        to_paste(f"assay verify {document['model']['id']}")
         return
     st.dataframe(
         model.platforms_table(rows), hide_index=True, key=f"{PAGE} platforms", row_height=36,
@@ -159,17 +163,17 @@ def show_tests(told: Mapping[str, Any], at: int) -> None:
         "is invalid · – only skipped"
     )
     if "compatibility" in menu.by_path():
-        family = told["model"]["family"]
-        asked = {"level": "model", **({"family": family} if family else {})}
-        st.page_link(menu.page("compatibility"), label="Its family in the matrix", query_params=asked)
-    name = stem(PAGE, f"{told['model']['id']}_tests", at)
-    downloads(table_files(name, told["compatibility"], as_of=at), f"{PAGE} tests")
+        family = document["model"]["family"]
+        request = {"level": "model", **({"family": family} if family else {})}
+        st.page_link(menu.page("compatibility"), label="Its family in the matrix", query_params=request)
+    name = stem(PAGE, f"{document['model']['id']}_tests", at)
+    downloads(table_files(name, document["compatibility"], as_of=at), f"{PAGE} tests")
 
 
-def show_coverage(told: Mapping[str, Any], at: int) -> None:
+def show_coverage(document: Mapping[str, Any], at: int) -> None:
     """Show what was never tried of a model and of its family, with the commands that would."""
-    row = told["model"]
-    lines = model.commands(told)
+    row = document["model"]
+    lines = model.commands(document)
     words = (
         f"{len(lines)} gap{'' if len(lines) == 1 else 's'} can be filled here" if lines else "No gap can be filled here"
     )
@@ -178,19 +182,19 @@ def show_coverage(told: Mapping[str, Any], at: int) -> None:
     for what, command in lines:
         st.caption(f"Not tried: {escape(what)}")
         to_paste(command)
-    if told["never_tried"]:
-        st.caption(f"Never tried on {escape(', '.join(told['never_tried']))}.")
+    if document["never_tried"]:
+        st.caption(f"Never tried on {escape(', '.join(document['never_tried']))}.")
     if not row["family"]:
         return
-    found = query.family(row["family"], row["category"], at)
+    result = query.family(row["family"], row["category"], at)
     st.markdown(f"**The family {escape(row['family'])}**")
     st.dataframe(
-        model.family_table(found["items"]), hide_index=True, key=f"{PAGE} family", row_height=36, height="content",
+        model.family_table(result["items"]), hide_index=True, key=f"{PAGE} family", row_height=36, height="content",
         alt=f"Coverage of the family {row['family']}", column_config={"Platform": FIRST, "Tried": SHARE},
     )  # fmt: skip
-    for gap in found["gaps"][:3]:
+    for gap in result["gaps"][:3]:
         here = "" if gap["at_hand"] else ", for which no machine of yours is known"
         never = f"{formatting.count(gap['never_tried'])} of {formatting.count(gap['families'])} families of {gap['category']}"
         st.caption(escape(f"{never} were never tried on {gap['platform']}{here}:"))
         to_paste(gap["command"])
-    downloads(table_files(stem(PAGE, f"{row['family']}_coverage", at), found["items"], as_of=at), f"{PAGE} coverage")
+    downloads(table_files(stem(PAGE, f"{row['family']}_coverage", at), result["items"], as_of=at), f"{PAGE} coverage")

@@ -39,25 +39,25 @@ def show() -> None:
         position = answers.ready()["position"]
         read = current(PAGE, words.read_model)
         dropped(read.dropped)
-        asked: Model = read.asked
+        model: Model = read.asked
         strip = st.container()
-        at = position if asked.as_of is None else asked.as_of
-        if asked.id:
-            with guarded(asked.id):
-                _one(asked, at, strip)
+        at = position if model.as_of is None else model.as_of
+        if model.id:
+            with guarded(model.id):
+                _one(model, at, strip)
         else:
-            _list(asked, at, strip)
+            _list(model, at, strip)
 
 
-def _provenance(strip: DeltaGenerator, asked: Model, at: int, terminal: str) -> None:
+def _provenance(strip: DeltaGenerator, model: Model, at: int, terminal: str) -> None:
     with strip:
         provenance(
-            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at), terminal=terminal
+            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(model, as_of=at), terminal=terminal
         )
 
 
-def _list(asked: Model, at: int, strip: DeltaGenerator) -> None:
-    chosen = _list_bar(asked)
+def _list(model: Model, at: int, strip: DeltaGenerator) -> None:
+    chosen = _list_bar(model)
     search = f" --search {chosen.search}" if chosen.search else ""
     _provenance(strip, chosen, at, f"assay model list --known{search}")
     filters = {name: getattr(chosen, name) or None for name in ("category", "family", "search")}
@@ -86,9 +86,9 @@ def _open(ids: Sequence[str], rows: Sequence[int], chosen: Model) -> None:
         turn(PAGE, Model(id=name, as_of=chosen.as_of))
 
 
-def _list_bar(asked: Model) -> Model:
-    values = {name: getattr(asked, name) for name in ("search", "category", "family", "known")}
-    adopt(PAGE, asked, values)
+def _list_bar(model: Model) -> Model:
+    values = {name: getattr(model, name) for name in ("search", "category", "family", "known")}
+    adopt(PAGE, model, values)
     first = places(4, 2, 2, 2)
     hint = "Part of a name: bert, llama 8b, resnet50"
     first[0].text_input("Search", key=widget(PAGE, "search"), placeholder=hint)
@@ -99,8 +99,8 @@ def _list_bar(asked: Model) -> Model:
     first[2].text_input("Family", key=widget(PAGE, "family"), placeholder="bert, resnet, …")
     first[3].selectbox("Known", words.KNOWN, key=widget(PAGE, "known"), filter_mode=None)
     state: dict[str, Any] = {name: (st.session_state[widget(PAGE, name)] or "").strip() for name in values}
-    chosen = Model(as_of=asked.as_of, **state)
-    if chosen != asked:
+    chosen = Model(as_of=model.as_of, **state)
+    if chosen != model:
         go(PAGE, chosen)
         st.rerun()
     return chosen
@@ -116,29 +116,29 @@ def _none(chosen: Model, at: int) -> None:
     to_paste("assay bench ./my-checkpoint")
 
 
-def _one(asked: Model, at: int, strip: DeltaGenerator) -> None:
+def _one(model: Model, at: int, strip: DeltaGenerator) -> None:
     try:
-        told = query.one(asked.id, at)
+        document = query.one(model.id, at)
     except NotFound as problem:
-        _unknown(asked, at, problem)
+        _unknown(model, at, problem)
         return
-    row = told["model"]
-    asked = _tabs(msgspec.structs.replace(asked, id=str(row["id"])))
-    _provenance(strip, asked, at, f"assay model show {row['id']}")
+    row = document["model"]
+    model = _tabs(msgspec.structs.replace(model, id=str(row["id"])))
+    _provenance(strip, model, at, f"assay model show {row['id']}")
     titled(str(row["id"]), "Models")
     st.subheader(escape(str(row["id"])), anchor=False)
     st.caption(_identity(row))
-    with guarded(TITLES[asked.tab]):
-        if asked.tab == "about":
-            show_about(told, at)
-        elif asked.tab == "hardware":
-            show_ranking(asked, at)
-        elif asked.tab == "operators":
-            show_operators(asked, told, at)
-        elif asked.tab == "tests":
-            show_tests(told, at)
+    with guarded(TITLES[model.tab]):
+        if model.tab == "about":
+            show_about(document, at)
+        elif model.tab == "hardware":
+            show_ranking(model, at)
+        elif model.tab == "operators":
+            show_operators(model, document, at)
+        elif model.tab == "tests":
+            show_tests(document, at)
         else:
-            show_coverage(told, at)
+            show_coverage(document, at)
 
 
 def _identity(row: Mapping[str, Any]) -> str:
@@ -148,9 +148,9 @@ def _identity(row: Mapping[str, Any]) -> str:
     return escape(" · ".join(parts))
 
 
-def _unknown(asked: Model, at: int, problem: NotFound) -> None:
+def _unknown(model: Model, at: int, problem: NotFound) -> None:
     st.warning(f"**{escape(problem.detail)}**", icon=":material/search_off:")
-    near = query.listed(at, 5, search=asked.id)
+    near = query.listed(at, 5, search=model.id)
     if near:
         st.caption("Did you mean")
         for row in near:
@@ -158,21 +158,21 @@ def _unknown(asked: Model, at: int, problem: NotFound) -> None:
     elif problem.remedy:
         st.caption(escape(problem.remedy))
     if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:"):
-        turn(PAGE, Model(as_of=asked.as_of))
+        turn(PAGE, Model(as_of=model.as_of))
 
 
-def _tabs(asked: Model) -> Model:
-    say(PAGE, asked)
-    adopt(PAGE, asked, {"tab": asked.tab})
+def _tabs(model: Model) -> Model:
+    say(PAGE, model)
+    adopt(PAGE, model, {"tab": model.tab})
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
-            turn(PAGE, Model(as_of=asked.as_of))
+            turn(PAGE, Model(as_of=model.as_of))
         st.segmented_control(
             "Part", words.TABS, key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
             label_visibility="collapsed",
         )  # fmt: skip
-    chosen = msgspec.structs.replace(asked, tab=st.session_state[widget(PAGE, "tab")] or asked.tab)
-    if chosen != asked:
+    chosen = msgspec.structs.replace(model, tab=st.session_state[widget(PAGE, "tab")] or model.tab)
+    if chosen != model:
         go(PAGE, chosen)
         st.rerun()
     return chosen

@@ -78,9 +78,9 @@ def read_model(params: Params) -> Read:
     return understood(Model, params, _READERS)
 
 
-def facts(told: Row) -> pd.DataFrame:
+def facts(document: Row) -> pd.DataFrame:
     """Return what a model is, one fact a line; what nobody knows is said to be unknown."""
-    row, sizes = told["model"], told["sizes"]
+    row, sizes = document["model"], document["sizes"]
     measured = ", ".join(f"{kind} ({formatting.count(rows)} rows)" for kind, rows in row["weights_measured"].items())
     lines = {
         "Category": ", ".join(filter(None, (row["category"], row["task"]))) or "unknown",
@@ -123,15 +123,15 @@ def _work(sizes: Row) -> str:
     return "not traced"
 
 
-def sentence(told: Row) -> str:
+def sentence(document: Row) -> str:
     """Say where the model is fastest among what was measured, at one and the same work."""
-    row = told["model"]
-    if not told["best"]:
+    row = document["model"]
+    if not document["best"]:
         state = (
             f"{formatting.count(row['measurements'])} measurements" if row["measurements"] else "nothing was measured"
         )
         return f"{row['id']}: {state}, none with a throughput"
-    best = told["best"][0]
+    best = document["best"][0]
     work = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in best["work"].items())
     origin = "measured" if best["origin"] == "measured" else "imported"
     return f"Fastest where it was measured ({work}): {place(best)}, {speed(best)} ({badge(origin, best['origin'])})"
@@ -225,28 +225,28 @@ def platforms_table(rows: Sequence[Row]) -> pd.DataFrame:
 def standing(rows: Sequence[Row]) -> str:
     """Say how many platforms and precisions are in which state."""
     states = [row["state"] for row in rows]
-    told = [f"{formatting.count(states.count(state))} {state}" for state in STATES if state in states]
+    texts = [f"{formatting.count(states.count(state))} {state}" for state in STATES if state in states]
     cells = f"{formatting.count(len(rows))} platform × precision"
-    return f"{cells}: {', '.join(told)}" if rows else "It was never tried anywhere"
+    return f"{cells}: {', '.join(texts)}" if rows else "It was never tried anywhere"
 
 
-def commands(told: Row) -> list[tuple[str, str]]:
+def commands(row: Row) -> list[tuple[str, str]]:
     """Return what was not tried and the command that would try it here; what nothing of ours measures has none."""
-    name = told["model"]["id"]
-    found: dict[str, list[str]] = {}
-    for one in told["missing"]:
-        if one["precision"] not in PRECISIONS:
+    name = row["model"]["id"]
+    names: dict[str, list[str]] = {}
+    for item in row["missing"]:
+        if item["precision"] not in PRECISIONS:
             continue
-        found.setdefault(one["platform"], []).append(one["precision"])
+        names.setdefault(item["platform"], []).append(item["precision"])
     lines = [
         (
             f"{platform} in {', '.join(precisions)}",
             shlex.join(["assay", "bench", name, "--platform", platform, "--precision", ",".join(precisions)]),
         )
-        for platform, precisions in found.items()
+        for platform, precisions in names.items()
         if platform in MEASURED_ON
     ]
-    never = [platform for platform in told["never_tried"] if platform in MEASURED_ON]
+    never = [platform for platform in row["never_tried"] if platform in MEASURED_ON]
     if never:
         words = f"{', '.join(never)}: never tried"
         lines.append((words, shlex.join(["assay", "verify", name, "--platform", ",".join(never)])))
@@ -268,26 +268,26 @@ def family_table(rows: Sequence[Row]) -> pd.DataFrame:
     )
 
 
-def parts(told: Row) -> list[dict[str, Any]]:
+def parts(document: Row) -> list[dict[str, Any]]:
     """Return the operators as bars: `name`, `share` (of time, or of bytes where no device is known), and words."""
-    found = []
-    for row in told["operators"]:
+    parts = []
+    for row in document["operators"]:
         rest = row["name"] == "rest"
         name = f"{row['operators']} other operators" if rest else f"{row['name'].removeprefix('aten.')} ({row['kind']})"
-        share = row["share"] if told["basis"] == "roofline" else row["bytes_share"]
+        share = row["share"] if document["basis"] == "roofline" else row["bytes_share"]
         words = [formatting.share(share)]
         if row["ms"] is not None:
             words += [formatting.latency(row["ms"]), _BOUND[row["bound"]]]
         detail = f"{formatting.count(row['calls'])} calls · {formatting.si(row['flops'], 'FLOP')} · {formatting.si(row['bytes'], 'B')} moved"
-        found.append(
+        parts.append(
             {"name": name, "share": share or 0.0, "words": " · ".join(words), "brief": words[0], "told": detail}
         )
-    return found
+    return parts
 
 
-def operators_table(told: Row) -> pd.DataFrame:
+def operators_table(document: Row) -> pd.DataFrame:
     """Return the operators as they are read: calls, work, floor, and what bounds each."""
-    rows = told["operators"]
+    rows = document["operators"]
     return pd.DataFrame(
         {
             "Operator": [row["name"] for row in rows],
@@ -302,16 +302,16 @@ def operators_table(told: Row) -> pd.DataFrame:
     ).astype({"Least ms": "float64", "Of the time, %": "float64"})
 
 
-def bound_sentence(told: Row) -> str:
+def bound_sentence(document: Row) -> str:
     """Say which operator takes most, and what bounds most of the time."""
-    first = max((row for row in told["operators"]), key=lambda row: row["share"] or row["bytes_share"] or 0.0)
+    first = max((row for row in document["operators"]), key=lambda row: row["share"] or row["bytes_share"] or 0.0)
     name = f"{first['name'].removeprefix('aten.')} ({first['kind']})"
-    if told["basis"] != "roofline":
+    if document["basis"] != "roofline":
         return f"{name} moves {formatting.share(first['bytes_share'])} of the bytes"
     by_bound: dict[str, float] = {}
-    for row in told["operators"]:
+    for row in document["operators"]:
         by_bound[row["bound"]] = by_bound.get(row["bound"], 0.0) + (row["share"] or 0.0)
-    bound = max(by_bound, key=lambda one: by_bound[one])
+    bound = max(by_bound, key=lambda item: by_bound[item])
     words = f"{formatting.share(by_bound[bound])} of the least time is {_BOUND[bound]}"
     return f"{words}; most of it is {name} with {formatting.share(first['share'])}"
 

@@ -76,5 +76,5 @@ def event(identifier: str) -> dict[str, Any]:
 def forget() -> None:
     """Ask the service again, for this reader."""
     kept: tuple[Any, ...] = (day, tokens, letters, event, ready)
-    for one in kept:
-        one.clear()
+    for item in kept:
+        item.clear()

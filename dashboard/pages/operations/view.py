@@ -131,7 +131,7 @@ def _day_files(day: Mapping[str, Any], answer: str, said: str) -> None:
     downloads([(f"{what}: {label}", *rest) for what, files in both for label, *rest in files], PAGE)
 
 
-def _letters(health: Mapping[str, Any], asked: Operations) -> None:
+def _letters(health: Mapping[str, Any], request: Operations) -> None:
     st.subheader("Dead letters", anchor=False)
     if not health.get("dead_letters"):
         st.caption("None: every event of the log could be projected.")
@@ -139,17 +139,17 @@ def _letters(health: Mapping[str, Any], asked: Operations) -> None:
         rows = operations.letter_rows(told.letters(health["position"]), zone())
         st.caption(operations.set_aside(health["dead_letters"], rows))
         _table(rows, "letters", "Events that could not be projected")
-        known = list(dict.fromkeys([*(row["Event"] for row in rows), *([asked.event] if asked.event else [])]))
+        fromkeys = list(dict.fromkeys([*(row["Event"] for row in rows), *([request.event] if request.event else [])]))
         chosen = st.selectbox(
-            "Show an event as it was sent", known, index=known.index(asked.event) if asked.event else None,
+            "Show an event as it was sent", fromkeys, index=fromkeys.index(request.event) if request.event else None,
             placeholder="Choose its id", key=f"{PAGE} event",
         )  # fmt: skip
-        if (chosen or "") != asked.event:
+        if (chosen or "") != request.event:
             go(PAGE, Operations(event=chosen or ""))
             st.rerun()
         st.caption("After an upgrade that understands them, `assay rebuild` projects them.")
-    if asked.event:
-        st.json(told.event(asked.event), expanded=2)
+    if request.event:
+        st.json(told.event(request.event), expanded=2)
 
 
 def _tokens(day: Mapping[str, Any]) -> None:

@@ -96,7 +96,7 @@ def token_rows(
             "Expires": formatting.date(token["expires_at"], zone) if token["expires_at"] else "never",
             "Made": formatting.date(token["created_at"], zone),
         }
-        for token in sorted(tokens, key=lambda one: str(one["created_at"]), reverse=True)
+        for token in sorted(tokens, key=lambda item: str(item["created_at"]), reverse=True)
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row["State"] != "✓ works")
 
@@ -122,31 +122,31 @@ def letter_rows(letters: Sequence[Row], zone: tzinfo | None = None) -> list[dict
     """Return dead letters by type and reason as a table; `Event` is the newest of each."""
     return [
         {
-            "Newest": formatting.date(one["newest"], zone), "Type": one["type"], "Reason": one["reason"],
-            "Events": one["events"], "Event": str(one["event"]),
+            "Newest": formatting.date(letter["newest"], zone), "Type": letter["type"], "Reason": letter["reason"],
+            "Events": letter["events"], "Event": str(letter["event"]),
         }
-        for one in letters
+        for letter in letters
     ]  # fmt: skip
 
 
-def set_aside(known: int, rows: Sequence[Row]) -> str:
+def set_aside(value: int, rows: Sequence[Row]) -> str:
     """Say how many events are not in the tables, and how many of them the rows tell of."""
     listed = sum(row["Events"] for row in rows)
-    verb = "event is" if known == 1 else "events are"
-    rest = "" if listed == known else f" Here are {formatting.count(listed)} of them."
-    return f"{formatting.count(known)} {verb} in the log and not in the tables.{rest}"
+    verb = "event is" if value == 1 else "events are"
+    rest = "" if listed == value else f" Here are {formatting.count(listed)} of them."
+    return f"{formatting.count(value)} {verb} in the log and not in the tables.{rest}"
 
 
 def archive_rows(segments: Sequence[Row], zone: tzinfo | None = None) -> list[dict[str, Any]]:
     """Return the archive's segments as a table, newest first."""
     return [
         {
-            "Positions": f"{formatting.count(one['first_position'])}–{formatting.count(one['last_position'])}",
-            "Events": one["events"], "Size": formatting.memory(one["bytes"]), "File": one["facts"],
-            "Written": formatting.date(one["created_at"], zone),
-            "Bodies": "in the files alone" if one["trimmed_at"] else "in the database too",
+            "Positions": f"{formatting.count(segment['first_position'])}–{formatting.count(segment['last_position'])}",
+            "Events": segment["events"], "Size": formatting.memory(segment["bytes"]), "File": segment["facts"],
+            "Written": formatting.date(segment["created_at"], zone),
+            "Bodies": "in the files alone" if segment["trimmed_at"] else "in the database too",
         }
-        for one in reversed(segments)
+        for segment in reversed(segments)
     ]  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def setting_rows(day: Row, server: str, zone: tzinfo | None = None) -> list[dict
     """Return build and settings as pairs of name and value, each in its unit."""
     build, settings = day["build"], day["settings"]
     every = settings["retrain_every_s"]
-    told = {
+    document = {
         "Service": server,
         "Version": f"{build['version']}, schema {build['schema']}, Python {build['python']}, {build['system']}",
         "Running since": formatting.date(build["began"], zone),
@@ -167,7 +167,7 @@ def setting_rows(day: Row, server: str, zone: tzinfo | None = None) -> list[dict
         "Trains by itself": f"every {every / 3600:g} h, and when it drifts" if every else "no, only when asked",
         "Log level": settings["log_level"],
     }
-    return [{"Setting": name, "Value": value} for name, value in told.items()]
+    return [{"Setting": name, "Value": value} for name, value in document.items()]
 
 
 def _limit(per_s: float | None) -> str:

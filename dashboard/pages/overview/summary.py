@@ -62,22 +62,22 @@ def today() -> date:
 def platforms_of(cells: Sequence[Row]) -> list[str]:
     """Return the platforms that something was measured on, in the order in which all pages have them."""
     order = list(PLATFORMS)
-    found = {str(cell["platform"]) for cell in cells}
-    return sorted(found, key=lambda name: (order.index(name) if name in order else len(order), name))
+    result = {str(cell["platform"]) for cell in cells}
+    return sorted(result, key=lambda name: (order.index(name) if name in order else len(order), name))
 
 
-def families_of(told: Row) -> list[str]:
+def families_of(row: Row) -> list[str]:
     """Return the families as the service has them, those of models of which no family is known last."""
-    return sorted((str(name) for name in told["families"]), key=lambda name: name == UNKNOWN)
+    return sorted((str(name) for name in row["families"]), key=lambda name: name == UNKNOWN)
 
 
-def coverage_sentence(told: Row) -> str:
+def coverage_sentence(row: Row) -> str:
     """Say how much of family × platform has a measurement, and where there are most."""
-    cells, families = told["cells"], told["families"]
+    cells, families = row["cells"], row["families"]
     platforms = platforms_of(cells)
     named = [cell for cell in cells if cell["family"] != UNKNOWN] or cells
     most = max(named, key=lambda cell: int(cell["measurements"]))
-    shown = f"the {len(families)} families with most" if told["families_total"] > len(families) else "all families"
+    shown = f"the {len(families)} families with most" if row["families_total"] > len(families) else "all families"
     across = "1 platform" if len(platforms) == 1 else f"{len(platforms)} platforms"
     return (
         f"{formatting.count(len(cells))} of {formatting.count(len(families) * len(platforms))} cells have measurements "
@@ -96,10 +96,10 @@ def is_live(run: Row, now: datetime) -> bool:
     return not has_ended(run) and began is not None and now - datetime.fromisoformat(str(began)) < timedelta(days=1)
 
 
-def run_table(found: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
+def run_table(rows: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
     """Return runs as the page of runs lists them, in fewer columns, each with the address of its page."""
-    table = words.listed(found, now, zone)[["Run", "State", "Rows", "Failed", "Tests", "Started"]]
-    return table.assign(Open=[f"runs?run={quote(str(row['run_id']))}" for row in found])
+    table = words.listed(rows, now, zone)[["Run", "State", "Rows", "Failed", "Tests", "Started"]]
+    return table.assign(Open=[f"runs?run={quote(str(row['run_id']))}" for row in rows])
 
 
 def failing_table(failing: Sequence[Row]) -> pd.DataFrame:

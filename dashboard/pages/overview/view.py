@@ -47,45 +47,45 @@ def show() -> None:
         health = answers.ready()
         read = current(PAGE, read_glance)
         dropped(read.dropped)
-        asked: Glance = read.asked
-        adopt(PAGE, asked, {"days": asked.days})
-        at = health["position"] if asked.as_of is None else asked.as_of
-        provenance("", f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at))
+        glance: Glance = read.asked
+        adopt(PAGE, glance, {"days": glance.days})
+        at = health["position"] if glance.as_of is None else glance.as_of
+        provenance("", f"position {formatting.count(at)}", msgspec.structs.replace(glance, as_of=at))
         with guarded("The counts"):
-            known = answers.summary(at)
-            _counts(known, at)
+            summary = answers.summary(at)
+            _counts(summary, at)
         # What takes longest is asked last, and still stands where it is looked for.
         worse = st.container()
         with guarded("The health"):
             _health(health, at)
         with guarded("The last runs"):
-            _last_runs(at, live=asked.as_of is None)
-        if not (known["measurements"] or known["failures"] or known["tests"]):
+            _last_runs(at, live=glance.as_of is None)
+        if not (summary["measurements"] or summary["failures"] or summary["tests"]):
             return
-        told: dict[str, Any] = {"cells": [], "failing": []}
+        document: dict[str, Any] = {"cells": [], "failing": []}
         with guarded("The coverage"):
-            told = asking.at_a_glance(at)
-        if told["cells"]:
+            document = asking.at_a_glance(at)
+        if document["cells"]:
             with guarded("The coverage"):
-                _coverage(told, at)
-        _failing(told)
+                _coverage(document, at)
+        _failing(document)
         with guarded("What to measure next"):
             _next(at)
         with worse, guarded("What got worse"):
-            _worse(asked, at)
+            _worse(glance, at)
 
 
-def _counts(known: Mapping[str, Any], at: int) -> None:
-    if not known["measurements"]:
+def _counts(record: Mapping[str, Any], at: int) -> None:
+    if not record["measurements"]:
         st.info("Nothing has been measured yet. One command fills this page:")
         to_paste("assay bench bert-base-uncased --platform cpu,openvino")
         st.caption("It builds the model, measures it on this machine and sends what it saw to this service.")
-    newest = known.get("newest")
-    shares = _fresh(at) if known["measurements"] else {30: None, 90: None}
+    newest = record.get("newest")
+    shares = _fresh(at) if record["measurements"] else {30: None, 90: None}
     tiles = {
-        "Models": formatting.count(known["models"]), "Hardware": formatting.count(known["hardware"]),
-        "Measurements": formatting.count(known["measurements"]), "Newest": formatting.age(newest, datetime.now(UTC)),
-        "Runs": formatting.count(known["runs"]), "Tests": formatting.count(known["tests"]),
+        "Models": formatting.count(record["models"]), "Hardware": formatting.count(record["hardware"]),
+        "Measurements": formatting.count(record["measurements"]), "Newest": formatting.age(newest, datetime.now(UTC)),
+        "Runs": formatting.count(record["runs"]), "Tests": formatting.count(record["tests"]),
         **{f"New in {days} days": formatting.share(share) for days, share in shares.items()},
     }  # fmt: skip
     with st.grid(4, min_column_width=150, key="counts"):
@@ -100,8 +100,11 @@ def _counts(known: Mapping[str, Any], at: int) -> None:
 
 
 def _fresh(at: int) -> dict[int, float | None]:
-    told = asking.at_a_glance(at)
-    return {span: summary.fresh(told["days"], told["configurations"], summary.today(), span) for span in (30, 90)}
+    at_a_glance = asking.at_a_glance(at)
+    return {
+        span: summary.fresh(at_a_glance["days"], at_a_glance["configurations"], summary.today(), span)
+        for span in (30, 90)
+    }
 
 
 def _reports(at: int) -> None:
@@ -116,7 +119,7 @@ def _reports(at: int) -> None:
     )
 
 
-def _worse(asked: Glance, at: int) -> None:
+def _worse(glance: Glance, at: int) -> None:
     """Show what is worse than before, by the rules of `assay regressions`, the worst first."""
     from dashboard import regressions
     from dashboard.pages.trends import query
@@ -126,13 +129,13 @@ def _worse(asked: Glance, at: int) -> None:
         "Over the last", summary.SPANS, key=widget(PAGE, "days"), required=True, label_visibility="collapsed",
         format_func=lambda span: "last day" if span == "1" else f"last {span} days",
     )  # fmt: skip
-    if days != asked.days:
-        go(PAGE, msgspec.structs.replace(asked, days=days))
+    if days != glance.days:
+        go(PAGE, msgspec.structs.replace(glance, days=days))
         st.rerun()
-    found = query.regressions(float(asked.days), at, limit=10)
+    result = query.regressions(float(glance.days), at, limit=10)
     with st.container(key="answer"):
-        st.markdown(f"**{escape(regressions.sentence(found, float(asked.days)))}**")
-    rows = regressions.lines(found, zone())[:10]
+        st.markdown(f"**{escape(regressions.sentence(result, float(glance.days)))}**")
+    rows = regressions.lines(result, zone())[:10]
     if not rows:
         return
     st.dataframe(
@@ -143,19 +146,19 @@ def _worse(asked: Glance, at: int) -> None:
             "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})"),
         },
     )  # fmt: skip
-    downloads(table_files(stem(PAGE, "worse", at), [*found["changes"], *found["turns"]], as_of=at), "worse")
+    downloads(table_files(stem(PAGE, "worse", at), [*result["changes"], *result["turns"]], as_of=at), "worse")
 
 
 def _last_runs(at: int, *, live: bool) -> None:
     st.subheader("Last runs", anchor=False)
-    found = answers.runs(at)
-    if not found:
+    runs = answers.runs(at)
+    if not runs:
         st.caption("No run has been posted yet.")
         return
-    if live and any(summary.is_live(row, datetime.now(UTC)) for row in found):
+    if live and any(summary.is_live(row, datetime.now(UTC)) for row in runs):
         st.fragment(_live_runs, run_every=EVERY_S)()
     else:
-        _runs(found)
+        _runs(runs)
 
 
 def _live_runs() -> None:
@@ -164,9 +167,9 @@ def _live_runs() -> None:
         _runs(answers.runs(answers.ready()["position"]))
 
 
-def _runs(found: list[dict[str, Any]]) -> None:
+def _runs(rows: list[dict[str, Any]]) -> None:
     st.dataframe(
-        summary.run_table(found, datetime.now(UTC), zone()), hide_index=True, key="overview runs", row_height=36, placeholder=formatting.MISSING,
+        summary.run_table(rows, datetime.now(UTC), zone()), hide_index=True, key="overview runs", row_height=36, placeholder=formatting.MISSING,
         height="content", alt="The last ten runs",
         column_config={
             "Run": st.column_config.Column(width=260),
@@ -177,52 +180,52 @@ def _runs(found: list[dict[str, Any]]) -> None:
     )  # fmt: skip
 
 
-def _coverage(told: Mapping[str, Any], at: int) -> None:
+def _coverage(document: Mapping[str, Any], at: int) -> None:
     st.subheader("Coverage", anchor=False)
-    platforms, shade, sentence = summary.platforms_of(told["cells"]), theme(), summary.coverage_sentence(told)
+    platforms, shade, sentence = summary.platforms_of(document["cells"]), theme(), summary.coverage_sentence(document)
     st.markdown(f"**{escape(sentence)}**")
     chart(
-        charts.coverage(told["cells"], summary.families_of(told), platforms, theme=shade),
+        charts.coverage(document["cells"], summary.families_of(document), platforms, theme=shade),
         key=f"{PAGE} coverage", words=f"Measurements by family and platform: {sentence}",
     )  # fmt: skip
     st.caption(
         "Measurements by family and platform, darker is more (log). An outline means that nothing was measured there."
     )
-    folded("As a table", partial(_cells, told["cells"]), key=f"{PAGE} folded")
+    folded("As a table", partial(_cells, document["cells"]), key=f"{PAGE} folded")
     name = stem(PAGE, "coverage", at)
     picture = picture_files(
-        name, lambda: charts.coverage(told["cells"], summary.families_of(told), platforms, theme=shade, picture=True),
+        name, lambda: charts.coverage(document["cells"], summary.families_of(document), platforms, theme=shade, picture=True),
         "Measurements by family and platform", answer=sentence, footer=f"position {formatting.count(at)}",
     )  # fmt: skip
-    downloads([*table_files(name, told["cells"], as_of=at), *picture], "coverage")
+    downloads([*table_files(name, document["cells"], as_of=at), *picture], "coverage")
 
 
-def _cells(found: Sequence[Mapping[str, Any]]) -> None:
+def _cells(rows: Sequence[Mapping[str, Any]]) -> None:
     names = ("family", "platform", "models", "hardware", "configurations", "measurements")
     heads = {name: name.capitalize() for name in names}
     st.dataframe(
-        pd.DataFrame(found)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
+        pd.DataFrame(rows)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
         height=400, alt="Measurements by family and platform",
     )  # fmt: skip
 
 
-def _failing(told: Mapping[str, Any]) -> None:
-    if not told["failing"]:
+def _failing(document: Mapping[str, Any]) -> None:
+    if not document["failing"]:
         return
     st.subheader("What failed most", anchor=False)
     st.dataframe(
-        summary.failing_table(told["failing"]), hide_index=True, key=f"{PAGE} failing", row_height=36, height="content",
+        summary.failing_table(document["failing"]), hide_index=True, key=f"{PAGE} failing", row_height=36, height="content",
         placeholder=formatting.MISSING, alt="What failed most",
         column_config={"Newest": st.column_config.LinkColumn(display_text="open")},
     )  # fmt: skip
 
 
 def _next(at: int) -> None:
-    found = asking.gaps(at)[:MOST_GAPS]
-    if not found:
+    gaps = asking.gaps(at)[:MOST_GAPS]
+    if not gaps:
         return
     st.subheader("What would be worth measuring next", anchor=False)
-    for gap in found:
+    for gap in gaps:
         st.markdown(
             f"**{escape(str(gap['category']))} on {escape(str(gap['platform']))}**: {formatting.count(gap['never_tried'])} of "
             f"{formatting.count(gap['families'])} families were never tried"

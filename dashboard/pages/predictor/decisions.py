@@ -15,76 +15,76 @@ SHORT = {"ours, 10 measurements of the model": "10 measured", "ours without caut
 """What is written beside a dot, where the whole name would run into the next."""
 
 
-def rules(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rules(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rules that choose machines, ours first; `mark` names ours and numbers the others."""
-    ordered = sorted(told["machines"], key=lambda one: (not one["rule"].startswith("ours"), one["overspend"]))
-    found = []
+    ordered = sorted(document["machines"], key=lambda entry: (not entry["rule"].startswith("ours"), entry["overspend"]))
+    rules = []
     thumbs = 0
-    for one in ordered:
-        ours = one["rule"].startswith("ours")
+    for item in ordered:
+        ours = item["rule"].startswith("ours")
         thumbs += not ours
-        mark = SHORT.get(one["rule"], one["rule"].removeprefix("ours, ")) if ours else str(thumbs)
-        found.append({**one, "ours": ours, "mark": mark})
-    return found
+        mark = SHORT.get(item["rule"], item["rule"].removeprefix("ours, ")) if ours else str(thumbs)
+        rules.append({**item, "ours": ours, "mark": mark})
+    return rules
 
 
-def sentence(found: list[dict[str, Any]]) -> str:
+def sentence(rows: list[dict[str, Any]]) -> str:
     """Say how good our choices are before anything is measured, and where they meet the limits most often."""
-    ours = [one for one in found if one["ours"]]
-    blind = next((one for one in ours if one["mark"] == "nothing measured"), ours[0])
-    best = max(ours, key=lambda one: float(one["success"]))
-    told = f"With {blind['mark']} {_good(blind)} above the cheapest"
-    return told if best is blind else f"{told}; {best['mark']}, {_good(best)}"
+    ours = [item for item in rows if item["ours"]]
+    blind = next((our for our in ours if our["mark"] == "nothing measured"), ours[0])
+    best = max(ours, key=lambda item: float(item["success"]))
+    text = f"With {blind['mark']} {_good(blind)} above the cheapest"
+    return text if best is blind else f"{text}; {best['mark']}, {_good(best)}"
 
 
-def _good(one: dict[str, Any]) -> str:
-    return f"{formatting.share(one['success'])} of choices meet the limits, at {formatting.share(one['overspend'])}"
+def _good(row: dict[str, Any]) -> str:
+    return f"{formatting.share(row['success'])} of choices meet the limits, at {formatting.share(row['overspend'])}"
 
 
-def rules_table(found: list[dict[str, Any]]) -> pd.DataFrame:
+def rules_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """Return the rules as they are read: shares as per cent."""
     return pd.DataFrame(
         [
             {
-                "Rule": one["rule"] if one["ours"] else f"{one['mark']} · {one['rule']}",
-                "Success": formatting.share(one["success"]),
-                "Overspend": formatting.share(one["overspend"]),
-                "Cheapest first": formatting.share(one["top_1"]),
-                "Among three": formatting.share(one["top_3"]),
+                "Rule": item["rule"] if item["ours"] else f"{item['mark']} · {item['rule']}",
+                "Success": formatting.share(item["success"]),
+                "Overspend": formatting.share(item["overspend"]),
+                "Cheapest first": formatting.share(item["top_1"]),
+                "Among three": formatting.share(item["top_3"]),
             }
-            for one in found
+            for item in rows
         ]
     )
 
 
-def devices(told: Mapping[str, Any]) -> pd.DataFrame:
+def devices(document: Mapping[str, Any]) -> pd.DataFrame:
     """Return what the first choice of device loses beside the best, by kind of choice."""
     return pd.DataFrame(
         [
             {
-                "Choices": one["choices"],
-                "Questions": one["questions"],
-                "Median loss": formatting.share(one["median"]),
-                "90th percentile": formatting.share(one["p90"]),
-                "Best first": formatting.share(one["top_1"]),
-                "Among three": formatting.share(one["top_3"]),
+                "Choices": device["choices"],
+                "Questions": device["questions"],
+                "Median loss": formatting.share(device["median"]),
+                "90th percentile": formatting.share(device["p90"]),
+                "Best first": formatting.share(device["top_1"]),
+                "Among three": formatting.share(device["top_3"]),
             }
-            for one in told["devices"]
-            if one["rule"] == "ours"
+            for device in document["devices"]
+            if device["rule"] == "ours"
         ]
     )
 
 
-def fits(told: Mapping[str, Any]) -> pd.DataFrame:
+def fits(document: Mapping[str, Any]) -> pd.DataFrame:
     """Return how often it was right that something fits in memory."""
     return pd.DataFrame(
         [
             {
-                "Does it fit?": one["asked"],
-                "Questions": one["questions"],
-                "Right": formatting.share(one["right"]),
-                "Sure and wrong": one["sure_wrong"],
+                "Does it fit?": fit["asked"],
+                "Questions": fit["questions"],
+                "Right": formatting.share(fit["right"]),
+                "Sure and wrong": fit["sure_wrong"],
             }
-            for one in told["fits"]
+            for fit in document["fits"]
         ]
     )

@@ -40,33 +40,33 @@ def show() -> None:
     with guarded("The service"):
         read = current(PAGE, read_scores)
         dropped(read.dropped)
-        asked: Scores = read.asked
-        at = answers.ready()["position"] if asked.as_of is None else asked.as_of
+        bar: Scores = read.asked
+        at = answers.ready()["position"] if bar.as_of is None else bar.as_of
         strip = st.container()
         with guarded("The card"):
-            card = answers.predictor(at, asked.split)
-            found = scores.in_order(card.get("scores") or {})
-            asked = _bar(asked, list(found))
+            card = answers.predictor(at, bar.split)
+            in_order = scores.in_order(card.get("scores") or {})
+            bar = _bar(bar, list(in_order))
             with strip:
-                provenance(PAGE, _whence(card, at), msgspec.structs.replace(asked, as_of=at))
+                provenance(PAGE, _whence(card, at), msgspec.structs.replace(bar, as_of=at))
             for note in card.get("notes") or ():
                 st.warning(escape(str(note)), icon=":material/report:")
-            with guarded(TITLES[asked.tab]):
-                _part(asked, card, found, at)
+            with guarded(TITLES[bar.tab]):
+                _part(bar, card, in_order, at)
         st.subheader("What to measure next", anchor=False)
         st.caption("Uncertainty picks the runs that would lower the error of open questions most:")
         to_paste("assay suggest --budget 2h")
 
 
-def _part(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int) -> None:
+def _part(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], at: int) -> None:
     """Show the part that is open; what the others need is not asked for."""
-    if asked.tab == "scores":
-        if asked.split in found and "fields" not in found[asked.split]:
-            found = scores.in_order(answers.predictor(at, asked.split)["scores"])
-        _evaluations(asked, card, found, at)
-    elif asked.tab == "live":
-        _live(asked, at)
-    elif asked.tab == "decisions":
+    if request.tab == "scores":
+        if request.split in rows and "fields" not in rows[request.split]:
+            rows = scores.in_order(answers.predictor(at, request.split)["scores"])
+        _evaluations(request, card, rows, at)
+    elif request.tab == "live":
+        _live(request, at)
+    elif request.tab == "decisions":
         show_decisions(at)
     else:
         _widths(card)
@@ -82,71 +82,71 @@ def _whence(card: Mapping[str, Any], at: int) -> str:
     return f"{words} · {formatting.count(card.get('rows'))} rows"
 
 
-def _bar(asked: Scores, names: list[str]) -> Scores:
+def _bar(scores: Scores, names: list[str]) -> Scores:
     """Show what is chosen, take what is chosen now, and return it; an evaluation that is not there gives way to another."""
-    if asked.split and asked.split not in names:
-        st.warning(f"From the address: no evaluation is called {escape(asked.split)}.", icon=":material/link_off:")
+    if scores.split and scores.split not in names:
+        st.warning(f"From the address: no evaluation is called {escape(scores.split)}.", icon=":material/link_off:")
     usual = next((name for name in names if name != "random"), names[0] if names else "")
-    asked = msgspec.structs.replace(asked, split=asked.split if asked.split in names else usual)
+    scores = msgspec.structs.replace(scores, split=scores.split if scores.split in names else usual)
     names_of: dict[str, tuple[str, Sequence[str]]] = {
         "split": ("Held out", names), "group": ("Errors by", GROUPS), "target": ("Live accuracy of", LIVE_TARGETS),
     }  # fmt: skip
-    adopt(PAGE, asked, {"tab": asked.tab} | {name: getattr(asked, name) or None for name in names_of})
+    adopt(PAGE, scores, {"tab": scores.tab} | {name: getattr(scores, name) or None for name in names_of})
     st.segmented_control(
         "Part", list(TITLES), key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
         label_visibility="collapsed",
     )  # fmt: skip
-    shown = CHOICES.get(asked.tab, ())
+    shown = CHOICES.get(scores.tab, ())
     for name, place in zip(shown, places(4, 2, 4) if shown else (), strict=False):
         label, options = names_of[name]
         place.selectbox(label, options, key=widget(PAGE, name), filter_mode=None, disabled=not options)
     state = {name: st.session_state[widget(PAGE, name)] or "" for name in ("tab", *shown)}
-    chosen: Scores = msgspec.structs.replace(asked, **state)
-    if chosen != asked:
+    chosen: Scores = msgspec.structs.replace(scores, **state)
+    if chosen != scores:
         go(PAGE, chosen)
         st.rerun()
-    return asked
+    return scores
 
 
-def _evaluations(asked: Scores, card: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], at: int) -> None:
-    if not found:
+def _evaluations(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], at: int) -> None:
+    if not rows:
         st.info("The card of this predictor holds no scores. This scores its method on what the log holds:")
         to_paste("assay evaluate --split family")
         return
-    answer = found[asked.split]
-    told = scores.sentence(answer)
+    answer = rows[request.split]
+    sentence = scores.sentence(answer)
     with st.container(key="answer"):
-        st.subheader(escape(told), anchor=False)
+        st.subheader(escape(sentence), anchor=False)
     _tiles(answer)
     left, right = st.columns([1, 1], gap="large")
     with left:
         _parity(answer)
     with right:
-        _calibration(found)
-    _groups(asked, answer)
+        _calibration(rows)
+    _groups(request, answer)
     st.subheader("Split by split", anchor=False)
     st.dataframe(
-        scores.splits_table(found), hide_index=True, key=f"{PAGE} splits", row_height=36, height="content",
+        scores.splits_table(rows), hide_index=True, key=f"{PAGE} splits", row_height=36, height="content",
         column_config={"Held out": st.column_config.Column(pinned=True), "Rows": COUNT}, alt="Scores of each evaluation",
     )  # fmt: skip
     st.caption(
         "Errors are relative to what was measured. Whole groups are held out; macro is the mean over families or devices, "
         "so that the large ones do not decide. A random-row split is interpolation only."
     )
-    _downloads(str(card.get("digest")), found, at, told)
+    _downloads(str(card.get("digest")), rows, at, sentence)
 
 
 def _tiles(answer: Mapping[str, Any]) -> None:
-    one = answer["overall"]
+    overall = answer["overall"]
     figures = (
-        ("Median error", one["median_ape"]), ("Within 20 %", one["within_20"]),
-        ("80 % intervals held", one.get("coverage_80")), ("Width of an 80 % interval", one.get("width_80")),
+        ("Median error", overall["median_ape"]), ("Within 20 %", overall["within_20"]),
+        ("80 % intervals held", overall.get("coverage_80")), ("Width of an 80 % interval", overall.get("width_80")),
     )  # fmt: skip
     with st.grid(4, min_column_width=150, key="figures"):
         for label, value in figures:
             st.metric(label, formatting.share(value), border=True)
-    told = f"Held out: {escape(str(answer['split']))} · n {formatting.count(one['rows'])}"
-    st.caption(told if one.get("coverage_80") is not None else f"{told} · intervals are not calibrated")
+    text = f"Held out: {escape(str(answer['split']))} · n {formatting.count(overall['rows'])}"
+    st.caption(text if overall.get("coverage_80") is not None else f"{text} · intervals are not calibrated")
 
 
 def _parity(answer: Mapping[str, Any]) -> None:
@@ -166,9 +166,9 @@ def _command(answer: Mapping[str, Any]) -> str:
     return f"{words} --shots {answer['shots']}" if answer["shots"] else words
 
 
-def _calibration(found: Mapping[str, Mapping[str, Any]]) -> None:
+def _calibration(rows: Mapping[str, Mapping[str, Any]]) -> None:
     st.subheader("Does it know when it is wrong?", anchor=False)
-    lines = [{"name": name, "calibration": scores.calibration(one)} for name, one in found.items()]
+    lines = [{"name": name, "calibration": scores.calibration(value)} for name, value in rows.items()]
     drawn = charts.calibration(lines, theme=theme())
     chart(drawn, key=f"{PAGE} calibration", words="What intervals promised and held, by split")
     st.caption(
@@ -177,14 +177,14 @@ def _calibration(found: Mapping[str, Mapping[str, Any]]) -> None:
     )
 
 
-def _groups(asked: Scores, answer: Mapping[str, Any]) -> None:
-    rows = scores.grouped(answer, asked.group, MOST_GROUPS)
-    st.subheader(f"Error by {asked.group}", anchor=False)
+def _groups(request: Scores, answer: Mapping[str, Any]) -> None:
+    rows = scores.grouped(answer, request.group, MOST_GROUPS)
+    st.subheader(f"Error by {request.group}", anchor=False)
     if not rows:
-        st.caption(f"This evaluation was not told by {asked.group}; choose another one above.")
+        st.caption(f"This evaluation was not told by {request.group}; choose another one above.")
         return
-    chart(charts.errors(rows, theme=theme()), key=f"{PAGE} groups", words=f"Errors by {asked.group}")
-    there = len(answer.get(f"by_{asked.group}") or ())
+    chart(charts.errors(rows, theme=theme()), key=f"{PAGE} groups", words=f"Errors by {request.group}")
+    there = len(answer.get(f"by_{request.group}") or ())
     worst = (
         f" The {len(rows)} worst of {formatting.count(there)}, those of fewer than {scores.FEWEST_ROWS} rows left out."
     )
@@ -207,33 +207,33 @@ def _widths(card: Mapping[str, Any]) -> None:
     )
 
 
-def _live(asked: Scores, at: int) -> None:
+def _live(request: Scores, at: int) -> None:
     st.subheader("Live accuracy", anchor=False)
-    found = answers.accuracy(asked.target, at)
-    if not found["scored"]:
-        given = found["given"]
+    accuracy = answers.accuracy(request.target, at)
+    if not accuracy["scored"]:
+        value = accuracy["given"]
         st.info(
-            f"{_counted(given, 'prediction')} given out and recorded; no {asked.target} of that was measured since."
-            if given
+            f"{_counted(value, 'prediction')} given out and recorded; no {request.target} of that was measured since."
+            if value
             else "No prediction was recorded yet. One that is recorded is scored when its configuration is measured:"
         )
         to_paste("assay predict MODEL --hardware … --platform … --precision … --record")
         return
-    drift = found.get("drift") or {}
+    drift = accuracy.get("drift") or {}
     show_drift = st.warning if drift.get("flag") else st.caption
     show_drift(escape(str(drift.get("said") or "")))
-    one = found["overall"]
+    overall = accuracy["overall"]
     with st.grid(4, min_column_width=150, key="live"):
         for label, key in LIVE_TILES:
-            st.metric(label, formatting.share(one.get(key)), border=True)
-    st.caption(f"{asked.target} · n {formatting.count(one['rows'])} · {_counted(one['models'], 'model')}")
-    rows = scores.grouped(found, asked.group, MOST_GROUPS)
-    chart(charts.errors(rows, theme=theme()), key=f"{PAGE} live", words=f"Live errors by {asked.group}")
+            st.metric(label, formatting.share(overall.get(key)), border=True)
+    st.caption(f"{request.target} · n {formatting.count(overall['rows'])} · {_counted(overall['models'], 'model')}")
+    rows = scores.grouped(accuracy, request.group, MOST_GROUPS)
+    chart(charts.errors(rows, theme=theme()), key=f"{PAGE} live", words=f"Live errors by {request.group}")
     st.caption(DOTS)
     by_basis = [
-        {"Basis": basis, "Rows": one["rows"], "Median error": formatting.share(one["median_ape"]),
-         "80 % held": formatting.share(one.get("coverage_80"))}
-        for basis, one in (found.get("by_basis") or {}).items()
+        {"Basis": basis, "Rows": item["rows"], "Median error": formatting.share(item["median_ape"]),
+         "80 % held": formatting.share(item.get("coverage_80"))}
+        for basis, item in (accuracy.get("by_basis") or {}).items()
     ]  # fmt: skip
     st.dataframe(
         pd.DataFrame(by_basis), hide_index=True, key=f"{PAGE} basis", row_height=36, alt="Live errors by basis"
@@ -266,26 +266,26 @@ def _knowledge(card: Mapping[str, Any]) -> None:
         lines = [
             f"{formatting.count(covered.get('architectures'))} architectures of {len(covered.get('families') or ())} families",
             f"devices {', '.join(covered.get('hardware') or ()) or formatting.MISSING}",
-            *(_source(one) for one in (card.get("data") or {}).get("sources") or ()),
+            *(_source(source) for source in (card.get("data") or {}).get("sources") or ()),
         ]
         st.markdown("\n".join(f"- {escape(line)}" for line in lines))
 
 
-def _source(one: Mapping[str, Any]) -> str:
-    counts: Mapping[str, Any] = one.get("measurements") or {}
+def _source(row: Mapping[str, Any]) -> str:
+    counts: Mapping[str, Any] = row.get("measurements") or {}
     taken = (
         f", {formatting.count(counts.get('kept'))} of {formatting.count(counts.get('read'))} rows kept"
         if counts
         else ""
     )
-    return f"{one.get('name')} ({one.get('licence') or 'licence not said'}){taken}"
+    return f"{row.get('name')} ({row.get('licence') or 'licence not said'}){taken}"
 
 
-def _downloads(digest: str, found: Mapping[str, Mapping[str, Any]], at: int, told: str) -> None:
+def _downloads(digest: str, rows: Mapping[str, Mapping[str, Any]], at: int, text: str) -> None:
     shade, whole = theme(), answers.card(at)
     name = stem(PAGE, formatting.digest(digest), at)
     footer = f"position {formatting.count(at)} · predictor {formatting.digest(digest)}"
-    lines = [{"name": title, "calibration": scores.calibration(one)} for title, one in found.items()]
+    lines = [{"name": title, "calibration": scores.calibration(value)} for title, value in rows.items()]
 
     def draw() -> Any:
         return charts.calibration(lines, theme=shade, picture=True)
@@ -299,7 +299,7 @@ def _downloads(digest: str, found: Mapping[str, Mapping[str, Any]], at: int, tol
                 "application/json",
                 lambda: json.dumps(whole(), indent=2).encode(),
             ),
-            *picture_files(name, draw, "What intervals promised and held", answer=told, footer=footer),
+            *picture_files(name, draw, "What intervals promised and held", answer=text, footer=footer),
         ],
         PAGE,
     )

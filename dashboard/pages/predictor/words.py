@@ -70,9 +70,9 @@ def in_order(scores: Mapping[str, Answer]) -> dict[str, Answer]:
     order = list(SPLITS)
 
     def place(name: str) -> tuple[int, str, int, str]:
-        one = scores[name]
-        far = order.index(one["split"]) if one["split"] in order else len(order)
-        return far, str(one["target"]), int(one["shots"]), name
+        score = scores[name]
+        far = order.index(score["split"]) if score["split"] in order else len(order)
+        return far, str(score["target"]), int(score["shots"]), name
 
     return {name: scores[name] for name in sorted(scores, key=place)}
 
@@ -91,42 +91,42 @@ def calibration(answer: Answer) -> list[dict[str, Any]]:
 
 def macro_devices(answer: Answer) -> float | None:
     """Return the mean over devices of their errors, counted here where an older evaluation did not tell it."""
-    errors = [one["mape"] for one in answer["by_hardware"].values()]
-    found = answer.get("macro_hardware_mape")
-    return found if found is not None else sum(errors) / len(errors) if errors else None
+    errors = [key["mape"] for key in answer["by_hardware"].values()]
+    macro_hardware_mape = answer.get("macro_hardware_mape")
+    return macro_hardware_mape if macro_hardware_mape is not None else sum(errors) / len(errors) if errors else None
 
 
 def sentence(answer: Answer) -> str:
     """Say how wrong predictions are on what was held out; interpolation is called that."""
-    one = answer["overall"]
+    overall = answer["overall"]
     what = "Interpolation only" if answer["split"] == "random" else title(answer).capitalize()
-    told = f"half of the errors are under {formatting.share(one['median_ape'])}, {formatting.share(one['within_20'])} are within 20{formatting.SPACE}%"
-    held = one.get("coverage_80")
+    text = f"half of the errors are under {formatting.share(overall['median_ape'])}, {formatting.share(overall['within_20'])} are within 20{formatting.SPACE}%"
+    held = overall.get("coverage_80")
     intervals = (
         "no interval is given: not calibrated"
         if held is None
         else f"80{formatting.SPACE}% intervals hold {formatting.share(held)}"
     )
-    return f"{what}: {told}; {intervals}"
+    return f"{what}: {text}; {intervals}"
 
 
 def grouped(answer: Answer, by: str, most: int) -> list[dict[str, Any]]:
     """Return the groups (`hardware` or `family`) as rows of a chart, the worst first; families of few rows are left out."""
     groups: Mapping[str, Any] = answer.get(f"by_{by}") or {}
-    enough = {name: one for name, one in groups.items() if by == "hardware" or one["rows"] >= FEWEST_ROWS}
-    rows = [{"name": name, **one} for name, one in (enough or groups).items()]
-    return sorted(rows, key=lambda one: -one["mape"])[:most]
+    enough = {name: group for name, group in groups.items() if by == "hardware" or group["rows"] >= FEWEST_ROWS}
+    rows = [{"name": name, **value} for name, value in (enough or groups).items()]
+    return sorted(rows, key=lambda item: -item["mape"])[:most]
 
 
 def splits_table(scores: Mapping[str, Answer]) -> pd.DataFrame:
     """Return one line an evaluation: shares in per cent as text, because a missing one is not a zero."""
     rows = []
     for name, answer in scores.items():
-        one = answer["overall"]
-        tau = one.get("kendall_tau")
+        overall = answer["overall"]
+        tau = overall.get("kendall_tau")
         rows.append(
-            {"Held out": name, "Rows": int(one["rows"])}
-            | {head: formatting.share(one.get(key)) for key, head in SHARES.items()}
+            {"Held out": name, "Rows": int(overall["rows"])}
+            | {head: formatting.share(overall.get(key)) for key, head in SHARES.items()}
             | {
                 "τ": formatting.MISSING if tau is None else f"{tau:.3f}",
                 "macro families": formatting.share(answer.get("macro_family_mape")),
@@ -156,22 +156,22 @@ def widths_table(widths: Mapping[str, Any]) -> pd.DataFrame:
     )
 
 
-def history(found: Mapping[str, Any]) -> pd.DataFrame:
+def history(row: Mapping[str, Any]) -> pd.DataFrame:
     """Return the predictors, newest first, with what was decided about each."""
     states = {True: "in force", False: "not in force"}
     return pd.DataFrame(
         [
             {
-                "Predictor": formatting.digest(one["digest"]),
-                "State": states[bool(one.get("in_force"))],
-                "Trained": formatting.date(one.get("recorded_at")),
-                "Position": one.get("trained_at_position"),
-                "Trees": one.get("trees_from"),
-                "Rows": one.get("rows"),
-                "Accepted": {True: "yes", False: "no"}.get(one.get("accepted"), formatting.MISSING),
-                "Because": one.get("reason"),
+                "Predictor": formatting.digest(item["digest"]),
+                "State": states[bool(item.get("in_force"))],
+                "Trained": formatting.date(item.get("recorded_at")),
+                "Position": item.get("trained_at_position"),
+                "Trees": item.get("trees_from"),
+                "Rows": item.get("rows"),
+                "Accepted": {True: "yes", False: "no"}.get(item.get("accepted"), formatting.MISSING),
+                "Because": item.get("reason"),
             }
-            for one in found.get("items") or ()
+            for item in row.get("items") or ()
         ]
     )
 
@@ -184,12 +184,14 @@ def csv_file(scores: Mapping[str, Answer], position: int, predictor: str) -> byt
     writer.writerow(["evaluation", "split", "target", "shots", "by", "group", *keys, "as_of", "predictor"])
     for name, answer in scores.items():
         head = [name, answer["split"], answer["target"], answer["shots"]]
-        for by, group, one in _parts(answer):
-            values = ["" if one.get(key) is None else one[key] for key in keys]
+        for by, group, value in _parts(answer):
+            values = ["" if value.get(key) is None else value[key] for key in keys]
             writer.writerow([*head, by, group, *values, position, predictor])
     return out.getvalue().encode()
 
 
 def _parts(answer: Answer) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
-    groups = [(by, name, one) for by in ("hardware", "family") for name, one in (answer.get(f"by_{by}") or {}).items()]
+    groups = [
+        (by, name, value) for by in ("hardware", "family") for name, value in (answer.get(f"by_{by}") or {}).items()
+    ]
     return [("all", "", answer["overall"]), *groups]

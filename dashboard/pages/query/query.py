@@ -21,10 +21,10 @@ def views(version: int | None) -> list[dict[str, Any]]:
 
     Raises NewerService where the service has moved on to another version since it was asked for its health.
     """
-    found = checked(dict(client().schema()), "views", "schema")
-    if version not in (None, found["schema"]):
+    result = checked(dict(client().schema()), "views", "schema")
+    if version not in (None, result["schema"]):
         raise NewerService("The service has changed its version meanwhile.", remedy="Reload the page.")
-    return list(found["views"])
+    return list(result["views"])
 
 
 @kept(max_entries=32)
@@ -36,8 +36,8 @@ def selected(sql: str, position: int, as_of: int | None) -> dict[str, Any]:
 
 def filer(sql: str, media_type: str, position: int, as_of: int | None) -> Callable[[], bytes]:
     """Return what asks for the whole result as a file, made by the service."""
-    one = client()
-    return lambda: one.query_file(sql, media_type, limit=FILE_ROWS, timeout_s=TIMEOUT_S, **_at(position, as_of))
+    item = client()
+    return lambda: item.query_file(sql, media_type, limit=FILE_ROWS, timeout_s=TIMEOUT_S, **_at(position, as_of))
 
 
 def _at(position: int, as_of: int | None) -> dict[str, Any]:

@@ -52,30 +52,30 @@ def show() -> None:
         health = answers.ready()
         read = current(PAGE, read_query)
         dropped(read.dropped)
-        asked: Query = read.asked
-        text = unpacked(asked.saved) if asked.saved else asked.q
+        query: Query = read.asked
+        text = unpacked(query.saved) if query.saved else query.q
         # Streamlit forgets what widgets hold while another page is shown.
         if text and (st.session_state.get(f"{PAGE} filled") != text or EDITOR not in st.session_state):
             st.session_state[EDITOR] = st.session_state[f"{PAGE} filled"] = text
-        at = health["position"] if asked.as_of is None else asked.as_of
+        at = health["position"] if query.as_of is None else query.as_of
         strip = st.container()
         left, right = st.columns([5, 3], gap="medium")
         with left, guarded("The editor"):
-            _editor(asked, health["position"])
+            _editor(query, health["position"])
         with right, guarded("The views"):
             _views(health.get("schema"))
         ran = st.session_state.get(f"{PAGE} ran")
-        told = None
+        none = None
         if ran and ran[0] == st.session_state.get(f"{PAGE} filled"):
-            told = _result(asked, *ran)
+            none = _result(query, *ran)
         elif text:
             st.info("The query above has not been run. Read it, then press Run.", icon=":material/play_arrow:")
         with strip:
-            position = told["position"] if told else at
-            provenance(PAGE, f"position {formatting.count(position)}", msgspec.structs.replace(asked, as_of=position))
+            position = none["position"] if none else at
+            provenance(PAGE, f"position {formatting.count(position)}", msgspec.structs.replace(query, as_of=position))
 
 
-def _editor(asked: Query, position: int) -> None:
+def _editor(query: Query, position: int) -> None:
     st.caption(LIMITS)
     with st.container(horizontal=True, key="examples"):
         for example in EXAMPLES:
@@ -89,10 +89,10 @@ def _editor(asked: Query, position: int) -> None:
         run = st.form_submit_button("Run", icon=":material/play_arrow:", help="Ctrl+Enter in the editor does the same")
     text = str(st.session_state.get(EDITOR) or "")
     if run and text.strip():
-        view = addressed(text, asked)
+        view = addressed(text, query)
         st.session_state[f"{PAGE} filled"] = text
         st.session_state[f"{PAGE} ran"] = (text, position)
-        if view != asked:
+        if view != query:
             go(PAGE, view)
             st.rerun()
     elif run:
@@ -111,19 +111,19 @@ def _views(schema: int | None) -> None:
     chosen = st.selectbox(f"{len(views)} views", list(named), key=f"{PAGE} views")
     view = named[chosen]
     st.caption(f"One row is {escape(view['rows'])}. {escape(view['about'] or '')}")
-    found = pd.DataFrame(
+    data_frame = pd.DataFrame(
         [
             {
-                "Column": one["name"],
-                "Unit": one["unit"] or None,
-                "Meaning": one["meaning"].replace("`", ""),
-                "Type": one["type"].lower(),
+                "Column": column["name"],
+                "Unit": column["unit"] or None,
+                "Meaning": column["meaning"].replace("`", ""),
+                "Type": column["type"].lower(),
             }
-            for one in view["columns"]
+            for column in view["columns"]
         ]
     )
     st.dataframe(
-        found, hide_index=True, key=f"{PAGE} columns", height=314, row_height=32, placeholder="",
+        data_frame, hide_index=True, key=f"{PAGE} columns", height=314, row_height=32, placeholder="",
         column_config={"Column": st.column_config.Column(pinned=True), "Meaning": st.column_config.Column(width="large")},
         alt=f"Columns of the view {chosen}",
     )  # fmt: skip
@@ -133,69 +133,69 @@ def _views(schema: int | None) -> None:
     )  # fmt: skip
 
 
-def _result(asked: Query, sql: str, position: int) -> dict[str, Any] | None:
+def _result(query: Query, sql: str, position: int) -> dict[str, Any] | None:
     begun = time.perf_counter()
     try:
-        told = asked_for.selected(sql, position, asked.as_of)
+        result = asked_for.selected(sql, position, query.as_of)
     except UsageError as refused:
         trouble("The query", refused)
-        found = line_of(refused.detail, sql)
-        if found is not None:
-            st.caption(f"Line {found[0]}:")
-            st.code(found[1], language="sql")
+        line = line_of(refused.detail, sql)
+        if line is not None:
+            st.caption(f"Line {line[0]}:")
+            st.code(line[1], language="sql")
         return None
     took = time.perf_counter() - begun
-    heads = [column["name"] for column in told["columns"]]
-    rows = [dict(zip(heads, row, strict=True)) for row in told["rows"]]
-    said = _said(told, len(rows))
+    heads = [column["name"] for column in result["columns"]]
+    rows = [dict(zip(heads, row, strict=True)) for row in result["rows"]]
+    said = _said(result, len(rows))
     with st.container(key="answer"):
         st.subheader(escape(said), anchor=False)
     if took > 0.05:
         st.caption(f"Answered in {formatting.significant(took)} s.")
-    if not asked.q and not asked.saved:
+    if not query.q and not query.saved:
         st.caption("This query is too long for an address: keep its text to come back to it.")
     files = [
-        ("CSV", f"{_name(told)}.csv", "text/csv", asked_for.filer(sql, "text/csv", position, asked.as_of)),
+        ("CSV", f"{_name(result)}.csv", "text/csv", asked_for.filer(sql, "text/csv", position, query.as_of)),
         (
-            "Parquet", f"{_name(told)}.parquet", "application/vnd.apache.parquet",
-            asked_for.filer(sql, "application/vnd.apache.parquet", position, asked.as_of),
+            "Parquet", f"{_name(result)}.parquet", "application/vnd.apache.parquet",
+            asked_for.filer(sql, "application/vnd.apache.parquet", position, query.as_of),
         ),
-        ("The SQL", f"{_name(told)}.sql", "application/sql", sql.encode),
+        ("The SQL", f"{_name(result)}.sql", "application/sql", sql.encode),
     ]  # fmt: skip
     if len(set(heads)) < len(heads):
         st.info("Two columns have one name: give one another with AS, and the result is drawn too.")
     elif rows:
         with guarded("The chart"):
-            files += _chart(asked, told["columns"], rows, said, told["position"])
-    _table(told["columns"], told["rows"])
+            files += _chart(query, result["columns"], rows, said, result["position"])
+    _table(result["columns"], result["rows"])
     downloads(files, PAGE)
-    return told
+    return result
 
 
-def _said(told: Mapping[str, Any], rows: int) -> str:
+def _said(document: Mapping[str, Any], rows: int) -> str:
     if not rows:
         return "No row: the query ran, and nothing fits it"
-    wide = len(told["columns"])
+    wide = len(document["columns"])
     counted = f"{formatting.count(rows)} row{'' if rows == 1 else 's'} of {wide} column{'' if wide == 1 else 's'}"
     return (
         f"The first {counted}; there are more. A file has up to {formatting.count(asked_for.FILE_ROWS)}"
-        if told["truncated"]
+        if document["truncated"]
         else counted
     )
 
 
-def _name(told: Mapping[str, Any]) -> str:
-    return stem(PAGE, "", told["position"])
+def _name(document: Mapping[str, Any]) -> str:
+    return stem(PAGE, "", document["position"])
 
 
 def _chart(
-    asked: Query, columns: Sequence[Mapping[str, str]], rows: list[dict[str, Any]], said: str, position: int
+    query: Query, columns: Sequence[Mapping[str, str]], rows: list[dict[str, Any]], said: str, position: int
 ) -> list[Any]:
-    what = drawing(columns, asked)
+    what = drawing(columns, query)
     if what is None:
         st.caption("Nothing to draw: a chart needs a column of numbers beside another column.")
         return []
-    what = _controls(asked, columns, what)
+    what = _controls(query, columns, what)
     kinds = {column["name"]: column["type"] for column in columns}
     across = (
         "number" if is_number(kinds[what.x]) else "time" if kinds[what.x].startswith(("DATE", "TIMESTAMP")) else "label"
@@ -204,7 +204,7 @@ def _chart(
     if not drawn:
         st.caption(f"Nothing to draw: no row has both {escape(what.x)} and {escape(what.y)}.")
         return []
-    log = {"auto": None, "log": True, "linear": False}[asked.scale]
+    log = {"auto": None, "log": True, "linear": False}[query.scale]
     title = f"{what.y} by {what.x}"
     shade = theme()
     shown = sql_chart.result(rows, what, horizontal=across, logarithmic=log, theme=shade)
@@ -220,14 +220,14 @@ def _chart(
     )  # fmt: skip
 
 
-def _controls(asked: Query, columns: Sequence[Mapping[str, str]], what: Drawing) -> Drawing:
+def _controls(query: Query, columns: Sequence[Mapping[str, str]], what: Drawing) -> Drawing:
     """Show how it is drawn and let the reader change it; what is changed goes into the address."""
     names = [column["name"] for column in columns]
     heights = [column["name"] for column in columns if is_number(column["type"])]
-    values = {"kind": what.kind, "x": what.x, "y": what.y, "colour": what.colour or OURS, "scale": asked.scale}
-    adopt(PAGE, asked, values)
-    for name, known in (("x", names), ("y", heights), ("colour", [OURS, *names])):
-        if st.session_state.get(widget(PAGE, name)) not in known:
+    values = {"kind": what.kind, "x": what.x, "y": what.y, "colour": what.colour or OURS, "scale": query.scale}
+    adopt(PAGE, query, values)
+    for name, existing in (("x", names), ("y", heights), ("colour", [OURS, *names])):
+        if st.session_state.get(widget(PAGE, name)) not in existing:
             st.session_state[widget(PAGE, name)] = values[name]
     bar = st.columns([2, 3, 3, 3, 2], vertical_alignment="bottom")
     bar[0].selectbox("Chart", KINDS, key=widget(PAGE, "kind"), filter_mode=None)
@@ -242,7 +242,7 @@ def _controls(asked: Query, columns: Sequence[Mapping[str, str]], what: Drawing)
         changed = {name: state[name] for name in values if state[name] != values[name]}
         if changed.get("colour") == OURS:
             changed["colour"] = ""
-        go(PAGE, msgspec.structs.replace(asked, **changed))
+        go(PAGE, msgspec.structs.replace(query, **changed))
         st.rerun()
     return what
 
@@ -268,11 +268,11 @@ def _left_out(rows: Sequence[Any], drawn: Sequence[Any], what: Drawing) -> None:
 
 def _table(columns: Sequence[Mapping[str, str]], rows: Sequence[Sequence[Any]]) -> None:
     frame = pd.DataFrame(
-        {place: _column([row[place] for row in rows], one["type"]) for place, one in enumerate(columns)},
+        {place: _column([row[place] for row in rows], column["type"]) for place, column in enumerate(columns)},
     )
     heads = {
-        place: st.column_config.Column(f"{one['name']} · {one['type'].lower()}", pinned=place == 0)
-        for place, one in enumerate(columns)
+        place: st.column_config.Column(f"{column['name']} · {column['type'].lower()}", pinned=place == 0)
+        for place, column in enumerate(columns)
     }
     st.dataframe(
         frame, hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,

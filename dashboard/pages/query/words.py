@@ -124,12 +124,12 @@ def read_query(params: Params) -> Read:
     return understood(Query, params, readers)
 
 
-def addressed(sql: str, asked: Query) -> Query:
+def addressed(sql: str, query: Query) -> Query:
     """Return the view of a text: as it is, packed where it is long; neither where no address holds it."""
     if len(sql) <= LONGEST:
-        return msgspec.structs.replace(asked, q=sql, saved="")
+        return msgspec.structs.replace(query, q=sql, saved="")
     saved = packed(sql)
-    return msgspec.structs.replace(asked, q="", saved=saved if len(saved) <= LONGEST_PACKED else "")
+    return msgspec.structs.replace(query, q="", saved=saved if len(saved) <= LONGEST_PACKED else "")
 
 
 def packed(sql: str) -> str:
@@ -142,12 +142,12 @@ def unpacked(saved: str) -> str:
     try:
         raw = base64.b64decode(saved + "=" * (-len(saved) % 4), altchars=b"-_", validate=True)
         opened = zlib.decompressobj()
-        found = opened.decompress(raw, 4 * LONGEST_SQL).decode()
+        text = opened.decompress(raw, 4 * LONGEST_SQL).decode()
     except (binascii.Error, zlib.error, UnicodeDecodeError) as problem:
         raise ValueError("is damaged; copy the link again") from problem
-    if opened.unconsumed_tail or not opened.eof or len(found) > LONGEST_SQL:
+    if opened.unconsumed_tail or not opened.eof or len(text) > LONGEST_SQL:
         raise ValueError("is damaged; copy the link again")
-    return found
+    return text
 
 
 def line_of(detail: str, sql: str) -> tuple[int, str] | None:
@@ -169,28 +169,28 @@ def is_number(kind: str) -> bool:
     return _NUMBERS.fullmatch(kind) is not None
 
 
-def drawing(columns: Sequence[Mapping[str, str]], asked: Query) -> Drawing | None:
+def drawing(columns: Sequence[Mapping[str, str]], query: Query) -> Drawing | None:
     """Return what is drawn of a result: what was asked for, else its last number over its first other column.
 
     None where no column is a number or there is but one. A platform gives the colour where nothing else was asked for.
     """
     kinds = {column["name"]: column["type"] for column in columns}
-    heights = [name for name, kind in kinds.items() if is_number(kind) and name != asked.x]
+    heights = [name for name, kind in kinds.items() if is_number(kind) and name != query.x]
     if not heights or len(kinds) < 2:
         return None
-    y = asked.y if asked.y in heights else heights[-1]
+    y = query.y if query.y in heights else heights[-1]
     others = [name for name in kinds if name != y]
-    x = asked.x if asked.x in others else others[0]
-    kind = asked.kind or ("line" if _TIMES.fullmatch(kinds[x]) else "point" if is_number(kinds[x]) else "bar")
-    colour = asked.colour if asked.colour in kinds else "platform" if "platform" in others and x != "platform" else None
+    x = query.x if query.x in others else others[0]
+    kind = query.kind or ("line" if _TIMES.fullmatch(kinds[x]) else "point" if is_number(kinds[x]) else "bar")
+    colour = query.colour if query.colour in kinds else "platform" if "platform" in others and x != "platform" else None
     return Drawing(kind, x, y, colour)
 
 
 def _sql(values: Sequence[str]) -> str:
-    found = values[-1]
-    if len(found) > LONGEST_SQL:
+    value = values[-1]
+    if len(value) > LONGEST_SQL:
         raise ValueError(f"has more than the {LONGEST_SQL:,} characters of a query")
-    return found
+    return value
 
 
 def _saved(values: Sequence[str]) -> str:

@@ -26,20 +26,20 @@ def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float 
     st.markdown(f"**{rank} · {escape(card.title(row))}**  \n:small[{name}]")
     words = f"{percentile} latency" if metric is charts.LATENCY else metric.title
     st.metric(words, card.shown(row, metric).partition(" (")[0])
-    told = [
+    escapes = [
         escape(card.interval_words(row, metric, interval)),
         escape(" · ".join(card.figures(row, metric, percentile))),
     ]
-    told.append(escape(card.price_words(row) or "No price is known"))
+    escapes.append(escape(card.price_words(row) or "No price is known"))
     doubt = card.price_doubt(row)
     if doubt:
-        told[-1] += f" :orange-badge[{escape(doubt)}]"
+        escapes[-1] += f" :orange-badge[{escape(doubt)}]"
     power = card.power_words(row)
-    told += [escape(power)] if power else []
+    escapes += [escape(power)] if power else []
     if metric is charts.ENERGY and (doubt := card.energy_doubt(row)) not in (None, "valid"):
-        told[0] += f" · energy is {escape(str(doubt))}"
-    told += [f"✓ {escape(sentence)}" for sentence in limits.met(row)]
-    _lines(told)
+        escapes[0] += f" · energy is {escape(str(doubt))}"
+    escapes += [f"✓ {escape(sentence)}" for sentence in limits.met(row)]
+    _lines(escapes)
     bar = card.memory_bar(row)
     if bar:
         st.html(bar)
@@ -49,9 +49,9 @@ def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float 
         _checks(row)
 
 
-def _lines(told: Sequence[str]) -> None:
+def _lines(lines: Sequence[str]) -> None:
     """Show small lines, one below the other."""
-    st.markdown("  \n".join(f":small[{line}]" for line in told if line))
+    st.markdown("  \n".join(f":small[{line}]" for line in lines if line))
 
 
 def _checks(row: Row) -> None:

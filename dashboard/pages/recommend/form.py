@@ -146,10 +146,16 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
     _numbers({name: words for name, words in SERVED.items() if name in shown and name in WHOLE})
     left, right = st.columns(2)
     _choice(
-        left, "Hardware", "hw", [EVERYTHING, OWN, *(str(one.get("id")) for one in devices)], question,
+        left, "Hardware", "hw", [EVERYTHING, OWN, *(str(device.get("id")) for device in devices)], question,
         help="all = every device that is known; own = those that a runner of yours described; or type aws:g5.xlarge",
     )  # fmt: skip
-    _choice(right, "Vendor", "vendor", sorted({str(one["vendor"]) for one in devices if one.get("vendor")}), question)
+    _choice(
+        right,
+        "Vendor",
+        "vendor",
+        sorted({str(device["vendor"]) for device in devices if device.get("vendor")}),
+        question,
+    )
     st.text_input(
         "Devices at hand, instead of hardware", key=widget(PAGE, "device"), placeholder="cuda:0=nvidia-l4@6000, cpu=intel-xeon-2c",
         help="A program's name for each, its hardware, and the MB that are free where you know: the answer says which to use now.",
@@ -192,11 +198,11 @@ def _asked(question: Question, shown: set[str]) -> Question:
     state["hw"] = _hardware(state.get("hw") or [])
     for name in ("batch", "device"):
         state[name] = str(state.get(name) or "").replace(" ", "")
-    given = {name: _words(value) for name, value in state.items() if value not in (None, "", [], 0)}
-    asked, refused = read_question(given)
+    words = {name: _words(value) for name, value in state.items() if value not in (None, "", [], 0)}
+    request, refused = read_question(words)
     st.session_state[REFUSED] = refused
     kept = {name: getattr(question, name) for name in question.__struct_fields__ if name not in shown}
-    filled: Question = msgspec.structs.replace(asked, **kept)
+    filled: Question = msgspec.structs.replace(request, **kept)
     return filled
 
 

@@ -79,20 +79,20 @@ def chance(probability: float | None) -> str:
 
 def met(row: Mapping[str, Any]) -> list[str]:
     """Say for each limit that was set how likely the row meets it; of a price or a data sheet, the figure itself."""
-    told = []
-    for one in row.get("meets") or ():
-        field = str(one["constraint"])
-        known = _amount(field, one["value"]) if field in _EXACT else chance(one["probability"])
-        told.append(f"{_limit(field, one['limit'])}: {known}")
-    return told
+    texts = []
+    for meet in row.get("meets") or ():
+        field = str(meet["constraint"])
+        amount = _amount(field, meet["value"]) if field in _EXACT else chance(meet["probability"])
+        texts.append(f"{_limit(field, meet['limit'])}: {amount}")
+    return texts
 
 
 def relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> list[Relaxed]:
     """Return what would do: each entry alone, or all together where they are what one configuration misses."""
-    known = [entry for entry in entries if entry["constraint"] in LIMITS]
-    if len(known) > 1 and len({name_of(entry) for entry in known}) == 1:
-        return [_relaxed(question, known)]
-    return [_relaxed(question, [entry]) for entry in known]
+    matching_entries = [entry for entry in entries if entry["constraint"] in LIMITS]
+    if len(matching_entries) > 1 and len({name_of(entry) for entry in matching_entries}) == 1:
+        return [_relaxed(question, matching_entries)]
+    return [_relaxed(question, [entry]) for entry in matching_entries]
 
 
 def _relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> Relaxed:
@@ -101,8 +101,8 @@ def _relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> Relaxe
         field = str(entry["constraint"])
         changes[LIMITS[field]] = entry["would_do"] / 1000 if field == "max_memory_mb" else entry["would_do"]
         words.append(f"{_limit(field, entry['would_do'])} instead of {_bare(field, entry['limit'])}")
-    told = f"{' and '.join(words)}: {name_of(entries[0])} ({badge(entries[0].get('basis'))})"
-    return Relaxed(told, msgspec.structs.replace(question, **changes))
+    text = f"{' and '.join(words)}: {name_of(entries[0])} ({badge(entries[0].get('basis'))})"
+    return Relaxed(text, msgspec.structs.replace(question, **changes))
 
 
 def counted(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -91,11 +91,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 def _objective(values: Sequence[str]) -> str:
     """Read a name, or names with weights; a name alone among them weighs 1."""
-    given = values[-1]
-    if given in OBJECTIVES:
-        return given
+    value = values[-1]
+    if value in OBJECTIVES:
+        return value
     weights = {}
-    for part in given.split(","):
+    for part in value.split(","):
         name, colon, weight = part.strip().partition(":")
         if name not in OBJECTIVES or name in weights:
             raise ValueError(f"must be one of {', '.join(OBJECTIVES)}, or a mix such as latency:0.7,cost:0.3")
@@ -104,28 +104,28 @@ def _objective(values: Sequence[str]) -> str:
 
 
 def _confidence(values: Sequence[str]) -> float:
-    found = positive(values)
-    if not 0.5 <= found < 1:
+    confidence = positive(values)
+    if not 0.5 <= confidence < 1:
         raise ValueError("must be 0.5 or more and less than 1")
-    return found
+    return confidence
 
 
 def _at_hand(values: Sequence[str]) -> tuple[str, ...]:
     """Read devices as the command line has them, between commas."""
-    found = slugs(values)
-    for one in found:
-        free = _device(one).get("free_memory_mb", 1.0)
-        if not _device(one)["hardware"] or not free > 0:
+    at_hand = slugs(values)
+    for item in at_hand:
+        free = _device(item).get("free_memory_mb", 1.0)
+        if not _device(item)["hardware"] or not free > 0:
             raise ValueError("must be devices such as cuda:0=nvidia-l4, or cuda:0=nvidia-l4@6000 with the free MB")
-    return found
+    return at_hand
 
 
 def _device(words: str) -> dict[str, Any]:
     """Return one device as the API takes it."""
     name, named, rest = words.partition("=")
     hardware, at, free = (rest if named else words).partition("@")
-    found: dict[str, Any] = {"hardware": hardware.strip()}
-    return found | ({"name": name.strip()} if named else {}) | ({"free_memory_mb": positive([free])} if at else {})
+    row: dict[str, Any] = {"hardware": hardware.strip()}
+    return row | ({"name": name.strip()} if named else {}) | ({"free_memory_mb": positive([free])} if at else {})
 
 
 class _Member(NamedTuple):
@@ -190,25 +190,25 @@ def read_question(params: Params) -> Read:
 
 def request(question: Question) -> dict[str, Any]:
     """Return the question as the API takes it: MB, not GB; weights, not words; absent, not empty."""
-    asked: dict[str, Any] = {}
+    request: dict[str, Any] = {}
     for name, member in _MEMBERS.items():
         value = getattr(question, name)
         if value is None or value == ():
             continue
-        asked[member.field] = list(value) if isinstance(value, tuple) else value
+        request[member.field] = list(value) if isinstance(value, tuple) else value
     if question.hw in (("all",), ("own",)):
-        asked["hardware"] = question.hw[0]
+        request["hardware"] = question.hw[0]
     if question.device:
-        asked["devices"] = [_device(one) for one in question.device]
+        request["devices"] = [_device(item) for item in question.device]
         # What is at hand stands in the place of what is known.
-        asked.pop("hardware")
+        request.pop("hardware")
     if question.max_gb is not None:
-        asked["max_memory_mb"] = _megabytes(question.max_gb)
+        request["max_memory_mb"] = _megabytes(question.max_gb)
     if ":" in question.objective:
         parts = [part.partition(":") for part in question.objective.split(",")]
-        asked["objective"] = {name: float(weight) for name, _, weight in parts}
-    asked["compiled"] = {"any": "any", "compiled": True, "eager": False}[question.compiled]
-    return asked
+        request["objective"] = {name: float(weight) for name, _, weight in parts}
+    request["compiled"] = {"any": "any", "compiled": True, "eager": False}[question.compiled]
+    return request
 
 
 def command(question: Question) -> str:
@@ -222,7 +222,7 @@ def command(question: Question) -> str:
         if name == "max_gb":
             value = _megabytes(value)
         if name == "device":
-            words += [word for one in value for word in (flag, one)]
+            words += [word for item in value for word in (flag, item)]
             continue
         if isinstance(value, tuple):
             value = ",".join(str(item) for item in value)
@@ -235,7 +235,7 @@ def from_command(line: str) -> Question | None:
     words = shlex.split(line)
     if words[:2] != ["assay", "recommend"] or len(words) < 3:
         return None
-    given: dict[str, list[str]] = {"model": [words[2]], "per_hw": ["no"]}
+    values: dict[str, list[str]] = {"model": [words[2]], "per_hw": ["no"]}
     rest = iter(words[3:])
     for flag in rest:
         if flag in _SWITCHES:
@@ -244,11 +244,13 @@ def from_command(line: str) -> Question | None:
             name, value = _FLAGS[flag], next(rest, "")
         else:
             return None
-        given.setdefault(name, []).append(value)
-    asked, refused = read_question(given)
+        values.setdefault(name, []).append(value)
+    request, refused = read_question(values)
     if refused:
         return None
-    question: Question = asked if asked.max_gb is None else msgspec.structs.replace(asked, max_gb=asked.max_gb / 1000)
+    question: Question = (
+        request if request.max_gb is None else msgspec.structs.replace(request, max_gb=request.max_gb / 1000)
+    )
     return question
 
 

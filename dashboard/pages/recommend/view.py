@@ -195,18 +195,18 @@ def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[R
     up = _up(answer)
     front = answer["front"]["options"]
     beyond = len(ranking.drawn(rows, answer["front"])) - len(rows)
-    told = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
+    texts = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
     if len(front) == 1:
-        told = [f"One option is best in both latency and {up.title.lower()}"]
+        texts = [f"One option is best in both latency and {up.title.lower()}"]
     if beyond:
-        told.append(
+        texts.append(
             f"{beyond} of these {'is' if beyond == 1 else 'are'} not among the {len(rows)} listed, and drawn without interval"
         )
     missing = sum(not charts.can_be_drawn(row, up) for row in rows)
     if missing:
         lack = "price" if up is charts.COST else up.title.lower()
-        told.append(f"{missing} of the listed have no {lack}, and are not drawn")
-    st.caption(". ".join(told) + ".")
+        texts.append(f"{missing} of the listed have no {lack}, and are not drawn")
+    st.caption(". ".join(texts) + ".")
 
 
 def _files(question: Question, answer: Mapping[str, Any], draw: Callable[[bool], Any], sentence: str) -> None:
@@ -238,15 +238,15 @@ def _keep(question: Question, answer: Mapping[str, Any]) -> None:
 
 
 def _would_do(question: Question, answer: Mapping[str, Any]) -> None:
-    found = limits.relaxed(question, answer.get("within_reach") or [])
-    if not found:
+    result = limits.relaxed(question, answer.get("within_reach") or [])
+    if not result:
         return
     st.subheader("What would do", anchor=False)
-    for place, one in enumerate(found):
+    for place, item in enumerate(result):
         with st.container(horizontal=True, vertical_alignment="center", key=f"would do {place}"):
-            st.markdown(escape(sentence_of(one.words)), width="content")
+            st.markdown(escape(sentence_of(item.words)), width="content")
             if st.button("Ask that", key=f"{PAGE} would do {place}", type="tertiary", icon=":material/arrow_forward:"):
-                turn(PAGE, one.question)
+                turn(PAGE, item.question)
 
 
 def _next(answer: Mapping[str, Any]) -> None:
@@ -255,11 +255,11 @@ def _next(answer: Mapping[str, Any]) -> None:
         return
     st.subheader("What to measure next", anchor=False)
     st.caption("Each with the probability that it changes what stands first, where that can be said.")
-    for one in suggestions[:CARDS]:
-        chance = one.get("probability")
+    for suggestion in suggestions[:CARDS]:
+        chance = suggestion.get("probability")
         likely = "" if chance is None else f"**{limits.chance(chance)}** · "
-        st.markdown(likely + escape(str(one["why"]) if likely else sentence_of(str(one["why"]))))
-        to_paste(str(one["command"]))
+        st.markdown(likely + escape(str(suggestion["why"]) if likely else sentence_of(str(suggestion["why"]))))
+        to_paste(str(suggestion["command"]))
 
 
 def _excluded(answer: Mapping[str, Any]) -> None:

@@ -47,8 +47,8 @@ def dollars(value: float | None, low: float | None = None, high: float | None = 
     """Write an amount of US dollars with three figures, and its interval where both ends are known."""
     if value is None:
         return formatting.MISSING
-    told = formatting.Scale("$", 1.0).show(value, low, high)
-    return "$" + told.replace(f"{formatting.SPACE}$", "")
+    show = formatting.Scale("$", 1.0).show(value, low, high)
+    return "$" + show.replace(f"{formatting.SPACE}$", "")
 
 
 def shown(row: Row, metric: Metric) -> str:
@@ -56,9 +56,9 @@ def shown(row: Row, metric: Metric) -> str:
     value, low, high = (row.get(key) for key in (metric.key, metric.low, metric.high))
     if metric is METRICS["cost"]:
         return dollars(value, low, high)
-    told = metric.scale([value]).show(value, low, high)
+    show = metric.scale([value]).show(value, low, high)
     return (
-        f"{told} (mean)" if value is not None and metric is METRICS["latency"] and row.get("latency_is_mean") else told
+        f"{show} (mean)" if value is not None and metric is METRICS["latency"] and row.get("latency_is_mean") else show
     )
 
 
@@ -76,19 +76,19 @@ def interval_words(row: Row, metric: Metric, share: float | None) -> str:
 
 def figures(row: Row, beside: Metric, percentile: str) -> list[str]:
     """Return what is known of a row besides one metric, each with its name; what nobody knows is not among them."""
-    told = []
+    texts = []
     for name, metric in METRICS.items():
         if metric is not beside and name != "memory" and row.get(metric.key) is not None:
             doubt = energy_doubt(row) if name == "energy" else None
-            told.append(
+            texts.append(
                 _named(name, shown(row, metric), percentile) + (f" ({doubt})" if doubt not in (None, "valid") else "")
             )
     for key, words in (("ttft_ms", "first token {}"), ("tpot_ms", "then {} a token")):
         if row.get(key) is not None:
-            told.append(words.format(formatting.latency(row[key], row.get(f"{key}_low"), row.get(f"{key}_high"))))
+            texts.append(words.format(formatting.latency(row[key], row.get(f"{key}_low"), row.get(f"{key}_high"))))
     if row.get("tokens_per_s") is not None:
-        told.append(f"{formatting.throughput(row['tokens_per_s']).removesuffix('/s')} tokens/s")
-    return told
+        texts.append(f"{formatting.throughput(row['tokens_per_s']).removesuffix('/s')} tokens/s")
+    return texts
 
 
 def price_words(row: Row) -> str | None:
@@ -190,14 +190,14 @@ def error_words(row: Row) -> str:
 
 
 def _parts(row: Row) -> list[tuple[str, float]]:
-    known = row.get("memory_parts") or {}
-    return [(words, known[key]) for key, words in _PARTS if known.get(key)]
+    memory_parts = row.get("memory_parts") or {}
+    return [(words, memory_parts[key]) for key, words in _PARTS if memory_parts.get(key)]
 
 
-def _named(name: str, told: str, percentile: str) -> str:
+def _named(name: str, text: str, percentile: str) -> str:
     return {
-        "latency": f"{percentile} {told}",
-        "throughput": told,
-        "cost": f"{told} a million items",
-        "energy": f"{told} an item",
+        "latency": f"{percentile} {text}",
+        "throughput": text,
+        "cost": f"{text} a million items",
+        "energy": f"{text} an item",
     }[name]

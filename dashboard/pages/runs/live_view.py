@@ -25,31 +25,31 @@ def live(position: int, run_id: str | None = None) -> None:
 
     What came since makes the page run again, so that its rows are never behind its bars. Call it once a page.
     """
-    found = _under_way(position, run_id)
-    if found:
-        st.fragment(_bars, run_every=EVERY_S)(run_id, _mark(found))
+    under_way = _under_way(position, run_id)
+    if under_way:
+        st.fragment(_bars, run_every=EVERY_S)(run_id, _mark(under_way))
 
 
 def _under_way(position: int, run_id: str | None) -> list[dict[str, Any]]:
     now = datetime.now(UTC)
-    found = [run for run in asking.live(position) if run_progress.state(run, now).live]
-    return [run for run in found if run_id in (None, run["run_id"])]
+    matching_live = [run for run in asking.live(position) if run_progress.state(run, now).live]
+    return [run for run in matching_live if run_id in (None, run["run_id"])]
 
 
-def _mark(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    return [(run["run_id"], run_progress.done(run)) for run in found]
+def _mark(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    return [(run["run_id"], run_progress.done(run)) for run in rows]
 
 
 def _bars(run_id: str | None, shown: list[tuple[str, int]]) -> None:
     with guarded("What is under way"):
-        found = _under_way(answers.ready()["position"], run_id)
-        if _mark(found) != shown:
+        under_way = _under_way(answers.ready()["position"], run_id)
+        if _mark(under_way) != shown:
             st.rerun()
         with st.container(border=True, key="live"):
-            for run in found[:SHOWN]:
+            for run in under_way[:SHOWN]:
                 _bar(run, alone=run_id is not None)
-            if len(found) > SHOWN:
-                st.caption(f"{formatting.count(len(found) - SHOWN)} more are under way.")
+            if len(under_way) > SHOWN:
+                st.caption(f"{formatting.count(len(under_way) - SHOWN)} more are under way.")
 
 
 def _bar(run: Mapping[str, Any], *, alone: bool) -> None:

@@ -19,9 +19,9 @@ TRIED = "event_id,model_id,hardware_id,platform,precision,batch_size,outcome,sta
 
 
 @kept(max_entries=64)
-def listed(asked: dict[str, Any], position: int) -> dict[str, Any]:
+def listed(request: dict[str, Any], position: int) -> dict[str, Any]:
     """Return one page of runs, newest first, with how many there are and what can be asked for."""
-    return checked(dict(client().page("runs", as_of=position, **asked)), "items", "total", "choices")
+    return checked(dict(client().page("runs", as_of=position, **request)), "items", "total", "choices")
 
 
 @kept(max_entries=16)
@@ -39,15 +39,15 @@ def one(run_id: str, position: int) -> dict[str, Any]:
 @kept(max_entries=64)
 def rows(run_id: str, cursor: str | None, limit: int, position: int) -> dict[str, Any]:
     """Return one page of a run's measurements, in the order in which they came."""
-    asked: dict[str, Any] = {"run_id": run_id, "columns": COLUMNS, "as_of": position}
-    return checked(dict(client().page("tables/measurements", cursor=cursor, limit=limit, **asked)), "items")
+    request: dict[str, Any] = {"run_id": run_id, "columns": COLUMNS, "as_of": position}
+    return checked(dict(client().page("tables/measurements", cursor=cursor, limit=limit, **request)), "items")
 
 
 @kept(max_entries=64)
 def outcomes(view: str, run_id: str, cursor: str | None, limit: int, position: int) -> dict[str, Any]:
     """Return one page of a run's `failures` or `tests`, in the order in which they came."""
-    asked: dict[str, Any] = {"run_id": run_id, "columns": TRIED, "as_of": position}
-    return checked(dict(client().page(f"tables/{view}", cursor=cursor, limit=limit, **asked)), "items")
+    request: dict[str, Any] = {"run_id": run_id, "columns": TRIED, "as_of": position}
+    return checked(dict(client().page(f"tables/{view}", cursor=cursor, limit=limit, **request)), "items")
 
 
 # Events never change, and neither does what is kept of them; only samples expire, which the next start of the page shows.

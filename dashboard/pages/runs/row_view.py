@@ -25,11 +25,11 @@ PAGE = "runs"
 ORIGINS = {name: badge(name) for name in ("measured", "imported")}
 
 
-def show(event: Mapping[str, Any], found: Mapping[str, Any], at: int) -> None:
+def show(event: Mapping[str, Any], row: Mapping[str, Any], at: int) -> None:
     """Show the fact that an event tells: a measurement, a failure or a test; of another event what it holds."""
     data = event.get("data") or {}
     if "execution" in data:
-        _head(event, data, found)
+        _head(event, data, row)
         if event["type"] == MEASUREMENT_RECORDED:
             _measurement(event, data, at)
         else:
@@ -47,12 +47,12 @@ def show(event: Mapping[str, Any], found: Mapping[str, Any], at: int) -> None:
         st.json(dict(event), expanded=2)
 
 
-def _head(event: Mapping[str, Any], data: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    taken = next((one for one in found["retractions"] if one["event_id"] == event["id"]), None)
+def _head(event: Mapping[str, Any], data: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+    taken = next((retraction for retraction in row["retractions"] if retraction["event_id"] == event["id"]), None)
     sentence = escape(samples.sentence(data))
     if taken:
         st.error(f"This row was taken back: {escape(taken['reason'])}. It is in no answer and in no training.", icon=":material/undo:")  # fmt: skip
-    gone = taken or found["run"].get("retracted_because")
+    gone = taken or row["run"].get("retracted_because")
     st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
     made = event.get("time")
     parts = [formatting.when(made, zone()) if made else f"came {formatting.date(event['recorded_at'], zone())}"]
@@ -83,12 +83,12 @@ def _measurement(event: Mapping[str, Any], data: Mapping[str, Any], at: int) -> 
         )
 
 
-def _told(head: str, found: Sequence[tuple[str, str]]) -> None:
+def _told(head: str, names: Sequence[tuple[str, str]]) -> None:
     """Show what is said of one thing, as names and words; nothing where nothing is."""
-    if found:
+    if names:
         with guarded(head):
             st.subheader(head, anchor=False)
-            plain_table([{"What": name, "Said": words} for name, words in found], hide_index=True)
+            plain_table([{"What": name, "Said": words} for name, words in names], hide_index=True)
 
 
 def _samples(event: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -100,44 +100,44 @@ def _samples(event: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any
     try:
         return asking.samples(event["id"])
     except (Expired, NotFound) as problem:
-        known = f"There were {formatting.count(reference['n'])}, digest {formatting.digest(reference['digest'])}."
+        text = f"There were {formatting.count(reference['n'])}, digest {formatting.digest(reference['digest'])}."
         why = "have expired" if isinstance(problem, Expired) else "are not in the log"
-        st.info(f"The raw samples of this row {why}. {known} Its figures stay.", icon=":material/hourglass_disabled:")
+        st.info(f"The raw samples of this row {why}. {text} Its figures stay.", icon=":material/hourglass_disabled:")
         return None
 
 
 def _stages(data: Mapping[str, Any], drawn: Mapping[str, Any] | None) -> None:
-    found = samples.stages(data, drawn)
-    if not any(one["end"] for one in found):
+    stages = samples.stages(data, drawn)
+    if not any(item["end"] for item in stages):
         return
     st.subheader("Stages", anchor=False)
-    told = ", ".join(f"{one['stage']} {one['took']}" for one in found if one["end"] is not None)
-    drawn_stages = stages_chart.stages(found, data["execution"]["platform"], theme=theme())
-    chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {told}")
+    join = ", ".join(f"{item['stage']} {item['took']}" for item in stages if item["end"] is not None)
+    drawn_stages = stages_chart.stages(stages, data["execution"]["platform"], theme=theme())
+    chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {join}")
 
 
 def _series(event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int) -> None:
     st.subheader("Samples", anchor=False)
     platform, shade = data["execution"]["platform"], theme()
-    told, lasted = samples.percentiles(drawn), samples.steady(drawn, data)
+    percentiles, lasted = samples.percentiles(drawn), samples.steady(drawn, data)
     left, right = st.columns([3, 2])
     with left:
         calls = samples_chart.samples(drawn, platform, theme=shade)
         chart(calls, key=f"{PAGE} samples", words=f"Time of each call: {lasted}")
     with right:
         times = samples_chart.times(drawn, platform, theme=shade)
-        chart(times, key=f"{PAGE} times", words=f"How steady times lie: {told}")
-    st.markdown(escape(told))
+        chart(times, key=f"{PAGE} times", words=f"How steady times lie: {percentiles}")
+    st.markdown(escape(percentiles))
     st.caption(escape(f"{lasted} · digest {formatting.digest(drawn['digest'])}"))
     if drawn["bands"] is not None:
         st.caption(
             "Too many calls for a dot each: a dot is the median of a stretch, its line from the shortest to the longest."
         )
-    downloads(_files(event, data, drawn, at, f"{told}"), f"{PAGE} samples")
+    downloads(_files(event, data, drawn, at, f"{percentiles}"), f"{PAGE} samples")
 
 
 def _files(
-    event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int, told: str
+    event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int, text: str
 ) -> list[Download]:
     name, shade, platform = stem("samples", event["id"][:13], at), theme(), data["execution"]["platform"]
     footer = f"measurement {event['id']} · position {formatting.count(event['position'])} · {formatting.count(drawn['n'])} samples"
@@ -150,10 +150,10 @@ def _files(
         return samples_chart.times(drawn, platform, theme=shade, picture=True)
 
     title = samples.named(data)
-    histogram = [(f"{label} of the histogram", file.replace("samples_", "histogram_", 1), media, make) for label, file, media, make in picture_files(name, lie, title, answer=told, footer=footer)]  # fmt: skip
+    histogram = [(f"{label} of the histogram", file.replace("samples_", "histogram_", 1), media, make) for label, file, media, make in picture_files(name, lie, title, answer=text, footer=footer)]  # fmt: skip
     return [
-        *table_files(name, [{**one, **about} for one in samples.series(drawn)], as_of=at),
-        *picture_files(name, draw, title, answer=told, footer=footer),
+        *table_files(name, [{**item, **about} for item in samples.series(drawn)], as_of=at),
+        *picture_files(name, draw, title, answer=text, footer=footer),
         histogram[0],
         ("The event as JSON", f"{name}.json", "application/json", lambda: json.dumps(event, indent=1).encode()),
     ]

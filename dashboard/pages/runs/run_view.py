@@ -29,26 +29,26 @@ NAMES = {"row": "Row", "rows": "Rows", "failures": "Failures", "tests": "Tests",
 _COUNTS = {"rows": "rows", "failures": "rows_failed", "tests": "rows_tested"}
 
 
-def show(asked: Runs, at: int, strip: DeltaGenerator) -> None:
+def show(request: Runs, at: int, strip: DeltaGenerator) -> None:
     """Show the run that is named, or the one that the row named is of."""
-    event = asking.event(asked.row) if asked.row else None
-    run_id = asked.run or _run_of(event)
+    event = asking.event(request.row) if request.row else None
+    run_id = request.run or _run_of(event)
     if st.button("All runs", icon=":material/arrow_back:", type="tertiary", key=f"{PAGE} back"):
-        turn(PAGE, Runs(as_of=asked.as_of))
-    found = asking.one(run_id, at)
-    run = found["run"]
+        turn(PAGE, Runs(as_of=request.as_of))
+    result = asking.one(run_id, at)
+    run = result["run"]
     with strip:
-        fixed = msgspec.structs.replace(asked, run=run_id, as_of=at)
+        fixed = msgspec.structs.replace(request, run=run_id, as_of=at)
         words = f"position {formatting.count(at)} · run {run_id} · {run_progress.source_words(run)}"
         provenance(PAGE, words, fixed, terminal=f"assay runs show {run_id} --samples")
     titled(f"{runs.heading(run)} {run_id[:13]}", "Runs")
     _head(run)
-    if asked.as_of is None and not run.get("outcome"):
+    if request.as_of is None and not run.get("outcome"):
         live(at, run_id)
-    asked = msgspec.structs.replace(asked, run=run_id)
-    tab = _tab(asked, run)
+    request = msgspec.structs.replace(request, run=run_id)
+    tab = _tab(request, run)
     with guarded(NAMES[tab]):
-        _shown(asked, at, found, event, tab)
+        _shown(request, at, result, event, tab)
 
 
 def _run_of(event: Mapping[str, Any] | None) -> str:
@@ -80,18 +80,18 @@ def _head(run: Mapping[str, Any]) -> None:
     st.caption(escape(" · ".join(parts)))
 
 
-def _tab(asked: Runs, run: Mapping[str, Any]) -> str:
+def _tab(request: Runs, run: Mapping[str, Any]) -> str:
     """Offer the parts of a run; a row that the address names comes first, else the first part that has something."""
-    there = [name for name in runs.TABS if name != "row" or asked.row]
+    there = [name for name in runs.TABS if name != "row" or request.row]
     filled = (name for name, count in _COUNTS.items() if run[count])
-    chosen = asked.tab if asked.tab in there else "row" if asked.row else next(filled, "rows")
-    adopt(PAGE, asked, {"tab": chosen})
+    chosen = request.tab if request.tab in there else "row" if request.row else next(filled, "rows")
+    adopt(PAGE, request, {"tab": chosen})
     shown = st.segmented_control(
         "Part of the run", there, key=widget(PAGE, "tab"), format_func=lambda name: _label(name, run),
         label_visibility="collapsed", required=True,
     )  # fmt: skip
     if shown and shown != chosen:
-        go(PAGE, msgspec.structs.replace(asked, tab=shown, cursor=""))
+        go(PAGE, msgspec.structs.replace(request, tab=shown, cursor=""))
         st.rerun()
     return chosen
 
@@ -100,39 +100,39 @@ def _label(name: str, run: Mapping[str, Any]) -> str:
     return f"{NAMES[name]} ({formatting.count(run[_COUNTS[name]])})" if name in _COUNTS else NAMES[name]
 
 
-def _shown(asked: Runs, at: int, found: Mapping[str, Any], event: Mapping[str, Any] | None, tab: str) -> None:
-    run = found["run"]
+def _shown(runs: Runs, at: int, row: Mapping[str, Any], event: Mapping[str, Any] | None, tab: str) -> None:
+    run = row["run"]
     if tab == "row" and event is not None:
-        row_view.show(event, found, at)
+        row_view.show(event, row, at)
     elif tab == "rows":
-        _doubts(found["reasons"])
-        _rows(asked, at, run)
+        _doubts(row["reasons"])
+        _rows(runs, at, run)
     elif tab in ("failures", "tests"):
-        _outcomes(asked, at, run, tab)
+        _outcomes(runs, at, run, tab)
     else:
-        _environment(found)
+        _environment(row)
 
 
 def _doubts(reasons: Sequence[Mapping[str, Any]]) -> None:
     if reasons:
-        said = [f"- {escape(one['reason'])} :gray[({formatting.count(one['rows'])})]" for one in reasons]
+        said = [f"- {escape(reason['reason'])} :gray[({formatting.count(reason['rows'])})]" for reason in reasons]
         counted = "1 reason" if len(reasons) == 1 else f"{len(reasons)} reasons"
         with st.expander(f"Why rows are not valid: {counted}", icon=":material/warning:"):
             st.markdown("\n".join(said))
 
 
-def _rows(asked: Runs, at: int, run: Mapping[str, Any]) -> None:
-    page = asking.rows(run["run_id"], asked.cursor or None, PAGE_ROWS, at)
+def _rows(request: Runs, at: int, run: Mapping[str, Any]) -> None:
+    page = asking.rows(run["run_id"], request.cursor or None, PAGE_ROWS, at)
     if not page["items"]:
         st.info("No row of this run is in the tables." + (" They were taken back." if run["rows_retracted"] else ""))
         return
-    _table(asked, at, page, runs.measured(page["items"]), "rows")
+    _table(request, at, page, runs.measured(page["items"]), "rows")
 
 
-def _outcomes(asked: Runs, at: int, run: Mapping[str, Any], tab: str) -> None:
-    page = asking.outcomes(tab, run["run_id"], asked.cursor or None, PAGE_ROWS, at)
+def _outcomes(request: Runs, at: int, run: Mapping[str, Any], tab: str) -> None:
+    page = asking.outcomes(tab, run["run_id"], request.cursor or None, PAGE_ROWS, at)
     if page["items"]:
-        _table(asked, at, page, runs.failures(page["items"]), tab)
+        _table(request, at, page, runs.failures(page["items"]), tab)
     elif tab == "failures":
         st.info("Nothing failed in this run.")
     else:
@@ -140,11 +140,11 @@ def _outcomes(asked: Runs, at: int, run: Mapping[str, Any], tab: str) -> None:
         to_paste("assay verify MODEL")
 
 
-def _table(asked: Runs, at: int, page: Mapping[str, Any], table: Any, tab: str) -> None:
+def _table(request: Runs, at: int, page: Mapping[str, Any], table: Any, tab: str) -> None:
     """Show one page of facts; a click, or a choice by name, opens one."""
     items = page["items"]
     chosen = st.dataframe(
-        table, hide_index=True, row_height=36, key=f"{PAGE} {tab} {at} {asked.cursor}", placeholder=formatting.MISSING,
+        table, hide_index=True, row_height=36, key=f"{PAGE} {tab} {at} {request.cursor}", placeholder=formatting.MISSING,
         height="content" if len(items) <= 12 else 470, on_select="rerun", selection_mode="single-row",
         column_config={"Model": st.column_config.Column(pinned=True)}, alt=f"{NAMES[tab]} of the run",
     )  # fmt: skip
@@ -152,26 +152,26 @@ def _table(asked: Runs, at: int, page: Mapping[str, Any], table: Any, tab: str) 
     named = {row["event_id"]: f"{runs.named(row)}" for row in items}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         typed = st.selectbox(
-            "Open one", list(named), index=None, key=f"{PAGE} open {tab}", format_func=lambda one: named[one],
+            "Open one", list(named), index=None, key=f"{PAGE} open {tab}", format_func=lambda entry: named[entry],
             placeholder="one of these", width=420,
         )  # fmt: skip
-        if asked.cursor and st.button("First", icon=":material/first_page:", key=f"{PAGE} first {tab}"):
-            turn(PAGE, msgspec.structs.replace(asked, cursor=""))
+        if request.cursor and st.button("First", icon=":material/first_page:", key=f"{PAGE} first {tab}"):
+            turn(PAGE, msgspec.structs.replace(request, cursor=""))
         following = page.get("next_cursor")
         if following and st.button("Next", icon=":material/chevron_right:", key=f"{PAGE} next {tab}"):
-            turn(PAGE, msgspec.structs.replace(asked, cursor=following))
-        downloads(table_files(stem("run", f"{asked.run[:8]}_{tab}", at), items, as_of=at), f"{PAGE} {tab}")
-    for one in [*picked, *([typed] if typed else [])]:
-        turn(PAGE, Runs(run=asked.run, row=one, as_of=asked.as_of))
+            turn(PAGE, msgspec.structs.replace(request, cursor=following))
+        downloads(table_files(stem("run", f"{request.run[:8]}_{tab}", at), items, as_of=at), f"{PAGE} {tab}")
+    for item in [*picked, *([typed] if typed else [])]:
+        turn(PAGE, Runs(run=request.run, row=item, as_of=request.as_of))
 
 
-def _environment(found: Mapping[str, Any]) -> None:
-    now, before, run = found["environment"], found["previous"], found["run"]
+def _environment(row: Mapping[str, Any]) -> None:
+    now, before, run = row["environment"], row["previous"], row["run"]
     if now is None:
         st.info("No environment is known of this run: only our runner tells it.")
     else:
-        _differences(found["differs"], before)
-        table = runs.environment(now, found["differs"])
+        _differences(row["differs"], before)
+        table = runs.environment(now, row["differs"])
         st.dataframe(table, hide_index=True, row_height=36, height="content", alt="The environment of the run")
         st.caption("To copy:")
         named = {
@@ -188,10 +188,10 @@ def _differences(differs: Mapping[str, Any] | None, before: Mapping[str, Any] | 
     if before is None:
         st.markdown("No earlier run is known on any of its devices.")
         return
-    told = f"the run before on this machine ({formatting.date(before['started_at'], zone())})"
+    text = f"the run before on this machine ({formatting.date(before['started_at'], zone())})"
     if differs is None:
-        st.markdown(f"The environment of {told} is not known.")
+        st.markdown(f"The environment of {text} is not known.")
     elif differs:
-        st.markdown(f"**Differs from {told}:** {escape(', '.join(differs))}.")
+        st.markdown(f"**Differs from {text}:** {escape(', '.join(differs))}.")
     else:
-        st.markdown(f"The environment is that of {told}.")
+        st.markdown(f"The environment is that of {text}.")

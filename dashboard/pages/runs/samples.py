@@ -42,14 +42,14 @@ def sentence(data: Data) -> str:
     """Say what a fact found: a median with its interval and what it is worth, or how far a try came."""
     if "outcome" in data:
         return f"{named(data)}: {str(data['outcome']).replace('_', ' ')} at {str(data['stage']).replace('_', ' ')}"
-    told = data["metrics"].get("latency_ms") or {}
+    latency_ms = data["metrics"].get("latency_ms") or {}
     word = verdict((data.get("validity") or {}).get("verdict"))
-    low, high = (told.get("ci95") or {}).get("p50") or (None, None)
-    columns = {f"latency_{name}_ms": told.get(name) for name in ("p50", "mean", "p90", "p95", "p99")}
+    low, high = (latency_ms.get("ci95") or {}).get("p50") or (None, None)
+    columns = {f"latency_{name}_ms": latency_ms.get(name) for name in ("p50", "mean", "p90", "p95", "p99")}
     value = latency({**columns, "latency_p50_ci95_low_ms": low, "latency_p50_ci95_high_ms": high})
     if value == formatting.MISSING:
         value = formatting.throughput(data["metrics"].get("throughput_per_s"))
-    return f"{named(data)}: {value}, {formatting.samples(told.get('n'))}, {word}"
+    return f"{named(data)}: {value}, {formatting.samples(latency_ms.get('n'))}, {word}"
 
 
 def stages(data: Data, drawn: Data | None) -> list[dict[str, Any]]:
@@ -57,29 +57,29 @@ def stages(data: Data, drawn: Data | None) -> list[dict[str, Any]]:
 
     Warm-up and steady calls are the sum of their samples: what lay between two calls is in no stage.
     """
-    told = {name: data["metrics"].get(key) for key, name in STAGES.items()}
-    told["warm-up"] = drawn["warmup_ms"] if drawn and drawn["warmup_n"] else None
-    told["steady"] = drawn["steady_ms"] if drawn else None
-    scale = formatting.latency_scale([sum(took or 0.0 for took in told.values())])
-    at, found = 0.0, []
-    for name, took in told.items():
-        known = took is not None
-        found.append({
-            "stage": name, "start": at if known else None, "end": at + took if took is not None else None,
-            "took": scale.show(took) if known else f"{formatting.MISSING} not recorded",
+    metrics = {name: data["metrics"].get(key) for key, name in STAGES.items()}
+    metrics["warm-up"] = drawn["warmup_ms"] if drawn and drawn["warmup_n"] else None
+    metrics["steady"] = drawn["steady_ms"] if drawn else None
+    scale = formatting.latency_scale([sum(took or 0.0 for took in metrics.values())])
+    at, stages = 0.0, []
+    for name, took in metrics.items():
+        existing = took is not None
+        stages.append({
+            "stage": name, "start": at if existing else None, "end": at + took if took is not None else None,
+            "took": scale.show(took) if existing else f"{formatting.MISSING} not recorded",
         })  # fmt: skip
         at += took or 0.0
-    return found
+    return stages
 
 
 def percentiles(drawn: Data) -> str:
     """Write each percentile with its interval, or what it lacks: `p95 — (needs 90, has 61)`."""
     parts = []
-    for name, one in drawn["percentiles"].items():
-        if one["ms"] is None:
-            parts.append(formatting.percentile(name, None, one["has"], one["needs"]))
+    for name, percentile in drawn["percentiles"].items():
+        if percentile["ms"] is None:
+            parts.append(formatting.percentile(name, None, percentile["has"], percentile["needs"]))
         else:
-            parts.append(f"{name} {formatting.latency(one['ms'], one['low'], one['high'])}")
+            parts.append(f"{name} {formatting.latency(percentile['ms'], percentile['low'], percentile['high'])}")
     return " · ".join(parts)
 
 
@@ -112,9 +112,9 @@ def series(drawn: Data) -> list[dict[str, Any]]:
             {"call": at, "phase": "warm-up" if at < begin else "steady", "ms": value}
             for at, value in enumerate(drawn["points"], 1)
         ]
-    phased = [{"phase": "warm-up" if one["last"] < begin else "steady", **one} for one in drawn["bands"]]
+    phased = [{"phase": "warm-up" if band["last"] < begin else "steady", **band} for band in drawn["bands"]]
     keys = {"low": "low_ms", "middle": "median_ms", "high": "high_ms", "first": "first_call", "last": "last_call"}
-    return [{keys.get(name, name): value for name, value in one.items()} for one in phased]
+    return [{keys.get(name, name): value for name, value in item.items()} for item in phased]
 
 
 def metrics(data: Data) -> pd.DataFrame:
@@ -122,12 +122,12 @@ def metrics(data: Data) -> pd.DataFrame:
     judged = (data.get("validity") or {}).get("metrics") or {}
     rows = []
     for key, value in data["metrics"].items():
-        one = judged.get(key) or {}
+        item = judged.get(key) or {}
         about = METRICS.get(key)
         for name, written in _values(key, value):
             rows.append({
-                "Metric": name, "Value": written, "Verdict": verdict(one.get("verdict")),
-                "Why": "; ".join(one.get("reasons") or []) or formatting.MISSING, "What it is": about.meaning if about else "",
+                "Metric": name, "Value": written, "Verdict": verdict(item.get("verdict")),
+                "Why": "; ".join(item.get("reasons") or []) or formatting.MISSING, "What it is": about.meaning if about else "",
             })  # fmt: skip
     table = pd.DataFrame(rows)
     # A column in which nothing is said is left away.
@@ -138,13 +138,15 @@ def _values(key: str, value: Any) -> list[tuple[str, str]]:
     if key == "latency_ms":
         bounds = value.get("ci95") or {}
         kinds = ("p50", "p90", "p95", "p99", "mean", "min", "max", "stddev")
-        known = [(name, value[name], bounds.get(name) or (None, None)) for name in kinds if value.get(name) is not None]
-        return [(f"latency {name}", formatting.latency(of, *ends)) for name, of, ends in known]
+        existing = [
+            (name, value[name], bounds.get(name) or (None, None)) for name in kinds if value.get(name) is not None
+        ]
+        return [(f"latency {name}", formatting.latency(of, *ends)) for name, of, ends in existing]
     return [(_plain(key), _written(key, value))]
 
 
 def _plain(key: str) -> str:
-    ending = next((one for one in _UNITS if key.endswith(one)), "")
+    ending = next((unit for unit in _UNITS if key.endswith(unit)), "")
     return NAMES.get(key) or key.removesuffix(ending).replace("_", " ")
 
 

@@ -49,67 +49,67 @@ def show() -> None:
         position = answers.ready()["position"]
         read = current(PAGE, read_runs)
         dropped(read.dropped)
-        asked: Runs = read.asked
-        at = position if asked.as_of is None else asked.as_of
+        runs: Runs = read.asked
+        at = position if runs.as_of is None else runs.as_of
         strip = st.container()
-        if asked.run or asked.row:
+        if runs.run or runs.row:
             with guarded("The run"):
-                run_view.show(asked, at, strip)
+                run_view.show(runs, at, strip)
         else:
-            _list(asked, at, strip)
+            _list(runs, at, strip)
 
 
-def _list(asked: Runs, at: int, strip: DeltaGenerator) -> None:
-    found = asking.listed(runs.asked_of_list(asked, PAGE_RUNS), at)
+def _list(request: Runs, at: int, strip: DeltaGenerator) -> None:
+    result = asking.listed(runs.asked_of_list(request, PAGE_RUNS), at)
     with strip:
         provenance(
-            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at),
-            terminal=_terminal(asked),
+            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(request, as_of=at),
+            terminal=_terminal(request),
         )  # fmt: skip
-    if asked.as_of is None and "unfinished" in found["choices"]["outcome"]:
+    if request.as_of is None and "unfinished" in result["choices"]["outcome"]:
         live(at)
-    _bar(asked, found["choices"])
-    if found["items"]:
-        _found(asked, at, found)
+    _bar(request, result["choices"])
+    if result["items"]:
+        _found(request, at, result)
     else:
-        _nothing(asked, found)
+        _nothing(request, result)
 
 
-def _terminal(asked: Runs) -> str:
-    named = {"--kind": asked.kind, "--origin": asked.origin, "--hardware": asked.hw, "--outcome": asked.outcome}
+def _terminal(runs: Runs) -> str:
+    named = {"--kind": runs.kind, "--origin": runs.origin, "--hardware": runs.hw, "--outcome": runs.outcome}
     return " ".join(["assay runs list", *(f"{flag} {value}" for flag, value in named.items() if value)])
 
 
-def _bar(asked: Runs, choices: Mapping[str, Sequence[str]]) -> None:
-    adopt(PAGE, asked, {name: getattr(asked, name) or None for name in FILTERS})
+def _bar(runs: Runs, choices: Mapping[str, Sequence[str]]) -> None:
+    adopt(PAGE, runs, {name: getattr(runs, name) or None for name in FILTERS})
     columns = places(*[2] * len(FILTERS))
     for column, (name, label) in zip(columns, FILTERS.items(), strict=True):
-        known = choices[_CHOICES.get(name, name)]
-        given = getattr(asked, name)
-        options = list(dict.fromkeys([*known, *([given] if given else [])]))
+        choice = choices[_CHOICES.get(name, name)]
+        value = getattr(runs, name)
+        options = list(dict.fromkeys([*choice, *([value] if value else [])]))
         column.selectbox(label, options, index=None, key=widget(PAGE, name), placeholder="any")
     state = {name: st.session_state.get(widget(PAGE, name)) or "" for name in FILTERS}
-    if state != {name: getattr(asked, name) for name in FILTERS}:
-        go(PAGE, Runs(as_of=asked.as_of, **state))
+    if state != {name: getattr(runs, name) for name in FILTERS}:
+        go(PAGE, Runs(as_of=runs.as_of, **state))
         st.rerun()
 
 
-def _found(asked: Runs, at: int, found: Mapping[str, Any]) -> None:
-    items, now = found["items"], datetime.now(UTC)
-    sentence = runs.finding(found, now)
+def _found(request: Runs, at: int, row: Mapping[str, Any]) -> None:
+    items, now = row["items"], datetime.now(UTC)
+    sentence = runs.finding(row, now)
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
     mixed = runs.mix(items, now, zone())
     chart(verdict_mix(mixed, theme=theme()), key=f"{PAGE} picture", words=f"Rows of each run by verdict. {sentence}")
     chosen = st.dataframe(
-        runs.listed(items, now, zone()), hide_index=True, row_height=36, key=f"{PAGE} table {at} {asked.cursor}",
+        runs.listed(items, now, zone()), hide_index=True, row_height=36, key=f"{PAGE} table {at} {request.cursor}",
         placeholder=formatting.MISSING, height="content", on_select="rerun", selection_mode="single-row",
         column_config=_columns(), alt="Runs, newest first",
     )  # fmt: skip
     if rows := chosen["selection"]["rows"]:
-        turn(PAGE, Runs(run=items[rows[0]]["run_id"], as_of=asked.as_of))
-    _pages(asked, found)
-    _downloads(asked, at, items, mixed, sentence)
+        turn(PAGE, Runs(run=items[rows[0]]["run_id"], as_of=request.as_of))
+    _pages(request, row)
+    _downloads(request, at, items, mixed, sentence)
 
 
 def _columns() -> dict[str, Any]:
@@ -118,30 +118,30 @@ def _columns() -> dict[str, Any]:
     return {"Run": st.column_config.Column(width=260), **shown}
 
 
-def _pages(asked: Runs, found: Mapping[str, Any]) -> None:
+def _pages(request: Runs, row: Mapping[str, Any]) -> None:
     """Offer one run of the table by name, the newest runs, and those before these."""
-    items = found["items"]
+    items = row["items"]
     named = {run["run_id"]: f"{runs.heading(run)}, {formatting.when(run.get('started_at') or run['recorded_at'], zone())}" for run in items}  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
-            "Open a run", list(named), index=None, format_func=lambda one: f"{named[one]} · {one}", key=f"{PAGE} open",
+            "Open a run", list(named), index=None, format_func=lambda item: f"{named[item]} · {item}", key=f"{PAGE} open",
             placeholder="one of these", width=420,
         )  # fmt: skip
-        if asked.cursor and st.button("Newest", icon=":material/first_page:", key=f"{PAGE} newest"):
-            turn(PAGE, msgspec.structs.replace(asked, cursor=""))
-        following = found.get("next_cursor")
+        if request.cursor and st.button("Newest", icon=":material/first_page:", key=f"{PAGE} newest"):
+            turn(PAGE, msgspec.structs.replace(request, cursor=""))
+        following = row.get("next_cursor")
         if following and st.button("Older", icon=":material/chevron_right:", key=f"{PAGE} older"):
-            turn(PAGE, msgspec.structs.replace(asked, cursor=following))
+            turn(PAGE, msgspec.structs.replace(request, cursor=following))
     if chosen:
-        turn(PAGE, Runs(run=chosen, as_of=asked.as_of))
+        turn(PAGE, Runs(run=chosen, as_of=request.as_of))
 
 
 def _downloads(
-    asked: Runs, at: int, items: Sequence[Mapping[str, Any]], mixed: Sequence[Mapping[str, Any]], sentence: str
+    runs: Runs, at: int, items: Sequence[Mapping[str, Any]], mixed: Sequence[Mapping[str, Any]], sentence: str
 ) -> None:
-    name, shade = stem(PAGE, asked.hw or asked.kind, at), theme()
+    name, shade = stem(PAGE, runs.hw or runs.kind, at), theme()
     footer = f"position {formatting.count(at)} · {formatting.count(len(items))} runs"
-    flat = [{**one, "state": run_progress.state(one, datetime.now(UTC)).word} for one in items]
+    flat = [{**item, "state": run_progress.state(item, datetime.now(UTC)).word} for item in items]
 
     def draw() -> Any:
         return verdict_mix(mixed, theme=shade, picture=True)
@@ -155,14 +155,14 @@ def _downloads(
     )
 
 
-def _nothing(asked: Runs, found: Mapping[str, Any]) -> None:
-    if any(found["choices"].values()):
-        given = ", ".join(
-            f"{label.lower()} {escape(getattr(asked, name))}" for name, label in FILTERS.items() if getattr(asked, name)
+def _nothing(runs: Runs, row: Mapping[str, Any]) -> None:
+    if any(row["choices"].values()):
+        join = ", ".join(
+            f"{label.lower()} {escape(getattr(runs, name))}" for name, label in FILTERS.items() if getattr(runs, name)
         )
-        st.info(f"No run is of {given or 'that kind'}.")
+        st.info(f"No run is of {join or 'that kind'}.")
         if st.button("Show all runs", key=f"{PAGE} reset"):
-            turn(PAGE, Runs(as_of=asked.as_of))
+            turn(PAGE, Runs(as_of=runs.as_of))
         return
     st.info("Nothing was run yet. This measures one model on this machine and shows it here as it goes:")
     to_paste("assay bench bert-base-uncased")

@@ -59,19 +59,19 @@ def read_runs(params: Params) -> Read:
     return understood(Runs, params, _READERS)
 
 
-def asked_of_list(asked: Runs, limit: int) -> dict[str, Any]:
+def asked_of_list(runs: Runs, limit: int) -> dict[str, Any]:
     """Return what the service is asked for a page of runs."""
-    named = {"kind": asked.kind, "origin": asked.origin, "hardware": asked.hw, "outcome": asked.outcome}
-    return {**{name: value or None for name, value in named.items()}, "cursor": asked.cursor or None, "limit": limit}
+    named = {"kind": runs.kind, "origin": runs.origin, "hardware": runs.hw, "outcome": runs.outcome}
+    return {**{name: value or None for name, value in named.items()}, "cursor": runs.cursor or None, "limit": limit}
 
 
-def finding(found: Row, now: datetime) -> str:
+def finding(row: Row, now: datetime) -> str:
     """Say how many runs were found, and how the newest of them stands."""
-    total, items = found["total"], found["items"]
+    total, items = row["total"], row["items"]
     newest = items[0]
     runs = "1 run" if total == 1 else f"{formatting.count(total)} runs"
-    if found["first"] not in (None, 1):
-        return f"Runs {formatting.count(found['first'])}–{formatting.count(found['first'] + len(items) - 1)} of {formatting.count(total)}"
+    if row["first"] not in (None, 1):
+        return f"Runs {formatting.count(row['first'])}–{formatting.count(row['first'] + len(items) - 1)} of {formatting.count(total)}"
     return f"{runs}; the newest, {heading(newest)}, {standing(newest, now)}: {run_progress.length(newest)}"
 
 
@@ -97,8 +97,8 @@ def standing(run: Row, now: datetime) -> str:
 
 def sentence(run: Row, now: datetime) -> str:
     """Say of one run how far it came and what its rows are worth."""
-    told = f"{heading(run)[:1].upper()}{heading(run)[1:]} {standing(run, now)}: {run_progress.length(run)}"
-    return f"{told}; {run_progress.verdicts(run)}" if run.get("rows") else told
+    text = f"{heading(run)[:1].upper()}{heading(run)[1:]} {standing(run, now)}: {run_progress.length(run)}"
+    return f"{text}; {run_progress.verdicts(run)}" if run.get("rows") else text
 
 
 def mix(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> list[dict[str, Any]]:
@@ -119,14 +119,14 @@ def _figures(run: Row) -> str:
     if run.get("retracted_because"):
         return "retracted"
     counts = {name: run.get(f"rows_{name}") for name in run_progress.VERDICTS}
-    told = [
+    texts = [
         f"{formatting.count(count)} {VERDICT_GLYPHS.get(name, 'no verdict')}" for name, count in counts.items() if count
     ]
     if run.get("rows_failed"):
-        told.append(f"{formatting.count(run['rows_failed'])} failed")
+        texts.append(f"{formatting.count(run['rows_failed'])} failed")
     if run.get("rows_tested"):
-        told.append(_tested(run))
-    return " · ".join(told or ["no rows"])
+        texts.append(_tested(run))
+    return " · ".join(texts or ["no rows"])
 
 
 def _tested(run: Row) -> str:
@@ -136,7 +136,7 @@ def _tested(run: Row) -> str:
 def _brief(run: Row) -> str:
     if run.get("retracted_because") or not run.get("rows"):
         return "retracted" if run.get("retracted_because") else _tested(run) if run.get("rows_tested") else "no rows"
-    name = max(run_progress.VERDICTS, key=lambda one: int(run.get(f"rows_{one}") or 0))
+    name = max(run_progress.VERDICTS, key=lambda item: int(run.get(f"rows_{item}") or 0))
     said = VERDICT_GLYPHS.get(name) or VERDICT_GLYPHS[None]
     return f"{formatting.share(run[f'rows_{name}'] / run['rows'])} {said}"
 
@@ -225,15 +225,15 @@ def failures(rows: Sequence[Row]) -> pd.DataFrame:
 
 def environment(now: Row, differs: Mapping[str, Sequence[Any]] | None) -> pd.DataFrame:
     """Return an environment as a table: what it was, and where that changed, what it was in the run before."""
-    known = {KEPT_FIELDS[name]: (name, now.get(name)) for name in KEPT_FIELDS if now.get(name) is not None}
-    known |= {name: (name, version) for name, version in (now.get("libraries") or {}).items()}
+    existing = {KEPT_FIELDS[name]: (name, now.get(name)) for name in KEPT_FIELDS if now.get(name) is not None}
+    existing |= {name: (name, version) for name, version in (now.get("libraries") or {}).items()}
     gone = {name: (name, None) for name, (_, new) in (differs or {}).items() if new is None}
-    told = {**known, **{KEPT_FIELDS.get(name, name): value for name, value in gone.items()}}
+    document = {**existing, **{KEPT_FIELDS.get(name, name): value for name, value in gone.items()}}
     changed = differs or {}
     return pd.DataFrame({
-        "What": list(told),
-        "This run": [_shown(name, value) for name, value in told.values()],
-        "The run before": [_shown(name, changed[name][0]) if name in changed else "the same" for name, _ in told.values()],
+        "What": list(document),
+        "This run": [_shown(name, value) for name, value in document.values()],
+        "The run before": [_shown(name, changed[name][0]) if name in changed else "the same" for name, _ in document.values()],
     })  # fmt: skip
 
 

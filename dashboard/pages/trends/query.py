@@ -13,9 +13,9 @@ POINTS = 500
 
 
 @kept(max_entries=32)
-def lines(asked: dict[str, Any], position: int) -> dict[str, Any]:
+def lines(request: dict[str, Any], position: int) -> dict[str, Any]:
     """Return lines of a model by configuration, with `limit` the newest points of each, with `top` those with the most points."""
-    return checked(dict(client().trends(as_of=position, **asked)), "lines", "better")
+    return checked(dict(client().trends(as_of=position, **request)), "lines", "better")
 
 
 @kept(max_entries=16)

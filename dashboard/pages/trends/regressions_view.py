@@ -21,24 +21,24 @@ _SPANS = (1.0, 7.0, 30.0, 90.0)
 _RUN = st.column_config.LinkColumn(display_text=r"run=(.{1,28})", help="On the page Runs")
 
 
-def show_worse(asked: Trend, at: int) -> None:
+def show_worse(trend: Trend, at: int) -> None:
     """Show what is worse than it was some days before the newest event, each with a link to its history and its run."""
-    spans = [*_SPANS, *([asked.days] if asked.days not in _SPANS else [])]
+    spans = [*_SPANS, *([trend.days] if trend.days not in _SPANS else [])]
     days = st.segmented_control(
         "Over the last", spans, key=widget(PAGE, "days"), format_func=regressions.span_words, required=True
     )
-    if days != asked.days:
-        go(PAGE, msgspec.structs.replace(asked, days=days))
+    if days != trend.days:
+        go(PAGE, msgspec.structs.replace(trend, days=days))
         st.rerun()
-    found = asking.regressions(asked.days, at)
+    result = asking.regressions(trend.days, at)
     with st.container(key="answer"):
-        st.subheader(escape(regressions.sentence(found, asked.days)), anchor=False)
-    if not found["compared"]:
+        st.subheader(escape(regressions.sentence(result, trend.days)), anchor=False)
+    if not result["compared"]:
         st.caption(
             "A change needs a measurement before that time and one after it. Choose a model above to see its whole history."
         )
         return
-    rows = regressions.lines(found, zone())
+    rows = regressions.lines(result, zone())
     if rows:
         st.dataframe(
             pd.DataFrame(rows).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} worse", row_height=36,
@@ -48,4 +48,6 @@ def show_worse(asked: Trend, at: int) -> None:
         st.caption(
             "Beyond 10 % with the 95 % intervals apart, the worst first. Choose a model above to see its history."
         )
-        downloads(table_files(stem(PAGE, "worse", at), [*found["changes"], *found["turns"]], as_of=at), f"{PAGE} worse")
+        downloads(
+            table_files(stem(PAGE, "worse", at), [*result["changes"], *result["turns"]], as_of=at), f"{PAGE} worse"
+        )

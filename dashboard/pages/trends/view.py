@@ -62,80 +62,80 @@ def show() -> None:
     with guarded("The service"):
         read = current(PAGE, history.read_trend)
         dropped(read.dropped)
-        asked: Trend = read.asked
-        at = answers.ready()["position"] if asked.as_of is None else asked.as_of
+        trend: Trend = read.asked
+        at = answers.ready()["position"] if trend.as_of is None else trend.as_of
         provenance(
-            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(asked, as_of=at), terminal=_command(asked)
+            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(trend, as_of=at), terminal=_command(trend)
         )
-        adopt(PAGE, asked, _values(asked))
-        if asked.model:
-            titled(asked.model, "Trends")
+        adopt(PAGE, trend, _values(trend))
+        if trend.model:
+            titled(trend.model, "Trends")
         models = answers.models(at)
-        _bar(asked, [str(row["id"]) for row in models], _metrics(asked, at))
-        if asked.model:
-            with guarded(asked.model):
-                _model(asked, at)
+        _bar(trend, [str(row["id"]) for row in models], _metrics(trend, at))
+        if trend.model:
+            with guarded(trend.model):
+                _model(trend, at)
         elif not any(row.get("measurements") for row in models):
             st.info("Nothing has been measured yet. Measure one model here today, and again after the next update:")
             to_paste("assay bench bert-base-uncased --platform cpu")
         else:
             with guarded("What got worse"):
-                show_worse(asked, at)
+                show_worse(trend, at)
 
 
 def ahead(params: Params) -> None:
     """Ask what the page will ask for these parameters."""
-    asked: Trend = history.read_trend(params).asked
-    if asked.model:
-        asking.lines(_question(asked), answers.ready()["position"] if asked.as_of is None else asked.as_of)
+    trend: Trend = history.read_trend(params).asked
+    if trend.model:
+        asking.lines(_question(trend), answers.ready()["position"] if trend.as_of is None else trend.as_of)
 
 
-def _values(asked: Trend) -> dict[str, Any]:
-    lists = {name: list(getattr(asked, name)) for name in _LISTS}
-    days = {name: date.fromisoformat(value) if (value := getattr(asked, name)) else None for name in ("since", "until")}
+def _values(trend: Trend) -> dict[str, Any]:
+    lists = {name: list(getattr(trend, name)) for name in _LISTS}
+    days = {name: date.fromisoformat(value) if (value := getattr(trend, name)) else None for name in ("since", "until")}
     return (
         lists
         | days
-        | {"model": asked.model or None, "metric": asked.metric, "x": asked.x, "scale": asked.scale, "days": asked.days}
+        | {"model": trend.model or None, "metric": trend.metric, "x": trend.x, "scale": trend.scale, "days": trend.days}
     )
 
 
-def _command(asked: Trend) -> str | None:
-    if not asked.model:
+def _command(trend: Trend) -> str | None:
+    if not trend.model:
         return None
-    return f"assay trends {asked.model}" + ("" if asked.metric == "latency_ms" else f" --metric {asked.metric}")
+    return f"assay trends {trend.model}" + ("" if trend.metric == "latency_ms" else f" --metric {trend.metric}")
 
 
-def _metrics(asked: Trend, at: int) -> list[str]:
+def _metrics(trend: Trend, at: int) -> list[str]:
     """Return the metrics to offer: those that the model has, and the one that is asked for."""
-    told: Sequence[str] = ()
+    lines: Sequence[str] = ()
     # What the service refuses is said below the filters, which are there to change it.
-    if asked.model:
+    if trend.model:
         with suppress(AssayError):
-            told = asking.lines(_question(asked), at)["metrics"]
-    return [name for name in METRICS if name == asked.metric or name in told]
+            lines = asking.lines(_question(trend), at)["metrics"]
+    return [name for name in METRICS if name == trend.metric or name in lines]
 
 
-def _bar(asked: Trend, known: Sequence[str], metrics: Sequence[str]) -> None:
+def _bar(trend: Trend, names: Sequence[str], metrics: Sequence[str]) -> None:
     first = st.columns([5, 3, 2, 2], vertical_alignment="bottom")
     first[0].selectbox(
-        "Model", list(dict.fromkeys([*known, *([asked.model] if asked.model else [])])), index=None, key=widget(PAGE, "model"),
+        "Model", list(dict.fromkeys([*names, *([trend.model] if trend.model else [])])), index=None, key=widget(PAGE, "model"),
         accept_new_options=True, placeholder="Type a part of its name",
     )  # fmt: skip
-    if asked.model:
-        _how(asked, metrics, first[1:])
-    state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(asked)}
+    if trend.model:
+        _how(trend, metrics, first[1:])
+    state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(trend)}
     chosen = msgspec.structs.replace(
-        asked, model=state["model"] or "", metric=state["metric"], x=state["x"], scale=state["scale"],
+        trend, model=state["model"] or "", metric=state["metric"], x=state["x"], scale=state["scale"],
         **{name: tuple(state[name]) for name in ("hw", "platform", "precision")},
         **{name: state[name].isoformat() if state[name] else "" for name in ("since", "until")},
     )  # fmt: skip
-    if chosen != asked:
-        fewer = chosen.model != asked.model
+    if chosen != trend:
+        fewer = chosen.model != trend.model
         turn(PAGE, msgspec.structs.replace(chosen, rows=()) if fewer else chosen)
 
 
-def _how(asked: Trend, metrics: Sequence[str], places: Sequence[DeltaGenerator]) -> None:
+def _how(trend: Trend, metrics: Sequence[str], places: Sequence[DeltaGenerator]) -> None:
     """Show what says which of a model's measurements are followed, and how."""
     places[0].selectbox(
         "Metric", metrics, key=widget(PAGE, "metric"), filter_mode=None, format_func=METRICS.__getitem__
@@ -144,23 +144,23 @@ def _how(asked: Trend, metrics: Sequence[str], places: Sequence[DeltaGenerator])
         "Along", AXES, key=widget(PAGE, "x"), filter_mode=None, help="By time, or evenly by the order of measurements."
     )
     places[2].selectbox("Scale", SCALES, key=widget(PAGE, "scale"), filter_mode=None)
-    _filters_bar(asked)
+    _filters_bar(trend)
 
 
-def _filters_bar(asked: Trend) -> None:
+def _filters_bar(trend: Trend) -> None:
     """Offer the filters behind a button that says how many hold: the browser draws them when it is pressed."""
-    holding = sum(bool(value) for value in (asked.hw, asked.platform, asked.precision, asked.since, asked.until))
+    holding = sum(bool(value) for value in (trend.hw, trend.platform, trend.precision, trend.since, trend.until))
     with st.popover(f"Filters ({holding})" if holding else "Filters", icon=":material/tune:", key=f"{PAGE} filters"):
-        st.multiselect("Hardware", list(asked.hw), key=widget(PAGE, "hw"), accept_new_options=True, select_all=False)
+        st.multiselect("Hardware", list(trend.hw), key=widget(PAGE, "hw"), accept_new_options=True, select_all=False)
         st.multiselect(
             "Platform",
-            list(dict.fromkeys([*PLATFORMS, *asked.platform])),
+            list(dict.fromkeys([*PLATFORMS, *trend.platform])),
             key=widget(PAGE, "platform"),
             select_all=False,
         )
         st.multiselect(
             "Precision",
-            list(dict.fromkeys([*PRECISIONS, *asked.precision])),
+            list(dict.fromkeys([*PRECISIONS, *trend.precision])),
             key=widget(PAGE, "precision"),
             select_all=False,
         )
@@ -169,54 +169,54 @@ def _filters_bar(asked: Trend) -> None:
         days[1].date_input("To", value=None, key=widget(PAGE, "until"))
 
 
-def _model(asked: Trend, at: int) -> None:
-    answer = asking.lines(_question(asked), at)
+def _model(trend: Trend, at: int) -> None:
+    answer = asking.lines(_question(trend), at)
     lines = answer["lines"]
     if not lines:
-        _nothing(asked, at, answer["metrics"])
+        _nothing(trend, at, answer["metrics"])
         return
     fits, pointed = history.lanes(lines), set(answer["with_points"])
-    keys = tuple(key for key in asked.rows if any(lane.key == key for lane in fits))
-    keys = keys or tuple(lane.key for lane in fits if lane.key in {history.key_of(one) for one in pointed})
-    _picker(asked, fits, answer["histories"], keys)
+    keys = tuple(key for key in trend.rows if any(lane.key == key for lane in fits))
+    keys = keys or tuple(lane.key for lane in fits if lane.key in {history.key_of(item) for item in pointed})
+    _picker(trend, fits, answer["histories"], keys)
     # Named among themselves: fewer words tell a few apart than a hundred.
     shown = history.lanes([line for line in lines if line["alike"] in pointed])
-    found = [lane for lane in shown if lane.points]
-    if not found:
+    matching_shown = [lane for lane in shown if lane.points]
+    if not matching_shown:
         st.info("Nothing of these was measured between the two days.")
         return
-    said = history.sentence(found, asked.metric, zone())
+    said = history.sentence(matching_shown, trend.metric, zone())
     with st.container(key="answer"):
         st.subheader(escape(said), anchor=False)
-    if any(len(lane.points) > 1 for lane in found):
-        _lanes(asked, found, answer["better"])
-        _changes(asked, found)
+    if any(len(lane.points) > 1 for lane in matching_shown):
+        _lanes(trend, matching_shown, answer["better"])
+        _changes(trend, matching_shown)
     else:
         st.markdown(
             "A second measurement of one of them, after an update say, makes a history. "
-            f"[Compare](/compare?model={quote(asked.model)}) sets what there is side by side."
+            f"[Compare](/compare?model={quote(trend.model)}) sets what there is side by side."
         )
-    _points(asked, found)
-    _downloads(asked, at, found, answer["better"], said)
+    _points(trend, matching_shown)
+    _downloads(trend, at, matching_shown, answer["better"], said)
 
 
-def _filters(asked: Trend) -> dict[str, list[str]]:
-    told = {"hardware": asked.hw, "platform": asked.platform, "precision": asked.precision}
-    return {name: list(values) for name, values in told.items() if values}
+def _filters(trend: Trend) -> dict[str, list[str]]:
+    document = {"hardware": trend.hw, "platform": trend.platform, "precision": trend.precision}
+    return {name: list(values) for name, values in document.items() if values}
 
 
-def _question(asked: Trend) -> dict[str, Any]:
+def _question(trend: Trend) -> dict[str, Any]:
     """Return what names the configurations that can be picked and gives the points of those that are: one question, one wait."""
-    until = (date.fromisoformat(asked.until) + timedelta(days=1)).isoformat() if asked.until else None
+    until = (date.fromisoformat(trend.until) + timedelta(days=1)).isoformat() if trend.until else None
     question = {
-        "model": asked.model, "metric": asked.metric, "top": OFFERED, "limit": asking.POINTS, "points_top": USUAL,
-        "points_of": list(asked.rows), "since": f"{asked.since}T00:00:00" if asked.since else None,
+        "model": trend.model, "metric": trend.metric, "top": OFFERED, "limit": asking.POINTS, "points_top": USUAL,
+        "points_of": list(trend.rows), "since": f"{trend.since}T00:00:00" if trend.since else None,
         "until": f"{until}T00:00:00" if until else None,
     }  # fmt: skip
-    return {name: value for name, value in (question | _filters(asked)).items() if value not in (None, [])}
+    return {name: value for name, value in (question | _filters(trend)).items() if value not in (None, [])}
 
 
-def _picker(asked: Trend, fits: Sequence[Lane], there: int, keys: tuple[str, ...]) -> None:
+def _picker(trend: Trend, fits: Sequence[Lane], there: int, keys: tuple[str, ...]) -> None:
     named = {lane.key: f"{lane.name} (n {lane.total})" for lane in fits}
     place = widget(PAGE, "rows")
     # Keys of other filters would be no options; none left means those that are usual.
@@ -230,7 +230,7 @@ def _picker(asked: Trend, fits: Sequence[Lane], there: int, keys: tuple[str, ...
         format_func=named.__getitem__,
     )
     if tuple(shown) != keys:
-        go(PAGE, msgspec.structs.replace(asked, rows=tuple(shown)))
+        go(PAGE, msgspec.structs.replace(trend, rows=tuple(shown)))
         st.rerun()
     if there > len(keys):
         offers = f" The list has {OFFERED}; the filters above lead to the others." if there > OFFERED else ""
@@ -239,16 +239,18 @@ def _picker(asked: Trend, fits: Sequence[Lane], there: int, keys: tuple[str, ...
         )
 
 
-def _lanes(asked: Trend, found: Sequence[Lane], better: str) -> None:
-    span, numbered = span_of(found, asked.x), history.numbered(found) if asked.x == "order" else None
-    for lane in found:
+def _lanes(request: Trend, lanes: Sequence[Lane], better: str) -> None:
+    span, numbered = span_of(lanes, request.x), history.numbered(lanes) if request.x == "order" else None
+    for lane in lanes:
         newest = lane.points[-1]
-        scale = history.scale_for(asked.metric, [point["value"] for point in lane.points])
+        scale = history.scale_for(request.metric, [point["value"] for point in lane.points])
         st.markdown(
             f"**{escape(lane.name)}** :gray[{_counted(lane)} · newest {scale.show(newest['value'], newest['low'], newest['high'])}]"
         )
-        drawn = trend(lane, asked.metric, better, span, numbered=numbered, log=_log(asked), theme=theme(), zone=zone())
-        chart(drawn, key=f"{PAGE} {lane.key}", words=f"{METRICS[asked.metric]} of {lane.name} over time")
+        drawn = trend(
+            lane, request.metric, better, span, numbered=numbered, log=_log(request), theme=theme(), zone=zone()
+        )
+        chart(drawn, key=f"{PAGE} {lane.key}", words=f"{METRICS[request.metric]} of {lane.name} over time")
     st.caption(
         "Bars are 95 % intervals. A line joins measurements of one configuration in one environment, and stops where either, or the "
         "value, changed. ▲ under the points: a driver, library or runtime that is not what it was. ⚠ suspect has a ring; ✕ invalid or "
@@ -266,14 +268,14 @@ def _counted(lane: Lane) -> str:
     )
 
 
-def _log(asked: Trend) -> bool | None:
+def _log(trend: Trend) -> bool | None:
     # Not from 0, so that the range alone decides nothing: logarithmic only on demand.
-    return asked.scale == "log"
+    return trend.scale == "log"
 
 
-def _changes(asked: Trend, found: Sequence[Lane]) -> None:
+def _changes(trend: Trend, lanes: Sequence[Lane]) -> None:
     st.subheader("What changed", anchor=False)
-    changed = history.changes(found, asked.metric, zone())
+    changed = history.changes(lanes, trend.metric, zone())
     sure = [line for line in changed if line["With it"] or not line["Why unclear"]]
     if sure:
         # A plain table: what draws the other kind is half a megabyte for the browser to read.
@@ -297,19 +299,19 @@ def _changes(asked: Trend, found: Sequence[Lane]) -> None:
 
 def _linked(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return a change as Markdown, its run as a link."""
-    told = {name: value if value is None else escape(str(value)) for name, value in line.items()}
+    values = {name: value if value is None else escape(str(value)) for name, value in line.items()}
     run = line["Run"]
     name = run and run.partition("=")[2]
-    return told | {
+    return values | {
         "Run": run and f"[{escape(name if len(name) <= RUN else f'{name[: RUN - 1]}…')}]({quote(run, safe='/?=')})"
     }
 
 
-def _points(asked: Trend, found: Sequence[Lane]) -> None:
-    lines = [line for lane in found for line in history.points_table(lane, asked.metric, zone())]
+def _points(trend: Trend, lanes: Sequence[Lane]) -> None:
+    lines = [line for lane in lanes for line in history.points_table(lane, trend.metric, zone())]
     folded(
         "Every point", partial(_rows, lines, "points", "Every point"), key=f"{PAGE} every point", icon=":material/table_rows:",
-        expanded=len(lines) == len(found),
+        expanded=len(lines) == len(lanes),
     )  # fmt: skip
 
 
@@ -320,50 +322,50 @@ def _rows(lines: Sequence[Mapping[str, Any]], name: str, words: str) -> None:
     )  # fmt: skip
 
 
-def _nothing(asked: Trend, at: int, metrics: Sequence[str]) -> None:
-    if asked.metric in metrics:
-        every = asking.lines({"model": asked.model, "metric": asked.metric, "limit": 0, "top": 1}, at)["histories"]
+def _nothing(trend: Trend, at: int, metrics: Sequence[str]) -> None:
+    if trend.metric in metrics:
+        every = asking.lines({"model": trend.model, "metric": trend.metric, "limit": 0, "top": 1}, at)["histories"]
         st.info(f"The filters leave none of {formatting.count(every)} configurations.")
         if st.button("Reset filters", key=f"{PAGE} reset"):
-            turn(PAGE, Trend(model=asked.model, metric=asked.metric, as_of=asked.as_of))
+            turn(PAGE, Trend(model=trend.model, metric=trend.metric, as_of=trend.as_of))
         return
-    there = [METRICS[one] for one in METRICS if one in metrics]
+    there = [METRICS[metric] for metric in METRICS if metric in metrics]
     also = f" It has: {', '.join(there)}." if there else ""
-    st.info(f"No measurement of this model has the metric {METRICS[asked.metric]}.{also} This would measure it here:")
-    to_paste(f"assay bench {asked.model}")
+    st.info(f"No measurement of this model has the metric {METRICS[trend.metric]}.{also} This would measure it here:")
+    to_paste(f"assay bench {trend.model}")
 
 
-def _downloads(asked: Trend, at: int, found: Sequence[Lane], better: str, said: str) -> None:
-    name, shade = stem(PAGE, f"{asked.model}_{asked.metric}", at), theme()
-    footer = f"position {formatting.count(at)} · {sum(len(lane.points) for lane in found)} measurements"
+def _downloads(request: Trend, at: int, lanes: Sequence[Lane], better: str, said: str) -> None:
+    name, shade = stem(PAGE, f"{request.model}_{request.metric}", at), theme()
+    footer = f"position {formatting.count(at)} · {sum(len(lane.points) for lane in lanes)} measurements"
     rows = [
-        {"model": asked.model, "metric": asked.metric, "lane": lane.name, "hardware": lane.hardware, "platform": lane.platform, "precision": lane.precision, **point}
-        for lane in found for point in lane.points
+        {"model": request.model, "metric": request.metric, "lane": lane.name, "hardware": lane.hardware, "platform": lane.platform, "precision": lane.precision, **point}
+        for lane in lanes for point in lane.points
     ]  # fmt: skip
-    span, numbered = span_of(found, asked.x), history.numbered(found) if asked.x == "order" else None
+    span, numbered = span_of(lanes, request.x), history.numbered(lanes) if request.x == "order" else None
     viewer = zone()
 
     def draw() -> Any:
         panels = [
             trend(
                 lane,
-                asked.metric,
+                request.metric,
                 better,
                 span,
                 numbered=numbered,
-                log=_log(asked),
+                log=_log(request),
                 theme=shade,
                 picture=True,
                 zone=viewer,
             )
-            for lane in found
+            for lane in lanes
         ]
-        return stacked([(lane.name, panel) for lane, panel in zip(found, panels, strict=True)], shade)
+        return stacked([(lane.name, panel) for lane, panel in zip(lanes, panels, strict=True)], shade)
 
     downloads(
         [
             *table_files(name, rows, as_of=at),
-            *picture_files(name, draw, f"{asked.model} over time", answer=said, footer=footer),
+            *picture_files(name, draw, f"{request.model} over time", answer=said, footer=footer),
         ],
         PAGE,
     )

@@ -115,7 +115,7 @@ def lanes(lines: Sequence[Row]) -> list[Lane]:
     for line in lines:
         together.setdefault(str(line["alike"]), []).append(line)
     names = _names({alike: members[0] for alike, members in together.items()})
-    found = [
+    lanes = [
         Lane(
             key=key_of(alike), name=names[alike], platform=str(members[0]["platform"]),
             hardware=str(members[0]["hardware"]), precision=str(members[0]["precision"]),
@@ -124,7 +124,7 @@ def lanes(lines: Sequence[Row]) -> list[Lane]:
         )
         for alike, members in together.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda lane: (-lane.total, lane.name))
+    return sorted(lanes, key=lambda lane: (-lane.total, lane.name))
 
 
 def _names(first: Mapping[str, Row]) -> dict[str, str]:
@@ -132,19 +132,19 @@ def _names(first: Mapping[str, Row]) -> dict[str, str]:
     named: dict[str, dict[str, Row]] = {}
     for alike, line in first.items():
         named.setdefault(name_of(line), {})[alike] = line
-    found = {}
+    joins = {}
     for plain, same in named.items():
-        apart = [field for field in _DISTINCT if len({repr(one.get(field)) for one in same.values()}) > 1]
-        either = len({bool(one.get("compiled")) for one in same.values()}) > 1
+        apart = [field for field in _DISTINCT if len({repr(item.get(field)) for item in same.values()}) > 1]
+        either = len({bool(item.get("compiled")) for item in same.values()}) > 1
         for alike, line in same.items():
             parts = [_said(field, line.get(field)) for field in apart if line.get(field) is not None]
             if either:
                 parts.append("compiled" if line.get("compiled") else "eager")
-            found[alike] = " · ".join([plain, *parts])
+            joins[alike] = " · ".join([plain, *parts])
     # Where nothing that is told differs, the key does.
-    again = Counter(found.values())
+    again = Counter(joins.values())
     return {
-        alike: f"{name} · {alike.rpartition(':')[2][:7]}" if again[name] > 1 else name for alike, name in found.items()
+        alike: f"{name} · {alike.rpartition(':')[2][:7]}" if again[name] > 1 else name for alike, name in joins.items()
     }
 
 
@@ -153,12 +153,12 @@ def _said(field: str, value: Any) -> str:
 
 
 def _points(members: Iterable[Row]) -> list[dict[str, Any]]:
-    found = [
+    result = [
         {**point, "configuration": line["configuration"], "runtime": line["runtime"]}
         for line in members
         for point in line["points"]
     ]
-    return _segmented(sorted(found, key=lambda point: (str(point["time"] or point["recorded_at"]), point["position"])))
+    return _segmented(sorted(result, key=lambda point: (str(point["time"] or point["recorded_at"]), point["position"])))
 
 
 def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -182,11 +182,11 @@ def _segmented(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return points
 
 
-def numbered(found: Sequence[Lane]) -> dict[str, int]:
+def numbered(lanes: Sequence[Lane]) -> dict[str, int]:
     """Return the place of every point in the order of time over all lanes, counted from 1, by its event."""
     points = sorted(
         (str(point["time"] or point["recorded_at"]), point["position"], point["event_id"])
-        for lane in found
+        for lane in lanes
         for point in lane.points
     )
     return {event: index for index, (_, _, event) in enumerate(points, 1)}
@@ -218,14 +218,14 @@ def change_words(step: Row, metric: str, *, interval: bool = True) -> str:
     change = step.get("change")
     if change is None:
         return f"{glyph} {formatting.MISSING}"
-    told = f"{glyph} {_percent(abs(change))} {more if change > 0 else less}"
+    text = f"{glyph} {_percent(abs(change))} {more if change > 0 else less}"
     low, high = step.get("low"), step.get("high")
     if not interval or low is None or high is None:
-        return told
+        return text
     if low * high > 0:
         near, far = sorted((abs(low), abs(high)))
-        return f"{told} ({near:.0%}–{far:.0%})".replace("%–", "–").replace("%)", f"{formatting.SPACE}%)")
-    return f"{told} ({_signed(low)} to {_signed(high)})"
+        return f"{text} ({near:.0%}–{far:.0%})".replace("%–", "–").replace("%)", f"{formatting.SPACE}%)")
+    return f"{text} ({_signed(low)} to {_signed(high)})"
 
 
 def _percent(share: float) -> str:
@@ -239,8 +239,8 @@ def _signed(share: float) -> str:
 def parts_words(changed: Sequence[Row], most: int = 3) -> str:
     """Write what changed around a point: `driver 550.54 → 560.35 · torch 2.11.0 → 2.12.0`."""
     words = [
-        f"{str(one['part']).removeprefix('library ').removeprefix('runtime ')} {_short(one['before'])} → {_short(one['after'])}"
-        for one in _told_once(changed)
+        f"{str(item['part']).removeprefix('library ').removeprefix('runtime ')} {_short(item['before'])} → {_short(item['after'])}"
+        for item in _told_once(changed)
     ]
     rest = f" · {len(words) - most} more" if len(words) > most else ""
     return " · ".join(words[:most]) + rest
@@ -249,10 +249,10 @@ def parts_words(changed: Sequence[Row], most: int = 3) -> str:
 def _told_once(changed: Sequence[Row]) -> list[Row]:
     """Return the changes, driver and runtime first; a library that is the runtime as well is told once."""
     order = {"driver": 0, "runtime": 1, "library": 2}
-    found: dict[tuple[Any, ...], Row] = {}
-    for one in sorted(changed, key=lambda one: order.get(str(one["part"]).partition(" ")[0], 3)):
-        found.setdefault((str(one["part"]).rpartition(" ")[2], one["before"], one["after"]), one)
-    return list(found.values())
+    rows: dict[tuple[Any, ...], Row] = {}
+    for item in sorted(changed, key=lambda entry: order.get(str(entry["part"]).partition(" ")[0], 3)):
+        rows.setdefault((str(item["part"]).rpartition(" ")[2], item["before"], item["after"]), item)
+    return list(rows.values())
 
 
 def _short(value: Any) -> str:
@@ -265,10 +265,10 @@ def steps(lane: Lane) -> list[dict[str, Any]]:
     return [point for point in lane.points if (point.get("step") or {}).get("state") in ("worse", "better")]
 
 
-def changes(found: Sequence[Lane], metric: str, zone: tzinfo | None) -> list[dict[str, Any]]:
+def changes(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> list[dict[str, Any]]:
     """Return one line a change of value or of environment, newest first: what, where, when, and what changed with it."""
     lines = []
-    for lane in found:
+    for lane in lanes:
         scale = scale_for(metric, [point["value"] for point in lane.points])
         values = {point["event_id"]: point["value"] for point in lane.points}
         for point in lane.points:
@@ -303,23 +303,23 @@ def points_table(lane: Lane, metric: str, zone: tzinfo | None) -> list[dict[str,
     ]  # fmt: skip
 
 
-def sentence(found: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
+def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
     """Return the answer in words: how many configurations stand worse or better than before, and the newest change."""
-    moved = [(lane, steps(lane)[-1]) for lane in found if steps(lane)]
-    noun = "1 configuration" if len(found) == 1 else f"{len(found)} configurations"
-    if not any(len(lane.points) > 1 for lane in found):
+    moved = [(lane, steps(lane)[-1]) for lane in lanes if steps(lane)]
+    noun = "1 configuration" if len(lanes) == 1 else f"{len(lanes)} configurations"
+    if not any(len(lane.points) > 1 for lane in lanes):
         return f"{noun}, each measured once: nothing to compare yet."
     if not moved:
         return f"{noun}: no change beyond 10 % and the noise."
     states = Counter(point["step"]["state"] for _, point in moved)
-    lane, point = max(moved, key=lambda one: str(one[1]["time"] or one[1]["recorded_at"]))
-    told = ", ".join(f"{states[state]} {state}" for state in ("worse", "better") if states[state])
+    lane, point = max(moved, key=lambda item: str(item[1]["time"] or item[1]["recorded_at"]))
+    join = ", ".join(f"{states[state]} {state}" for state in ("worse", "better") if states[state])
     when = _day_of(point, zone)
-    return f"At the last change of {noun}: {told}. Newest: {lane.name}, {change_words(point['step'], metric)}, {when}."
+    return f"At the last change of {noun}: {join}. Newest: {lane.name}, {change_words(point['step'], metric)}, {when}."
 
 
 def _day_of(point: Row, zone: tzinfo | None) -> str:
     moment = point["time"] or point["recorded_at"]
-    found = datetime.fromisoformat(str(moment)) if not isinstance(moment, datetime) else moment
-    words = formatting.when(found, zone).split(" ")
+    fromisoformat = datetime.fromisoformat(str(moment)) if not isinstance(moment, datetime) else moment
+    words = formatting.when(fromisoformat, zone).split(" ")
     return " ".join(words[:3])

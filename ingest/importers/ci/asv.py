@@ -59,17 +59,17 @@ class Asv:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its measurements and failures, and the end of the run; see Importer."""
-        found = _document(file)
-        machine = found.get("params") if isinstance(found.get("params"), dict) else {}
+        result = _document(file)
+        machine = result.get("params") if isinstance(result.get("params"), dict) else {}
         assert isinstance(machine, dict)
         if not word(machine, "cpu"):
             machine = {**_around(file, "machine.json"), **machine}
-        commit = word(found, "commit_hash") or ""
+        commit = word(result, "commit_hash") or ""
         document = Document(
             file, self.name, source=f"asv results of commit {commit[:40]}".removesuffix(" of commit "),
-            environment=_environment(found, machine),
+            environment=_environment(result, machine),
         )  # fmt: skip
-        yield from document.events(_rows(document, _File(found, _around(file, "benchmarks.json"), _hardware(machine))))
+        yield from document.events(_rows(document, _File(result, _around(file, "benchmarks.json"), _hardware(machine))))
 
 
 class _File(NamedTuple):
@@ -92,14 +92,14 @@ class _Result(NamedTuple):
 
 def _document(file: File) -> dict[str, Any]:
     """Return the file, with NaN as text where there is any: null and NaN are not the same here."""
-    found = json_document(file)
+    document = json_document(file)
     with file.open_text() as opened:
         written = opened.read()
     if "NaN" in written:
-        found = json_text(json.dumps(json.loads(written, parse_constant=str)))
-    if not (isinstance(found, dict) and isinstance(found.get("results"), dict)):
+        document = json_text(json.dumps(json.loads(written, parse_constant=str)))
+    if not (isinstance(document, dict) and isinstance(document.get("results"), dict)):
         raise BadFile("has no object of results")
-    return found
+    return document
 
 
 def _around(file: File, name: str) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def _around(file: File, name: str) -> dict[str, Any]:
         place: Path = folder / name
         if place.is_file():
             try:
-                found = json_document(File(place, name))
+                document = json_document(File(place, name))
             except BadFile as error:
                 raise BadFile(f"its {name} {error.reason}") from None
-            return found if isinstance(found, dict) else {}
+            return document if isinstance(document, dict) else {}
     return {}
 
 
@@ -138,11 +138,11 @@ def _rows(document: Document, file: _File) -> Iterator[Draft | Refused]:
 def _row(said: Any, columns: list[Any] | None) -> dict[str, Any] | None:
     """Return a result by its columns, in the shape of version 2."""
     if columns is not None:
-        return dict(zip((str(one) for one in columns), said, strict=False)) if isinstance(said, list) else None
+        return dict(zip((str(column) for column in columns), said, strict=False)) if isinstance(said, list) else None
     if isinstance(said, dict):
         result, stats = said.get("result"), said.get("stats")
         stats = stats if isinstance(stats, list) else [stats]
-        repeats = [one.get("repeat") if isinstance(one, dict) else None for one in stats]
+        repeats = [stat.get("repeat") if isinstance(stat, dict) else None for stat in stats]
         return {**said, "result": result if isinstance(result, list) else [result], "stats_repeat": repeats}
     return {"result": [said]}
 
@@ -164,7 +164,7 @@ def _one(said: Any, at: int) -> Any:
     return said[at] if isinstance(said, list) and at < len(said) else None
 
 
-def _alone(found: dict[str, Any], result: _Result) -> str:
+def _alone(document: dict[str, Any], result: _Result) -> str:
     row = [
         [result.value],
         [[value] for value in result.combination],
@@ -172,7 +172,7 @@ def _alone(found: dict[str, Any], result: _Result) -> str:
         result.row.get("started_at"),
     ]
     columns = ["result", "params", "version", "started_at"]
-    return json.dumps({**found, "result_columns": columns, "results": {result.name: row}})
+    return json.dumps({**document, "result_columns": columns, "results": {result.name: row}})
 
 
 def _draft(file: _File, result: _Result) -> Draft:
@@ -180,7 +180,7 @@ def _draft(file: _File, result: _Result) -> Draft:
     about = about if isinstance(about, dict) else {}
     values = [str(value).strip("'\"") for value in result.combination]
     names = about.get("param_names")
-    named = dict(zip((str(one) for one in names), values, strict=False)) if isinstance(names, list) else {}
+    named = dict(zip((str(name) for name in names), values, strict=False)) if isinstance(names, list) else {}
     title = result.name + (f"({','.join(values)})" if values else "")
     draft = draft_of(title, named, {}, hardware=file.hardware)
     draft.row = result.at
@@ -195,9 +195,9 @@ def _draft(file: _File, result: _Result) -> Draft:
     return draft
 
 
-def _started(found: dict[str, Any], result: _Result) -> Any:
+def _started(row: dict[str, Any], result: _Result) -> Any:
     """Return when a benchmark ran: in its row, in version 1 in an object of its own."""
-    of_all = found.get("started_at")
+    of_all = row.get("started_at")
     return result.row.get("started_at") or (of_all.get(result.name) if isinstance(of_all, dict) else None)
 
 
@@ -213,8 +213,8 @@ def _kind(name: str, about: dict[str, Any]) -> str:
     said = word(about, "type")
     if said is not None and said in _KINDS.values():
         return said
-    found = next((match for part in reversed(name.split(".")) if (match := _KIND.match(part))), None)
-    return _KINDS[(found[1] or found[2]).lower()] if found else "track"
+    result = next((match for part in reversed(name.split(".")) if (match := _KIND.match(part))), None)
+    return _KINDS[(result[1] or result[2]).lower()] if result else "track"
 
 
 def _metrics(result: _Result, about: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -247,10 +247,10 @@ def _hardware(machine: dict[str, Any]) -> dict[str, Any]:
     return cpu_of(word(machine, "cpu"), processors)
 
 
-def _environment(found: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any] | None:
-    asked = members(found, "requirements") if isinstance(found.get("requirements"), dict) else {}
-    python = word(found, "python") or ""  # of an existing environment a path of its machine
-    libraries = {name: version for name in asked if (version := word(asked, name))}
+def _environment(row: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any] | None:
+    request = members(row, "requirements") if isinstance(row.get("requirements"), dict) else {}
+    python = word(row, "python") or ""  # of an existing environment a path of its machine
+    libraries = {name: version for name in request if (version := word(request, name))}
     return environment(
         libraries, os=word(machine, "os"), python=python if python[:1].isdigit() else None, machine=word(machine, "arch"),
         cpu=word(machine, "cpu"),

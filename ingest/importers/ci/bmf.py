@@ -50,15 +50,15 @@ class Bmf:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, a measurement a benchmark, and the end of the run; see Importer."""
-        found = json_document(file)
-        if not isinstance(found, dict):
+        result = json_document(file)
+        if not isinstance(result, dict):
             raise BadFile("is not an object of benchmarks")
         document = Document(file, self.name, source="Bencher Metric Format")
-        yield from document.events(_rows(document, found))
+        yield from document.events(_rows(document, result))
 
 
-def _rows(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refused]:
-    for at, (name, measures) in enumerate(found.items(), start=1):
+def _rows(document: Document, row: dict[str, Any]) -> Iterator[Draft | Refused]:
+    for at, (name, measures) in enumerate(row.items(), start=1):
         try:
             draft = _draft(name, measures)
         except BadRow as bad:
@@ -69,20 +69,22 @@ def _rows(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refused
 
 
 def _draft(name: str, measures: Any) -> Draft:
-    if not (isinstance(measures, dict) and measures and all(isinstance(one, dict) for one in measures.values())):
+    if not (isinstance(measures, dict) and measures and all(isinstance(item, dict) for item in measures.values())):
         raise BadRow(name[:200] or "name", "is not an object of measures")
     metrics: dict[str, Any] = {}
     original: dict[str, Any] = {}
     for measure, said in measures.items():
-        known = _metric(measure)
-        value = _value(measure, said, known[2] if known else None)
+        existing = _metric(measure)
+        value = _value(measure, said, existing[2] if existing else None)
         kept = [part for part in ("value", "lower_value", "upper_value") if said.get(part) is not None]
         original |= {
-            f"{measure}.{part}": as_said(said[part]) for part in kept if part != "value" or known is None or known[2]
+            f"{measure}.{part}": as_said(said[part])
+            for part in kept
+            if part != "value" or existing is None or existing[2]
         }
-        if known is None or value is None:
+        if existing is None or value is None:
             continue
-        metric, statistic, _ = known
+        metric, statistic, _ = existing
         if statistic is None:
             metrics[metric] = round(value) if metric in _WHOLE else value
         else:
@@ -118,5 +120,5 @@ def _metric(measure: str) -> tuple[str, str | None, str | None] | None:
     said = measure.strip().lower()
     if said in _BENCHER:
         return _BENCHER[said]
-    known = metric_named(said)
-    return (*known, None) if known else None
+    existing = metric_named(said)
+    return (*existing, None) if existing else None

@@ -119,20 +119,20 @@ def draft_of(
     options: Mapping[str, Any] | None = None,
 ) -> Draft:
     """Return a draft of one benchmark; `hardware` is the machine's, where parameters name no device."""
-    told = _told(parameters)
-    extra = {**(options or {}), **({"benchmark": name[:200]} if told.model else {})}
-    platform = told.platform or ("cpu" if hardware.get("kind") == "cpu" else "other")
-    if told.hardware is not None:
-        hardware = hardware_of(told.hardware)
+    document = _told(parameters)
+    extra = {**(options or {}), **({"benchmark": name[:200]} if document.model else {})}
+    platform = document.platform or ("cpu" if hardware.get("kind") == "cpu" else "other")
+    if document.hardware is not None:
+        hardware = hardware_of(document.hardware)
     elif platform in ("cuda", "rocm", "mps", "xpu"):
         hardware = UNKNOWN_GPU
     return Draft(
-        model=model_of(told.model) if told.model else benchmark_model(name),
-        workload={"mode": "inference", **told.sizes},
-        execution={"platform": platform, "precision": told.precision, "runtime": runtime, "options": extra or None},
+        model=model_of(document.model) if document.model else benchmark_model(name),
+        workload={"mode": "inference", **document.sizes},
+        execution={"platform": platform, "precision": document.precision, "runtime": runtime, "options": extra or None},
         hardware=hardware,
         metrics=metrics,
-        claims={} if told.model else {"any_code": True},
+        claims={} if document.model else {"any_code": True},
     )
 
 
@@ -144,11 +144,11 @@ def _told(parameters: Mapping[str, Any]) -> _Told:
         sizes |= {ours: first} if first else {}
     devices = [device.lower().partition(":")[0] for name in _DEVICES if (device := word(said, name))]
     return _Told(
-        model=next((model_name(found) for name in _MODELS if (found := word(said, name))), None),
+        model=next((model_name(result) for name in _MODELS if (result := word(said, name))), None),
         sizes=sizes,
         platform=next((device for device in devices if device in PLATFORMS), None),
-        precision=next((precision_of(found) for name in _PRECISIONS if (found := word(said, name))), None),
-        hardware=next((found for name in _HARDWARE if (found := word(said, name))), None),
+        precision=next((precision_of(result) for name in _PRECISIONS if (result := word(said, name))), None),
+        hardware=next((result for name in _HARDWARE if (result := word(said, name))), None),
     )
 
 

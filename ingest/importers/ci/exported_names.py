@@ -51,21 +51,21 @@ class Exported(NamedTuple):
 
 def exported(name: str) -> Exported | None:
     """Return what the name of a benchmark says where Assay wrote it, else None."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    workload: dict[str, Any] = {"mode": found["mode"]}
-    for size in _SIZE.finditer(found["work"]):
+    workload: dict[str, Any] = {"mode": match["mode"]}
+    for size in _SIZE.finditer(match["work"]):
         if size["word"] in _SIZES and size["size"].isdigit():
             workload[_SIZES[size["word"]]] = int(size["size"])
         elif size["word"] in _RATES:
             workload[_RATES[size["word"]]] = float(size["size"])
     return Exported(
-        model=model_of(found["model"]),
+        model=model_of(match["model"]),
         workload=workload,
-        execution=_execution(found["platform"], found["how"].split(), found["key"]),
-        hardware=hardware_of(found["hardware"], count=int(found["count"] or 1) or 1),
-        column=found["column"],
+        execution=_execution(match["platform"], match["how"].split(), match["key"]),
+        hardware=hardware_of(match["hardware"], count=int(match["count"] or 1) or 1),
+        column=match["column"],
     )
 
 
@@ -92,5 +92,5 @@ def metric_named(name: str) -> tuple[str, str | None] | None:
         return said, "mean"
     if said in METRICS:
         return said, None
-    found = _LATENCY.fullmatch(said)
-    return ("latency_ms", found["statistic"]) if found and found["statistic"] in _STATISTICS else None
+    match = _LATENCY.fullmatch(said)
+    return ("latency_ms", match["statistic"]) if match and match["statistic"] in _STATISTICS else None

@@ -59,11 +59,11 @@ class GithubAction:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its measurements and the end of the run; see Importer."""
-        found = _found(file)
-        if not (isinstance(found, list) or (isinstance(found, dict) and isinstance(found.get("entries"), dict))):
+        result = _found(file)
+        if not (isinstance(result, list) or (isinstance(result, dict) and isinstance(result.get("entries"), dict))):
             raise BadFile("is neither a list of benchmarks nor an object with `entries`")
         document = Document(file, self.name, source="github-action-benchmark")
-        yield from document.events(_rows(document, found))
+        yield from document.events(_rows(document, result))
 
 
 class _Bench(NamedTuple):
@@ -82,8 +82,8 @@ def _first(head: str) -> Any:
         return None
 
 
-def _is_bench(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("name"), str) and isinstance(found.get("unit"), str) and "value" in found  # fmt: skip
+def _is_bench(result: Any) -> bool:
+    return isinstance(result, dict) and isinstance(result.get("name"), str) and isinstance(result.get("unit"), str) and "value" in result  # fmt: skip
 
 
 def _found(file: File) -> Any:
@@ -96,8 +96,8 @@ def _found(file: File) -> Any:
     return json_text(_SCRIPT.sub("", written, count=1).rstrip().removesuffix(";"))
 
 
-def _rows(document: Document, found: Any) -> Iterator[Draft | Refused]:
-    for at, bench in enumerate(_benches(found), start=1):
+def _rows(document: Document, result: Any) -> Iterator[Draft | Refused]:
+    for at, bench in enumerate(_benches(result), start=1):
         try:
             draft = _draft(bench)
         except BadRow as bad:
@@ -107,11 +107,11 @@ def _rows(document: Document, found: Any) -> Iterator[Draft | Refused]:
         yield draft
 
 
-def _benches(found: Any) -> Iterator[_Bench]:
-    if isinstance(found, list):
-        yield from (_Bench(said) for said in found)
+def _benches(result: Any) -> Iterator[_Bench]:
+    if isinstance(result, list):
+        yield from (_Bench(said) for said in result)
         return
-    for suite, runs in found["entries"].items():
+    for suite, runs in result["entries"].items():
         for run in runs if isinstance(runs, list) else [runs]:
             benches = run.get("benches") if isinstance(run, dict) else None
             if isinstance(benches, list):

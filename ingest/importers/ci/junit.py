@@ -54,11 +54,11 @@ class JUnit:
 
 
 def _drafts(file: File, document: Document) -> Iterator[Draft | Refused]:
-    for found in _cases(file):
+    for case in _cases(file):
         try:
-            yield draft_of(found.case())
+            yield draft_of(case.case())
         except BadRow as bad:
-            yield document.refused(bad.reason, row=found.row, field=bad.field, content=found.alone())
+            yield document.refused(bad.reason, row=case.row, field=bad.field, content=case.alone())
 
 
 class _Found:
@@ -73,13 +73,13 @@ class _Found:
 
     def case(self) -> Case:
         """Return it as a test case; of several results the worst counts: a failure, and an error while tearing down."""
-        worst = max(self.results, key=lambda one: _SEVERITY.index(_OUTCOMES[one[0]]), default=None)
+        worst = max(self.results, key=lambda item: _SEVERITY.index(_OUTCOMES[item[0]]), default=None)
         outcome, said, written = (_OUTCOMES[worst[0]], worst[1], "".join(worst[2])) if worst else ("passed", {}, "")
         message = said.get("message", "").strip() or written.strip()
         classname = self.attributes.get("classname", self.suite.name)
         during = "call"
-        if found := _STAGED.fullmatch(message):
-            during, message = found["when"], found["message"]
+        if match := _STAGED.fullmatch(message):
+            during, message = match["when"], match["message"]
         if message == "collection failure":
             during, message = "collect", written.strip() or message
         return Case(

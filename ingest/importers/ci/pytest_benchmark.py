@@ -52,33 +52,33 @@ class PytestBenchmark:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its measurements and the end of the run; see Importer."""
-        found = json_document(file)
-        if not (isinstance(found, dict) and isinstance(found.get("benchmarks"), list)):
+        result = json_document(file)
+        if not (isinstance(result, dict) and isinstance(result.get("benchmarks"), list)):
             raise BadFile("has no list of benchmarks")
-        machine = found.get("machine_info") if isinstance(found.get("machine_info"), dict) else {}
+        machine = result.get("machine_info") if isinstance(result.get("machine_info"), dict) else {}
         try:
-            time = moment(found.get("datetime"), "datetime")
+            time = moment(result.get("datetime"), "datetime")
         except BadRow as bad:
             raise BadFile(str(bad)) from None
-        version = word(found, "version")
+        version = word(result, "version")
         document = Document(
             file, self.name, source=f"pytest-benchmark {version or ''}".strip(), time=time,
             environment=_environment(machine or {}),
         )  # fmt: skip
-        yield from document.events(_rows(document, found, machine or {}))
+        yield from document.events(_rows(document, result, machine or {}))
 
 
-def _rows(document: Document, found: dict[str, Any], machine: dict[str, Any]) -> Iterator[Draft | Refused]:
-    commit = word(found, "commit_info.id")
+def _rows(document: Document, row: dict[str, Any], machine: dict[str, Any]) -> Iterator[Draft | Refused]:
+    commit = word(row, "commit_info.id")
     commit = None if commit == "unversioned" else commit
     hardware = _hardware(machine)
-    for at, benchmark in enumerate(found["benchmarks"], start=1):
+    for at, benchmark in enumerate(row["benchmarks"], start=1):
         try:
             if not isinstance(benchmark, dict):
                 raise BadRow("benchmarks", "is not a list of objects")
             draft = _draft(benchmark, hardware)
         except BadRow as bad:
-            content = json.dumps({**found, "benchmarks": [benchmark]})
+            content = json.dumps({**row, "benchmarks": [benchmark]})
             yield document.refused(bad.reason, row=at, field=bad.field, content=content)
             continue
         draft.row = at
@@ -115,8 +115,8 @@ def _hardware(machine: dict[str, Any]) -> dict[str, Any]:
 
 def _environment(machine: dict[str, Any]) -> dict[str, Any] | None:
     libraries = {
-        name.removesuffix("_version"): found for name in machine
-        if name.endswith("_version") and name not in _NO_LIBRARY and (found := word(machine, name))
+        name.removesuffix("_version"): result for name in machine
+        if name.endswith("_version") and name not in _NO_LIBRARY and (result := word(machine, name))
     }  # fmt: skip
     system = [said for name in ("system", "release") if (said := word(machine, name))]
     return environment(

@@ -71,7 +71,7 @@ class PytestReport:
 def _of_report(report: dict[str, Any], document: Document) -> Iterator[Draft | Refused]:
     tests = report.get("tests", [])
     broken = [
-        one for one in _listed(report.get("collectors")) if isinstance(one, dict) and one.get("outcome") == "failed"
+        item for item in _listed(report.get("collectors")) if isinstance(item, dict) and item.get("outcome") == "failed"
     ]
     for row, test in enumerate([*tests, *broken], start=1):
         try:
@@ -91,7 +91,7 @@ def _case(test: dict[str, Any], row: int) -> Case:
     classname, name = _node(test)
     stages = {stage: test[stage] for stage in _STAGES if isinstance(test.get(stage), dict)}
     failed = next((stage for stage in _STAGES if stages.get(stage, {}).get("outcome") in ("failed", "skipped")), "call")
-    told = word(stages.get(failed), "crash.message") or word(stages.get(failed), "longrepr")
+    document = word(stages.get(failed), "crash.message") or word(stages.get(failed), "longrepr")
     metadata = test.get("metadata")
     durations = [spent for stage in stages.values() if (spent := seconds_of(stage, "duration")) is not None]
     return Case(
@@ -101,7 +101,7 @@ def _case(test: dict[str, Any], row: int) -> Case:
         row=row,
         properties=metadata if isinstance(metadata, dict) else {},
         during=failed,
-        message=told,
+        message=document,
         seconds=sum(durations) if durations else None,
     )
 
@@ -145,28 +145,30 @@ def _judged(
         return draft_of(_logged(row, reports, made))
     except BadRow as bad:
         return document.refused(
-            bad.reason, row=row, field=bad.field, content="\n".join(json.dumps(one) for one in reports)
+            bad.reason, row=row, field=bad.field, content="\n".join(json.dumps(report) for report in reports)
         )
 
 
 def _logged(row: int, reports: list[dict[str, Any]], made: dict[str, Any] | None) -> Case:
     """Return the case that the lines of one test tell. The last stage that failed counts: a test that was run again may pass."""
     classname, name = _node(reports[0])
-    last = {text(one, "when") or "call": one for one in reports if one.get("outcome") != "rerun"}
+    last = {text(report, "when") or "call": report for report in reports if report.get("outcome") != "rerun"}
     bad = next((when for when in ("collect", *_STAGES) if last.get(when, {}).get("outcome") == "failed"), None)
     skipped = next((when for when in _STAGES if last.get(when, {}).get("outcome") == "skipped"), None)
     outcome = "passed" if bad is None else "failed" if bad == "call" else "error"
     if bad is None and skipped is not None:
         outcome = "skipped"
-    told = last.get(bad or skipped or "call", {})
-    message = word(told, "longrepr.reprcrash.message") or text(told, "wasxfail") or _reason(told.get("longrepr"))
+    document = last.get(bad or skipped or "call", {})
+    message = (
+        word(document, "longrepr.reprcrash.message") or text(document, "wasxfail") or _reason(document.get("longrepr"))
+    )
     properties = {
         str(pair[0]): pair[1]
-        for one in reports
-        for pair in _listed(one.get("user_properties"))
+        for report in reports
+        for pair in _listed(report.get("user_properties"))
         if isinstance(pair, list) and len(pair) == 2
     }
-    durations = [spent for one in last.values() if (spent := seconds_of(one, "duration")) is not None]
+    durations = [spent for item in last.values() if (spent := seconds_of(item, "duration")) is not None]
     return Case(
         name=name,
         classname=classname,
@@ -176,7 +178,7 @@ def _logged(row: int, reports: list[dict[str, Any]], made: dict[str, Any] | None
         during=bad or "call",
         message=message,
         seconds=sum(durations) if durations else None,
-        time=next((when for one in reports if (when := _moment(one.get("start"))) is not None), None),
+        time=next((when for report in reports if (when := _moment(report.get("start"))) is not None), None),
         environment=made,
     )
 
@@ -202,8 +204,8 @@ def _node(test: dict[str, Any]) -> tuple[str, str]:
 
 
 def _packages(report: dict[str, Any]) -> dict[str, str]:
-    found = within(report, "environment.Packages")
-    return {str(name): str(version) for name, version in found.items()} if isinstance(found, dict) else {}
+    result = within(report, "environment.Packages")
+    return {str(name): str(version) for name, version in result.items()} if isinstance(result, dict) else {}
 
 
 def _moment(said: Any) -> str | None:

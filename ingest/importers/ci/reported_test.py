@@ -84,7 +84,7 @@ def draft_of(case: Case) -> Draft:
     name = case.name.strip()
     if not name:
         raise BadRow("name", "is missing")
-    said = {wanted: found for wanted in PROPERTIES if (found := _property(case.properties, wanted)) is not None}
+    said = {wanted: result for wanted in PROPERTIES if (result := _property(case.properties, wanted)) is not None}
     function, about = _about(name)
     model = said.get("model") or about.model or f"test/{case.classname or function}"
     platform = _platform(said.get("platform")) or about.platform
@@ -118,8 +118,8 @@ def draft_of(case: Case) -> Draft:
 
 
 def _property(properties: Mapping[str, Any], wanted: str) -> str | None:
-    known = {str(name).strip().lower(): value for name, value in properties.items()}
-    return next((said for name in PROPERTIES[wanted] if (said := text(known, name)) is not None), None)
+    values = {str(name).strip().lower(): value for name, value in properties.items()}
+    return next((said for name in PROPERTIES[wanted] if (said := text(values, name)) is not None), None)
 
 
 def _platform(said: str | None) -> str | None:
@@ -139,10 +139,10 @@ def _hardware(device: str | None, platform: str | None) -> dict[str, Any]:
 
 def _about(name: str) -> tuple[str, _About]:
     """Return the function of a case, and what its parameters name; `rest` are those that name nothing we know."""
-    found = _PARAMETERS.fullmatch(name)
-    if found is None:
+    match = _PARAMETERS.fullmatch(name)
+    if match is None:
         return name, _About(None, None, None, None, ())
-    words = found["parameters"].split("-")[:40]
+    words = match["parameters"].split("-")[:40]
     taken: dict[str, str] = {}
     rest: list[str] = []
     at = 0
@@ -160,7 +160,7 @@ def _about(name: str) -> tuple[str, _About]:
     about = _About(
         taken.get("model"), taken.get("hardware"), taken.get("platform"), taken.get("precision"), tuple(rest)
     )
-    return found["name"], about
+    return match["name"], about
 
 
 def _named(span: str) -> tuple[str | None, str]:
@@ -181,14 +181,14 @@ def _named(span: str) -> tuple[str | None, str]:
 def _outcome(case: Case) -> tuple[str, str]:
     if case.outcome in ("passed", "skipped"):
         return case.outcome, "verify" if case.outcome == "passed" else "resolve"
-    told = f"{case.kind or ''} {case.message or ''}"
+    text = f"{case.kind or ''} {case.message or ''}"
     stage = {"setup": "load", "teardown": "verify", "collect": "resolve"}.get(case.during)
     if stage is None:
-        asserted = any(_ASSERTION.match(one) for one in (case.kind, case.message) if one)
+        asserted = any(_ASSERTION.match(item) for item in (case.kind, case.message) if item)
         stage = "verify" if case.outcome == "failed" and asserted else "run"
-    if _MEMORY.search(told):
+    if _MEMORY.search(text):
         return "out_of_memory", stage
-    if _TIMEOUT.search(told[:_MESSAGE]) and not _ASSERTION.match(case.message or ""):
+    if _TIMEOUT.search(text[:_MESSAGE]) and not _ASSERTION.match(case.message or ""):
         return "timeout", stage
     return case.outcome, stage
 
@@ -196,9 +196,9 @@ def _outcome(case: Case) -> tuple[str, str]:
 def _error(case: Case, outcome: str) -> str:
     if outcome == "skipped":
         return "Skipped"
-    for told in (case.kind, case.message):
-        if told and (found := _ERROR.match(told)):
-            return found[1][:_WORD]
+    for document in (case.kind, case.message):
+        if document and (match := _ERROR.match(document)):
+            return match[1][:_WORD]
     return "AssertionError" if _ASSERTION.match(case.message or "") else outcome.capitalize()
 
 

@@ -48,12 +48,12 @@ class SeedBatch:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield the run of the batch with its failures, and a run for each direct benchmark inside; see Importer."""
-        found = json_document(file)
-        if not isinstance(found, dict):
+        outcome = json_document(file)
+        if not isinstance(outcome, dict):
             raise BadFile("is not a batch of benchmarks")
-        document = Document(file, NAME, source="earlier framework, batch of benchmarks", time=moment(found.get("timestamp")))  # fmt: skip
-        yield from document.events(_failures(document, found))
-        results = found.get("results")
+        document = Document(file, NAME, source="earlier framework, batch of benchmarks", time=moment(outcome.get("timestamp")))  # fmt: skip
+        yield from document.events(_failures(document, outcome))
+        results = outcome.get("results")
         for name, result in (results if isinstance(results, dict) else {}).items():
             inner = result.get("benchmark_data") if isinstance(result, dict) else None
             if isinstance(inner, dict):
@@ -61,28 +61,28 @@ class SeedBatch:
                 yield from direct.events(direct_drafts(direct, inner, record_at("results", name, "benchmark_data")))
 
 
-def _failures(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refused]:
-    for row, (where, name, word, result) in enumerate(_failed(found), start=1):
+def _failures(document: Document, outcome: dict[str, Any]) -> Iterator[Draft | Refused]:
+    for row, (where, name, word, result) in enumerate(_failed(outcome), start=1):
         try:
             yield _failure(result, name, word, where, row)
         except BadRow as bad:
             yield document.refused(bad.reason, row=row, field=f"{where}/{bad.field}")
 
 
-def _failed(found: dict[str, Any]) -> Iterator[tuple[str, Any, Any, Any]]:
+def _failed(row: dict[str, Any]) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield where it stands, model, platform and the record of each benchmark that gave nothing."""
-    listed = found.get("failed_benchmarks")
+    listed = row.get("failed_benchmarks")
     for index, result in enumerate(listed if isinstance(listed, list) else []):
-        told = result if isinstance(result, dict) else {}
-        yield f"failed_benchmarks[{index}]", told.get("model_type"), told.get("hardware_type"), result
-    results = found.get("results")
+        document = result if isinstance(result, dict) else {}
+        yield f"failed_benchmarks[{index}]", document.get("model_type"), document.get("hardware_type"), result
+    results = row.get("results")
     for name, result in (results if isinstance(results, dict) else {}).items():
-        told = result if isinstance(result, dict) else {}
-        if not isinstance(told.get("benchmark_data"), dict):
+        document = result if isinstance(result, dict) else {}
+        if not isinstance(document.get("benchmark_data"), dict):
             yield (
                 record_at("results", name),
-                told.get("model") or name,
-                told.get("hardware") or found.get("hardware"),
+                document.get("model") or name,
+                document.get("hardware") or row.get("hardware"),
                 result,
             )
 

@@ -58,8 +58,8 @@ def _drafts(document: Document, matrix: dict[str, Any]) -> Iterator[Draft | Refu
     simulated = simulated_platforms(matrix)
     row = 0
     families = matrix.get("model_families")
-    for family, told in (families if isinstance(families, dict) else {}).items():
-        cells = told.get("hardware_compatibility") if isinstance(told, dict) else None
+    for family, value in (families if isinstance(families, dict) else {}).items():
+        cells = value.get("hardware_compatibility") if isinstance(value, dict) else None
         for word, cell in (cells if isinstance(cells, dict) else {}).items():
             results = cell.get("benchmark_results") if isinstance(cell, dict) else None
             for index, result in enumerate(results if isinstance(results, list) else []):

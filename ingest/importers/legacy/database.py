@@ -77,8 +77,8 @@ def _opened(file: File) -> Any:
 
 def _tables(file: File) -> set[str]:
     with _opened(file) as connection:
-        found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
-    return {name for (name,) in found}
+        rows = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
+    return {name for (name,) in rows}
 
 
 def _rows(document: Document, file: File) -> Iterator[Draft | Refused]:

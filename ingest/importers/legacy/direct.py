@@ -52,37 +52,37 @@ class SeedDirect:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run and its rows; see Importer."""
-        found = json_document(file)
-        if isinstance(found, dict):
-            document = Document(file, NAME, source=SOURCE, time=moment(found.get("timestamp")))
-            shape = direct_drafts if "batch_results" in found else _estimates
-            yield from document.events(shape(document, found, ""))
-        elif isinstance(found, list):
+        result = json_document(file)
+        if isinstance(result, dict):
+            document = Document(file, NAME, source=SOURCE, time=moment(result.get("timestamp")))
+            shape = direct_drafts if "batch_results" in result else _estimates
+            yield from document.events(shape(document, result, ""))
+        elif isinstance(result, list):
             document = Document(file, NAME, source=SOURCE)
-            yield from document.events(_listed(document, found))
+            yield from document.events(_listed(document, result))
         else:
             raise BadFile("is neither an object nor a list of results")
 
 
-def direct_drafts(document: Document, found: Mapping[str, Any], place: str) -> Iterator[Draft | Refused]:
+def direct_drafts(document: Document, outcome: Mapping[str, Any], place: str) -> Iterator[Draft | Refused]:
     """Yield the rows of one direct benchmark, which may stand inside another file at `place`."""
-    batches = found.get("batch_results")
+    batches = outcome.get("batch_results")
     for row, (size, result) in enumerate((batches if isinstance(batches, dict) else {}).items(), start=1):
         where = record_at(place, "batch_results", size)
         try:
-            yield _direct(found, size, result, where, row)
+            yield _direct(outcome, size, result, where, row)
         except BadRow as bad:
             yield document.refused(bad.reason, row=row, field=f"{where}/{bad.field}")
 
 
-def _direct(found: Mapping[str, Any], size: str, result: Any, where: str, row: int) -> Draft:
-    platform = platform_of(found.get("hardware"))
+def _direct(document: Mapping[str, Any], size: str, result: Any, where: str, row: int) -> Draft:
+    platform = platform_of(document.get("hardware"))
     if platform is None or not isinstance(result, dict):
         raise BadRow("hardware", "is not a platform with results")
     device = text(result, "device")
     actual = platform_of((device or "").split(":")[0]) or platform
     draft = Draft(
-        model=model_named(found.get("model")),
+        model=model_named(document.get("model")),
         workload={
             "mode": "inference",
             "scenario": "single_stream",
@@ -111,17 +111,17 @@ def _direct(found: Mapping[str, Any], size: str, result: Any, where: str, row: i
 
 
 def _batch(said: Any, size: str) -> int:
-    found = whole({"batch_size": size if said is None else said}, "batch_size")
-    if found is None:
+    batch = whole({"batch_size": size if said is None else said}, "batch_size")
+    if batch is None:
         raise BadRow("batch_size", "is missing")
-    return found
+    return batch
 
 
 def _sample(value: Any) -> float:
-    found = number({"latencies_ms": value}, "latencies_ms")
-    if found is None:
+    sample = number({"latencies_ms": value}, "latencies_ms")
+    if sample is None:
         raise BadRow("latencies_ms", "is not a time")
-    return found
+    return sample
 
 
 def _latency(mean: float | None, samples: list[float]) -> dict[str, Any] | None:
@@ -136,22 +136,22 @@ def _failed(draft: Draft, said: str) -> Draft:
     return draft
 
 
-def _estimates(document: Document, found: Mapping[str, Any], place: str) -> Iterator[Draft | Refused]:
-    batches = found.get("batch_sizes")
+def _estimates(document: Document, outcome: Mapping[str, Any], place: str) -> Iterator[Draft | Refused]:
+    batches = outcome.get("batch_sizes")
     for row, (size, result) in enumerate((batches if isinstance(batches, dict) else {}).items(), start=1):
         where = record_at(place, "batch_sizes", size)
         try:
-            yield _estimate(found, size, result, where, row)
+            yield _estimate(outcome, size, result, where, row)
         except BadRow as bad:
             yield document.refused(bad.reason, row=row, field=f"{where}/{bad.field}")
 
 
-def _estimate(found: Mapping[str, Any], size: str, result: Any, where: str, row: int) -> Draft:
-    platform = platform_of(found.get("hardware_key"))
+def _estimate(document: Mapping[str, Any], size: str, result: Any, where: str, row: int) -> Draft:
+    platform = platform_of(document.get("hardware_key"))
     if platform is None or not isinstance(result, dict):
         raise BadRow("hardware_key", "is not a platform with results")
     draft = Draft(
-        model=model_named(found.get("model_path") or found.get("model"), family=found.get("model_category")),
+        model=model_named(document.get("model_path") or document.get("model"), family=document.get("model_category")),
         workload={"mode": "inference", "scenario": "single_stream", "batch_size": _batch(None, size)},
         execution={"platform": platform},
         hardware=NOWHERE.hardware(platform),
@@ -172,8 +172,8 @@ def _estimate(found: Mapping[str, Any], size: str, result: Any, where: str, row:
     return draft
 
 
-def _listed(document: Document, found: list[Any]) -> Iterator[Draft | Refused]:
-    for row, result in enumerate(found, start=1):
+def _listed(document: Document, values: list[Any]) -> Iterator[Draft | Refused]:
+    for row, result in enumerate(values, start=1):
         try:
             yield _row(result, row)
         except BadRow as bad:

@@ -74,11 +74,11 @@ def skill_drafts(document: Document, results: Mapping[str, Any], skill: Skill) -
     """Yield the tests and the times of one skill's results."""
     reader = _Reader(results, skill)
     times: list[_Time] = []
-    for found in reader.times():
-        if isinstance(found, BadRow):
-            yield document.refused(found.reason, field=found.field)
+    for time in reader.times():
+        if isinstance(time, BadRow):
+            yield document.refused(time.reason, field=time.field)
         else:
-            times.append(found)
+            times.append(time)
     try:
         for platform in reader.platforms():
             own = [each for each in times if each.platform == platform]
@@ -103,8 +103,8 @@ class _Reader:
         self._statuses: dict[str, dict[str, str]] = {}
         self._kinds: dict[str, dict[str, str]] = {}
         for name, value in self._top.items():
-            found = _PREFIX.fullmatch(str(name))
-            platform = platform_of(found[1]) if found else None
+            match = _PREFIX.fullmatch(str(name))
+            platform = platform_of(match[1]) if match else None
             if platform is None or not isinstance(value, str):
                 continue
             if name.endswith("_type") and _SAYS.search(value):
@@ -113,63 +113,63 @@ class _Reader:
                 self._statuses.setdefault(platform, {})[name] = value
         self._examples = list(self._listed())
         self._answers: dict[str, list[str]] = {}
-        for _, platform, told in self._examples:
-            self._answers.setdefault(platform, []).extend(_answer(told))
+        for _, platform, document in self._examples:
+            self._answers.setdefault(platform, []).extend(_answer(document))
         for name, value in self._top.items():
-            found = _PREFIX.fullmatch(str(name))
-            if found and isinstance(value, str) and re.search(r"output|text|response|transcription$", name):
-                self._answers.setdefault(platform_of(found[1]) or "", []).append(value)
+            match = _PREFIX.fullmatch(str(name))
+            if match and isinstance(value, str) and re.search(r"output|text|response|transcription$", name):
+                self._answers.setdefault(platform_of(match[1]) or "", []).append(value)
 
     def platforms(self) -> list[str]:
         """Return the platforms that anything is said of, in the file's order."""
         named = [each[1] for each in self._examples]
-        timed = [found.platform for found in self.times() if not isinstance(found, BadRow)]
+        timed = [time.platform for time in self.times() if not isinstance(time, BadRow)]
         return list(dict.fromkeys([*self._statuses, *named, *timed]))
 
     def _listed(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield where each example stands, its platform, and the example."""
         examples = self._top.get("examples")
-        for index, told in enumerate(examples if isinstance(examples, list) else []):
-            platform = platform_of(told.get("platform")) if isinstance(told, dict) else None
+        for index, example in enumerate(examples if isinstance(examples, list) else []):
+            platform = platform_of(example.get("platform")) if isinstance(example, dict) else None
             if platform:
-                yield record_at(self._skill.place, f"examples[{index}]"), platform, told
-        for name, told in self._top.items():
-            found = _PREFIX.fullmatch(str(name))
-            if found and isinstance(told, dict) and (found[2] or "").endswith("example"):
-                platform = platform_of(told.get("platform")) or platform_of(found[1])
+                yield record_at(self._skill.place, f"examples[{index}]"), platform, example
+        for name, example in self._top.items():
+            match = _PREFIX.fullmatch(str(name))
+            if match and isinstance(example, dict) and (match[2] or "").endswith("example"):
+                platform = platform_of(example.get("platform")) or platform_of(match[1])
                 assert platform is not None
-                yield record_at(self._skill.place, name), platform, told
+                yield record_at(self._skill.place, name), platform, example
 
     def times(self) -> Iterator[_Time | BadRow]:
         """Yield every time there is, or what is wrong with it."""
-        for record, platform, told in self._examples:
-            yield from _taken(_of_example, record, platform, told)
+        for record, platform, document in self._examples:
+            yield from _taken(_of_example, record, platform, document)
         for name, value in self._top.items():
-            found = _PREFIX.fullmatch(str(name))
-            where = platform_of(found[1]) if found else None
-            if found is None or where is None:
+            match = _PREFIX.fullmatch(str(name))
+            where = platform_of(match[1]) if match else None
+            if match is None or where is None:
                 continue
-            rest, record = found[2] or "", record_at(self._skill.place, name)
+            rest, record = match[2] or "", record_at(self._skill.place, name)
             if rest == "benchmark" and isinstance(value, dict):
                 yield from _taken(_of_benchmark, record, where, value)
             elif rest in ("generation_time", "timing"):
-                yield from _taken(self._of_generation, record, where, found[1])
+                yield from _taken(self._of_generation, record, where, match[1])
             elif rest.endswith("_time") and rest != "total_time" and not isinstance(value, dict):
                 yield from _taken(_of_figure, record, where, value)
 
     def _of_generation(self, record: str, platform: str, prefix: str) -> _Time | None:
         """Return the time of a generation that members side by side describe, or those of `timing` and `metrics`."""
         timing, metrics = self._top.get(f"{prefix}_timing"), self._top.get(f"{prefix}_metrics")
-        told = {
+        values = {
             name.removeprefix(f"{prefix}_"): value for name, value in self._top.items() if name.startswith(f"{prefix}_")
         } | (timing if isinstance(timing, dict) else {}) | (metrics if isinstance(metrics, dict) else {})  # fmt: skip
-        took = number(told, "total_time", unit="s") or number(told, "generation_time", unit="s")
-        typed = number(told, "generation_time")
+        took = number(values, "total_time", unit="s") or number(values, "generation_time", unit="s")
+        typed = number(values, "generation_time")
         if took is None:
             return None
-        rate = number(told, "tokens_per_second")
-        tokens = whole(told, "generated_tokens")
-        beside = {"output": self._top.get(f"{prefix}_output"), "output_tokens": tokens, "total_time (s)": told.get("total_time")}  # fmt: skip
+        rate = number(values, "tokens_per_second")
+        tokens = whole(values, "generated_tokens")
+        beside = {"output": self._top.get(f"{prefix}_output"), "output_tokens": tokens, "total_time (s)": values.get("total_time")}  # fmt: skip
         clock = [value for value in (typed, rate if rate and typed and tokens is None else None) if value]
         return _Time(record, platform, beside, took, clock, metrics={"tokens_per_s": rate})
 
@@ -184,8 +184,8 @@ class _Reader:
             if platform_of(word) == platform and isinstance(state, str) and _SAYS.search(state):
                 flags[f"platform_status.{word}"] = state
         for name, value in self._top.items():
-            found = _PREFIX.fullmatch(str(name))
-            if found and platform_of(found[1]) == platform and not (found[2] or "").endswith("example"):
+            match = _PREFIX.fullmatch(str(name))
+            if match and platform_of(match[1]) == platform and not (match[2] or "").endswith("example"):
                 flags |= flags_of(value, str(name))
         if not self._absent(platform):
             flags |= {name: True for name in _MOCKED_AS_A_WHOLE if self._metadata.get(name) is True}
@@ -209,7 +209,7 @@ class _Reader:
         answered = any(_GOOD.match(value) for name, value in said.items() if not name.endswith("_init"))
         return start if answered else None
 
-    def _subject(self, platform: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    def _subject(self, platform: str, document: Mapping[str, Any]) -> dict[str, Any]:
         machine = self._skill.machine or machine_of(self._metadata)
         names = ("model_name", "test_model", "model_id", "model")
         model = next((said for name in names if (said := text(self._metadata, name))), None)
@@ -219,7 +219,7 @@ class _Reader:
         )
         if platform == "cuda" and device and not device.startswith("cuda"):
             machine = machine._replace(gpu=device)
-        time = moment(told.get("timestamp")) or moment(self._metadata.get("test_timestamp") or self._metadata.get("timestamp"))  # fmt: skip
+        time = moment(document.get("timestamp")) or moment(self._metadata.get("test_timestamp") or self._metadata.get("timestamp"))  # fmt: skip
         return {
             "model": named or model_of(f"skill/{self._skill.name}", category=category_of(self._skill.name)),
             "execution": {"platform": platform},
@@ -230,9 +230,9 @@ class _Reader:
 
     def _devices(self, platform: str) -> Iterator[Mapping[str, Any]]:
         for name in (f"{platform}_capabilities", f"{platform}_benchmark"):
-            told = self._top.get(name)
-            if isinstance(told, dict):
-                yield told
+            document = self._top.get(name)
+            if isinstance(document, dict):
+                yield document
         yield {"device_name": self._top.get(f"{platform}_device")}
 
     def test(self, platform: str, times: list[_Time]) -> Draft | None:
@@ -242,9 +242,9 @@ class _Reader:
         if not telling:
             return None
         claims = self._claims(platform)
-        for _, where, told in self._examples:
+        for _, where, document in self._examples:
             if where == platform:
-                claims["flags"] = {**flags_of(told), **claims.get("flags", {})}
+                claims["flags"] = {**flags_of(document), **claims.get("flags", {})}
         claims["answer"] = self._answers.get(platform)
         if times and all(each.clock for each in times):
             claims["clock"] = [value for each in times for value in each.clock]
@@ -273,19 +273,19 @@ class _Reader:
 
     def measurement(self, time: _Time) -> Draft:
         """Return a time as a measurement."""
-        told = time.told
-        claims = self._claims(time.platform, told)
-        if answers := _answer(told):
+        document = time.told
+        claims = self._claims(time.platform, document)
+        if answers := _answer(document):
             claims["answer"] = answers
         if time.clock:
             claims["clock"] = time.clock
-        memory = _device_memory(time.platform, told, self._top)
+        memory = _device_memory(time.platform, document, self._top)
         if memory is not None:
             claims["counters"] = memory
         draft = Draft(
-            workload={"mode": "inference", "scenario": "single_stream", **_sizes(told)},
-            **self._subject(time.platform, told),
-            key=[self._skill.name, text(told, "test_type"), time.record.rpartition("/")[2]],
+            workload={"mode": "inference", "scenario": "single_stream", **_sizes(document)},
+            **self._subject(time.platform, document),
+            key=[self._skill.name, text(document, "test_type"), time.record.rpartition("/")[2]],
             original={"record": time.record, "ms": time.ms},
             claims={**claims, "python_call": True},
         )
@@ -296,38 +296,38 @@ class _Reader:
         return draft
 
 
-def _taken(read: Callable[..., _Time | None], record: str, platform: str, told: Any) -> Iterator[_Time | BadRow]:
+def _taken(read: Callable[..., _Time | None], record: str, platform: str, document: Any) -> Iterator[_Time | BadRow]:
     try:
-        found = read(record, platform, told)
+        result = read(record, platform, document)
     except BadRow as bad:
         yield BadRow(record_at(record, bad.field), bad.reason)
     else:
-        if found is not None:
-            yield found
+        if result is not None:
+            yield result
 
 
-def _of_example(record: str, platform: str, told: Mapping[str, Any]) -> _Time | None:
-    parts = [told, *(part for name in ("performance", "performance_metrics", "metrics", "timing") if isinstance(part := told.get(name), dict))]  # fmt: skip
+def _of_example(record: str, platform: str, document: Mapping[str, Any]) -> _Time | None:
+    parts = [document, *(part for name in ("performance", "performance_metrics", "metrics", "timing") if isinstance(part := document.get(name), dict))]  # fmt: skip
     for part in parts:
         for field, unit in (("elapsed_time", "s"), ("execution_time", "s"), ("inference_time", "s"), ("generation_time", "s"), ("processing_time_ms", "ms")):  # fmt: skip
             took = number(part, field, unit=unit)
             if took is not None:
                 rates = {"tokens_per_s": _of(parts, "tokens_per_second"), "realtime_factor": _of(parts, "realtime_factor")}  # fmt: skip
-                return _Time(record, platform, told, took, [float(part[field])], metrics=rates)
+                return _Time(record, platform, document, took, [float(part[field])], metrics=rates)
     return None
 
 
 def _of(parts: list[Mapping[str, Any]], field: str) -> float | None:
-    return next((found for part in parts if (found := number(part, field)) is not None), None)
+    return next((result for part in parts if (result := number(part, field)) is not None), None)
 
 
-def _of_benchmark(record: str, platform: str, told: Mapping[str, Any]) -> _Time | None:
-    took = number(told, "average_inference_time", unit="s")
+def _of_benchmark(record: str, platform: str, document: Mapping[str, Any]) -> _Time | None:
+    took = number(document, "average_inference_time", unit="s")
     if took is None:
         return None
-    clock = [float(told["average_inference_time"])]
-    n = whole(told, "iterations")
-    return _Time(record, platform, told, took, clock, mean_of=n if n and n > 1 else None)
+    clock = [float(document["average_inference_time"])]
+    n = whole(document, "iterations")
+    return _Time(record, platform, document, took, clock, mean_of=n if n and n > 1 else None)
 
 
 def _of_figure(record: str, platform: str, value: Any) -> _Time | None:
@@ -335,37 +335,37 @@ def _of_figure(record: str, platform: str, value: Any) -> _Time | None:
     return None if took is None else _Time(record, platform, {}, took, [took / 1e3])
 
 
-def _answer(told: Mapping[str, Any]) -> list[str]:
+def _answer(document: Mapping[str, Any]) -> list[str]:
     """Return the texts that an example's model is said to have given, none or one."""
-    output = told.get("output")
+    output = document.get("output")
     if isinstance(output, dict):
         output = next((output[name] for name in ("text", "generated_text", "first_output") if isinstance(output.get(name), str)), None)  # fmt: skip
     return [output] if isinstance(output, str) else []
 
 
-def _device_memory(platform: str, told: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, float] | None:
+def _device_memory(platform: str, document: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, float] | None:
     """Return the bytes that counters of the device show for a time, or None where the file has no such counters."""
-    output = told.get("output")
-    places = [told, told.get("performance"), output, top.get(f"{platform}_capabilities")]
-    found: dict[str, float] = {}
+    output = document.get("output")
+    places = [document, document.get("performance"), output, top.get(f"{platform}_capabilities")]
+    matches: dict[str, float] = {}
     for place in places:
         for name in ("memory_allocated_mb", "gpu_memory_mb", "cuda_memory_used_mb", "peak_memory_mb"):
             value = place.get(name) if isinstance(place, dict) else None
             if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-                found.setdefault(name, value * 2.0**20)
-    return found or None
+                matches.setdefault(name, value * 2.0**20)
+    return matches or None
 
 
-def _sizes(told: Mapping[str, Any]) -> dict[str, Any]:
+def _sizes(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the batch size where the example says one, and the tokens that came out."""
-    found: dict[str, Any] = {}
-    batch = _BATCH.search(str(told.get("input") or ""))
-    size = told.get("batch_size")
+    row: dict[str, Any] = {}
+    batch = _BATCH.search(str(document.get("input") or ""))
+    size = document.get("batch_size")
     if batch:
-        found["batch_size"] = int(batch[1])
+        row["batch_size"] = int(batch[1])
     elif isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        found["batch_size"] = size
-    tokens = told.get("output_tokens")
+        row["batch_size"] = size
+    tokens = document.get("output_tokens")
     if isinstance(tokens, int) and tokens > 0:
-        found["output_tokens"] = tokens
-    return found
+        row["output_tokens"] = tokens
+    return row

@@ -41,11 +41,11 @@ class SeedHardware:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run and the descriptions of its devices; see Importer."""
-        found = json_document(file)
-        if not isinstance(found, dict):
+        result = json_document(file)
+        if not isinstance(result, dict):
             raise BadFile("is not an object of hardware")
         try:
-            machine = _flat(found) if "system" in found else _nested(found)
+            machine = _flat(result) if "system" in result else _nested(result)
             described = [drop_nulls(data) for data in _described(machine)]
         except BadRow as bad:
             raise BadFile(f"{bad.field} {bad.reason}") from None
@@ -76,14 +76,14 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
-    details = {word: _object(told) for word, told in _object(found.get("details")).items()}
+def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
+    details = {word: _object(value) for word, value in _object(row.get("details")).items()}
     cpu, cuda, openvino = (details.get(word, {}) for word in ("cpu", "cuda", "openvino"))
     named = _object(_object(openvino.get("device_info")).get("CPU"))
     memory = _object(cpu.get("memory"))
     return {
-        "available": _object(found.get("hardware")),
-        "reasons": {word: text(told, "reason") for word, told in details.items()},
+        "available": _object(row.get("hardware")),
+        "reasons": {word: text(detail, "reason") for word, detail in details.items()},
         "versions": {"openvino": text(openvino, "version"), "cuda": text(cuda, "cuda_version")},
         "cpu": text(named, "full_name"),
         "cores": whole(_object(cpu.get("cores")), "physical"),
@@ -104,19 +104,19 @@ def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
-    system = _object(found.get("system"))
-    words = [word for word in found if platform_of(word) and isinstance(found[word], bool)]
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    system = _object(row.get("system"))
+    words = [word for word in row if platform_of(word) and isinstance(row[word], bool)]
     return {
-        "available": {word: found[word] for word in words},
-        "reasons": {word: text(found, f"{word}_error") for word in words},
-        "versions": {"openvino": text(found, "openvino_version"), "cuda": None},
-        "cpu": text(_object(found.get("openvino_device_info")), "CPU"),
+        "available": {word: row[word] for word in words},
+        "reasons": {word: text(row, f"{word}_error") for word in words},
+        "versions": {"openvino": text(row, "openvino_version"), "cuda": None},
+        "cpu": text(_object(row.get("openvino_device_info")), "CPU"),
         "cores": None,
         "memory_bytes": number(system, "total_memory", unit="gib"),
-        "gpus": found.get("cuda_devices"),
+        "gpus": row.get("cuda_devices"),
         "environment": environment(
-            _known({"openvino": text(found, "openvino_version")}),
+            _known({"openvino": text(row, "openvino_version")}),
             os=text(system, "platform"),
             kernel=text(system, "platform_release"),
             machine=text(system, "architecture"),

@@ -77,13 +77,13 @@ class SeedSkills:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its tests and its times; see Importer."""
-        found = json_document(file)
-        if not isinstance(found, dict):
+        result = json_document(file)
+        if not isinstance(result, dict):
             raise BadFile("is not an object of results")
-        metadata = _object(found.get("metadata"))
-        time = moment(found.get("timestamp")) or moment(metadata.get("timestamp"))
+        metadata = _object(result.get("metadata"))
+        time = moment(result.get("timestamp")) or moment(metadata.get("timestamp"))
         document = Document(file, NAME, source="earlier framework, skill tests", time=time)
-        yield from document.events(_numbered(_shaped(document, found, _named(file), time)))
+        yield from document.events(_numbered(_shaped(document, result, _named(file), time)))
 
 
 def _numbered(rows: Iterator[Draft | Refused]) -> Iterator[Draft | Refused]:
@@ -99,44 +99,44 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _named(file: File) -> str:
     """Return the short name of the model that a file's name says."""
-    found = _SKILL.match(file.base)
-    return found[1] if found else file.base.removesuffix(".json")
+    match = _SKILL.match(file.base)
+    return match[1] if match else file.base.removesuffix(".json")
 
 
 def _of_script(name: str) -> str:
-    found = _SCRIPT.fullmatch(name)
-    return found[1] if found else name
+    match = _SCRIPT.fullmatch(name)
+    return match[1] if match else name
 
 
-def _shaped(document: Document, found: dict[str, Any], name: str, time: str | None) -> Iterator[Draft | Refused]:
+def _shaped(document: Document, row: dict[str, Any], name: str, time: str | None) -> Iterator[Draft | Refused]:
     """Yield the rows of a file, whichever shape it has."""
-    if isinstance(found.get("skill_tests"), dict):
-        for script, run in found["skill_tests"].items():
+    if isinstance(row.get("skill_tests"), dict):
+        for script, run in row["skill_tests"].items():
             yield from _script(document, _object(run), script, record_at("skill_tests", script), time)
-    elif "return_code" in found and "test_file" in found:
-        yield from _script(document, found, str(found["test_file"]), "", time)
-    elif "execution_time" in found and "platform" in found:
-        yield from _tried(document, lambda: _one_model(found))
-    elif isinstance(found.get("tests"), dict):
-        yield from _platforms(document, found["tests"], found, "tests", name)
-    elif isinstance(found.get("results"), dict):
-        yield from _inside(document, found["results"], found, name, time)
-    elif any(key.startswith("test_") for key in found):
-        yield from _by_hardware(document, found, None, "", time)
-    elif found and all(platform_of(key) for key in found):
-        for word, tests in found.items():
+    elif "return_code" in row and "test_file" in row:
+        yield from _script(document, row, str(row["test_file"]), "", time)
+    elif "execution_time" in row and "platform" in row:
+        yield from _tried(document, lambda: _one_model(row))
+    elif isinstance(row.get("tests"), dict):
+        yield from _platforms(document, row["tests"], row, "tests", name)
+    elif isinstance(row.get("results"), dict):
+        yield from _inside(document, row["results"], row, name, time)
+    elif any(key.startswith("test_") for key in row):
+        yield from _by_hardware(document, row, None, "", time)
+    elif row and all(platform_of(key) for key in row):
+        for word, tests in row.items():
             yield from _by_hardware(document, _object(tests), platform_of(word), word, time)
     else:
-        yield from _collected(document, found, Skill(name, "", time))
+        yield from _collected(document, row, Skill(name, "", time))
 
 
 def _inside(
-    document: Document, results: dict[str, Any], found: dict[str, Any], name: str, time: str | None
+    document: Document, results: dict[str, Any], row: dict[str, Any], name: str, time: str | None
 ) -> Iterator[Draft | Refused]:
     """Yield the rows of a file whose `results` hold them: by way of calling, by script, by platform, or of one skill."""
-    metadata = _object(found.get("metadata"))
-    if any(_WAY.fullmatch(key) and isinstance(told, dict) for key, told in results.items()):
-        yield from _ways(document, results, _object(found.get("performance")), metadata)
+    metadata = _object(row.get("metadata"))
+    if any(_WAY.fullmatch(key) and isinstance(result, dict) for key, result in results.items()):
+        yield from _ways(document, results, _object(row.get("performance")), metadata)
     elif any("/" in key for key in results):
         for script, run in results.items():
             parts = [_object(part) for part in _object(_object(run).get("performance_metrics")).values()]
@@ -177,14 +177,14 @@ def _failed(name: str, platform: str | None, said: str, record: str, time: str |
     )
 
 
-def _collected(document: Document, found: dict[str, Any], skill: Skill) -> Iterator[Draft | Refused]:
+def _collected(document: Document, row: dict[str, Any], skill: Skill) -> Iterator[Draft | Refused]:
     """Yield the rows of results, or the failure where the whole test ended with an exception."""
-    status = _object(found.get("status"))
-    error = text(status, "test_error") or text(found, "test_error")
+    status = _object(row.get("status"))
+    error = text(status, "test_error") or text(row, "test_error")
     if error is not None:
-        traceback = text(_object(found.get("metadata")), "traceback") or text(found, "traceback") or error
+        traceback = text(_object(row.get("metadata")), "traceback") or text(row, "traceback") or error
         yield _failed(skill.name, None, traceback, record_at(skill.place, "test_error"), skill.time)
-    yield from skill_drafts(document, found, skill)
+    yield from skill_drafts(document, row, skill)
 
 
 def _script(document: Document, run: dict[str, Any], script: str, place: str, time: str | None) -> Iterator[Draft | Refused]:  # fmt: skip
@@ -212,10 +212,10 @@ def _by_hardware(
 
 
 def _platforms(
-    document: Document, told: dict[str, Any], around: dict[str, Any], place: str, name: str
+    document: Document, report: dict[str, Any], around: dict[str, Any], place: str, name: str
 ) -> Iterator[Draft | Refused]:
     """Yield a test, and a time where there is one, for each platform that has an object of its own."""
-    for word, result in told.items():
+    for word, result in report.items():
         platform, result = platform_of(word), _object(result)
         if platform is None or not result:
             continue
@@ -275,36 +275,36 @@ def _ways(
     document: Document, results: dict[str, Any], performance: dict[str, Any], metadata: dict[str, Any]
 ) -> Iterator[Draft | Refused]:
     """Yield a test and a latency for each way of calling a model."""
-    for key, told in results.items():
-        found, told = _WAY.fullmatch(key), _object(told)
-        if found is None or not told:
+    for key, result in results.items():
+        match, result = _WAY.fullmatch(key), _object(result)
+        if match is None or not result:
             continue
-        way = found[1]
-        platform = platform_of(found[2] or told.get("device") or way) or "other"
+        way = match[1]
+        platform = platform_of(match[2] or result.get("device") or way) or "other"
         machine = machine_of(metadata)
         shared: dict[str, Any] = {
-            "model": model_named(text(told, "model") or text(metadata, "model") or "unknown"),
+            "model": model_named(text(result, "model") or text(metadata, "model") or "unknown"),
             "execution": {"platform": platform, "options": {"way": way}},
             "hardware": machine.hardware(platform),
             "environment": machine.environment,
             "time": moment(metadata.get("timestamp")),
         }
-        passed = told.get(f"{way}_success", told.get("success")) is True
+        passed = result.get(f"{way}_success", result.get("success")) is True
         draft = Draft(
             kind="test", test="skill", stage="verify", workload={"mode": "inference"}, outcome="passed", **shared
         )
         draft.original = {"record": record_at("results", key)}
         times = {
-            **{name.removeprefix(f"{way}_"): value for name, value in told.items()},
+            **{name.removeprefix(f"{way}_"): value for name, value in result.items()},
             **_object(performance.get(key)),
         }
         written = [
             value for field in ("avg_time", "inference_time") if isinstance(value := times.get(field), int | float)
         ]
-        draft.claims = {"flags": flags_of(told), "clock": written}
+        draft.claims = {"flags": flags_of(result), "clock": written}
         if not passed:
-            said = text(told, f"{way}_error") or text(told, f"{way}_test") or text(told, "error") or "no success"
-            kind = text(told, f"{way}_error_type")
+            said = text(result, f"{way}_error") or text(result, f"{way}_test") or text(result, "error") or "no success"
+            kind = text(result, f"{way}_error_type")
             draft.outcome = "error"
             draft.error, draft.message = error_of(said)
             draft.error = kind if draft.error == "error" and kind and kind != "none" else draft.error
@@ -330,24 +330,24 @@ def _latency(times: Mapping[str, Any], shared: dict[str, Any], test: Draft, reco
     )
 
 
-def _one_model(found: dict[str, Any]) -> Draft:
-    platform = platform_of(found.get("platform"))
+def _one_model(row: dict[str, Any]) -> Draft:
+    platform = platform_of(row.get("platform"))
     if platform is None:
         raise BadRow("platform", "is not a platform")
     draft = Draft(
         kind="test",
         test="skill",
-        model=model_named(found.get("model")),
+        model=model_named(row.get("model")),
         workload={"mode": "inference"},
         execution={"platform": platform},
         hardware=NOWHERE.hardware(platform),
         outcome="passed",
         stage="verify",
-        time=moment(found.get("timestamp")),
+        time=moment(row.get("timestamp")),
         original={"record": ""},
-        claims={"flags": flags_of(found)},
+        claims={"flags": flags_of(row)},
     )
-    if found.get("success") is not True:
+    if row.get("success") is not True:
         draft.outcome = "error"
-        draft.error, draft.message = error_of(text(found, "traceback") or text(found, "error") or "no success")
+        draft.error, draft.message = error_of(text(row, "traceback") or text(row, "error") or "no success")
     return draft

@@ -88,8 +88,8 @@ def _numbered(rows: Iterator[Draft | Refused]) -> Iterator[Draft | Refused]:
 
 def _first_inner(document: dict[str, Any]) -> dict[str, Any]:
     benchmarks = document.get("performance_benchmarks")
-    found = (benchmarks or {}).values() if isinstance(benchmarks, dict) else ()
-    return next((each for each in found if isinstance(each, dict) and "system_info" in each), {})
+    result = (benchmarks or {}).values() if isinstance(benchmarks, dict) else ()
+    return next((each for each in result if isinstance(each, dict) and "system_info" in each), {})
 
 
 def _rows(opened: Document, document: dict[str, Any], simulated: set[str]) -> Iterator[Draft | Refused]:
@@ -164,10 +164,10 @@ def _counters(record: Mapping[str, Any]) -> bool | None:
 
 
 def _case(shared: dict[str, Any], record: Mapping[str, Any], case: str, result: Any, where: str) -> Draft:
-    found = _CASE.fullmatch(case)
-    if found is None or not isinstance(result, dict):
+    match = _CASE.fullmatch(case)
+    if match is None or not isinstance(result, dict):
         raise BadRow(case, "is not a batch of a benchmark")
-    batch, length = int(found[1]), int(found[2]) if found[2] else None
+    batch, length = int(match[1]), int(match[2]) if match[2] else None
     workload = {"mode": "inference", "scenario": "single_stream", "batch_size": batch, "sequence_length": length}
     if batch < 1 or length == 0:
         raise BadRow(case, "has a size of 0")
@@ -191,19 +191,19 @@ def _case(shared: dict[str, Any], record: Mapping[str, Any], case: str, result: 
 
 def _samples(result: Mapping[str, Any]) -> list[float]:
     listed = result.get("latencies")
-    found = [number({"latencies": value}, "latencies", unit="s") for value in (listed if isinstance(listed, list) else [])]  # fmt: skip
-    return [value for value in found if value is not None]
+    numbers = [number({"latencies": value}, "latencies", unit="s") for value in (listed if isinstance(listed, list) else [])]  # fmt: skip
+    return [value for value in numbers if value is not None]
 
 
 def _latency(mean: float | None, samples: list[float]) -> dict[str, Any]:
     """Return the latency as its samples say; the mean as the file says it, unless it says none."""
     if not samples:
         return {"mean": mean}
-    found = {
+    result = {
         "mean": mean or statistics.fmean(samples), "min": min(samples), "max": max(samples),
         "p50": statistics.median(samples), "n": len(samples),
     }  # fmt: skip
-    return found | ({"stddev": statistics.stdev(samples)} if len(samples) > 1 else {})
+    return result | ({"stddev": statistics.stdev(samples)} if len(samples) > 1 else {})
 
 
 def _failed(shared: dict[str, Any], record: Mapping[str, Any], where: str) -> Draft:
@@ -222,9 +222,9 @@ def _as_failure(draft: Draft, said: str) -> Draft:
 def _summary(opened: Document, document: Mapping[str, Any], simulated: set[str]) -> Iterator[Draft | Refused]:
     machine = machine_of(document.get("system_info"))
     families = document.get("model_families")
-    for family, told in (families if isinstance(families, dict) else {}).items():
-        told = told if isinstance(told, dict) else {}
-        names, platforms = told.get("models_tested"), told.get("hardware_results")
+    for family, value in (families if isinstance(families, dict) else {}).items():
+        value = value if isinstance(value, dict) else {}
+        names, platforms = value.get("models_tested"), value.get("hardware_results")
         for word, lists in (platforms if isinstance(platforms, dict) else {}).items():
             where = record_at("model_families", family, "hardware_results", word)
             try:

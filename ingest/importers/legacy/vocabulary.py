@@ -100,13 +100,13 @@ def moment(value: Any) -> str | None:
         return None
     try:
         if _COMPACT.fullmatch(value):
-            found = datetime.strptime(value, "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
+            replace = datetime.strptime(value, "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
         else:
-            found = datetime.fromisoformat(value.strip())
+            replace = datetime.fromisoformat(value.strip())
     except ValueError:
         return None
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return found.isoformat() if 2000 <= found.year < 2100 else None
+    replace = replace if replace.tzinfo else replace.replace(tzinfo=UTC)
+    return replace.isoformat() if 2000 <= replace.year < 2100 else None
 
 
 def model_named(name: Any, *, family: Any = None, modality: Any = None) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def model_named(name: Any, *, family: Any = None, modality: Any = None) -> dict[
 
 def category_of(skill: str) -> str | None:
     """Return the category of what the framework calls a model in short, such as `bert`."""
-    found = models.find(skill)
-    return found.category if found else None
+    result = models.find(skill)
+    return result.category if result else None
 
 
 def machine_of(info: Mapping[str, Any] | None) -> Machine:
@@ -154,10 +154,10 @@ def machine_of(info: Mapping[str, Any] | None) -> Machine:
 
 def _bytes(info: Mapping[str, Any]) -> int | None:
     try:
-        found = number(info, "total_memory_gb", unit="gib")
+        result = number(info, "total_memory_gb", unit="gib")
     except BadRow:
         return None
-    return round(found) if found else None
+    return round(result) if result else None
 
 
 def flags_of(record: Any, path: str = "", depth: int = DEPTH) -> dict[str, Any]:
@@ -165,19 +165,19 @@ def flags_of(record: Any, path: str = "", depth: int = DEPTH) -> dict[str, Any]:
 
     A member says so by its name and a true value, or is one that names the kind of implementation and has such a word.
     """
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     if not isinstance(record, dict) or depth == 0:
-        return found
+        return row
     for name, value in record.items():
         here = f"{path}.{name}" if path else str(name)
         if isinstance(value, dict):
-            found |= flags_of(value, here, depth - 1)
+            row |= flags_of(value, here, depth - 1)
         elif isinstance(value, bool):
             if value and _SAYS.search(name):
-                found[here] = value
+                row[here] = value
         elif isinstance(value, str) and name in _KINDS and _SAYS.search(value):
-            found[here] = value
-    return found
+            row[here] = value
+    return row
 
 
 def simulated_platforms(document: Mapping[str, Any]) -> set[str]:
@@ -191,8 +191,8 @@ def error_of(said: str) -> tuple[str, str]:
     """Return the kind of error and what it says, from a traceback or a sentence; `error` where it names no kind."""
     lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
     for line in reversed(lines):
-        if found := _ERROR.search(line):
-            return found[1][:64], line[:2000]
+        if match := _ERROR.search(line):
+            return match[1][:64], line[:2000]
     return "error", (lines[-1] if lines else "no reason is given")[:2000]
 
 

@@ -52,16 +52,16 @@ class SeedWeb:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run and its rows; see Importer."""
-        found = json_document(file)
-        if not isinstance(found, dict):
+        result = json_document(file)
+        if not isinstance(result, dict):
             raise BadFile("is not an object of web results")
-        document = Document(file, NAME, source="earlier framework, web platforms", time=moment(found.get("timestamp")))
-        yield from document.events(_drafts(document, found))
+        document = Document(file, NAME, source="earlier framework, web platforms", time=moment(result.get("timestamp")))
+        yield from document.events(_drafts(document, result))
 
 
-def _drafts(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refused]:
+def _drafts(document: Document, result: dict[str, Any]) -> Iterator[Draft | Refused]:
     row = 0
-    for where, read, record in _records(found):
+    for where, read, record in _records(result):
         row += 1
         try:
             draft = read(record)
@@ -70,29 +70,29 @@ def _drafts(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refus
             continue
         draft.row = row
         draft.original["record"] = where
-        if draft.execution["platform"] in simulated_platforms(found):
+        if draft.execution["platform"] in simulated_platforms(result):
             draft.claims["flags"] = {**draft.claims.get("flags", {}), "simulated_hardware": "simulated"}
         yield draft
 
 
-def _records(found: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+def _records(row: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield where each record stands, the function that reads it, and the record with what its place says of it."""
-    if "metrics" in found and "platform" in found:
-        yield "", _result, found
-    for modality, models in _members(found.get("results_by_modality")):
-        for index, told in enumerate(models if isinstance(models, list) else []):
+    if "metrics" in row and "platform" in row:
+        yield "", _result, row
+    for modality, models in _members(row.get("results_by_modality")):
+        for index, model in enumerate(models if isinstance(models, list) else []):
             for word in ("webnn", "webgpu"):
-                if isinstance(told, dict) and isinstance(told.get(word), dict):
+                if isinstance(model, dict) and isinstance(model.get(word), dict):
                     where = record_at("results_by_modality", modality, f"[{index}]", word)
-                    yield where, _compared, {**told[word], "model": told.get("model"), "platform": word, "modality": modality}  # fmt: skip
-    for outer, inner in _members(found):
+                    yield where, _compared, {**model[word], "model": model.get("model"), "platform": word, "modality": modality}  # fmt: skip
+    for outer, inner in _members(row):
         for side in ("with_parallel", "without_parallel"):
             if isinstance(inner, dict) and isinstance(inner.get(side), dict):
                 yield record_at(outer, side), _loaded, inner[side]
         for word, modalities in _members(inner):
-            for modality, told in _members(modalities):
-                if isinstance(told, dict) and "initialization_type" in told:
-                    yield record_at(outer, word, modality), _sized, told
+            for modality, model in _members(modalities):
+                if isinstance(model, dict) and "initialization_type" in model:
+                    yield record_at(outer, word, modality), _sized, model
 
 
 def _members(value: Any) -> list[tuple[str, Any]]:
@@ -178,11 +178,11 @@ def _loaded(record: dict[str, Any]) -> Draft:
 def _latency(performance: Any) -> dict[str, Any]:
     if not isinstance(performance, dict):
         raise BadRow("performance", "is missing")
-    found = {
+    latency = {
         "mean": number(performance, "avg_inference_time_ms"), "min": number(performance, "min_inference_time_ms"),
         "max": number(performance, "max_inference_time_ms"), "stddev": number(performance, "std_dev_ms", zero=True),
         "n": whole(performance, "iterations"),
     }  # fmt: skip
-    if found["mean"] is None:
+    if latency["mean"] is None:
         raise BadRow("avg_inference_time_ms", "is missing")
-    return found
+    return latency

@@ -115,7 +115,7 @@ def drafts(file: File, document: Document) -> Iterator[Draft | Refused]:
 
 def _detail(file: File) -> dict[str, Any]:
     """Return the values by key, the last of each; lines that are no records are those of an older load generator."""
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     with file.open_text("replace") as opened:
         for line in iter(lambda: opened.readline(1 << 20), ""):
             if line.startswith(_MARK):
@@ -124,14 +124,14 @@ def _detail(file: File) -> dict[str, Any]:
                 except (ValueError, RecursionError):
                     continue
                 if isinstance(record, dict) and isinstance(record.get("key"), str):
-                    found[record["key"]] = record.get("value")
-    if not any(key.startswith("result_") for key in found):
+                    row[record["key"]] = record.get("value")
+    if not any(key.startswith("result_") for key in row):
         raise BadFile("holds no result: the run was ended before its time, or an older load generator wrote it")
-    return found
+    return row
 
 
 def _summary(file: File) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     per_query = False
     with file.open_text("replace") as opened:
         for line in iter(lambda: opened.readline(1 << 16), ""):
@@ -142,10 +142,10 @@ def _summary(file: File) -> dict[str, Any]:
                     (match.expand(to) for pattern, to in _FROM_SUMMARY if (match := pattern.fullmatch(name))), None
                 )
                 if key is not None:
-                    found.setdefault(key.replace("latency_ns", "per_query_latency_ns") if per_query else key, pair[2])
-    if "effective_scenario" not in found:
+                    row.setdefault(key.replace("latency_ns", "per_query_latency_ns") if per_query else key, pair[2])
+    if "effective_scenario" not in row:
         raise BadFile("does not say its scenario")
-    return found
+    return row
 
 
 def _draft(file: File, said: dict[str, Any]) -> Draft:
@@ -189,10 +189,10 @@ def _draft(file: File, said: dict[str, Any]) -> Draft:
 
 
 def _scenario_named(said: dict[str, Any]) -> str:
-    found = text(said, "effective_scenario") or text(said, "requested_scenario")
-    if found is None:
+    name = text(said, "effective_scenario") or text(said, "requested_scenario")
+    if name is None:
         raise BadRow("scenario", "is missing")
-    return found
+    return name
 
 
 def _metrics(said: dict[str, Any], scenario: Scenario, n: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -213,12 +213,12 @@ def _metrics(said: dict[str, Any], scenario: Scenario, n: int | None) -> tuple[d
             metrics["latency_ms"] = latency
     if scenario.word != "single_stream":
         for ours, names in _RATES.items():
-            found = next(
+            result = next(
                 (name for name in names if said.get(name) is not None and number(said, name) is not None), None
             )
-            if found is not None:
-                metrics[ours] = number(said, found)
-                original[found] = as_said(said[found])
+            if result is not None:
+                metrics[ours] = number(said, result)
+                original[result] = as_said(said[result])
     for ours, median, mean in (
         ("ttft_ms", "result_first_token_50.00_percentile_latency_ns", "result_first_token_mean_latency_ns"),
         ("tpot_ms", "result_time_per_output_token_50.00_percentile_ns", "result_time_to_output_token_mean"),

@@ -185,10 +185,10 @@ def _of_tiny(row: int, record: dict[str, str]) -> Draft:
 
 
 def _needed(record: dict[str, Any], *fields: str) -> str:
-    found = next((said for field in fields if (said := text(record, field)) is not None), None)
-    if found is None:
+    name = next((said for field in fields if (said := text(record, field)) is not None), None)
+    if name is None:
         raise BadRow(fields[0], "is missing")
-    return found
+    return name
 
 
 def _flag(record: dict[str, Any], field: str) -> bool:

@@ -104,9 +104,9 @@ def draft_of(result: Result) -> Draft:
     return marked(draft, **{"inferred-result": result.inferred, "checker-errors": result.errors})
 
 
-def marked(draft: Draft, **found: bool) -> Draft:
+def marked(draft: Draft, **exists: bool) -> Draft:
     """Return the draft with a finding for each of the rules that hold: those that only MLPerf's own words can tell."""
-    draft.findings += [Finding(rule, "suspect", _REASONS[rule]) for rule, holds in found.items() if holds]
+    draft.findings += [Finding(rule, "suspect", _REASONS[rule]) for rule, holds in exists.items() if holds]
     return draft
 
 

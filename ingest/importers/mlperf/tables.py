@@ -46,7 +46,9 @@ class _Heading(NamedTuple):
     def said(self, first: list[str], *names: str) -> str | None:
         """Return the first field that is filled in the columns of these names."""
         places = [place for name in names for place in self.columns.get(name, ())]
-        return next((found for place in places if place < len(first) and (found := text({"": first[place]}, ""))), None)
+        return next(
+            (result for place in places if place < len(first) and (result := text({"": first[place]}, ""))), None
+        )
 
 
 def sniff(file: File) -> bool:
@@ -120,11 +122,11 @@ def _of_system(
     for row, line in block:
         if heading.measure < len(line):
             measured[_column(line[heading.measure])] = (row, line)
-    found = next((where for name, where in measured.items() if name.startswith(_RESULT)), None)
-    if found is None:
+    result = next((where for name, where in measured.items() if name.startswith(_RESULT)), None)
+    if result is None:
         yield document.refused("the system has no line of results", row=block[0][0], field="Public ID")
         return
-    row, line = found
+    row, line = result
 
     def at(name: str, place: int) -> str | None:
         values = measured.get(name, (0, []))[1]
@@ -137,7 +139,7 @@ def _of_system(
         try:
             yield draft_of(_result(heading, first, row, line[place], heading.results[place], counts))
         except BadRow as bad:
-            alone = [_only(one, heading.measure, place) for _, one in block]
+            alone = [_only(value, heading.measure, place) for _, value in block]
             content = csv_text([*heading.lines, *alone], delimiter)
             yield document.refused(bad.reason, row=row, field=f"{benchmark} {scenario}", content=content)
 
@@ -192,4 +194,4 @@ def _result(
 
 def _count(*said: str | None) -> int | None:
     """Return the first that is a whole number, 0 included."""
-    return next((int(one) for one in said if one and one.isascii() and one.isdigit() and len(one) < 7), None)
+    return next((int(item) for item in said if item and item.isascii() and item.isdigit() and len(item) < 7), None)

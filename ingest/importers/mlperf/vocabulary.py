@@ -140,15 +140,15 @@ class System(NamedTuple):
         """Whether the accelerator did the work: there is one, and the software is for it and not for CPU cores."""
         if self.accelerator is None or self.accelerator.strip().lower() in _NONE:
             return False
-        told = f"{self.name or ''} {self.software or ''}"
-        if "-gpu-" in told:
+        text = f"{self.name or ''} {self.software or ''}"
+        if "-gpu-" in text:
             return True
-        return self.accelerators != 0 and (bool(_ON_GPU.search(told)) or not _ON_PROCESSOR.search(told))
+        return self.accelerators != 0 and (bool(_ON_GPU.search(text)) or not _ON_PROCESSOR.search(text))
 
     def libraries(self) -> dict[str, str]:
         """Return name → version of the software, as far as it is said in pairs: `TensorRT 10.8, CUDA 12.9`."""
         parts = (_LIBRARY.fullmatch(part) for part in re.split(r"[,;]", self.software or ""))
-        return {re.sub(r"[\s_/]+", "-", found[1].lower()): found[2] for found in parts if found}
+        return {re.sub(r"[\s_/]+", "-", part[1].lower()): part[2] for part in parts if part}
 
 
 @lru_cache(maxsize=4096)
@@ -156,9 +156,9 @@ def _device(system: System) -> tuple[dict[str, Any], str]:
     nodes = system.nodes or 1
     if system.on_accelerator() and system.accelerator:
         name = system.accelerator
-        found = next(((kind, on) for pattern, kind, on in _DEVICES if pattern.search(name)), ("other", "other"))
-        hardware_ = hardware_of(_device_name(name), kind=found[0], count=(system.accelerators or 1) * nodes)
-        return hardware_, found[1]
+        result = next(((kind, on) for pattern, kind, on in _DEVICES if pattern.search(name)), ("other", "other"))
+        hardware_ = hardware_of(_device_name(name), kind=result[0], count=(system.accelerators or 1) * nodes)
+        return hardware_, result[1]
     platform = "openvino" if re.search("openvino", system.software or "", re.IGNORECASE) else "cpu"
     if system.processor is None:
         return {"id": "unknown-cpu", "kind": "cpu", "count": 1}, platform
@@ -172,7 +172,7 @@ def _device_name(name: str) -> str:
         return name
     bare = _PACKAGING.sub("", name) or name
     candidates = (name, _REMARK.sub("", name), _BEHIND_MEMORY.sub(r"\1", name), bare)
-    return next((one for one in candidates if hardware.find(one) is not None), bare)
+    return next((candidate for candidate in candidates if hardware.find(candidate) is not None), bare)
 
 
 @lru_cache(maxsize=4096)
@@ -180,16 +180,16 @@ def benchmark_of(name: str) -> Benchmark:
     """Return what a benchmark's name means; a model that MLPerf does not name (open division) stands for itself."""
     base = name.strip().lower().replace("_", "-").replace("llama3-1-", "llama3.1-")
     options: dict[str, str] = {}
-    if found := _ACCURACY.search(base):
-        options["accuracy_target"] = f"{found[1]}%"
-        base = base[: found.start()]
+    if match := _ACCURACY.search(base):
+        options["accuracy_target"] = f"{match[1]}%"
+        base = base[: match.start()]
     if base.endswith("-interactive"):
         options["constraint"] = "interactive"
     base = re.sub(r"-(?:interactive|datacenter|edge)$", "", base)
-    known = _MODELS.get(base)
-    if known is None:
+    model = _MODELS.get(base)
+    if model is None:
         return Benchmark(model_of(name), base, {})
-    return Benchmark(model_of(known[0], category=known[1], task=known[2]), base, options)
+    return Benchmark(model_of(model[0], category=model[1], task=model[2]), base, options)
 
 
 def scenario_of(name: str) -> Scenario:
@@ -202,8 +202,8 @@ def scenario_of(name: str) -> Scenario:
 
 def version_of(name: str | None) -> tuple[int, int] | None:
     """Return (5, 1) of `v5.1`; None where there is none."""
-    found = re.search(r"(\d+)\.(\d+)", name or "")
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.search(r"(\d+)\.(\d+)", name or "")
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def counts_tokens(base: str, scenario: str, version: tuple[int, int] | None) -> bool:
@@ -218,7 +218,7 @@ def counts_tokens(base: str, scenario: str, version: tuple[int, int] | None) -> 
 def runtime_named(software: str | None) -> dict[str, Any] | None:
     """Return the runtime in a list of software, the most telling of them, with its version where one stands behind it."""
     for pattern, name in _RUNTIMES:
-        if found := pattern.search(software or ""):
-            version = _VERSION.match(software or "", found.end())
+        if match := pattern.search(software or ""):
+            version = _VERSION.match(software or "", match.end())
             return {"name": name} | ({"version": version[1]} if version else {})
     return None

@@ -37,14 +37,14 @@ def constant_across_models(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Fin
         if (latency := draft.latency_ms()) is not None:
             kind = (draft.execution.get("platform"), draft.hardware["id"], draft.workload.get("batch_size"))
             alike.setdefault((kind, latency), []).append(draft)
-    known: dict[Any, set[str]] = {}
+    names: dict[Any, set[str]] = {}
     for (kind, latency), same in alike.items():
         models = {draft.model["id"] for draft in same} if len(same) >= MODELS_ALIKE else ()
         if len(models) < MODELS_ALIKE:
             continue
-        if kind not in known:
-            known[kind] = {draft.model["id"] for (other, _), each in alike.items() if other == kind for draft in each}
-        if digits(latency) >= ALIKE_DIGITS or len(models) >= ALIKE_SHARE * len(known[kind]):
+        if kind not in names:
+            names[kind] = {draft.model["id"] for (other, _), each in alike.items() if other == kind for draft in each}
+        if digits(latency) >= ALIKE_DIGITS or len(models) >= ALIKE_SHARE * len(names[kind]):
             reason = f"{latency:.6g} ms for {len(models)} different models"
             yield from ((draft, Finding("constant-across-models", "invalid", reason, simulated=True)) for draft in same)
 

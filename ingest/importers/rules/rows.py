@@ -86,8 +86,8 @@ def _short(value: Any) -> str:
 def canned_answer(draft: Draft) -> Finding | None:
     """The model's answer says of itself that it is real, mocked or an example: the test's author wrote it."""
     answers = draft.claims.get("answer")
-    told = [answers] if isinstance(answers, str) else answers or []
-    canned = next((answer for answer in told if _CANNED.search(answer)), None)
+    document = [answers] if isinstance(answers, str) else answers or []
+    canned = next((answer for answer in document if _CANNED.search(answer)), None)
     if canned is None:
         return None
     return Finding("canned-answer", "invalid", f"the answer is {_short(canned)!r}", simulated=True)
@@ -197,10 +197,10 @@ def inconsistent_rate(draft: Draft) -> Finding | None:
     )
     if not took or not alone or draft.hardware.get("count", 1) != 1:
         return None
-    told = took / 1000 * rate
-    if abs(told - batch) <= CONSISTENT * batch:
+    document = took / 1000 * rate
+    if abs(document - batch) <= CONSISTENT * batch:
         return None
-    return Finding("inconsistent-rate", "suspect", f"throughput × latency = {told:.4g}, and the batch has {batch}")
+    return Finding("inconsistent-rate", "suspect", f"throughput × latency = {document:.4g}, and the batch has {batch}")
 
 
 def no_device_counters(draft: Draft) -> Finding | None:

@@ -126,8 +126,8 @@ def _platform(system: str) -> str:
 
 def _sizes(row: dict[str, str], prefix: str) -> dict[str, int]:
     """Return the sizes of one kind of worker that the row says."""
-    found = {name: whole(row, prefix + column) for name, column in _SIZES.items()}
-    return {name: size for name, size in found.items() if size is not None}
+    wholes = {name: whole(row, prefix + column) for name, column in _SIZES.items()}
+    return {name: size for name, size in wholes.items() if size is not None}
 
 
 def _devices(sizes: dict[str, int]) -> int:

@@ -75,54 +75,54 @@ class Aiperf:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its one measurement and the end of the run; see Importer."""
-        found = json_document(file)
-        if not isinstance(found, dict):
+        result = json_document(file)
+        if not isinstance(result, dict):
             raise BadFile("is not an object")
-        version = word(found, "aiperf_version")
+        version = word(result, "aiperf_version")
         document = Document(file, self.name, source=f"AIPerf {version}" if version else "AIPerf or GenAI-Perf")
-        yield from document.events(_rows(document, found))
+        yield from document.events(_rows(document, result))
 
 
-def _rows(document: Document, found: dict[str, Any]) -> Iterator[Draft | Refused]:
+def _rows(document: Document, row: dict[str, Any]) -> Iterator[Draft | Refused]:
     try:
-        yield _draft(found)
+        yield _draft(row)
     except BadRow as bad:
-        yield document.refused(bad.reason, row=1, field=bad.field, content=json.dumps(found))
+        yield document.refused(bad.reason, row=1, field=bad.field, content=json.dumps(row))
 
 
-def _draft(found: dict[str, Any]) -> Draft:
-    gpus = _gpus(found)
+def _draft(row: dict[str, Any]) -> Draft:
+    gpus = _gpus(row)
     hardware = gpus_of(word(gpu, "gpu_name") or "" for gpu in gpus) if gpus else UNKNOWN
-    config = members(found, "input_config")
-    failed = _average(found, "error_request_count")
+    config = members(row, "input_config")
+    failed = _average(row, "error_request_count")
     original: dict[str, Any] = {
-        f"{name}.{part} ({_unit(found, name)})": as_said(said)
+        f"{name}.{part} ({_unit(row, name)})": as_said(said)
         for name in _KEPT
-        for part, said in members(found, name).items()
+        for part, said in members(row, name).items()
         if part in ("avg", "p50", "p90", "p95", "p99") and said is not None
     }
     original |= {"error_request_count": failed} if failed else {}
-    original |= {"was_cancelled": True} if found.get("was_cancelled") is True else {}
+    original |= {"was_cancelled": True} if row.get("was_cancelled") is True else {}
     draft = Draft(
-        model=model_of(model_name(_model(config)), category=_category(found)),
-        workload=_workload(found, config),
+        model=model_of(model_name(_model(config)), category=_category(row)),
+        workload=_workload(row, config),
         execution={
             "platform": _platform(gpus),
             "runtime": _runtime(config),
             "options": {"streaming": True} if within(config, "endpoint.streaming") or config.get("streaming") else None,
         },
         hardware=hardware,
-        environment=environment({"aiperf": version} if (version := word(found, "aiperf_version")) else None),
-        time=moment(found.get("start_time"), "start_time"),
+        environment=environment({"aiperf": version} if (version := word(row, "aiperf_version")) else None),
+        time=moment(row.get("start_time"), "start_time"),
         row=1,
         original=original,
     )
-    latency, changed = _latency(found)
+    latency, changed = _latency(row)
     if not latency and failed:
         draft.kind, draft.outcome, draft.error = "failure", "error", "no-request-completed"
-        draft.message = _message(found)
+        draft.message = _message(row)
         return draft
-    draft.metrics = _metrics(found, latency, gpus)
+    draft.metrics = _metrics(row, latency, gpus)
     draft.original |= changed
     if all(value is None for value in draft.metrics.values()):
         raise BadRow("request_latency", "is missing, and so is every other metric that Assay has")
@@ -133,9 +133,11 @@ def _model(config: dict[str, Any]) -> str:
     named: list[str] = []
     for path in _MODELS:
         said = within(config, path)
-        named += [one for one in (said if isinstance(said, list) else [said]) if isinstance(one, str) and one.strip()]
+        named += [
+            item for item in (said if isinstance(said, list) else [said]) if isinstance(item, str) and item.strip()
+        ]
     listed = items(config, "models.items") if isinstance(config.get("models"), dict) else []
-    named += [name for one in listed if (name := word(one, "name"))]
+    named += [name for item in listed if (name := word(item, "name"))]
     different = list(dict.fromkeys(named))
     if not different:
         raise BadRow("input_config", "names no model")
@@ -146,63 +148,61 @@ def _model(config: dict[str, Any]) -> str:
     return different[0]
 
 
-def _category(found: dict[str, Any]) -> str | None:
-    return "text_generation" if "output_token_throughput" in found else None
+def _category(row: dict[str, Any]) -> str | None:
+    return "text_generation" if "output_token_throughput" in row else None
 
 
-def _unit(found: dict[str, Any], name: str) -> str:
-    return (word(found, f"{name}.unit") or "").lower()
+def _unit(row: dict[str, Any], name: str) -> str:
+    return (word(row, f"{name}.unit") or "").lower()
 
 
-def _average(found: dict[str, Any], *names: str, part: str = "avg") -> float | None:
-    return next((value for name in names if (value := quantity(found, f"{name}.{part}")) is not None), None)
+def _average(row: dict[str, Any], *names: str, part: str = "avg") -> float | None:
+    return next((value for name in names if (value := quantity(row, f"{name}.{part}")) is not None), None)
 
 
-def _time_unit(found: dict[str, Any], name: str) -> str:
-    unit = _unit(found, name) or "ms"
+def _time_unit(row: dict[str, Any], name: str) -> str:
+    unit = _unit(row, name) or "ms"
     if UNITS.get(unit, ("", 0))[0] != "ms":
         raise BadRow(f"{name}.unit", f"is {unit!r}, which is no unit of time")
     return unit
 
 
-def _typical(found: dict[str, Any], name: str) -> float | None:
+def _typical(row: dict[str, Any], name: str) -> float | None:
     """Return the median of a metric of time in ms, or its average."""
-    if name not in found:
+    if name not in row:
         return None
-    unit = _time_unit(found, name)
-    median = quantity(found, f"{name}.p50", unit=unit)
-    return quantity(found, f"{name}.avg", unit=unit) if median is None else median
+    unit = _time_unit(row, name)
+    median = quantity(row, f"{name}.p50", unit=unit)
+    return quantity(row, f"{name}.avg", unit=unit) if median is None else median
 
 
-def _latency(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    said = members(found, "request_latency")
+def _latency(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    said = members(row, "request_latency")
     if not said:
         return {}, {}
-    requests = count(said, "count") or count(found, "request_count.avg")
-    return latency_of(
-        said, _STATISTICS, unit=_time_unit(found, "request_latency"), n=requests, where="request_latency."
-    )
+    requests = count(said, "count") or count(row, "request_count.avg")
+    return latency_of(said, _STATISTICS, unit=_time_unit(row, "request_latency"), n=requests, where="request_latency.")
 
 
-def _load(found: dict[str, Any], config: dict[str, Any]) -> tuple[int | None, float | None]:
+def _load(row: dict[str, Any], config: dict[str, Any]) -> tuple[int | None, float | None]:
     """Return concurrency and requests a second as they were asked for."""
-    phases = [one for one in items(config, "phases") if isinstance(one, dict)] if isinstance(config.get("phases"), list) else []  # fmt: skip
-    profiling = [one for one in phases if "profiling" in (one.get("kind"), one.get("name"))] or phases[:1]
+    phases = [item for item in items(config, "phases") if isinstance(item, dict)] if isinstance(config.get("phases"), list) else []  # fmt: skip
+    profiling = [phase for phase in phases if "profiling" in (phase.get("kind"), phase.get("name"))] or phases[:1]
     loads = [*profiling[:1], *(members(config, path.rstrip(".")) if path else config for path in _LOADS)]
     flat = [load for load in loads if isinstance(load, dict)]
     concurrency = next((size for load in flat if isinstance(load.get("concurrency"), int) and (size := count(load, "concurrency"))), None)  # fmt: skip
     rates = [rate for load in flat for name in ("request_rate", "rate") if isinstance(load.get(name), int | float) and (rate := quantity(load, name))]  # fmt: skip
-    values = within(found, "run_info.variation_values")
+    values = within(row, "run_info.variation_values")
     for path, value in values.items() if isinstance(values, dict) else ():
         if path.endswith("concurrency") and isinstance(value, int) and not isinstance(value, bool):
             concurrency = value
     return concurrency, rates[0] if rates else None
 
 
-def _workload(found: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-    concurrency, rate = _load(found, config)
-    sent = _average(found, "input_sequence_length", "num_input_token")
-    made = _average(found, "output_sequence_length", "num_output_token")
+def _workload(row: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    concurrency, rate = _load(row, config)
+    sent = _average(row, "input_sequence_length", "num_input_token")
+    made = _average(row, "output_sequence_length", "num_output_token")
     return {
         "mode": "inference", "scenario": "serving",
         "input_tokens": max(1, round(sent)) if sent else None, "output_tokens": max(1, round(made)) if made else None,
@@ -210,16 +210,16 @@ def _workload(found: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _metrics(found: dict[str, Any], latency: dict[str, Any], gpus: list[dict[str, Any]]) -> dict[str, Any]:
+def _metrics(row: dict[str, Any], latency: dict[str, Any], gpus: list[dict[str, Any]]) -> dict[str, Any]:
     power = [watts for gpu in gpus if (watts := _average(members(gpu, "metrics"), *_POWER)) is not None]
     busy = [share for gpu in gpus if (share := _average(members(gpu, "metrics"), *_BUSY)) is not None]
-    goodput = [members(found, name) for name in ("goodput", "request_goodput") if name in found]
+    goodput = [members(row, name) for name in ("goodput", "request_goodput") if name in row]
     return {
         "latency_ms": latency or None,
-        "throughput_per_s": _average(found, "request_throughput"),
-        "tokens_per_s": _average(found, "output_token_throughput"),
-        "ttft_ms": _typical(found, "time_to_first_token"),
-        "tpot_ms": _typical(found, "inter_token_latency"),
+        "throughput_per_s": _average(row, "request_throughput"),
+        "tokens_per_s": _average(row, "output_token_throughput"),
+        "ttft_ms": _typical(row, "time_to_first_token"),
+        "tpot_ms": _typical(row, "inter_token_latency"),
         "goodput_per_s": quantity(goodput[0], "avg", zero=True) if goodput else None,
         "power_w": sum(power) if power else None,
         "utilisation": sum(busy) / len(busy) / 100 if busy else None,
@@ -235,21 +235,21 @@ def _device_memory(gpus: list[dict[str, Any]]) -> int | None:
         unit = _unit(metrics, name) if name else ""
         if name and unit in UNITS and UNITS[unit][0] == "B":
             sizes.append(quantity(metrics, f"{name}.max", unit=unit))
-    known = [size for size in sizes if size is not None]
-    return round(sum(known)) if known and len(known) == len(gpus) else None
+    matching_sizes = [size for size in sizes if size is not None]
+    return round(sum(matching_sizes)) if matching_sizes and len(matching_sizes) == len(gpus) else None
 
 
-def _gpus(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _gpus(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the GPUs of the telemetry that were busy; all of them where it does not say."""
-    endpoints = members(found, "telemetry_data.endpoints") if isinstance(found.get("telemetry_data"), dict) else {}
+    endpoints = members(row, "telemetry_data.endpoints") if isinstance(row.get("telemetry_data"), dict) else {}
     every = [
         gpu
         for endpoint in endpoints.values()
         for gpu in members(endpoint, "gpus").values()
         if isinstance(gpu, dict)
     ]  # fmt: skip
-    known = [(gpu, _average(members(gpu, "metrics"), *_BUSY)) for gpu in every]
-    return [gpu for gpu, share in known if share] or every
+    existing = [(gpu, _average(members(gpu, "metrics"), *_BUSY)) for gpu in every]
+    return [gpu for gpu, share in existing if share] or every
 
 
 def _platform(gpus: list[dict[str, Any]]) -> str:
@@ -263,9 +263,9 @@ def _runtime(config: dict[str, Any]) -> dict[str, Any] | None:
     return runtime_of({"tensorrtllm": "tensorrt-llm", "trtllm": "tensorrt-llm"}.get(engine or "", engine))
 
 
-def _message(found: dict[str, Any]) -> str:
+def _message(row: dict[str, Any]) -> str:
     """Return the first error that requests ended with."""
-    summary = found.get("error_summary")
+    summary = row.get("error_summary")
     first = summary[0] if isinstance(summary, list) and summary else {}
     details = [word(first, f"error_details.{part}") for part in ("type", "message")]
     return ": ".join(part for part in details if part) or "no request completed"

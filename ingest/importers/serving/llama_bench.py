@@ -99,16 +99,16 @@ def _records(file: File) -> Iterator[tuple[int, Any]]:
         for item in csv_rows(file):
             yield (item.row or 0, item) if isinstance(item, Refused) else item
     elif file.suffix == ".json" and not file.head().lstrip().startswith("{"):
-        found = json_document(file)
-        if not isinstance(found, list):
+        document = json_document(file)
+        if not isinstance(document, list):
             raise BadFile("is not a list of results")
-        yield from enumerate(found, start=1)
+        yield from enumerate(document, start=1)
     else:
-        for line, found in json_lines(file):
-            if isinstance(found, BadFile):
-                yield line, Refused(path=file.name, row=line, reason=found.reason)
+        for line, document in json_lines(file):
+            if isinstance(document, BadFile):
+                yield line, Refused(path=file.name, row=line, reason=document.reason)
             else:
-                yield line, found
+                yield line, document
 
 
 def _alone(file: File, row: Any) -> str:
@@ -167,10 +167,10 @@ def _workload(prompt: int | None, made: int | None) -> dict[str, Any]:
 def _quantization(row: dict[str, Any]) -> str | None:
     """Return the quantization in one word, such as `q4_k_m`: of the type's words, else of the file's name."""
     for said in (text(row, "model_type"), _stem(row)):
-        found = _QUANTIZATION.search(said or "")
-        if found:
-            size = found["size"]
-            return (found["word"] + (f"_{size[0]}" if size else "")).lower()
+        match = _QUANTIZATION.search(said or "")
+        if match:
+            size = match["size"]
+            return (match["word"] + (f"_{size[0]}" if size else "")).lower()
     return None
 
 

@@ -125,114 +125,114 @@ def _results(file: File) -> Iterator[tuple[int, _Said | Refused]]:
     """Yield the results of a file: one, one a line, or those of PyTorch's records."""
     name = file.base.removesuffix(file.suffix).removesuffix(".pytorch")
     if file.base.endswith(_PYTORCH):
-        told, result = _of_records(json_document(file))
-        yield 1, _Said(result, told, name)
+        told_beside, result = _of_records(json_document(file))
+        yield 1, _Said(result, told_beside, name)
         return
-    told = _told_beside(file, name)
+    told_beside = _told_beside(file, name)
     try:
-        found = json_document(file)
+        document = json_document(file)
     except BadFile as error:
         if error.row is None:
             raise
-        yield from _lines(file, told, name)
+        yield from _lines(file, told_beside, name)
         return
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadFile("is not an object")
-    yield 1, _Said(found, told, name)
+    yield 1, _Said(document, told_beside, name)
 
 
-def _lines(file: File, told: dict[str, Any], name: str) -> Iterator[tuple[int, _Said | Refused]]:
-    for line, found in json_lines(file):
-        if isinstance(found, BadFile):
-            yield line, Refused(path=file.name, row=line, reason=found.reason)
-        elif not isinstance(found, dict):
+def _lines(file: File, document: dict[str, Any], name: str) -> Iterator[tuple[int, _Said | Refused]]:
+    for line, result in json_lines(file):
+        if isinstance(result, BadFile):
+            yield line, Refused(path=file.name, row=line, reason=result.reason)
+        elif not isinstance(result, dict):
             yield line, Refused(path=file.name, row=line, reason="is not an object")
         else:
-            yield line, _Said(found, told, name)
+            yield line, _Said(result, document, name)
 
 
-def _of_records(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _of_records(outcome: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return arguments and result of PyTorch's records: one a metric, with what has no record of its own beside it."""
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     result: dict[str, Any] = {}
-    for record in found if isinstance(found, list) else []:
+    for record in outcome if isinstance(outcome, list) else []:
         values = within(record, "metric.benchmark_values")
         args, extra, name = (
             within(record, path) for path in ("benchmark.extra_info.args", "metric.extra_info", "metric.name")
         )
-        told |= args if isinstance(args, dict) else {}
+        document |= args if isinstance(args, dict) else {}
         result |= extra if isinstance(extra, dict) else {}
         if isinstance(name, str) and isinstance(values, list) and values:
             result["latencies" if name == "latency" else name] = values if name == "latency" else values[0]
-        told.setdefault("model", within(record, "model.name"))
+        document.setdefault("model", within(record, "model.name"))
     if not result:
         raise BadFile("holds no records of vLLM's benchmarks")
-    return told, result
+    return document, result
 
 
 def _told_beside(file: File, name: str) -> dict[str, Any]:
     """Return the arguments that the files beside it tell, empty where there are none."""
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     records = beside(file, name + _PYTORCH)
     if records is not None:
-        told = _of_records(json_document(records))[0]
+        document = _of_records(json_document(records))[0]
     commands = beside(file, f"{name}.commands")
     if commands is not None:
-        found = json_document(commands)
-        told |= _of_commands(found) if isinstance(found, dict) else {}
-    return told
+        result = json_document(commands)
+        document |= _of_commands(result) if isinstance(result, dict) else {}
+    return document
 
 
-def _of_commands(found: dict[str, Any]) -> dict[str, Any]:
+def _of_commands(row: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of command lines as `--name value` gives them, and the device."""
-    told: dict[str, Any] = {"gpu_type": found.get("gpu_type")}
+    document: dict[str, Any] = {"gpu_type": row.get("gpu_type")}
     for kind in ("client_command", "server_command", "latency_command", "throughput_command"):
-        command = word(found, kind)
+        command = word(row, kind)
         try:
             parts = shlex.split(command or "")
         except ValueError:
             continue
         if kind == "server_command" and any("vllm" in part for part in parts[:4]):
-            told["engine"] = "vllm"
+            document["engine"] = "vllm"
         for part, after in zip(parts, [*parts[1:], "--"], strict=False):
             if part.startswith("--"):
                 key, _, value = part[2:].partition("=")
-                told[key.replace("-", "_")] = value or (after if not after.startswith("--") else True)
-    return {name: value for name, value in told.items() if value is not None}
+                document[key.replace("-", "_")] = value or (after if not after.startswith("--") else True)
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def _draft(said: _Said, at: int) -> Draft:
-    result, told = said.result, {**said.told, **said.result}
+    result, document = said.result, {**said.told, **said.result}
     if "request_throughput" in result:
         draft = _serve(result)
     elif "avg_latency" in result:
-        draft = _latency(result, told)
+        draft = _latency(result, document)
     elif "requests_per_second" in result:
-        draft = _offline(result, told)
+        draft = _offline(result, document)
     else:
         raise BadRow("request_throughput", "is missing, and so is every other result of vLLM's benchmarks")
-    name = first_word(told, ("model_id", "model"))
+    name = first_word(document, ("model_id", "model"))
     draft.model = (
         model_of(model_name(name), category="text_generation" if "output_throughput" in result else None)
         if name else {"id": f"benchmark/{re.sub(r'[^A-Za-z0-9_.-]+', '-', said.name)[:180]}"}
     )  # fmt: skip
     tensor = _TP.search(said.name)
-    parallelism = {kind: next((found for one in names if (found := count(told, one))), None) for kind, names in _PARALLEL.items()}  # fmt: skip
+    parallelism = {kind: next((outcome for item in names if (outcome := count(document, item))), None) for kind, names in _PARALLEL.items()}  # fmt: skip
     if tensor and parallelism["tensor"] is None:
         parallelism["tensor"] = int(tensor[1]) or None
     if draft.kind == "measurement" and not any(draft.metrics.values()):
         raise BadRow("result", "has no figure that Assay has a metric for")
     draft.row = at
-    draft.hardware, platform = _where(told, parallelism)
+    draft.hardware, platform = _where(document, parallelism)
     draft.execution = {
         "platform": platform,
-        "runtime": _runtime(result, told),
-        "precision": _precision(told),
+        "runtime": _runtime(result, document),
+        "precision": _precision(document),
         "parallelism": parallelism if any((size or 1) > 1 for size in parallelism.values()) else None,
         "options": draft.execution or None,
     }
     draft.time = moment(result.get("date"), "date")
-    version = first_word(told, ("vllm_version", "engine_version"))
+    version = first_word(document, ("vllm_version", "engine_version"))
     draft.environment = environment({"vllm": version} if version else None)
     return draft
 
@@ -267,7 +267,7 @@ def _serve(result: dict[str, Any]) -> Draft:
         "ttft_ms": _typical(result, "ttft"),
         "tpot_ms": _typical(result, "tpot"),
         "goodput_per_s": next(
-            (found for name in ("request_goodput", "request_goodput:") if (found := quantity(result, name, zero=True)) is not None), None
+            (outcome for name in ("request_goodput", "request_goodput:") if (outcome := quantity(result, name, zero=True)) is not None), None
         ),
     }  # fmt: skip
     draft = _blank(workload=workload, metrics=metrics, original=original | left_out)
@@ -280,29 +280,29 @@ def _typical(result: dict[str, Any], name: str) -> float | None:
     return quantity(result, f"mean_{name}_ms") if median is None else median
 
 
-def _latency(result: dict[str, Any], told: dict[str, Any]) -> Draft:
-    known = series(items(result, "latencies"), "latencies", "s")
-    n = len(known) or None
+def _latency(result: dict[str, Any], document: dict[str, Any]) -> Draft:
+    existing = series(items(result, "latencies"), "latencies", "s")
+    n = len(existing) or None
     latency, original = latency_of(result, {"mean": "avg_latency", "stddev": "std_latency"}, unit="s", n=n)
     tails, more = latency_of(
         members(result, "percentiles"), {"p50": "50", "p90": "90", "p99": "99"}, unit="s", n=n, where="percentiles."
     )
-    if known:
-        latency |= {"min": min(known), "max": max(known)}
+    if existing:
+        latency |= {"min": min(existing), "max": max(existing)}
     workload = {
-        "mode": "inference", "scenario": "single_stream", "batch_size": count(told, "batch_size"),
-        "input_tokens": count(told, "input_len"), "output_tokens": count(told, "output_len"),
+        "mode": "inference", "scenario": "single_stream", "batch_size": count(document, "batch_size"),
+        "input_tokens": count(document, "input_len"), "output_tokens": count(document, "output_len"),
     }  # fmt: skip
     return _blank(
         workload=workload, metrics={"latency_ms": {**latency, **tails}}, original=original | more,
-        claims={"samples_ms": known},
+        claims={"samples_ms": existing},
     )  # fmt: skip
 
 
-def _offline(result: dict[str, Any], told: dict[str, Any]) -> Draft:
-    rate, made = quantity(result, "requests_per_second"), count(told, "output_len")
-    random = word(told, "dataset_name") in (None, "random") and word(told, "dataset_path") is None
-    sizes = {"input_tokens": count(told, "input_len"), "output_tokens": made} if random else {}
+def _offline(result: dict[str, Any], document: dict[str, Any]) -> Draft:
+    rate, made = quantity(result, "requests_per_second"), count(document, "output_len")
+    random = word(document, "dataset_name") in (None, "random") and word(document, "dataset_path") is None
+    sizes = {"input_tokens": count(document, "input_len"), "output_tokens": made} if random else {}
     original = {
         f"{name} ({unit})": as_said(result[name])
         for name, unit in (("tokens_per_second", "input and output tokens/s"), ("elapsed_time", "s"), ("num_requests", "requests"), ("total_num_tokens", "tokens"))
@@ -315,12 +315,12 @@ def _offline(result: dict[str, Any], told: dict[str, Any]) -> Draft:
     )
 
 
-def _where(told: dict[str, Any], parallelism: dict[str, int | None]) -> tuple[dict[str, Any], str]:
+def _where(document: dict[str, Any], parallelism: dict[str, int | None]) -> tuple[dict[str, Any], str]:
     """Return hardware and platform, as far as metadata or arguments tell."""
     sizes = [size or 1 for size in parallelism.values()]
     devices = sizes[0] * sizes[1] * sizes[2]
-    device = (first_word(told, ("device",)) or "").lower().partition(":")[0]
-    said = first_word(told, _DEVICES)
+    device = (first_word(document, ("device",)) or "").lower().partition(":")[0]
+    said = first_word(document, _DEVICES)
     if said is None:
         if device == "cpu":
             return UNKNOWN_CPU, "cpu"
@@ -329,10 +329,10 @@ def _where(told: dict[str, Any], parallelism: dict[str, int | None]) -> tuple[di
         return {**UNKNOWN, "count": devices}, device if device in ("tpu", "hpu") else "other"
     counted = _COUNTED.fullmatch(said)
     name, number_ = (counted["name"], int(counted["count"]) or 1) if counted else (said, devices)
-    found = hardware_of(name.replace("_", " "), count=number_)
+    hardware = hardware_of(name.replace("_", " "), count=number_)
     if device in ("cpu", "cuda", "rocm", "xpu", "hpu", "tpu"):
-        return found, device
-    return found, _platform_of(found)
+        return hardware, device
+    return hardware, _platform_of(hardware)
 
 
 def _platform_of(hardware: dict[str, Any]) -> str:
@@ -342,15 +342,15 @@ def _platform_of(hardware: dict[str, Any]) -> str:
     return platforms.get(hardware["id"].partition("-")[0], "other")
 
 
-def _runtime(result: dict[str, Any], told: dict[str, Any]) -> dict[str, Any] | None:
+def _runtime(result: dict[str, Any], document: dict[str, Any]) -> dict[str, Any] | None:
     if "request_throughput" not in result:
-        backend = word(told, "backend") or "vllm"
-        return runtime_of("vllm" if backend.startswith("vllm") else "torch", word(told, "vllm_version"))
-    said = first_word(told, ("engine", "backend", "endpoint_type")) or ""
+        backend = word(document, "backend") or "vllm"
+        return runtime_of("vllm" if backend.startswith("vllm") else "torch", word(document, "vllm_version"))
+    said = first_word(document, ("engine", "backend", "endpoint_type")) or ""
     engine = next((name for name in _ENGINES if said.lower().startswith(name)), None)
-    return runtime_of(engine, first_word(told, ("engine_version", f"{engine}_version")))
+    return runtime_of(engine, first_word(document, ("engine_version", f"{engine}_version")))
 
 
-def _precision(told: dict[str, Any]) -> str | None:
-    said = first_word(told, ("quantization", "precision", "dtype"))
+def _precision(document: dict[str, Any]) -> str | None:
+    said = first_word(document, ("quantization", "precision", "dtype"))
     return precision_of(said) if said not in (None, "auto") else None

@@ -97,7 +97,7 @@ _LONG = ("workload.", "execution.", "metrics.", "environment.")
 
 
 def _targets() -> dict[str, Target]:
-    found = {
+    targets = {
         "model": Target("model", ("id",)),
         "hardware": Target("hardware", ("id",)),
         "hardware.kind": Target("hardware", ("kind",)),
@@ -122,25 +122,25 @@ def _targets() -> dict[str, Target]:
         **{name: Target("row", (name,)) for name in ("outcome", "stage", "error", "message", "remedy", "test")},
     }
     for name in ("driver", "os", "kernel", "python", "cpu", "machine"):
-        found[name] = Target("environment", (name,))
+        targets[name] = Target("environment", (name,))
     for name in Model.__struct_fields__:
         if name != "id":
-            found[f"model.{name}"] = Target("model", (name,), "whole" if name == "parameters" else "text")
+            targets[f"model.{name}"] = Target("model", (name,), "whole" if name == "parameters" else "text")
     for name in Workload.__struct_fields__:
         kind = "word" if name in _WORDS else "number" if name in _NUMBERS else "whole"
-        found[name] = Target("workload", (name,), "truth" if name == "gradient_checkpointing" else kind)
+        targets[name] = Target("workload", (name,), "truth" if name == "gradient_checkpointing" else kind)
     for name in Parallelism.__struct_fields__:
-        found[f"parallelism.{name}"] = Target("execution", ("parallelism", name), "whole")
+        targets[f"parallelism.{name}"] = Target("execution", ("parallelism", name), "whole")
     for name in Latency.__struct_fields__:
         if name == "n":
-            found["latency_ms.n"] = Target("metrics", ("latency_ms", name), "whole")
+            targets["latency_ms.n"] = Target("metrics", ("latency_ms", name), "whole")
         elif name != "ci95":
-            found[f"latency_ms.{name}"] = Target("metrics", ("latency_ms", name), "number", "time")
+            targets[f"latency_ms.{name}"] = Target("metrics", ("latency_ms", name), "number", "time")
     for name, metric in METRICS.items():
         if name != "latency_ms":
             kind = "bytes" if metric.unit == "B" else "number"
-            found[name] = Target("metrics", (name,), kind, _DIMENSIONS.get(metric.unit))
-    return found
+            targets[name] = Target("metrics", (name,), kind, _DIMENSIONS.get(metric.unit))
+    return targets
 
 
 TARGETS: dict[str, Target] = _targets()
@@ -284,11 +284,11 @@ def _factor(name: str, node: Any, field: str, place: Target, unit: str | None) -
     if unit is None:
         return 1.0
     units = UNITS.get(place.dimension or "", {})
-    found = units.get(unit)
-    if found is None:
+    factor = units.get(unit)
+    if factor is None:
         remedy = f"It takes {', '.join(units)}." if units else "It has no unit: leave that out."
         raise _wrong(name, node, field, f"{unit!r} is no unit of it.", remedy)
-    return found
+    return factor
 
 
 def _zone(name: str, node: Any, field: str, place: Target, said: str | None) -> timezone | None:
@@ -327,8 +327,8 @@ def _members(node: Any) -> list[Any]:
     return list(node.value) if isinstance(node, yaml.MappingNode) else []
 
 
-def _near(said: object, known: Any) -> str:
-    near = difflib.get_close_matches(str(said), list(known), n=1)
+def _near(said: object, existing: Any) -> str:
+    near = difflib.get_close_matches(str(said), list(existing), n=1)
     return f"Did you mean {near[0]}?" if near else "The documentation of mappings has the names."
 
 

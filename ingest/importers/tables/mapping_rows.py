@@ -138,10 +138,10 @@ def _truth(row: Mapping[str, Any], column: str, source: Source) -> bool | None:
     said = _text(row, column, source)
     if said is None:
         return None
-    found = _TRUTHS.get(said.lower())
-    if found is None:
+    truth = _TRUTHS.get(said.lower())
+    if truth is None:
         raise BadRow(column, f"{said[:40]!r} is neither true nor false")
-    return found
+    return truth
 
 
 def _moment(row: Mapping[str, Any], column: str, source: Source) -> str | None:

@@ -303,7 +303,7 @@ def _named(value: Any, field: str) -> dict[str, Any]:
         return {}
     if isinstance(value, list):
         pairs: Iterable[tuple[Any, Any]] = [
-            (one.get("key"), one.get("value")) for one in value if isinstance(one, dict)
+            (item.get("key"), item.get("value")) for item in value if isinstance(item, dict)
         ]
     elif isinstance(value, dict):
         pairs = value.items()
@@ -313,7 +313,7 @@ def _named(value: Any, field: str) -> dict[str, Any]:
 
 
 def _said(said: Mapping[str, Any], wanted: str) -> str | None:
-    return next((found for name in PARAMETERS[wanted] if (found := text(said, name)) is not None), None)
+    return next((result for name in PARAMETERS[wanted] if (result := text(said, name)) is not None), None)
 
 
 def _size(said: Mapping[str, Any], wanted: str) -> int | None:
@@ -339,9 +339,9 @@ def _hardware(said: Mapping[str, Any], platform: str | None) -> dict[str, Any]:
     count = _size(said, "count") or 1
     device = next(
         (
-            found
+            result
             for name in PARAMETERS["hardware"]
-            if (found := text(said, name)) and any(letter.isdigit() for letter in found)
+            if (result := text(said, name)) and any(letter.isdigit() for letter in result)
         ),
         None,
     )
@@ -356,15 +356,15 @@ def _hardware(said: Mapping[str, Any], platform: str | None) -> dict[str, Any]:
 
 def _measured(metrics: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
     """Return the metrics that are well known, what they were called, and whether their rates are all of training."""
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     original: dict[str, Any] = {}
     training: list[bool] = []
     for name, said in metrics.items():
         bare = _OURS.sub("", name)
-        known = _meaning(_TRAINING.sub("", bare) if _TRAINING.match(bare) and "step_time" in bare else bare)
-        if known is None:
+        meaning = _meaning(_TRAINING.sub("", bare) if _TRAINING.match(bare) and "step_time" in bare else bare)
+        if meaning is None:
             continue
-        path, unit = known
+        path, unit = meaning
         try:
             value = number({name: said}, name, unit=unit)
         except BadRow as bad:
@@ -372,13 +372,13 @@ def _measured(metrics: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         if value is None:
             continue
         outer, _, inner = path.partition(".")
-        target = found.setdefault(outer, {}) if inner else found
+        target = row.setdefault(outer, {}) if inner else row
         if (inner or outer) in target:
             continue
         target[inner or outer] = round(value) if path.endswith("_bytes") else value
         training.append(bool(_TRAINING.match(bare)))
         original[f"{name} ({unit})" if unit else name] = as_said(said)
-    return found, original, bool(training) and any(training) and all(training)
+    return row, original, bool(training) and any(training) and all(training)
 
 
 def _meaning(name: str) -> tuple[str, str | None] | None:

@@ -97,11 +97,11 @@ def _drafts(
 
 def _csv_rows(file: File, mapping: TableMapping) -> Iterator[tuple[int, dict[str, str]] | Refused]:
     delimiter = mapping.delimiter or _delimiter(file.head())
-    known = False
+    false = False
     for item in csv_rows(file, delimiter=delimiter):
-        if not known and not isinstance(item, Refused):
+        if not false and not isinstance(item, Refused):
             _require_columns(mapping, list(item[1]))
-            known = True
+            false = True
         yield item
 
 
@@ -257,11 +257,11 @@ def _header(file: File) -> list[str]:
 def _guess(column: str) -> tuple[str | None, str | None]:
     """Return what a column probably is, and the unit that its name gives."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip()).lower()
-    found = _UNIT.search(plain)
-    said = (found["bracketed"] or found["behind"]) if found else None
-    name = re.sub(r"[\s.\-/]+", "_", plain[: found.start()] if found else plain).strip("_")
+    match = _UNIT.search(plain)
+    said = (match["bracketed"] or match["behind"]) if match else None
+    name = re.sub(r"[\s.\-/]+", "_", plain[: match.start()] if match else plain).strip("_")
     target = next((target for pattern, target in _GUESSES if re.fullmatch(pattern, name)), None)
-    if target is None and found is not None:
+    if target is None and match is not None:
         name = re.sub(r"[\s.\-/()\[\]]+", "_", plain).strip("_")
         target = next((target for pattern, target in _GUESSES if re.fullmatch(pattern, name)), None)
         said = None

@@ -148,9 +148,9 @@ def _of_llm(draft: Draft, entry: Mapping[str, Any]) -> Draft:
     within = first if in_ms else entry.get("time_to_first_token_range")
     ends: dict[str, float] = {}
     if isinstance(within, Mapping):
-        found = {end: number(within, end, unit="ms" if in_ms else "us") for end in ("min", "max")}
-        ends = {end: value for end, value in found.items() if value is not None}
-    one = ends["min"] if len(set(ends.values())) == 1 and len(ends) == 2 else None
+        numbers = {end: number(within, end, unit="ms" if in_ms else "us") for end in ("min", "max")}
+        ends = {end: value for end, value in numbers.items() if value is not None}
+    item = ends["min"] if len(set(ends.values())) == 1 and len(ends) == 2 else None
     options = {**draft.execution["options"], "context_length": whole(entry, "context_length")}
     return Draft(
         row=draft.row,
@@ -159,7 +159,7 @@ def _of_llm(draft: Draft, entry: Mapping[str, Any]) -> Draft:
         execution={**draft.execution, "options": options},
         hardware=draft.hardware,
         observed=draft.observed,
-        metrics={"tokens_per_s": number(entry, "tokens_per_second"), "ttft_ms": one},
+        metrics={"tokens_per_s": number(entry, "tokens_per_second"), "ttft_ms": item},
         environment=draft.environment,
         time=draft.time,
         original=draft.original | {f"time to first token, {end} (ms)": value for end, value in ends.items()},
@@ -201,8 +201,8 @@ def _llm_of(other: str | None) -> tuple[Mapping[str, Any], ...]:
         said = json.loads(other)
     except (ValueError, RecursionError):
         raise BadRow("other", "is not JSON") from None
-    found = said.get("llm_metrics") if isinstance(said, dict) else None
-    return tuple(entry for entry in found if isinstance(entry, dict)) if isinstance(found, list) else ()
+    llm_metrics = said.get("llm_metrics") if isinstance(said, dict) else None
+    return tuple(entry for entry in llm_metrics if isinstance(entry, dict)) if isinstance(llm_metrics, list) else ()
 
 
 def _of_yaml(file: File, document: Document) -> Iterator[Draft | Refused]:
@@ -234,9 +234,9 @@ def _precision(said: str | None, unit: str | None) -> str | None:
 def _model(model: str, component: str) -> dict[str, Any]:
     """Return the model: the catalogue's where the whole of it is known there, else AI Hub's own name."""
     whole_model = _plain(model) == _plain(component)
-    known = models.find(model) or models.find(model.replace("_", "-"))
-    if known is not None and whole_model:
-        return model_of(known.id)
+    existing = models.find(model) or models.find(model.replace("_", "-"))
+    if existing is not None and whole_model:
+        return model_of(existing.id)
     return model_of(f"ai-hub/{model}" if whole_model else f"ai-hub/{model}/{component}")
 
 

@@ -152,7 +152,7 @@ def _old_job(model: str, component: str, runtime: str, said: dict[str, Any], ent
         if name is None:
             raise BadRow("reference_device_info.name", "is missing")
         memory = _object(said, "estimated_peak_memory_range")
-        system = " ".join(found for member in ("os_name", "os") if (found := text(device, member)))
+        system = " ".join(result for member in ("os_name", "os") if (result := text(device, member)))
         llm = (said,) if number(said, "tokens_per_second") else ()
         latency_ms = number(said, "inference_time", unit="us")
         return Job(
@@ -189,22 +189,22 @@ def _layers(said: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def _older_layers(said: Mapping[str, Any]) -> dict[str, int | None]:
-    found = {unit: whole(said, f"layers_on_{unit}") for unit in ("npu", "gpu", "cpu")}
-    return {"total": whole(said, "total_layers"), **found}
+    wholes = {unit: whole(said, f"layers_on_{unit}") for unit in ("npu", "gpu", "cpu")}
+    return {"total": whole(said, "total_layers"), **wholes}
 
 
 def _object(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = said.get(name)
-    return found if isinstance(found, dict) else {}
+    result = said.get(name)
+    return result if isinstance(result, dict) else {}
 
 
 def _objects(said: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the members of an object's object, by their names as text; nothing where it is none."""
-    found = said.get(name) if isinstance(said, dict) else None
-    if isinstance(found, dict):
-        yield from ((str(key), value) for key, value in found.items())
+    none = said.get(name) if isinstance(said, dict) else None
+    if isinstance(none, dict):
+        yield from ((str(key), value) for key, value in none.items())
 
 
 def _list(said: Any, name: str) -> list[dict[str, Any]]:
-    found = said.get(name) if isinstance(said, dict) else None
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    none = said.get(name) if isinstance(said, dict) else None
+    return [entry for entry in none if isinstance(entry, dict)] if isinstance(none, list) else []

@@ -121,10 +121,10 @@ _GROUP = ("latency_median", "latency_average", "latency_min", "latency_max")
 
 
 def _of_json(file: File) -> tuple[Blocks, list[dict[str, Any]]]:
-    found = json_document(file)
-    if not isinstance(found, dict):
+    document = json_document(file)
+    if not isinstance(document, dict):
         raise BadFile("is no report of benchmark_app")
-    blocks = {name: found.get(name) or {} for name in _TITLES.values()}
+    blocks = {name: document.get(name) or {} for name in _TITLES.values()}
     if not all(isinstance(block, dict) for block in blocks.values()):
         raise BadFile("is no report of benchmark_app: its blocks are not objects")
     groups = blocks["execution_results"].get("group_latencies") or []
@@ -193,18 +193,18 @@ def _add_results(draft: Draft, results: dict[str, Any]) -> None:
 def _latency(said: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
     """Return the latency; the percentile is the median unless `-latency_percentile` named another."""
     percentile = f"p{whole(results, 'percentile_boundary') or 50}"
-    found = {
+    numbers = {
         "mean": number(said, "latency_avg"),
         "min": number(said, "latency_min"),
         "max": number(said, "latency_max"),
     }
     if percentile in ("p50", "p90", "p95", "p99"):
-        found[percentile] = number(said, "latency_median")
-    return found
+        numbers[percentile] = number(said, "latency_median")
+    return numbers
 
 
 def _first(block: dict[str, Any], *names: str) -> str | None:
-    return next((found for name in names if (found := text(block, name)) is not None), None)
+    return next((result for name in names if (result := text(block, name)) is not None), None)
 
 
 def _model(command: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
@@ -221,17 +221,21 @@ def _model(command: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
 
 def _precision(command: dict[str, Any], setup: dict[str, Any]) -> str | None:
     """Return the inference precision that was asked for (`f16`, or `GPU:f16`), or that of the setup where it says one."""
-    asked = _first(command, "infer_precision")
-    if asked is not None and "," not in asked:
-        return precision_of(asked.rpartition(":")[2])
+    first = _first(command, "infer_precision")
+    if first is not None and "," not in first:
+        return precision_of(first.rpartition(":")[2])
     said = text(setup, "precision")
     return None if said is None or said.lower() in _SAYS_NOTHING else precision_of(said)
 
 
 def _streams(setup: dict[str, Any]) -> int | None:
     """Return the streams where one device has some."""
-    found = [name for name in setup if _STREAMS.fullmatch(name)]
-    return whole(setup, found[0]) if len(found) == 1 and str(setup[found[0]]).isdigit() else None
+    matching_setup = [name for name in setup if _STREAMS.fullmatch(name)]
+    return (
+        whole(setup, matching_setup[0])
+        if len(matching_setup) == 1 and str(setup[matching_setup[0]]).isdigit()
+        else None
+    )
 
 
 def _hardware(device: str) -> dict[str, Any]:

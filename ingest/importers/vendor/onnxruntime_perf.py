@@ -118,7 +118,7 @@ def _drafts(file: File, document: Document) -> Iterator[Draft | Refused]:
 
 def _of_log(file: File, document: Document) -> Iterator[Draft | Refused]:
     """Yield a measurement of each run of the tool that the log shows: one begins where a figure appears again."""
-    found: dict[str, tuple[float, str]] = {}
+    values: dict[str, tuple[float, str]] = {}
     command: list[str] | None = None
     start = 1
     with file.open_text() as opened:
@@ -126,19 +126,19 @@ def _of_log(file: File, document: Document) -> Iterator[Draft | Refused]:
             named = _command(line)
             figure = _LINE.fullmatch(line.strip())
             name = figure["name"].strip() if figure else ""
-            if found and (named is not None or (name in found and name in _BEGINS)):
-                yield from _of_figures(file, document, found, command, start)
-                found = {}
+            if values and (named is not None or (name in values and name in _BEGINS)):
+                yield from _of_figures(file, document, values, command, start)
+                values = {}
             command = named or command
             if figure is not None:
-                start = line_number if not found else start
+                start = line_number if not values else start
                 value = _figure(figure["value"])
                 if value is None:
                     yield document.refused("is not a number", row=line_number, field=name)
                 else:
-                    found.setdefault(name, (value, figure["unit"] or ""))
-    if found:
-        yield from _of_figures(file, document, found, command, start)
+                    values.setdefault(name, (value, figure["unit"] or ""))
+    if values:
+        yield from _of_figures(file, document, values, command, start)
 
 
 def _figure(written: str) -> float | None:
@@ -151,9 +151,9 @@ def _figure(written: str) -> float | None:
 
 
 def _of_figures(
-    file: File, document: Document, found: dict[str, tuple[float, str]], command: list[str] | None, line: int
+    file: File, document: Document, values: dict[str, tuple[float, str]], command: list[str] | None, line: int
 ) -> Iterator[Draft | Refused]:
-    if not any(name in found for name in (*_MEANS, *_LATENCIES)):
+    if not any(name in values for name in (*_MEANS, *_LATENCIES)):
         return
     options, path = _options(command or [])
     parts = PureWindowsPath(path).parts
@@ -167,10 +167,10 @@ def _of_figures(
     provider = (options.get("e", "cpu").lower() if command else None) or None
     platform = _PLATFORMS.get(provider or "", "other")
     together = whole(options, "c") or 1
-    latency: dict[str, Any] = {short: _ms(found, name) for name, short in _LATENCIES.items()}
-    latency["mean"] = next((_ms(found, name) for name in _MEANS if name in found), None)
-    latency["n"] = next((int(found[name][0]) for name in _COUNTS if found.get(name, (0.0, ""))[0] >= 1), None)
-    memory = found.get("Peak working set size", (0.0, ""))[0]
+    latency: dict[str, Any] = {short: _ms(values, name) for name, short in _LATENCIES.items()}
+    latency["mean"] = next((_ms(values, name) for name in _MEANS if name in values), None)
+    latency["n"] = next((int(values[name][0]) for name in _COUNTS if values.get(name, (0.0, ""))[0] >= 1), None)
+    memory = values.get("Peak working set size", (0.0, ""))[0]
     yield Draft(
         row=line,
         model=model_of(stem),
@@ -183,11 +183,11 @@ def _of_figures(
         hardware=_hardware(platform),
         metrics={
             "latency_ms": latency,
-            "load_ms": _ms(found, "Session creation time cost"),
-            "first_run_ms": _ms(found, "First inference time cost"),
+            "load_ms": _ms(values, "Session creation time cost"),
+            "first_run_ms": _ms(values, "First inference time cost"),
             "peak_memory_bytes": int(memory) or None,
         },
-        original={f"{name} ({found[name][1] or '1'})": found[name][0] for name in _KEPT if name in found},
+        original={f"{name} ({values[name][1] or '1'})": values[name][0] for name in _KEPT if name in values},
     )
 
 
@@ -206,8 +206,8 @@ def _hardware(platform: str) -> dict[str, Any]:
     return {"id": f"unknown-{kind}" if kind else "unknown", "kind": kind or "other", "count": 1}
 
 
-def _ms(found: dict[str, tuple[float, str]], name: str) -> float | None:
-    value, unit = found.get(name, (0.0, "s"))
+def _ms(values: dict[str, tuple[float, str]], name: str) -> float | None:
+    value, unit = values.get(name, (0.0, "s"))
     return (value if unit == "ms" else value * 1000.0) or None
 
 
@@ -298,14 +298,14 @@ def _of_detail(line: int, row: dict[str, str]) -> Iterator[Draft]:
 
 def _of_summary(line: int, row: dict[str, str]) -> Iterator[Draft]:
     for column in row:
-        found = _SUMMARY.fullmatch(column)
-        mean = number(row, column) if found else None
-        if found is None or mean is None:
+        match = _SUMMARY.fullmatch(column)
+        mean = number(row, column) if match else None
+        if match is None or mean is None:
             continue
         draft = _of_row(line, row)
         draft.workload |= {
-            "batch_size": whole(found.groupdict(), "batch"),
-            "sequence_length": whole(found.groupdict(), "length"),
+            "batch_size": whole(match.groupdict(), "batch"),
+            "sequence_length": whole(match.groupdict(), "length"),
         }
         draft.metrics = {"latency_ms": {"mean": mean}}
         yield draft

@@ -107,14 +107,14 @@ class OptimumBenchmark:
 
 def _parts(file: File) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return config and report."""
-    found = json_document(file)
-    if isinstance(found, dict) and {"config", "report"} <= found.keys():
-        config, report = found["config"], found["report"]
+    document = json_document(file)
+    if isinstance(document, dict) and {"config", "report"} <= document.keys():
+        config, report = document["config"], document["report"]
     else:
         place = beside(file, file.base.removesuffix(REPORT) + CONFIG)
         if place is None:
             raise BadFile(f"does not say what ran: there is no {CONFIG} beside it")
-        config, report = json_document(place), found
+        config, report = json_document(place), document
     if not (isinstance(config, dict) and isinstance(report, dict)):
         raise BadFile("has no objects `config` and `report`")
     return config, report
@@ -174,17 +174,19 @@ def _inference(scenario: dict[str, Any], report: dict[str, Any], category: str |
     kind = word(scenario, "name") or "inference"
     if kind != "inference":
         raise BadRow("config.scenario.name", f"a scenario {kind!r} measures a whole data set, not one call")
-    shapes, asked = members(scenario, "input_shapes"), members(scenario, "generate_kwargs")
+    shapes, request = members(scenario, "input_shapes"), members(scenario, "generate_kwargs")
     workload: dict[str, Any] = {
         "mode": "inference", "scenario": "single_stream", "batch_size": count(shapes, "batch_size"),
     }  # fmt: skip
-    options = {name: found for name in ("num_beams", "num_return_sequences") if (found := count(asked, name) or 1) > 1}
+    options = {
+        name: result for name in ("num_beams", "num_return_sequences") if (result := count(request, name) or 1) > 1
+    }
     length = count(shapes, "sequence_length") if category in _TEXT or category is None else None
     height, width = count(shapes, "height"), count(shapes, "width")
     if height is not None and height == width:
         workload["image_size"] = height
     if "prefill" in report:
-        workload |= {"input_tokens": length, "output_tokens": _new_tokens(scenario, asked, report, workload)}
+        workload |= {"input_tokens": length, "output_tokens": _new_tokens(scenario, request, report, workload)}
         return _Work(workload, "generate", options)
     if "call" in report:
         steps = count(scenario, "call_kwargs.num_inference_steps")
@@ -193,27 +195,30 @@ def _inference(scenario: dict[str, Any], report: dict[str, Any], category: str |
 
 
 def _new_tokens(
-    scenario: dict[str, Any], asked: dict[str, Any], report: dict[str, Any], workload: dict[str, Any]
+    scenario: dict[str, Any], request: dict[str, Any], report: dict[str, Any], workload: dict[str, Any]
 ) -> int | None:
     """Return the tokens that each sequence got: as asked, or as the decoding's throughput × latency tells."""
-    stated = count(asked, "max_new_tokens") or count(scenario, "new_tokens")
+    stated = count(request, "max_new_tokens") or count(scenario, "new_tokens")
     if stated is not None:
         return stated
     rate, mean_s = quantity(report, "decode.throughput.value"), quantity(report, "decode.latency.mean")
     if not (rate and mean_s and workload["batch_size"]):
         return None
-    told = rate * mean_s / workload["batch_size"]
-    return round(told) + 1 if abs(told - round(told)) <= _AGREE * told else None
+    document = rate * mean_s / workload["batch_size"]
+    return round(document) + 1 if abs(document - round(document)) <= _AGREE * document else None
 
 
 def _training(config: dict[str, Any], scenario: dict[str, Any]) -> _Work:
-    asked, shapes = members(scenario, "training_arguments"), members(scenario, "dataset_shapes")
-    each, accumulated = count(asked, "per_device_train_batch_size"), count(asked, "gradient_accumulation_steps") or 1
+    request, shapes = members(scenario, "training_arguments"), members(scenario, "dataset_shapes")
+    each, accumulated = (
+        count(request, "per_device_train_batch_size"),
+        count(request, "gradient_accumulation_steps") or 1,
+    )
     processes = _processes(config)
     workload = {
         "mode": "training", "scenario": "offline", "batch_size": each * accumulated * processes if each else None,
-        "sequence_length": count(shapes, "sequence_length"), "optimizer": word(asked, "optim"),
-        "gradient_checkpointing": truth(asked.get("gradient_checkpointing")),
+        "sequence_length": count(shapes, "sequence_length"), "optimizer": word(request, "optim"),
+        "gradient_checkpointing": truth(request.get("gradient_checkpointing")),
     }  # fmt: skip
     return _Work(workload, "train", {"gradient_accumulation_steps": accumulated} if accumulated > 1 else {})
 
@@ -234,7 +239,7 @@ def _metrics(report: dict[str, Any], work: _Work) -> tuple[dict[str, Any], dict[
     metrics["throughput_per_s"] = _throughput(report, work, latency.get("mean"), original)
     metrics |= _memory(report, work.target) | {"energy_j": _energy(report, work, original)}
     for name, targets in (("load_ms", ("load_model", "load")), ("first_run_ms", ("first_forward", "first_generate", "first_call"))):  # fmt: skip
-        seconds = [found for target in targets if (found := quantity(report, f"{target}.latency.mean", unit="s"))]
+        seconds = [result for target in targets if (result := quantity(report, f"{target}.latency.mean", unit="s"))]
         metrics[name] = seconds[0] if seconds else None
     if all(value is None for value in metrics.values()):
         raise BadRow(f"report.{work.target}", "measures nothing that Assay has a metric for")
@@ -245,10 +250,10 @@ def _latency(report: dict[str, Any], target: str) -> tuple[dict[str, Any], dict[
     said = members(report, f"{target}.latency")
     samples = _samples(report, target)
     n = count(said, "count") or len(samples) or None
-    found, original = latency_of(said, _STATISTICS, unit=_unit(said, target), n=n, where=f"{target}.latency.")
-    if found and samples:
-        found |= {"min": min(samples), "max": max(samples)}
-    return found, original
+    result, original = latency_of(said, _STATISTICS, unit=_unit(said, target), n=n, where=f"{target}.latency.")
+    if result and samples:
+        result |= {"min": min(samples), "max": max(samples)}
+    return result, original
 
 
 def _sum_of_parts(report: dict[str, Any]) -> dict[str, Any]:
@@ -259,10 +264,10 @@ def _sum_of_parts(report: dict[str, Any]) -> dict[str, Any]:
 def _typical(report: dict[str, Any], target: str, original: dict[str, Any]) -> float | None:
     """Return a target's median latency in ms, or its mean."""
     for name in ("p50", "mean"):
-        found = quantity(report, f"{target}.latency.{name}", unit="s")
-        if found is not None:
+        typical = quantity(report, f"{target}.latency.{name}", unit="s")
+        if typical is not None:
             original[f"{target}.latency.{name} (s)"] = as_said(within(report, f"{target}.latency.{name}"))
-            return found
+            return typical
     return None
 
 
@@ -291,26 +296,26 @@ def _throughput(
     stated, batch = quantity(report, f"{work.target}.throughput.value"), work.workload["batch_size"]
     if batch is None or mean_ms is None:
         return stated
-    told: float = batch / mean_ms * 1000
-    if stated is None or abs(stated - told) <= _AGREE * told:
-        return stated or told
+    value: float = batch / mean_ms * 1000
+    if stated is None or abs(stated - value) <= _AGREE * value:
+        return stated or value
     unit = word(report, f"{work.target}.throughput.unit") or "samples/s"
     original[f"{work.target}.throughput ({unit})"] = stated
-    return told
+    return value
 
 
 def _memory(report: dict[str, Any], target: str) -> dict[str, int | None]:
     """Return the largest of the target and, for generation, of its parts."""
     targets = (target, "prefill", "decode") if target == "generate" else (target,)
-    found: dict[str, int | None] = {}
+    values: dict[str, int | None] = {}
     for ours, names in (("peak_memory_bytes", ("max_ram",)), ("device_memory_bytes", ("max_allocated", "max_process_vram"))):  # fmt: skip
         sizes = []
-        for one in targets:
-            unit = (word(report, f"{one}.memory.unit") or "MB").lower()
-            said = [quantity(report, f"{one}.memory.{name}", unit=unit if unit in UNITS else "mb") for name in names]
+        for item in targets:
+            unit = (word(report, f"{item}.memory.unit") or "MB").lower()
+            said = [quantity(report, f"{item}.memory.{name}", unit=unit if unit in UNITS else "mb") for name in names]
             sizes += [size for size in said if size is not None][:1]
-        found[ours] = round(max(sizes)) if sizes else None
-    return found
+        values[ours] = round(max(sizes)) if sizes else None
+    return values
 
 
 def _energy(report: dict[str, Any], work: _Work, original: dict[str, Any]) -> float | None:
@@ -339,17 +344,17 @@ def _hardware(config: dict[str, Any], backend: dict[str, Any]) -> dict[str, Any]
         return gpus_of([f"{cpu} GPU"] if cpu else [])
     names = _gpu_names(config)
     used = first_word(backend, ("device_ids",))
-    ids = [int(one) for one in used.split(",") if one.strip().isdigit()] if used else [0]
+    ids = [int(part) for part in used.split(",") if part.strip().isdigit()] if used else [0]
     if len(names) == 1:
         return gpus_of(names * len(ids))
-    return gpus_of([names[one] for one in ids if one < len(names)] or names[:1])
+    return gpus_of([names[item] for item in ids if item < len(names)] or names[:1])
 
 
 def _execution(config: dict[str, Any], backend: dict[str, Any]) -> dict[str, Any]:
     name, version = word(backend, "name") or "pytorch", word(backend, "version")
     processes = _processes(config)
     options: dict[str, Any] = {
-        one: said for one in _OPTIONS if (said := backend.get(one)) not in (None, False) and isinstance(said, str | bool | int)
+        option: said for option in _OPTIONS if (said := backend.get(option)) not in (None, False) and isinstance(said, str | bool | int)
     }  # fmt: skip
     if truth(within(config, "launcher.numactl")):
         options["numactl"] = True
@@ -375,8 +380,8 @@ def _precision(backend: dict[str, Any]) -> str | None:
     """Return what the weights or the arithmetic were: quantization first, then autocast, then the dtype."""
     quantized = members(backend, "quantization_config")
     for bits in (4, 8):
-        told = (truth(where.get(f"load_in_{bits}bit")) for where in (quantized, backend))
-        if any(told) or quantity(quantized, "bits") == bits:
+        truths = (truth(where.get(f"load_in_{bits}bit")) for where in (quantized, backend))
+        if any(truths) or quantity(quantized, "bits") == bits:
             return f"int{bits}"
     if (word(backend, "name") or "") == "onnxruntime" and truth(backend.get("quantization")):
         return "int8"
@@ -389,8 +394,8 @@ def _precision(backend: dict[str, Any]) -> str | None:
 
 def _environment(said: dict[str, Any]) -> dict[str, Any] | None:
     libraries = {
-        name.removesuffix("_version"): found for name in said
-        if name.endswith("_version") and name != "python_version" and (found := word(said, name))
+        name.removesuffix("_version"): result for name in said
+        if name.endswith("_version") and name != "python_version" and (result := word(said, name))
     }  # fmt: skip
     return environment(
         libraries, os=word(said, "platform"), python=word(said, "python_version"), cpu=word(said, "cpu"),

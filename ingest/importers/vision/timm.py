@@ -86,8 +86,8 @@ class Timm:
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, its measurements and the end of the run; see Importer."""
-        found = _NAME.fullmatch(file.base)
-        if found is None:
+        match = _NAME.fullmatch(file.base)
+        if match is None:
             yield Refused(
                 path=file.name,
                 format=self.name,
@@ -95,7 +95,7 @@ class Timm:
                 reason="the name does not say mode, precision, layout, torch and device as timm's names do",
             )
             return
-        table = _table_of(file, found)
+        table = _table_of(file, match)
         yield _event(table, RUN_STARTED, {"run_id": table.run_id, "kind": "import", "hardware": [table.hardware],
                                           "environment": table.environment, "provenance": table.provenance})  # fmt: skip
         measured = refused = 0
@@ -110,27 +110,27 @@ class Timm:
         )
 
 
-def _table_of(file: File, found: re.Match[str]) -> _Table:
-    device = _HARDWARE.get(found["hardware"], found["hardware"].replace("_", "-"))
+def _table_of(file: File, match: re.Match[str]) -> _Table:
+    device = _HARDWARE.get(match["hardware"], match["hardware"].replace("_", "-"))
     spec = hardware.find(device)
-    cuda = found["backend"].removeprefix("cu") if found["backend"] != "cpu" else None
-    torch = _torch_version(found["torch"])
+    cuda = match["backend"].removeprefix("cu") if match["backend"] != "cpu" else None
+    torch = _torch_version(match["torch"])
     libraries = {"torch": torch} | ({"cuda": f"{cuda[:-1]}.{cuda[-1]}"} if cuda else {})
     reference = REPOSITORY + file.base.partition("@")[0].removesuffix(".csv") + ".csv"
-    if found["commit"]:
-        reference += f"@{found['commit']}"
+    if match["commit"]:
+        reference += f"@{match['commit']}"
     return _Table(
         file=file,
-        prefix=found["mode"],
+        prefix=match["mode"],
         run_id=f"timm:{file.base.removesuffix('.csv')}",
-        time=f"{found['date']}T00:00:00+00:00" if found["date"] else None,
-        workload={"mode": _MODES[found["mode"]], "scenario": "offline"},
+        time=f"{match['date']}T00:00:00+00:00" if match["date"] else None,
+        workload={"mode": _MODES[match["mode"]], "scenario": "offline"},
         execution={
             "platform": "cuda" if cuda else "cpu",
             "runtime": {"name": "torch", "version": torch},
-            "precision": "amp-fp16" if found["precision"] == "amp" else found["precision"],
-            "compiled": found["dynamo"] is not None,
-            "layout": found["layout"],
+            "precision": "amp-fp16" if match["precision"] == "amp" else match["precision"],
+            "compiled": match["dynamo"] is not None,
+            "layout": match["layout"],
         },
         hardware={
             "id": spec.id if spec else slug(device),
@@ -215,11 +215,11 @@ def _parameters(row: dict[str, str]) -> int:
 
 def _validity(batch_size: int, step_time_ms: float, throughput: float) -> dict[str, Any]:
     """Return `suspect` where time and throughput tell of different batches, beyond what rounding explains."""
-    told = step_time_ms / 1000 * throughput
+    document = step_time_ms / 1000 * throughput
     allowed = _TOLERANCE * batch_size + step_time_ms / 1000 * _ROUNDING
-    if abs(told - batch_size) <= allowed:
+    if abs(document - batch_size) <= allowed:
         return {"verdict": "valid", "reasons": []}
-    reason = f"step time × throughput = {told:.4g}, and the batch has {batch_size}"
+    reason = f"step time × throughput = {document:.4g}, and the batch has {batch_size}"
     suspect = {"verdict": "suspect", "reasons": [reason]}
     return {**suspect, "metrics": {"latency_ms": suspect, "throughput_per_s": suspect}}
 

@@ -99,18 +99,18 @@ class TorchBench:
         if file.suffix == ".csv":
             document = Document(file, self.name, source="PyTorch benchmarks/dynamo table", licence="BSD-3-Clause")
             return document.events(_of_table(file, document))
-        found = json_document(file)
-        environ = found.get("environ") if isinstance(found, dict) else None
-        metrics = found.get("metrics") if isinstance(found, dict) else None
+        result = json_document(file)
+        environ = result.get("environ") if isinstance(result, dict) else None
+        metrics = result.get("metrics") if isinstance(result, dict) else None
         if not isinstance(environ, dict) or not isinstance(metrics, dict):
             raise BadFile("is no metrics file of TorchBench: `environ` or `metrics` is no object")
         document = Document(
             file,
             self.name,
-            source=f"TorchBench {text(found, 'name') or 'userbenchmark'}",
+            source=f"TorchBench {text(result, 'name') or 'userbenchmark'}",
             environment=_environment(environ),
         )
-        return document.events(_of_json(found, environ, metrics, document))
+        return document.events(_of_json(result, environ, metrics, document))
 
 
 def _environment(environ: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -121,7 +121,7 @@ def _environment(environ: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _of_json(
-    found: Mapping[str, Any], environ: Mapping[str, Any], metrics: Mapping[str, Any], document: Document
+    row: Mapping[str, Any], environ: Mapping[str, Any], metrics: Mapping[str, Any], document: Document
 ) -> Iterator[Draft | Refused]:
     """Yield one row for each configuration, in the order in which they appear."""
     together: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -129,7 +129,7 @@ def _of_json(
         match = _ALONE.fullmatch(name) or _NIGHTLY.fullmatch(name) or _CPU.fullmatch(name)
         metric = _METRICS.get(match["metric"]) if match else None
         if match is None or metric is None:
-            alone = json.dumps({**found, "metrics": {name: value}})
+            alone = json.dumps({**row, "metrics": {name: value}})
             reason = "names no model and test that were measured"
             yield document.refused(reason, row=place, field=f"metrics.{name[:80]}", content=alone)
             continue
@@ -142,7 +142,7 @@ def _of_json(
         try:
             yield from _of_group(group, environ)
         except BadRow as bad:
-            alone = json.dumps({**found, "metrics": {name: metrics[name] for name in group["names"]}})
+            alone = json.dumps({**row, "metrics": {name: metrics[name] for name in group["names"]}})
             yield document.refused(bad.reason, row=group["place"], field=bad.field, content=alone)
 
 
@@ -203,13 +203,13 @@ def _test(row: dict[str, Any], word: str) -> Draft:
     """Return the accuracy check: `pass`, `eager_1st_run_fail`, `fail_accuracy`, `OOM`, `model_fail_to_load` …"""
     said = word.strip().lower()
     if said in _EXACT:
-        told: dict[str, Any] = {"outcome": "passed"}
+        document: dict[str, Any] = {"outcome": "passed"}
     elif said.startswith("fail_accuracy") or said == "fail":
-        told = {"outcome": "failed", "error": "AccuracyMismatch", "message": word}
+        document = {"outcome": "failed", "error": "AccuracyMismatch", "message": word}
     else:
-        told = _failure(word)
-        told["outcome"] = "unsupported" if said.startswith("model_fail_to_load") else told["outcome"]
-    return Draft(**row, **(told | {"kind": "test"}), test="accuracy", stage="verify", original={"accuracy": word})
+        document = _failure(word)
+        document["outcome"] = "unsupported" if said.startswith("model_fail_to_load") else document["outcome"]
+    return Draft(**row, **(document | {"kind": "test"}), test="accuracy", stage="verify", original={"accuracy": word})
 
 
 def _execution(device: str, extra: str = "") -> dict[str, Any]:

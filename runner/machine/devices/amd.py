@@ -28,18 +28,18 @@ _VIOLATIONS = {
 }  # fmt: skip
 
 
-def power_w(found: Mapping[str, Any]) -> float | None:
+def power_w(row: Mapping[str, Any]) -> float | None:
     """Return the power of amdsmi_get_power_info: now where the device shows that, else its average, else None."""
     for name in ("current_socket_power", "socket_power", "average_socket_power"):
-        value = _number(found.get(name))
+        value = _number(row.get(name))
         if value:
             return value
     return None
 
 
-def energy_j(found: Mapping[str, Any]) -> float | None:
+def energy_j(row: Mapping[str, Any]) -> float | None:
     """Return the energy of amdsmi_get_energy_count; a counter at 0 is one that the device does not have."""
-    accumulator, resolution = _number(found.get("energy_accumulator")), _number(found.get("counter_resolution"))
+    accumulator, resolution = _number(row.get("energy_accumulator")), _number(row.get("counter_resolution"))
     return accumulator * resolution * 1e-6 if accumulator and resolution else None
 
 
@@ -57,7 +57,7 @@ def state_of(
     """Return the state that these answers are; an empty mapping is a question that was not answered."""
     listed = None if processes is None else [(int(each["pid"]), _vram(each)) for each in processes]
     using = None if listed is None else shared(listed, own)
-    told = [name for name in _VIOLATIONS if isinstance(violations.get(name), bool | int)]
+    matching_violations = [name for name in _VIOLATIONS if isinstance(violations.get(name), bool | int)]
     used = _number(memory.get("vram_used"))
     return DeviceState(
         clock_hz=_scaled(clock.get("clk"), 1e6),
@@ -65,7 +65,9 @@ def state_of(
         temperature_c=_number(temperature),
         power_w=power_w(power),
         power_limit_w=_number(power.get("power_limit")) or None,
-        slowed_by=[_VIOLATIONS[name] for name in told if violations[name]] if told else None,
+        slowed_by=[_VIOLATIONS[name] for name in matching_violations if violations[name]]
+        if matching_violations
+        else None,
         used_bytes=None if used is None else int(used * 2**20),
         own_bytes=using.own_bytes if using else None,
         others=using.others if using else None,
@@ -155,8 +157,8 @@ class AmdMeter:
 
 def _vram(process: Mapping[str, Any]) -> int | None:
     memory = process.get("memory_usage") or {}
-    found = _number(memory.get("vram_mem")) or _number(process.get("mem"))
-    return None if found is None else int(found)
+    number = _number(memory.get("vram_mem")) or _number(process.get("mem"))
+    return None if number is None else int(number)
 
 
 def _scaled(value: Any, factor: float) -> float | None:

@@ -34,8 +34,8 @@ class Apple:
         program = shutil.which("pmset")
         if program is None:
             return DeviceState()
-        asked = subprocess.run([program, "-g", "therm"], capture_output=True, text=True, timeout=5, check=False)
-        held = [name for name, limit in limits_of(asked.stdout).items() if limit < 100]
+        process = subprocess.run([program, "-g", "therm"], capture_output=True, text=True, timeout=5, check=False)
+        held = [name for name, limit in limits_of(process.stdout).items() if limit < 100]
         return DeviceState(slowed_by=["thermal_slowdown"] if held else [])
 
     def meter(self) -> Meter | Unread:

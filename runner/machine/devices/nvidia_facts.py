@@ -31,21 +31,21 @@ DEVICE_LOST = "The device is gone: look into dmesg (NVIDIA: Xid), end what hangs
 
 def slowed_by(mask: int) -> list[str]:
     """Return the reasons in a mask of clock events, in words; a bit that nobody has documented stays a number."""
-    found = [word for bit, word in _REASONS.items() if mask & bit]
+    words = [word for bit, word in _REASONS.items() if mask & bit]
     unknown = mask & ~sum(_REASONS)
-    return [*found, *([f"reason_{unknown:#x}"] if unknown else [])]
+    return [*words, *([f"reason_{unknown:#x}"] if unknown else [])]
 
 
 def mig_profile(name: str) -> str | None:
     """Return the slice in a device's name (`1g.10gb`), or None for a whole device."""
-    found = _MIG.search(name)
-    return found.group(1).lower() if found else None
+    match = _MIG.search(name)
+    return match.group(1).lower() if match else None
 
 
 def absence(messages: Iterable[str], driver: str | None, built_for: str | None) -> tuple[str, str]:
     """Return why torch sees no CUDA device, and what to do, from the warnings that it gave and the driver's version."""
-    told = " ".join(messages)
-    old = _TOO_OLD.search(told)
+    join = " ".join(messages)
+    old = _TOO_OLD.search(join)
     if old:
         supports = int(old.group(1))
         speaks = f"CUDA {supports // 1000}.{supports % 1000 // 10}"
@@ -54,7 +54,7 @@ def absence(messages: Iterable[str], driver: str | None, built_for: str | None) 
             + f" is too old: it speaks {speaks}, not CUDA {built_for or 'of this torch'}.",
             f"Update the driver, or install a torch that is built for {speaks} or older.",
         )
-    if "unknown error" in told.lower():
+    if "unknown error" in join.lower():
         return (
             "the driver answers with an unknown error.",
             "Look into dmesg for Xid, load the module anew (modprobe -r nvidia_uvm; modprobe nvidia_uvm), or restart.",

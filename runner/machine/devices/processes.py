@@ -25,11 +25,11 @@ def own_names(status: Path = _STATUS) -> frozenset[int]:
 
     In a container a process has one id for each name space that it can see; that of the host is not among them.
     """
-    found = {os.getpid()}
+    result = {os.getpid()}
     if status.exists():
         line = next((line for line in status.read_text().splitlines() if line.startswith("NSpid:")), "")
-        found |= {int(word) for word in line.split()[1:]}
-    return frozenset(found)
+        result |= {int(word) for word in line.split()[1:]}
+    return frozenset(result)
 
 
 def shared(processes: Sequence[tuple[int, int | None]], own: frozenset[int], *, present: bool = True) -> Shared:

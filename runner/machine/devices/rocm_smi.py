@@ -39,10 +39,10 @@ _CLOCK = re.compile(r"\(?(\d+(?:\.\d+)?)\s*Mhz\)?", re.I)
 def card_at(text: str, bdf: str) -> dict[str, Any] | None:
     """Return what was answered of the card at that PCI address; None where it is not there or nothing can be read."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return None
-    cards = found.values() if isinstance(found, dict) else ()
+    cards = document.values() if isinstance(document, dict) else ()
     return next((card for card in cards if isinstance(card, dict) and _same(card.get("PCI Bus"), bdf)), None)
 
 
@@ -85,12 +85,12 @@ class RocmSmi:
     def card(self) -> dict[str, Any] | None:
         """Return what it answers of the device now; None where it does not."""
         try:
-            asked = subprocess.run(
+            process = subprocess.run(
                 [self._program, *_QUESTION], capture_output=True, text=True, timeout=_ANSWER_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        return card_at(asked.stdout, self.key)
+        return card_at(process.stdout, self.key)
 
     def state(self) -> DeviceState:
         """Return the state now."""
@@ -101,8 +101,8 @@ class RocmSmi:
         return find_hwmon(("amdgpu",), address=self.key)
 
 
-def _same(found: Any, bdf: str) -> bool:
-    return isinstance(found, str) and found.strip().lower() == bdf.lower()
+def _same(result: Any, bdf: str) -> bool:
+    return isinstance(result, str) and result.strip().lower() == bdf.lower()
 
 
 def _first(card: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
@@ -115,5 +115,5 @@ def _number(value: Any) -> float | None:
 
 
 def _clock_hz(value: Any) -> float | None:
-    found = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
-    return float(found[1]) * 1e6 if found else None
+    match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
+    return float(match[1]) * 1e6 if match else None

@@ -17,9 +17,9 @@ def host_meter() -> Meter | Unread:
     ways = (find_powermetrics, find_battery) if sys.platform == "darwin" else (find_rapl, find_battery)
     reasons: list[Unread] = []
     for find in ways:
-        found = find()
-        if not isinstance(found, Unread):
-            return found
-        reasons.append(found)
+        host_meter = find()
+        if not isinstance(host_meter, Unread):
+            return host_meter
+        reasons.append(host_meter)
     first = reasons[0]
     return Unread("; ".join(each.reason.rstrip(".") for each in reasons) + ".", first.remedy)

@@ -29,10 +29,10 @@ _END_S = 5.0
 def power_of_sample(text: bytes) -> float | None:
     """Return the power in W of one property list, or None where it has none; older systems name only the parts."""
     try:
-        found: Any = plistlib.loads(text.strip(b"\x00\n "))
+        document: Any = plistlib.loads(text.strip(b"\x00\n "))
     except (plistlib.InvalidFileException, ValueError):
         return None
-    processor = found.get("processor", {}) if isinstance(found, dict) else {}
+    processor = document.get("processor", {}) if isinstance(document, dict) else {}
     whole = processor.get("combined_power")
     if whole is None:
         parts = [processor[name] for name in ("cpu_power", "gpu_power", "ane_power") if name in processor]

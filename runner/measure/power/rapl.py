@@ -72,11 +72,11 @@ def find_rapl(root: Path = POWERCAP) -> Rapl | Unread:
             f"{root} is absent: no processor here shows its energy, as in most virtual machines.",
             "Measure on the machine itself, or load the module: modprobe intel_rapl_msr.",
         )
-    found = zones(root)
-    if not found:
+    result = zones(root)
+    if not result:
         return Unread(f"{root} has no package.", "Load the module of this processor: modprobe intel_rapl_msr.")
     try:
-        return Rapl(found)
+        return Rapl(result)
     except PermissionError:
         return Unread("the energy counters may be read by root only.", f"chmod a+r {root}/intel-rapl:*/energy_uj")
     except (OSError, ValueError) as error:

@@ -60,5 +60,5 @@ def rest(meter: Meter | Unread, seconds: float) -> Energy | None:
         return None
     with Sampling(meter) as sampling:
         sleep(seconds)
-    found = sampling.energy()
-    return None if found.unread else found
+    energy = sampling.energy()
+    return None if energy.unread else energy

@@ -13,11 +13,11 @@ CUDA = Cuda.known_options
 
 
 def test_options_are_read() -> None:
-    assert read_options((), platform="cuda", known=CUDA) == Asked()
-    assert read_options(("cuda-graphs",), platform="cuda", known=CUDA) == Asked(graphs=True)
-    assert read_options(("streams=4",), platform="cuda", known=CUDA) == Asked(streams=4)
-    assert read_options(("device-map",), platform="rocm", known=Rocm.known_options) == Asked(device_map=True)
-    assert read_options(("tensor-parallel=2",), platform="cpu", known=Cpu.known_options) == Asked(tensor_parallel=2)
+    assert read_options((), platform="cuda", names=CUDA) == Asked()
+    assert read_options(("cuda-graphs",), platform="cuda", names=CUDA) == Asked(graphs=True)
+    assert read_options(("streams=4",), platform="cuda", names=CUDA) == Asked(streams=4)
+    assert read_options(("device-map",), platform="rocm", names=Rocm.known_options) == Asked(device_map=True)
+    assert read_options(("tensor-parallel=2",), platform="cpu", names=Cpu.known_options) == Asked(tensor_parallel=2)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_cannot_be_asked_for_is_refused_with_what_can(
     words: tuple[str, ...], known: frozenset[str], said: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        read_options(words, platform="this", known=known)
+        read_options(words, platform="this", names=known)
     assert refused.value.field == "options" and said in str(refused.value)
 
 
