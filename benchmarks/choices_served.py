@@ -20,8 +20,7 @@ from benchmarks.accuracy import rows_of
 from domain.catalogues import hardware, language_models
 from domain.catalogues.prices import packaged
 from predictor.choosing.baselines import like_another, named, of_random
-from predictor.choosing.belief import Belief
-from predictor.choosing.rule import Beliefs, Rule, decide
+from predictor.choosing.rule import Belief, Beliefs, Rule, decide
 from predictor.choosing.scores import Outcome, judged, scores
 from predictor.choosing.work import Need, Work
 from predictor.features.dataset import training_rows

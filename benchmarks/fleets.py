@@ -18,7 +18,7 @@ import numpy as np
 
 from domain.performance.roofline import memory_estimate
 from predictor.features.traces import TraceBook, trace_from_data
-from predictor.fleet.greedy import greedy
+from predictor.fleet.deployment import greedy
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Problem, cheapest

@@ -31,8 +31,7 @@ import mlperf_loadgen as loadgen
 import numpy as np
 
 from domain.statistics import quantile
-from runner.measure.measuring import measure
-from runner.measure.queueing import served
+from runner.measure.measuring import measure, served
 from runner.measure.stopping import Method
 
 TIMES_S = (0.015, 0.025)

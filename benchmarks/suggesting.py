@@ -7,7 +7,7 @@
 Half of the families are open questions, and runs of the other half can be bought. What was bought corrects the trees of the
 other devices (by an offset and a slope; with --service by all that it knows, measurements of the model on other devices too), or teaches multiples of work where there are none; the error on the open questions is compared at equal
 budgets of runs and of seconds, over many divisions of the families. Nothing is timed: what a run costs follows from the
-measured latency (`predictor.suggesting.cost`), and whoever chooses sees only predicted ones.
+measured latency (`predictor.suggesting.suggestion`), and whoever chooses sees only predicted ones.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from predictor.learning.parametric import ParametricMethod
 from predictor.learning.trees import TreeMethod
 from predictor.shipped.__main__ import table_of
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
-from predictor.suggesting.choice import choose
-from predictor.suggesting.cost import run_seconds
+from predictor.suggesting.suggestion import choose, run_seconds
 
 __all__ = ["POLICIES", "Field", "compared", "of_devices", "of_files", "simulated"]
 

@@ -14,13 +14,50 @@ import pyarrow as pa
 
 from domain.events import DATA_TYPES
 from domain.upcasting import UPCASTERS, Upcasters, upcast
-from ingest.projection.aggregates import Standing
 from ingest.projection.dimensions import Poison
 from ingest.projection.facts import MEASURED, TESTED, Facts
 from ingest.projection.names import Names, names_of
-from ingest.projection.statements import FOLD, INSERTS, TABLES, VIEWS
+from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "History", "Undone", "create"]
+__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "History", "Standing", "Undone", "create"]
+
+
+class Standing:
+    """Keeps `void` and `standing` in step with the rows of a batch, within its transaction."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def follow(self, first: int, *, measured: bool, facts: bool, retracted: bool) -> None:
+        """Count the batch that begins at position `first`: its measurements, and what its retractions void."""
+        connection = self._connection
+        voided = 0
+        if retracted or (facts and self._any_retraction()):
+            connection.execute(FOLD["voids"], {"low": 0 if retracted else first - 1})
+            ((voided,),) = connection.execute("SELECT count(*) FROM voided").fetchall()
+            if voided:
+                connection.execute(FOLD["void"])
+        if measured:
+            self._count("live_of_batch", "forget")
+        if voided and retracted:
+            self._count("live_again", "forget_voided")
+
+    def _any_retraction(self) -> bool:
+        return bool(self._connection.execute("SELECT 1 FROM retraction LIMIT 1").fetchall())
+
+    def _count(self, live: str, forget: str) -> None:
+        connection = self._connection
+        connection.execute(
+            f"CREATE OR REPLACE TEMPORARY TABLE came AS WITH live AS ({STANDING[live]}) {STANDING['standing']}"
+        )
+        if live == "live_again":
+            connection.execute(STANDING[forget])
+            connection.execute("INSERT INTO standing FROM came")
+            return
+        connection.execute(STANDING["merge"])
+        connection.execute(STANDING[forget])
+        connection.execute(STANDING["keep"])
+
 
 BATCH_SCHEMA = pa.schema(
     [

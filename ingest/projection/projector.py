@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
@@ -16,19 +17,108 @@ from domain.errors import AssayError, LogAltered, ProjectionBehind, ServiceUnava
 from domain.upcasting import UPCASTERS, Upcasters
 from ingest.archive.archive import archive_folder
 from ingest.log.postgres import Database
-from ingest.projection.advance import advance
 from ingest.projection.definitions import definitions_digest
 from ingest.projection.divergence import Divergence, divergence
 from ingest.projection.file_copy import publish
-from ingest.projection.fold import Folder, History
+from ingest.projection.fold import Folder, History, Undone
 from ingest.projection.health import Health
 from ingest.projection.lag import LagAsker
-from ingest.projection.pace import Pace
+from ingest.projection.prefetch import read_ahead
 from ingest.projection.source import Diverged, LogSource
 from ingest.projection.store import Store, out_of_order
 from ingest.projection.tables import Tables
 
-__all__ = ["Projection"]
+__all__ = ["Pace", "Projection", "advance"]
+
+
+class Pace:
+    """Work for half of the time in the long run, at once after a pause, never resting longer than `most_s`."""
+
+    def __init__(self, *, share: float = 0.5, saved_s: float = 0.2, most_s: float = 0.06) -> None:
+        self._share = share
+        self._saved_s = saved_s
+        self._most_s = most_s
+        self._credit_s = saved_s
+        self._until: float | None = None
+
+    def rest_s(self, begun: float, ended: float) -> float:
+        """Return how long to rest, in s, after work from `begun` to `ended` on one monotonic clock."""
+        since = ended - (self._until if self._until is not None else begun)
+        self._until = ended
+        self._credit_s = min(self._saved_s, self._credit_s + since * self._share) - (ended - begun)
+        self._credit_s = max(self._credit_s, -self._most_s * self._share)
+        return max(0.0, -self._credit_s / self._share)
+
+
+_HELD_EVENTS = 200_000
+_HELD_S = 5.0
+"""So many events, or so long, are one transaction at the most."""
+
+
+def advance(
+    folder: Folder,
+    source: LogSource,
+    to: int | None = None,
+    batch_rows: int | None = None,
+    *,
+    writing: AbstractContextManager[object] | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+    moved: Callable[[], None] = lambda: None,
+) -> None:
+    """Apply what the log holds above the folder's position (up to `to`), in pieces of `batch_rows` where that is given.
+
+    `writing` is held while rows are written, not while they are fetched; `moved` is called after each commit.
+    """
+    writing = writing or contextlib.nullcontext()
+    more = True
+    while more and go_on():
+        before = folder.position
+        try:
+            _pass(folder, source, to, batch_rows, writing, go_on, moved)
+            more = batch_rows is not None and folder.position > before
+        except Undone:
+            # Somewhere in the held batches is an event that cannot be projected: once more, each batch on its own.
+            for batch in source.batches(folder.position, folder.failed, chain=folder.chain):
+                with writing:
+                    if not go_on():
+                        return
+                    folder.apply(batch)
+                moved()
+
+
+def _pass(
+    folder: Folder,
+    source: LogSource,
+    to: int | None,
+    batch_rows: int | None,
+    writing: AbstractContextManager[object],
+    go_on: Callable[[], bool],
+    moved: Callable[[], None],
+) -> None:
+    begun = time.monotonic()
+    pieces = source.batches(folder.position, to, batch_rows, chain=folder.chain)
+    try:
+        with contextlib.closing(read_ahead(pieces)) as batches:
+            for batch in batches:
+                with writing:
+                    if not go_on():
+                        break
+                    folder.belong_to(source.history)
+                    folder.apply(batch, hold=batch_rows is None)
+                    if folder.reached - folder.position >= _HELD_EVENTS or time.monotonic() - begun >= _HELD_S:
+                        folder.commit()
+                        begun = time.monotonic()
+                moved()
+    finally:
+        # What was applied before the log could not be read any further is whole; applied again it would be there twice.
+        with writing:
+            if folder.reached > folder.position:
+                folder.commit()
+    with writing:
+        if go_on():
+            folder.belong_to(source.history)
+    moved()
+
 
 _LOG = logging.getLogger(__name__)
 _BATCH_BYTES = 24 * 2**20

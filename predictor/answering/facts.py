@@ -25,7 +25,6 @@ from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
 from predictor.answering.serving_context import served_at
 from predictor.answering.table_cache import Reading
-from predictor.answering.verified import output_errors
 from predictor.artifact.artifact import Predictor
 from predictor.features import dataset
 from predictor.features.dataset import Row, row_from_table, taught
@@ -33,7 +32,30 @@ from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.learning.siblings import Siblings
 
-__all__ = ["Devices", "device_named", "known_at", "trace_from_row"]
+__all__ = ["Devices", "device_named", "known_at", "output_errors", "trace_from_row"]
+
+
+def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the newest comparison of outputs for each (platform, precision) of a model.
+
+    Each tells the worst output: the least `cosine`, the largest `max_absolute` error, the `outcome` and the `evidence`.
+    Simulated tests are none.
+    """
+    columns = ["position", "event_id", "platform", "precision", "outcome", "checks", "origin"]
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in tables.view("tests", {"model": model}, columns=columns).to_pylist():
+        outputs = (json.loads(row["checks"]) if row["checks"] else {}).get("outputs") or []
+        document = {"cosine": _worst(outputs, "cosine", min), "max_absolute": _worst(outputs, "max_absolute", max)}
+        if row["origin"] == "simulated" or all(value is None for value in document.values()):
+            continue
+        rows[(row["platform"], row["precision"])] = {**document, "outcome": row["outcome"], "evidence": row["event_id"]}
+    return rows
+
+
+def _worst(outputs: list[Mapping[str, Any]], name: str, pick: Any) -> float | None:
+    existing = [float(output[name]) for output in outputs if output.get(name) is not None]
+    return float(f"{pick(existing):.6g}") if existing else None
+
 
 _COLUMNS = tuple(dict.fromkeys((*COLUMNS, *dataset.COLUMNS)))
 _OF_FAILURES = (

@@ -10,23 +10,160 @@ from typing import Any
 
 import msgspec
 
-from predictor.answering.at_hand import at_hand
 from predictor.answering.candidates import Candidate, Exclusion, candidates
-from predictor.answering.constraints import constraints_of
+from predictor.answering.command import command_of, first_command
+from predictor.answering.constraints import SEEN, Constraint, constraints_of, memory
 from predictor.answering.context import Known
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.exclusions import NO_ROOM, abstention, distance, merged, undecided, within_reach
-from predictor.answering.next_runs import next_runs
-from predictor.answering.objective import tied
+from predictor.answering.objective import better, tied
 from predictor.answering.option import Option
 from predictor.answering.power_estimates import powered
-from predictor.answering.question import LIMITS, Question
+from predictor.answering.question import LIMITS, Device, Question
 from predictor.answering.ranked_entry import compared, entry, figures, plain_cpu
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.serving_options import served_options
 
-__all__ = ["Known", "answer", "measured_options"]
+__all__ = ["Known", "answer", "at_hand", "measured_options", "next_runs"]
+
+WORTH = 0.05
+"""A run that changes the answer with a smaller probability is not suggested."""
+MOST = 3
+LOOKED_AT = 50
+"""Options below that rank are too far from the first to be worth a run."""
+
+
+def next_runs(
+    question: Question, context: Known, ranked: Sequence[Option], excluded: Sequence[Exclusion]
+) -> list[dict[str, Any]]:
+    """Return at most three commands, each with why and the `probability` that it changes what stands first.
+
+    The probability is None where a trace or samples are missing, without which nothing can be said.
+    """
+    rows: list[dict[str, Any]] = []
+    if context.trace is None and context.served is None:
+        rows.append(_run(f"assay bench {context.model}", "traces the model, so that it can be predicted", None))
+    if question.percentile != "p50" and any(entry.rule == "no latency at this percentile" for entry in excluded):
+        command = f"{first_command(context, question)} --percentile {question.percentile}"
+        rows.append(_run(command, f"takes the samples that {question.percentile} needs", None))
+    rows += _rivals(question, context, ranked)
+    unique: dict[str, dict[str, Any]] = {}
+    for item in rows:
+        unique.setdefault(item["command"], item)
+    return list(unique.values())[:MOST]
+
+
+def _rivals(question: Question, context: Known, ranked: Sequence[Option]) -> list[dict[str, Any]]:
+    if not ranked:
+        return []
+    first = ranked[0]
+    rivals: list[tuple[float | None, Option, str]] = []
+    if first.basis not in SEEN:
+        second = _other(first, ranked)
+        chance = None if second is None else better(second, first, question.objective)
+        rivals.append((chance, first, f"what stands first rests on {first.basis}"))
+    for option in ranked[1:LOOKED_AT]:
+        if option.basis in SEEN:
+            continue
+        chance = better(option, first, question.objective)
+        if chance is not None and chance >= WORTH:
+            rivals.append(
+                (chance, option, f"{option.basis}, better than what stands first with a probability of {chance:.0%}")
+            )
+    # What stands first is measured first: all the others are compared with it.
+    rivals.sort(key=lambda item: (item[1] is not first, -(item[0] or 0.0)))
+    return [
+        _run(
+            command_of(context, option, question.mode),
+            f"{why}; run {_where(context, option)}",
+            None if chance is None else round(chance, 4),
+        )
+        for chance, option, why in rivals
+    ]
+
+
+def _other(first: Option, ranked: Sequence[Option]) -> Option | None:
+    """The best on another device, platform or precision: another batch of the same is no other decision."""
+    cell = (first.hardware, first.platform, first.precision)
+    return next((item for item in ranked[1:] if (item.hardware, item.platform, item.precision) != cell), None)
+
+
+def _where(context: Known, option: Option) -> str:
+    return "it here" if option.hardware in context.own else f"it on {option.hardware}"
+
+
+def _run(command: str, why: str, probability: float | None) -> dict[str, Any]:
+    return {"command": command, "why": why, "probability": probability}
+
+
+def at_hand(question: Question, context: Known, ranked: Sequence[Option]) -> dict[str, Any] | None:
+    """Return the name of the device to `use`, all that will do in their `order`, and those `left_out` with the reason.
+
+    `ranked` is best first and meets what is asked. Devices of the same hardware share its options; of two that are as
+    good the one that was named first comes first. None where no devices were given.
+    """
+    if not question.devices:
+        return None
+    values: list[tuple[int, Device, Option]] = []
+    left: list[dict[str, Any]] = []
+    for device in question.devices:
+        usable = [(rank, item) for rank, item in enumerate(ranked) if _drives(device, item, context)]
+        fitting = [(rank, value) for rank, value in usable if _fits(device, value, question.confidence)]
+        if fitting:
+            values.append((fitting[0][0], device, fitting[0][1]))
+        else:
+            left.append({"name": device.called, "why": _why_not(device, usable)})
+    values.sort(key=lambda item: item[0])
+    return {
+        "use": values[0][1].called if values else None,
+        "order": [_told(device, option, question, context) for _, device, option in values],
+        "left_out": left,
+    }
+
+
+def _drives(device: Device, option: Option, context: Known) -> bool:
+    hardware = context.named.get(device.hardware.strip(), device.hardware.strip())
+    return option.hardware == hardware and (not device.platforms or option.platform in device.platforms)
+
+
+def _room(device: Device) -> Constraint | None:
+    if device.free_memory_mb is None:
+        return None
+    return Constraint("max_memory_mb", device.free_memory_mb, "MB", memory)
+
+
+def _fits(device: Device, option: Option, confidence: float) -> bool:
+    room = _room(device)
+    if room is None:
+        return True
+    chance = room.probability(option)
+    # Without an estimate the least that it needs must do; where not even that is known, only trying tells.
+    return chance >= confidence if chance is not None else room.excess(option) == 1.0
+
+
+def _why_not(device: Device, usable: Sequence[tuple[int, Option]]) -> str:
+    room = _room(device)
+    if usable and room is not None:
+        return f"does not fit in what is free: {room.told(usable[0][1])}"
+    return "nothing that was asked for runs there, or nothing is known of it"
+
+
+def _told(device: Device, option: Option, question: Question, context: Known) -> dict[str, Any]:
+    return {
+        "name": device.called,
+        "hardware": option.hardware,
+        "platform": option.platform,
+        "precision": option.precision,
+        "batch_size": option.batch_size,
+        "compiled": option.compiled,
+        "latency_ms": figures(option.latency_ms),
+        "latency_ms_low": figures(option.low_ms),
+        "latency_ms_high": figures(option.high_ms),
+        "basis": option.basis,
+        "configuration": option.configuration(context.model, question.mode, context.sizes),
+    }
+
 
 UNFIT = 0.5
 """What more likely runs out of memory than not is left out."""

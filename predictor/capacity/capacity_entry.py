@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from domain.catalogues.language_models import LanguageModel
 from predictor.answering.command import command_of
@@ -17,11 +18,37 @@ from predictor.answering.option import Option
 from predictor.answering.ranked_entry import figures
 from predictor.capacity.batch_limits import CONFIDENCE, Cell, Rooms
 from predictor.capacity.lengths import RUNTIME_BYTES, Longest, context_bytes, longest_context, longest_sequence
-from predictor.capacity.search import largest
 from predictor.features.table import Array
 from predictor.features.traces import Trace
 
-__all__ = ["LARGEST_BATCH", "Found", "entries_of"]
+__all__ = ["LARGEST_BATCH", "Found", "entries_of", "largest"]
+
+Whole = NDArray[np.int64]
+Fits = Callable[[NDArray[np.intp], Whole], NDArray[np.bool_]]
+
+
+def largest(fits: Fits, cases: int, most: int) -> Whole:
+    """Return for each case the largest number from 1 to `most` up to which everything that was tried fits; 0 for none.
+
+    `fits` takes indexes of cases and a number for each, and says which fit; it is asked about all open cases together.
+    """
+    low, high = np.zeros(cases, dtype=np.int64), np.full(cases, most + 1, dtype=np.int64)
+    trial = np.ones(cases, dtype=np.int64)
+    open_ = np.arange(cases, dtype=np.intp)
+    while len(open_):
+        fitting = fits(open_, trial[open_])
+        low[open_[fitting]] = trial[open_[fitting]]
+        high[open_[~fitting]] = trial[open_[~fitting]]
+        trial = np.minimum(2 * np.maximum(low, 1), most)
+        open_ = np.flatnonzero((high == most + 1) & (low < most)).astype(np.intp)
+    open_ = np.flatnonzero(high - low > 1).astype(np.intp)
+    while len(open_):
+        middle = (low[open_] + high[open_]) // 2
+        fitting = fits(open_, middle)
+        low[open_[fitting]], high[open_[~fitting]] = middle[fitting], middle[~fitting]
+        open_ = np.flatnonzero(high - low > 1).astype(np.intp)
+    return low
+
 
 LARGEST_BATCH = 65536
 LARGEST_TRIED = 512

@@ -5,7 +5,8 @@ A pure function of the tables at a position, the question and the predictor. The
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,16 +23,214 @@ from predictor.answering.question import answer_id
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.fleet.candidate_replicas import Gathered, gathered
-from predictor.fleet.dominated_machines import worth_having
-from predictor.fleet.greedy import greedy
 from predictor.fleet.machines import Machine, offered
-from predictor.fleet.patterns import patterns_of
-from predictor.fleet.plan import Plan, Problem, cheapest, growth, served_share, solve
-from predictor.fleet.plan_comparison import alternatives, ends
+from predictor.fleet.patterns import Pattern, patterns_of
+from predictor.fleet.plan import Array, Plan, Problem, cheapest, growth, served_share, solve
 from predictor.fleet.plan_document import ASSUMPTIONS, figures, machine_entries, unknowns
 from predictor.fleet.question import MACHINES_LIMIT, FleetQuestion, Own
+from predictor.fleet.replicas import ENDS, Replica
 
-__all__ = ["fleet"]
+__all__ = ["Greedy", "alternatives", "ends", "fleet", "greedy", "worth_having"]
+
+TOLD = 3
+
+
+def ends(problem: Problem, plan: Plan, result: Gathered) -> dict[str, Any]:
+    """Return the cost of the cheapest plan at each end of the throughputs' intervals; the plan is of the pessimistic."""
+    document: dict[str, Any] = {ENDS[0]: figures(plan.usd_per_hour)}
+    for end in (1, 2):
+        request = _with(problem, result, end=end)
+        other = cheapest(request)
+        document[ENDS[end]] = None if other is None else figures(_cost(request, other[0]))
+    return document
+
+
+def alternatives(problem: Problem, plan: Plan, result: Gathered) -> list[dict[str, Any]]:
+    """Return the next best ways, cheapest first: without sharing devices, and of one kind of hardware alone."""
+    ways: list[tuple[str, tuple[Array, float, bool] | None, Problem]] = []
+    if any((row > 0).sum() > 1 for row in plan.shares):
+        alone = _with(problem, result, together=False)
+        ways.append(("no two models on one device", cheapest(alone), alone))
+    used = {machine.hardware for machine, count in zip(problem.machines, plan.machines, strict=True) if count > 0}
+    for hardware in sorted({machine.hardware for machine in problem.machines}):
+        served = {replica.load for replica in result.replicas if replica.hardware == hardware}
+        if used != {hardware} and len(served) == len(problem.rates):
+            single = msgspec.structs.replace(
+                problem,
+                machines=tuple(machine for machine in problem.machines if machine.hardware == hardware),
+                patterns=tuple(pattern for pattern in problem.patterns if pattern.hardware == hardware),
+            )
+            ways.append((f"only {hardware}", cheapest(single), single))
+    document = [
+        {
+            "what": what,
+            "usd_per_hour": figures(_cost(request, other[0])),
+            "dearer_by": figures(_cost(request, other[0]) / plan.usd_per_hour - 1) if plan.usd_per_hour > 0 else None,
+            "machines": {
+                machine.name: int(count) for machine, count in zip(request.machines, other[0], strict=True) if count > 0
+            },
+        }
+        for what, other, request in ways
+        if other is not None
+    ]
+    return sorted(document, key=lambda item: (item["usd_per_hour"], item["what"]))[:TOLD]
+
+
+def _cost(problem: Problem, machines: Array) -> float:
+    return float(sum(count * machine.usd_per_hour for machine, count in zip(problem.machines, machines, strict=True)))
+
+
+def _with(problem: Problem, result: Gathered, *, end: int = 0, together: bool = True) -> Problem:
+    names = {machine.hardware for machine in problem.machines}
+    replicas = [replica for replica in result.replicas if replica.hardware in names]
+    patterns = patterns_of(replicas, result.room_bytes, end, together=together)
+    if together:
+        patterns += problem.patterns
+    return msgspec.structs.replace(problem, patterns=tuple(patterns), end=end)
+
+
+class _Device(msgspec.Struct, kw_only=True, eq=False):
+    """A device that was taken: the share of the time that it has left, its memory, and what stands on it by load."""
+
+    hardware: str
+    time: float
+    room: float | None
+    standing: dict[int, Replica] = {}
+
+
+class Greedy(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """How many of each machine it takes, what they cost an hour, and what stands on their devices."""
+
+    machines: Array
+    usd_per_hour: float
+    patterns: tuple[Pattern, ...]
+
+
+def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[str, float | None]) -> Greedy | None:
+    """Return what first-fit comes to, or None where it finds no way within the limits.
+
+    Of the problem all but its patterns counts. Replicas over several devices are not considered.
+    """
+    devices: list[_Device] = []
+    taken: dict[str, int] = {}
+    total = 0.0
+    for load in sorted(range(len(problem.rates)), key=lambda at: (-problem.rates[at], at)):
+        left = problem.rates[load]
+        here = [replica for replica in replicas if replica.load == load and replica.width == 1]
+        here.sort(key=lambda entry: (-entry.rates[problem.end], entry.memory_bytes or math.inf))
+        rates = _fastest(here, room_bytes, problem.end)
+        by_hardware: dict[str, list[Replica]] = {}
+        for item in here:
+            by_hardware.setdefault(item.hardware, []).append(item)
+        for device in devices:
+            left -= _filled(device, by_hardware.get(device.hardware, []), left, problem.end)
+        while left > problem.rates[load] * 1e-9:
+            machine = _cheapest(problem, rates, taken, left)
+            if machine is None:
+                return None
+            taken[machine.name] = taken.get(machine.name, 0) + 1
+            total += machine.usd_per_hour
+            for _ in range(machine.devices):
+                room = room_bytes.get(machine.hardware)
+                devices.append(_Device(hardware=machine.hardware, time=problem.utilisation, room=room))
+                left -= _filled(devices[-1], by_hardware[machine.hardware], left, problem.end)
+    standing = {
+        (device.hardware, *(id(entry) for entry in device.standing.values())): Pattern(
+            hardware=device.hardware, replicas=tuple(device.standing.values())
+        )
+        for device in devices if device.standing
+    }  # fmt: skip
+    counts = np.array([float(taken.get(entry.name, 0)) for entry in problem.machines])
+    return Greedy(machines=counts, usd_per_hour=total, patterns=tuple(standing.values()))
+
+
+def _filled(device: _Device, here: Sequence[Replica], left: float, end: int) -> float:
+    """Put as much of a load on a device as it takes, and return how much that is."""
+    if left <= 0 or device.time <= 1e-12:
+        return 0.0
+    for item in here:
+        alone = device.room is None or item.memory_bytes is None
+        fits = not device.standing if alone else (item.memory_bytes or 0.0) <= (device.room or 0.0)
+        if fits:
+            amount = min(left, device.time * item.rates[end])
+            device.time = 0.0 if alone else device.time - amount / item.rates[end]
+            device.room = None if alone else (device.room or 0.0) - (item.memory_bytes or 0.0)
+            device.standing = {**device.standing, item.load: item}
+            return amount
+    return 0.0
+
+
+def _cheapest(problem: Problem, rates: Mapping[str, float], taken: Mapping[str, int], left: float) -> Machine | None:
+    """The machine that costs least for what it would serve of the rest, by name among equals."""
+    ranked: list[tuple[float, str, Machine]] = []
+    if problem.most is not None and sum(taken.values()) >= problem.most:
+        return None
+    for machine in problem.machines:
+        if machine.available is not None and taken.get(machine.name, 0) >= machine.available:
+            continue
+        rate = rates.get(machine.hardware, 0.0)
+        if rate > 0:
+            served = min(left, machine.devices * rate * problem.utilisation)
+            ranked.append((machine.usd_per_hour / served, machine.name, machine))
+    return min(ranked, key=lambda item: item[:2])[2] if ranked else None
+
+
+def _fastest(here: Sequence[Replica], room_bytes: Mapping[str, float | None], end: int) -> dict[str, float]:
+    """The most that one device of each hardware serves of a load."""
+    matches: dict[str, float] = {}
+    for item in here:
+        room = room_bytes.get(item.hardware)
+        if room is None or (item.memory_bytes or 0.0) <= room:
+            matches[item.hardware] = max(matches.get(item.hardware, 0.0), item.rates[end])
+    return matches
+
+
+def worth_having(
+    machines: Sequence[Machine], replicas: Sequence[Replica], room_bytes: Mapping[str, float | None], most: int | None
+) -> list[Machine]:
+    """Return the machines without those that another betters at every end of the intervals; a plan loses nothing by it."""
+    by_hardware: dict[str, list[Replica]] = {}
+    for replica in replicas:
+        by_hardware.setdefault(replica.hardware, []).append(replica)
+    kept: list[Machine] = []
+    for machine in sorted(machines, key=lambda item: (item.usd_per_hour / item.devices, -item.devices, item.name)):
+        if machine.hardware in by_hardware and not any(
+            _betters(other, machine, by_hardware, room_bytes, most) for other in kept
+        ):
+            kept.append(machine)
+    return [item for item in machines if item in kept]
+
+
+def _betters(
+    other: Machine,
+    machine: Machine,
+    replicas: Mapping[str, Sequence[Replica]],
+    room_bytes: Mapping[str, float | None],
+    most: int | None,
+) -> bool:
+    """Whether as many of another as have its devices cost no more and serve whatever it serves."""
+    if other.available is not None or machine.devices % other.devices or (most and machine.devices != other.devices):
+        return False
+    if other.usd_per_hour * (machine.devices // other.devices) > machine.usd_per_hour:
+        return False
+    if other.hardware == machine.hardware:
+        return other.devices == machine.devices or all(
+            item.width <= other.devices for item in replicas[machine.hardware]
+        )
+    room, others = room_bytes.get(machine.hardware), room_bytes.get(other.hardware)
+    if others is None or (room is not None and room > others):
+        return False
+    return all(
+        any(_serves(new, item, other) for new in replicas[other.hardware]) for item in replicas[machine.hardware]
+    )
+
+
+def _serves(new: Replica, replica: Replica, other: Machine) -> bool:
+    if new.load != replica.load or new.memory_bytes is None or new.width > min(replica.width, other.devices):
+        return False
+    less = replica.memory_bytes is None or new.memory_bytes <= replica.memory_bytes
+    return less and all(mine >= theirs for mine, theirs in zip(new.rates, replica.rates, strict=True))
+
 
 HOURS_A_MONTH = 730
 

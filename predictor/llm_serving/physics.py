@@ -12,11 +12,57 @@ import msgspec
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.language_models import LanguageModel
 from predictor.llm_serving.deployment import Deployment, Storage, Workers
-from predictor.llm_serving.interconnect import Interconnect, interconnect_of
 
 __all__ = [
-    "USABLE", "Device", "Estimate", "Holding", "Parts", "device_of", "estimate", "holding", "places", "prompt", "step",
-]  # fmt: skip
+    "USABLE",
+    "Device",
+    "Estimate",
+    "Holding",
+    "Interconnect",
+    "Parts",
+    "device_of",
+    "estimate",
+    "holding",
+    "interconnect_of",
+    "places",
+    "prompt",
+    "step",
+]
+
+
+class Interconnect(msgspec.Struct, frozen=True, kw_only=True):
+    """`inside` a group of `devices` that are joined directly, `beyond` it through a network."""
+
+    inside: float
+    devices: int
+    beyond: float
+
+    def speed(self, devices: int) -> float:
+        """Return the bytes/s at which this many devices exchange."""
+        return self.inside if devices <= self.devices else self.beyond
+
+
+_PCIE = Interconnect(inside=25e9, devices=8, beyond=12.5e9)
+_KNOWN = {
+    "nvidia-a100-sxm-40gb": Interconnect(inside=300e9, devices=8, beyond=25e9),
+    "nvidia-a100-sxm-80gb": Interconnect(inside=300e9, devices=8, beyond=25e9),
+    "nvidia-h100-sxm": Interconnect(inside=450e9, devices=8, beyond=50e9),
+    "nvidia-h200-sxm": Interconnect(inside=450e9, devices=8, beyond=50e9),
+    "nvidia-b200-sxm": Interconnect(inside=900e9, devices=8, beyond=100e9),
+    "nvidia-b300-sxm": Interconnect(inside=900e9, devices=8, beyond=100e9),
+    "nvidia-gb200": Interconnect(inside=900e9, devices=72, beyond=100e9),
+    "nvidia-gb300": Interconnect(inside=900e9, devices=72, beyond=100e9),
+    "amd-instinct-mi300x": Interconnect(inside=448e9, devices=8, beyond=50e9),
+    "amd-instinct-mi250": Interconnect(inside=150e9, devices=4, beyond=25e9),
+    "intel-gaudi2": Interconnect(inside=262.5e9, devices=8, beyond=37.5e9),
+    "intel-data-center-gpu-max-1550": Interconnect(inside=424e9, devices=8, beyond=25e9),
+}
+
+
+def interconnect_of(hardware: str) -> Interconnect:
+    """Return the figures of a device, or those of PCIe where none are known."""
+    return _KNOWN.get(hardware, _PCIE)
+
 
 KERNELS_PER_LAYER = 12
 """Calls of a decoder layer; with captured graphs each costs about its launch."""

@@ -3,23 +3,139 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ingest.projection import Tables
 from predictor.artifact.artifact import Predictor
 from predictor.features.dataset import minor_version
+from predictor.features.table import Array
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
-from predictor.suggesting.choice import Chosen, choose
-from predictor.suggesting.cost import BUDGET_S, Costs
-from predictor.suggesting.plans import plan_of
 from predictor.suggesting.question import SuggestQuestion
 from predictor.suggesting.questions import Configuration, gathered, mixes, targets
 
-__all__ = ["suggest"]
+__all__ = ["Chosen", "Costs", "choose", "plan_of", "run_seconds", "suggest"]
+
+_LISTS = {
+    "sequence_length": "sequence_lengths", "image_size": "image_sizes", "images": "images", "frames": "frames",
+    "audio_seconds": "audio_seconds", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
+}  # fmt: skip
+
+
+def plan_of(hardware: str, runs: Iterable[Mapping[str, Any]], budget_s: float) -> dict[str, Any]:
+    """Return the plan of a device's runs in their order; neighbours that differ in model alone share a sweep."""
+    sweeps: list[dict[str, Any]] = []
+    for settings, group in groupby(runs, key=_settings):
+        sweeps.append({"models": list(dict.fromkeys(run["model"] for run in group)), **settings})
+    return {"assay": 1, "name": f"suggested-{hardware}", "weights": "random", "budget_s": budget_s, "sweeps": sweeps}
+
+
+def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = {"platforms": [run["platform"]], "precisions": [run["precision"]]}
+    if run["mode"] != "inference":
+        settings["modes"] = [run["mode"]]
+    if run["compiled"]:
+        settings["compiled"] = [True]
+    settings["batch_sizes"] = [run["batch_size"]]
+    return settings | {plural: [run[name]] for name, plural in _LISTS.items() if run.get(name) is not None}
+
+
+START_S = 5.0
+"""Starting a process, its imports and its checks; the median beside preparing and measuring of 189 runs was 4.7 to 6.4."""
+CALLS = 8.0
+"""First run, warm-up and samples of a call that is too long for the budget: 1 + 4 + 3."""
+PREPARE_S = 3.0
+"""Loading, converting and compiling where a platform has measured nothing yet."""
+BUDGET_S = 5.0
+_STAGES = ("load_ms", "convert_ms", "compile_ms")
+
+
+def run_seconds(latency_s: float, *, prepare_s: float = PREPARE_S, budget_s: float = BUDGET_S) -> float:
+    """Return what one configuration takes: `latency_s` of one call, `budget_s` of steady measuring."""
+    return START_S + prepare_s + max(budget_s, CALLS * latency_s)
+
+
+class Costs:
+    """Expected seconds of runs, from what earlier runs of the platform took to prepare."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], budget_s: float = BUDGET_S) -> None:
+        """Take rows of the view `measurements`; imported ones tell of no run of ours."""
+        self._budget_s = budget_s
+        seen: dict[str, list[float]] = {}
+        for row in rows:
+            stages = [row[name] for name in _STAGES if row.get(name) is not None]
+            if row["origin"] == "measured" and stages:
+                seen.setdefault(row["platform"], []).append(sum(stages) / 1e3)
+        self._prepare_s = {platform: statistics.median(value) for platform, value in seen.items()}
+
+    def seconds(self, platform: str, latency_ms: float | None) -> float:
+        """Return the seconds of one run; where no latency is known, of one that fits the budget."""
+        prepare_s = self._prepare_s.get(platform, PREPARE_S)
+        return run_seconds((latency_ms or 0.0) / 1e3, prepare_s=prepare_s, budget_s=self._budget_s)
+
+
+WORTH = 1e-3
+"""A run that takes less than this share of what there was at first is not worth its entry."""
+HELPED = 0.1
+"""A question whose variance falls by this share counts as helped."""
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One run: which configuration, what it costs, and what it takes from the weighted variance.
+
+    `own` is the share of that which it takes from its own configuration; `helped` are the questions beside it whose
+    variance falls by a tenth or more, the most helped first.
+    """
+
+    index: int
+    seconds: float
+    gain: float
+    own: float
+    helped: tuple[int, ...]
+
+
+def choose(belief: Belief, seconds: Array, weights: Array, budget_s: float, most: int) -> list[Chosen]:
+    """Return the runs for a budget in the order in which they are worth making; `belief` has them measured then.
+
+    `weights` say how much each configuration is asked for, 0 for one that could only be run. What costs more than is
+    left of the budget is passed over.
+    """
+    chosens: list[Chosen] = []
+    left = budget_s
+    open_ = np.ones(len(seconds), dtype=bool)
+    least = WORTH * float(belief.variance @ weights)
+    while len(chosens) < most:
+        gains = np.where(open_ & (seconds <= left), belief.gains(weights), 0.0)
+        index = int(np.argmax(gains / seconds)) if len(gains) else 0
+        if not len(gains) or gains[index] <= least:
+            break
+        chosens.append(_choice_chosen(belief, index, seconds, weights))
+        belief.measure(index)
+        open_[index] = False
+        left -= float(seconds[index])
+    return chosens
+
+
+def _choice_chosen(belief: Belief, index: int, seconds: Array, weights: Array) -> Chosen:
+    fall = belief.fall(index)
+    gain = float(fall @ weights)
+    share = np.where(weights > 0, fall / np.maximum(belief.variance, 1e-12), 0.0)
+    share[index] = 0.0
+    helped = np.flatnonzero(share >= HELPED)
+    return Chosen(
+        index=index,
+        seconds=float(seconds[index]),
+        gain=gain,
+        own=float(fall[index] * weights[index]) / gain,
+        helped=tuple(helped[np.argsort(-share[helped], kind="stable")].tolist()),
+    )
+
 
 LARGEST = 1500
 """Configurations that are weighed against each other: the time for it grows with their square."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,53 @@ import msgspec
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, SAMPLES_RECORDED, uuid7
 from runner.campaign.campaign import Campaign
 from runner.campaign.event_payloads import failure_data, measurement_data
-from runner.campaign.plan import Plan
+from runner.campaign.plan import SIZES, Plan
 from runner.campaign.resume import CaseKey, case_key
 from runner.campaign.run import OnEvent, OnProgress, Row, Run, RunReport
-from runner.campaign.sweep_pruning import Growth
 from runner.measure.noise import noise
 from runner.protocol.parent import Ended
-from runner.protocol.tasks import Case
+from runner.protocol.tasks import Case, Failed
 from runner.tracing.combined_traces import operators_of_call
 
-__all__ = ["run_plan"]
+__all__ = ["Growth", "run_plan"]
+
+
+class Growth:
+    """Remembers the cases of a run that ran out of memory."""
+
+    def __init__(self) -> None:
+        self._full: dict[Hashable, list[Case]] = {}
+
+    def ran_out(self, case: Case) -> None:
+        """Remember that this one did not fit."""
+        self._full.setdefault(_kind(case), []).append(case)
+
+    def refusal(self, case: Case) -> Failed | None:
+        """Return why a case is not tried: one of the same kind, no larger in any size, ran out of memory."""
+        smaller = next((full for full in self._full.get(_kind(case), ()) if _reaches(case, full)), None)
+        if smaller is None:
+            return None
+        sizes = {member: getattr(smaller.workload, member) for member in SIZES.values()}
+        join = ", ".join(f"{name} {value:g}" for name, value in sizes.items() if value is not None)
+        return Failed(
+            stage="resolve",
+            outcome="skipped",
+            error="LargerThanMemory",
+            message=f"not tried: with {join} it ran out of memory already.",
+            remedy="Take a lower precision, a smaller model, or a machine with more memory.",
+        )
+
+
+def _kind(case: Case) -> Hashable:
+    """Return all that a case is but its sizes."""
+    plain = dict.fromkeys(SIZES.values())
+    return msgspec.structs.replace(case, workload=msgspec.structs.replace(case.workload, **plain))
+
+
+def _reaches(case: Case, full: Case) -> bool:
+    pairs = [(getattr(case.workload, member), getattr(full.workload, member)) for member in SIZES.values()]
+    return all(value == other or (value is not None and other is not None and value >= other) for value, other in pairs)
+
 
 NOISE_S = 1.0
 """How long the machine is listened to before a run, in s."""

@@ -2,26 +2,109 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from domain.canonical import digest
 from domain.configuration import Workload
 from domain.errors import AssayError, PartMissing, PlatformUnavailable, UnsupportedPrecision, UsageError
-from runner.campaign.artifact_cache import ArtifactStore
 from runner.campaign.event_payloads import Machine
 from runner.campaign.execution import conversion_of
 from runner.campaign.plan import Plan
-from runner.campaign.refusals import refusal
 from runner.machine.devices.nvidia_facts import DEVICE_LOST
 from runner.protocol.parent import Ended, run_task
 from runner.protocol.tasks import Case, Convert, Failed, Measure, Prepare, Survey, Task, Verify, Wanted
 
-__all__ = ["Campaign", "Prepared", "default_cache", "survey_machine"]
+__all__ = ["DEFAULT_LIMIT_BYTES", "ArtifactStore", "Campaign", "Prepared", "default_cache", "refusal", "survey_machine"]
+
+
+def refusal(machine: Machine, platform: str, precision: str, *, low_memory: bool = False) -> Failed | None:
+    """Return why this platform cannot compute in this precision here, with what to do, or None where it can.
+
+    `low_memory` asks for weights that are never in fp32, which a platform that converts models has not.
+    """
+    existing = machine.platforms[platform]
+    probe = existing["probe"]
+    if not probe["available"]:
+        return _refused(
+            "PlatformUnavailable",
+            f"{platform} is not available here: {probe['reason'] or 'its probe said no'}",
+            probe["remedy"] or "Name a platform that `assay detect` lists as available.",
+        )
+    if precision not in existing["precisions"]:
+        return _refused(
+            "UnsupportedPrecision",
+            f"{platform} cannot compute in {precision} here.",
+            existing["refusals"].get(precision) or f"It can in {', '.join(existing['precisions'])}.",
+        )
+    if low_memory and existing["converts"]:
+        return _refused(
+            "UnsupportedWorkload",
+            f"{platform} converts models from weights in fp32, which low-memory mode never makes.",
+            "Leave out --low-memory there, or take the cpu platform.",
+        )
+    return None
+
+
+def _refused(error: str, message: str, remedy: str) -> Failed:
+    return Failed(stage="resolve", outcome="unsupported", error=error, message=message, remedy=remedy)
+
+
+DEFAULT_LIMIT_BYTES = 10_000_000_000
+
+
+class ArtifactStore:
+    """A folder of entries that together take at most `limit_bytes`; the newest stays even if it alone takes more."""
+
+    def __init__(self, root: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.root = root
+        self.limit_bytes = limit_bytes
+
+    def obtain(self, what: dict[str, Any], make: Callable[[Path], bool]) -> Path | None:
+        """Return the folder for `what`, made by `make(folder)` where it is not there yet; None where that says no."""
+        key = digest(what).removeprefix("sha256:")[:32]
+        entry = self.root / key
+        self.root.mkdir(parents=True, exist_ok=True)
+        with self._locked(key):
+            if entry.is_dir():
+                os.utime(entry)
+                return entry
+            with tempfile.TemporaryDirectory(dir=self.root, prefix="new-") as building:
+                folder = Path(building) / "entry"
+                folder.mkdir()
+                if not make(folder):
+                    return None
+                folder.rename(entry)
+        self._prune(keep=entry)
+        return entry
+
+    @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        with (self.root / f"{key}.lock").open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def _prune(self, keep: Path) -> None:
+        """Remove the least recently used entries; one in use stays readable to whoever has it open."""
+        entries = [path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith("new-")]
+        sizes = {path: sum(file.stat().st_size for file in path.iterdir()) for path in entries}
+        held = sum(sizes.values())
+        for path in sorted(entries, key=lambda each: each.stat().st_mtime):
+            if held <= self.limit_bytes:
+                return
+            if path != keep:
+                shutil.rmtree(path)
+                held -= sizes[path]
+
 
 _SURVEY_TIMEOUT_S = 180.0
 _PREPARE_TIMEOUT_S = 900.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, sleep
 from typing import Any
 
 import msgspec
@@ -20,10 +20,10 @@ from runner.machine.processor import threads_allowed
 from runner.machine.resident_memory import resident_memory_bytes
 from runner.measure.power.meter import Meter, Unread
 from runner.measure.power.sampling import Sampling
-from runner.measure.queueing import served
 from runner.measure.spinning import Spin, spin, timer_resolution_ms
 from runner.measure.stopping import (
     LEAST_WINDOW,
+    MAXIMUM_QUERIES,
     MAXIMUM_SAMPLES,
     Method,
     StopReason,
@@ -34,7 +34,55 @@ from runner.measure.stopping import (
 )
 from runner.measure.system_counters import Between, Reading, between, clock_hz, counted_stops, reading
 
-__all__ = ["Series", "circumstances_of", "measure", "timed_ms"]
+__all__ = ["Series", "circumstances_of", "measure", "served", "timed_ms"]
+
+_SPIN_NS = 300_000
+"""Sleeps end up to a tenth of a millisecond late; the last of a wait is spent asking the clock."""
+_MEMORY_NS = 250_000_000
+
+
+def served(
+    call: Callable[[], Any], synchronize: Callable[[], None], arrivals: Iterator[float], method: Method
+) -> tuple[list[float], StopReason, float, list[int]]:
+    """Return the times in ms from arrival (s from the start) to end, why it ended, its wall time in s, and memory in bytes.
+
+    It ends with the last call that was due before budget and least duration were over and of which there are enough;
+    a queue that grows beyond that time is worked off, because leaving it would leave out the longest waits.
+    """
+    times: list[float] = []
+    memory = [resident_memory_bytes()]
+    began = remembered = perf_counter_ns()
+    reason: StopReason = "samples"
+    for due_s in arrivals:
+        if len(times) >= MAXIMUM_QUERIES:
+            break
+        if _enough(method, due_s, len(times)):
+            reason = "iterations" if method.iterations is not None else "budget"
+            break
+        due = began + int(due_s * 1e9)
+        _wait(due)
+        call()
+        synchronize()
+        now = perf_counter_ns()
+        times.append((now - due) / 1e6)
+        if now - remembered >= _MEMORY_NS:
+            memory.append(resident_memory_bytes())
+            remembered = perf_counter_ns()
+    return times, reason, (perf_counter_ns() - began) / 1e9, memory
+
+
+def _enough(method: Method, due_s: float, count: int) -> bool:
+    if method.iterations is not None:
+        return count >= max(method.iterations, method.min_queries) and due_s >= method.min_duration_s
+    least = max(method.minimum_samples, method.min_queries)
+    return count >= least and due_s >= max(method.budget_s, method.min_duration_s)
+
+
+def _wait(moment: int) -> None:
+    while (left := moment - perf_counter_ns()) > 0:
+        if left > _SPIN_NS:
+            sleep((left - _SPIN_NS) / 1e9)
+
 
 _MEMORY_EVERY_S = 0.25
 _LEAST_WARMUP = 4
@@ -81,7 +129,7 @@ def measure(
 ) -> Series:
     """Measure a call. The caller has run it once already.
 
-    With `arrivals` (s from the start) each call is due at one of them, and timed from then (`runner.measure.queueing`).
+    With `arrivals` (s from the start) each call is due at one of them, and timed from then (`runner.measure.measuring`).
     Its energy is what `meter` showed while the samples were taken; `idle` is what it showed at rest.
     `watching` looks at an accelerator meanwhile; `ranks` are processes that do a part of the work.
     """

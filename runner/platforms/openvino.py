@@ -7,23 +7,82 @@ What ran is read from the runtime's own graph: the precision of every layer that
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from domain.configuration import Runtime
-from domain.errors import UnsupportedWorkload
+from domain.errors import PartMissing, UnsupportedPrecision, UnsupportedWorkload
 from runner.measure.power.choice import host_meter
 from runner.measure.power.hwmon import find_hwmon
 from runner.measure.power.meter import Meter, Unread
-from runner.platforms import openvino_quantized
 from runner.platforms.base import Converted, Generator, Observation, Platform, Probe, Recipe, Settings
-from runner.platforms.openvino_quantized import QUANTIZED
 from runner.platforms.openvino_recording import recorded, settled
 from runner.platforms.openvino_work import fill, work_of
 from runner.platforms.shares import observation_of
 
-__all__ = ["OpenVino"]
+__all__ = ["QUANTIZED", "OpenVino", "method_of", "quantized", "refusals"]
+
+QUANTIZED = ("int8", "int4")
+_GROUP_SIZES = (128, 64, 32)
+_REMEDY = "pip install nncf"
+
+
+def refusals() -> dict[str, str]:
+    """Return why quantized precisions are not possible here, with the command that helps."""
+    if importlib.util.find_spec("nncf") is None:
+        return dict.fromkeys(QUANTIZED, f"nncf is not installed: {_REMEDY}.")
+    return {}
+
+
+def method_of(precision: str, purpose: str) -> dict[str, Any]:
+    """Return the options that name how a model was quantized; none where it was not."""
+    if precision == "int8" and purpose == "inference":
+        return {"quantization": "nncf.quantize", "preset": "mixed", "calibration": "seeded inputs"}
+    if precision == "int8":
+        return {"quantization": "nncf.compress_weights", "weights": "int8_asym"}
+    if precision == "int4":
+        return {"quantization": "nncf.compress_weights", "weights": "int4_sym"}
+    return {}
+
+
+def quantized(model: Any, precision: str, purpose: str, calibration: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the quantized model; `calibration` are inputs by name, used where activations are quantized too."""
+    if importlib.util.find_spec("nncf") is None:
+        raise PartMissing(f"{precision} in OpenVINO needs nncf.", field="precision", remedy=_REMEDY)
+    import nncf
+
+    # It draws progress bars and tells every step, and a child's output is kept for what goes wrong.
+    nncf.set_log_level(logging.ERROR)
+    if precision == "int8" and purpose == "inference":
+        dataset = nncf.Dataset(list(calibration), lambda inputs: dict(inputs))
+        return nncf.quantize(model, dataset, preset=nncf.QuantizationPreset.MIXED, subset_size=len(calibration))
+    if precision == "int8":
+        return nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
+    group = _group_size(model)
+    if group is None:
+        raise UnsupportedPrecision(
+            "no weight matrix of this model has rows that are a multiple of 32, which four-bit groups need.",
+            field="precision",
+            remedy="Take int8.",
+        )
+    return nncf.compress_weights(
+        model, mode=nncf.CompressWeightsMode.INT4_SYM, group_size=group, ratio=1.0, all_layers=True
+    )
+
+
+def _group_size(model: Any) -> int | None:
+    """Return the largest group that divides the rows of every weight matrix, or those of any where none divides all."""
+    widths = {
+        int(shape[-1])
+        for node in model.get_ops()
+        if node.get_type_name() == "Constant" and len(shape := node.get_output_shape(0)) == 2 and min(shape) > 1
+    }
+    dividing = [size for size in _GROUP_SIZES if any(width % size == 0 for width in widths)]
+    return next((size for size in dividing if all(width % size == 0 for width in widths)), min(dividing, default=None))
+
 
 _HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 _CAPABILITIES = {"FP32": "fp32", "BF16": "bf16", "FP16": "fp16"}
@@ -89,7 +148,7 @@ class OpenVino(Platform):
 
     def refusals(self) -> dict[str, str]:
         """Return the quantized precisions where nncf is missing."""
-        return openvino_quantized.refusals()
+        return refusals()
 
     def check(self, purpose: str, precision: str) -> None:
         """Refuse training, which OpenVINO does not do, and precisions that the device does not list."""
@@ -117,9 +176,7 @@ class OpenVino(Platform):
             graphs = {_MODEL: _forward_graph(module, inputs)}
         for name, graph in graphs.items():
             if recipe.precision in QUANTIZED:
-                graph = openvino_quantized.quantized(
-                    graph, recipe.precision, recipe.purpose, _calibration(graph, inputs)
-                )
+                graph = quantized(graph, recipe.precision, recipe.purpose, _calibration(graph, inputs))
             ov.save_model(graph, str(folder / name), compress_to_fp16=False)
 
     def load(self, model: Any, settings: Settings) -> None:
@@ -204,7 +261,7 @@ class OpenVino(Platform):
     def options(self) -> dict[str, Any]:
         """Return how the weights were quantized."""
         assert self._settings is not None
-        return openvino_quantized.method_of(self._settings.precision, self._settings.purpose)
+        return method_of(self._settings.precision, self._settings.purpose)
 
     def meter(self, device: str | None) -> Meter | Unread:
         """Return the processor's meter where it does the work; OpenVINO's other devices show no power to it."""

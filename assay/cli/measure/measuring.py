@@ -2,25 +2,179 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from click import get_current_context
 from click.core import ParameterSource
+from rich.markup import escape
 
 from assay.cli.measure.destination import both, destination
 from assay.cli.measure.endpoint import bench_endpoint, endpoint_options
-from assay.cli.measure.expecting import Expecting, expected_and_recorded, expecting
 from assay.cli.measure.run_output import progress
 from assay.cli.options import AMOUNTS, NUMBERS, WORDS, as_json, served
-from assay.cli.output import answers, print_json, say
+from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable, resumable
 from domain.errors import UsageError
 from domain.vocabulary import MODES
+from presentation import formatting
 
-__all__ = ["bench", "verify"]
+if TYPE_CHECKING:
+    from runner.campaign.plan import Plan
+    from runner.campaign.rehearsal import Rehearsed
+if TYPE_CHECKING:
+    from domain.payloads import TestReported
+    from runner.campaign.expectations import Difference
+
+__all__ = ["Expecting", "bench", "expected_and_recorded", "expecting", "tell_plan", "verify"]
+
+Expecting = Callable[[Sequence[dict[str, Any]], Path | None], int]
+"""Takes the events of a verification and the file that it resumed; returns the exit code of the comparison."""
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def expected_and_recorded(verb: Any) -> Any:
+    """Add `--expect` and `--record`."""
+    verb = click.option(
+        "--record",
+        type=OutputFile(replaces=_holds_expectations),
+        metavar="FILE",
+        help="Keep what is found as expectations; a file of expectations is made anew.",
+    )(verb)
+    return click.option(
+        "--expect", type=_FILE, metavar="FILE", help="Compare what is found with expectations kept earlier."
+    )(verb)
+
+
+def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Expecting:
+    """Return what compares and keeps the outcome; a file that cannot be read or written is a UsageError at once."""
+    from assay.staging import Staged
+    from runner.campaign.expectations import compare_tests, expectations_of, read, write
+
+    expected = read(expect) if expect else None
+
+    def settle(events: Sequence[dict[str, Any]], resumed: Path | None) -> int:
+        tests = list(_tests([*_lines(resumed), *events]))
+        differences = compare_tests(expected, tests) if expected else []
+        if expected:
+            for line in _expecting_told(differences):
+                say(escape(line)) if as_json else answers().print(line, highlight=False, markup=False, soft_wrap=True)
+        if record:
+            with Staged(force=True) as staged:
+                write(staged.file(record), expectations_of(tests))
+            say(f"expectations written to {record}; compare with --expect {record}")
+        return 1 if any(each.state in ("different", "missing") for each in differences) else 0
+
+    return settle
+
+
+def _holds_expectations(path: Path) -> bool:
+    from runner.campaign.expectations import read
+
+    try:
+        read(path)
+    except UsageError:
+        return False
+    return True
+
+
+def _lines(path: Path | None) -> Iterable[dict[str, Any]]:
+    import msgspec
+
+    from runner.spool.event_file import read_lines
+
+    return map(msgspec.json.decode, read_lines(path, whole_only=True)) if path else ()
+
+
+def _tests(events: Iterable[dict[str, Any]]) -> Iterable[TestReported]:
+    import msgspec
+
+    from domain.events import TEST_REPORTED
+    from domain.payloads import TestReported
+
+    return (msgspec.convert(event["data"], TestReported) for event in events if event["type"] == TEST_REPORTED)
+
+
+def _expecting_told(differences: Sequence[Difference]) -> Iterable[str]:
+    """Yield a line on all cases, and one on each that is not the same with what else was not as it was."""
+    counts = Counter(each.state for each in differences)
+    yield "Expected against collected: " + ", ".join(
+        f"{counts[state]} {state}" for state in ("same", "different", "new", "missing")
+    )
+    for each in differences:
+        if each.state == "same":
+            continue
+        why = f" What else changed: {'; '.join(each.explained)}." if each.explained else ""
+        if each.state == "different" and not each.explained:
+            why = " Nothing else that is recorded has changed."
+        yield f"{each.state}: {_case(each.asked)}" + (f": {'; '.join(each.found)}." if each.found else "") + why
+
+
+def _case(request: dict[str, Any]) -> str:
+    work = {name: value for name, value in request["workload"].items() if name not in ("mode", "scenario")}
+    sizes = ", ".join(f"{name} {value}" for name, value in work.items())
+    return f"{request['model']} {request['platform']} {request['precision']} {request['workload']['mode']} ({sizes})"
+
+
+_NAMED_APART = frozenset({"mode", "scenario"})
+
+
+def tell_plan(plan: Plan, *, as_json: bool) -> int:
+    """Tell every case, how long steady measuring takes at most, and what cannot run; 1 where something cannot."""
+    import msgspec
+
+    from assay.home import find_home
+    from runner.campaign.rehearsal import rehearse, steady_bound_s
+
+    cases = rehearse(plan, find_home().cache)
+    refused = sum(1 for each in cases if each.why)
+    bound_s = steady_bound_s(plan, len(cases) - refused)
+    if as_json:
+        print_json({"cases": msgspec.to_builtins(cases), "refused": refused, "steady_bound_s": bound_s})
+    else:
+        answers().print(_table(cases))
+        longest = f"at most {formatting.count(bound_s)} s" if bound_s is not None else "as long as the iterations take"
+        say(
+            f"{formatting.count(len(cases))} cases, {formatting.count(refused)} of them impossible here; warming up and "
+            f"measuring take {longest}, loading and converting come on top"
+        )
+    return 1 if refused else 0
+
+
+def _table(cases: Sequence[Rehearsed]) -> Any:
+    columns: list[str | tuple[str, str]] = [
+        "model", ("platform", "fixed"), ("precision", "fixed"), ("mode", "fixed"), "sizes", "why not",
+    ]  # fmt: skip
+    rows = [
+        [
+            each.case.model.rpartition("/")[2],
+            each.case.platform,
+            each.case.precision,
+            each.case.workload.mode + (" compiled" if each.case.compiled else ""),
+            _sizes(each.case.workload),
+            " ".join(filter(None, (each.why, each.remedy))),
+        ]
+        for each in cases
+    ]
+    return grid("Would be measured", columns, rows)
+
+
+def _sizes(workload: Any) -> str:
+    import msgspec
+
+    values = {
+        name: value for name, value in msgspec.to_builtins(workload).items() if value and name not in _NAMED_APART
+    }
+    return ", ".join(_size(name.replace("_", " "), value) for name, value in values.items())
+
+
+def _size(name: str, value: Any) -> str:
+    return name if value is True else f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+
 
 _BESIDE_A_FILE = {
     "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
@@ -159,8 +313,6 @@ def bench(
         raise UsageError("contradicts --verify-only.", field="benchmark_only", remedy="Give one of them.")
     plan, first_verify, then_measure = _plan(**how)
     if dry_run:
-        from assay.cli.measure.dry_run import tell_plan
-
         return tell_plan(plan, as_json=as_json)
     steps = [(True, first_verify or verify_only), (False, then_measure and not verify_only)]
     if benchmark_only:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -10,12 +10,34 @@ from dashboard import answers, differences
 from dashboard.address import Comparison
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import basis_legend, chart, downloads, escape, guarded, theme
-from dashboard.pages.compare import models_ranking
+from dashboard.pages.compare import query
 from dashboard.pages.compare import words as comparison
 from dashboard.pages.compare.comparison_frame import PAGE, differs, evidence_columns, nothing, strip
+from dashboard.pages.compare.words import MOST, distinguished
+from dashboard.ranking import completed
 from presentation import charts, formatting
+from presentation.charts import ENERGY, LATENCY, TOKEN_ENERGY, Metric
 
-__all__ = ["show"]
+__all__ = ["OnHardware", "find", "show"]
+
+
+class OnHardware(NamedTuple):
+    """Rows that have the metric, best first; how many configurations the hardware has under these filters."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
+def find(comparison: Comparison, metric: Metric, position: int) -> OnHardware:
+    """Return what was measured or imported on a hardware, at most a hundred configurations, the best of each model first."""
+    answer = query.models(
+        comparison.hw, comparison.mode, ",".join(comparison.platform) or None, ",".join(comparison.precision) or None, comparison.batch, MOST,
+        metric.key if metric in (ENERGY, TOKEN_ENERGY) else LATENCY.key, position,
+    )  # fmt: skip
+    rows = [{**completed(row), "subject": row["model"]} for row in answer["rows"] if row.get(metric.key) is not None]
+    rows.sort(key=lambda row: float(row[metric.key]), reverse=metric.better.startswith("larger"))
+    return OnHardware(distinguished(rows), int(answer["total"]))
+
 
 PAGE_ROWS = 25
 AMONG_MODELS = {**differences.FIELDS, "model": "Model"}
@@ -56,7 +78,7 @@ def _hardware(request: Comparison, at: int) -> None:
 
 def _models(comparison: Comparison, at: int) -> None:
     metric = charts.COMPARED["throughput" if comparison.metric == "speedup" else comparison.metric]
-    result = models_ranking.find(comparison, metric, at)
+    result = find(comparison, metric, at)
     strip(comparison, at, [str(row["model"]) for row in result.rows], [comparison.hw])
     if not result.rows:
         total = result.total or len(answers.hardware(at))

@@ -9,6 +9,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import json
+import re
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any, ClassVar
@@ -16,11 +20,120 @@ from typing import Any, ClassVar
 from domain.performance.device_state import DeviceState
 from domain.performance.energy import PowerReading
 from runner.machine.devices.processes import own_names, shared
-from runner.machine.devices.rocm_smi import RocmSmi, find_rocm_smi
 from runner.measure.power.hwmon import find_hwmon
 from runner.measure.power.meter import Meter, Unread
 
-__all__ = ["Amd", "AmdMeter", "energy_j", "find_amd", "power_w", "state_of"]
+__all__ = [
+    "Amd",
+    "AmdMeter",
+    "RocmSmi",
+    "card_at",
+    "energy_j",
+    "find_amd",
+    "find_rocm_smi",
+    "power_w",
+    "state_of",
+    "state_of_card",
+]
+
+_QUESTION = (
+    "--showbus",
+    "--showmeminfo",
+    "vram",
+    "--showpower",
+    "--showmaxpower",
+    "--showtemp",
+    "--showclocks",
+    "--json",
+)
+_ANSWER_S = 10.0
+_POWERS = ("Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)")
+_HEATS = ("Temperature (Sensor junction) (C)", "Temperature (Sensor edge) (C)")
+_CLOCK = re.compile(r"\(?(\d+(?:\.\d+)?)\s*Mhz\)?", re.I)
+
+
+def card_at(text: str, bdf: str) -> dict[str, Any] | None:
+    """Return what was answered of the card at that PCI address; None where it is not there or nothing can be read."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return None
+    cards = document.values() if isinstance(document, dict) else ()
+    return next((card for card in cards if isinstance(card, dict) and _same(card.get("PCI Bus"), bdf)), None)
+
+
+def state_of_card(card: Mapping[str, Any]) -> DeviceState:
+    """Return the state that these figures are; what is absent or no number is None, and never 0."""
+    used = _rocm_smi_number(card.get("VRAM Total Used Memory (B)"))
+    return DeviceState(
+        clock_hz=_clock_hz(card.get("sclk clock speed:")),
+        memory_clock_hz=_clock_hz(card.get("mclk clock speed:")),
+        temperature_c=_first(card, _HEATS),
+        power_w=_first(card, _POWERS) or None,
+        power_limit_w=_rocm_smi_number(card.get("Max Graphics Package Power (W)")) or None,
+        used_bytes=None if used is None else int(used),
+    )
+
+
+def find_rocm_smi(bdf: str) -> RocmSmi | Unread:
+    """Return the device at that PCI address (`0000:c1:00.0`), or why rocm-smi does not show it."""
+    program = shutil.which("rocm-smi") or shutil.which("/opt/rocm/bin/rocm-smi")
+    if program is None:
+        return Unread(
+            "neither amdsmi nor rocm-smi is installed.", "Both come with ROCm: pip install /opt/rocm/share/amd_smi"
+        )
+    device = RocmSmi(program, bdf)
+    return (
+        device if device.card() is not None else Unread(f"rocm-smi shows no device at {bdf}.", "Look whether it runs.")
+    )
+
+
+class RocmSmi:
+    """One GPU. Each look starts a program of half a second, so that there are few of them."""
+
+    part: str | None = None
+    period_s = 2.0
+
+    def __init__(self, program: str, bdf: str) -> None:
+        self._program = program
+        self.key = bdf
+
+    def card(self) -> dict[str, Any] | None:
+        """Return what it answers of the device now; None where it does not."""
+        try:
+            process = subprocess.run(
+                [self._program, *_QUESTION], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return card_at(process.stdout, self.key)
+
+    def state(self) -> DeviceState:
+        """Return the state now."""
+        return state_of_card(self.card() or {})
+
+    def meter(self) -> Meter | Unread:
+        """Return the kernel driver's meter of the card, which rocm-smi shows too: to start that five times a second would cost more."""
+        return find_hwmon(("amdgpu",), address=self.key)
+
+
+def _same(result: Any, bdf: str) -> bool:
+    return isinstance(result, str) and result.strip().lower() == bdf.lower()
+
+
+def _first(card: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    return next((number for name in names if (number := _rocm_smi_number(card.get(name))) is not None), None)
+
+
+def _rocm_smi_number(value: Any) -> float | None:
+    text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    return float(text) if re.fullmatch(r"-?\d+(\.\d+)?", text) else None
+
+
+def _clock_hz(value: Any) -> float | None:
+    match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
+    return float(match[1]) * 1e6 if match else None
+
 
 _VIOLATIONS = {
     "active_prochot_thrm": "processor_hot", "active_ppt_pwr": "power_cap", "active_socket_thrm": "thermal_slowdown",

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 from api.background import child
-from api.http.select import select
-from api.http.sql_allowlist import _SCALARS
+from api.http.select import _SCALARS, select
 from domain.errors import ServiceUnavailable, UsageError
 from ingest.projection.store import SCHEMA_VERSION
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dashboard.prefetch import Ahead, middleware
+from dashboard.server import Ahead, middleware
 from tests.integration.dashboard.conftest import MODEL
 
 LONGEST_S = 30

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from api.http.access import KEPT, Buckets, limits
 from api.http.problems import RateLimited
-from api.http.rates import KEPT, Buckets, limits
 from api.settings import Rate, Settings
 from domain.errors import UsageError
 

@@ -9,7 +9,7 @@ from benchmarks.suggesting import BUDGETS, POLICIES, Field, compared, simulated
 from domain.performance.roofline import OPERATOR_CLASSES
 from predictor.features.dataset import Row
 from predictor.features.table import Array, Table
-from predictor.suggesting.cost import run_seconds
+from predictor.suggesting.suggestion import run_seconds
 
 FAMILIES, MEMBERS = 24, 6
 

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from dashboard.address import parameters
-from dashboard.pages.overview import summary
-from dashboard.pages.overview.summary import Glance
+from dashboard.pages.overview import view
+from dashboard.pages.overview.view import Glance
 from presentation import charts, formatting
 
 DAYS = [{"day": "2026-11-20", "configurations": 3}, {"day": "2026-09-30", "configurations": 1},
@@ -21,19 +21,19 @@ TOLD = {"families": ["unknown", "bert"], "families_total": 2, "cells": CELLS}
 
 def test_freshness_is_a_share_of_all_and_missing_where_nothing_is_known() -> None:
     today = date(2026, 11, 22)
-    assert [summary.fresh(DAYS, 10, today, span) for span in (30, 90)] == [0.3, 0.4]
-    assert summary.fresh([], 0, today, 30) is None
+    assert [view.fresh(DAYS, 10, today, span) for span in (30, 90)] == [0.3, 0.4]
+    assert view.fresh([], 0, today, 30) is None
 
 
 def test_what_is_best_covered_is_a_family_that_is_known() -> None:
-    words = formatting.plain(summary.coverage_sentence(TOLD))
+    words = formatting.plain(view.coverage_sentence(TOLD))
     assert words == "2 of 4 cells have measurements (all families, 2 platforms); most: bert on cpu, 12"
-    assert summary.families_of(TOLD) == ["bert", "unknown"]
-    assert summary.platforms_of(CELLS) == ["cpu", "cuda"]
+    assert view.families_of(TOLD) == ["bert", "unknown"]
+    assert view.platforms_of(CELLS) == ["cpu", "cuda"]
 
 
 def test_an_empty_cell_is_an_outline_and_never_zero() -> None:
-    drawn = charts.coverage(CELLS, summary.families_of(TOLD), ["cpu", "cuda"], theme="dark", picture=True).to_dict()
+    drawn = charts.coverage(CELLS, view.families_of(TOLD), ["cpu", "cuda"], theme="dark", picture=True).to_dict()
     cells = {(one["family"], one["platform"]): one for one in drawn["data"]["values"]}
     assert (cells["bert", "cuda"]["words"], cells["bert", "cuda"]["filled"]) == ("", 0)
     assert cells["unknown", "cuda"]["words"] == "9.00k"
@@ -49,15 +49,15 @@ def ran(**more: Any) -> dict[str, Any]:
 
 def test_a_run_is_live_for_a_day_and_then_was_left_behind() -> None:
     noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
-    assert summary.is_live(ran(), noon)
-    assert not summary.is_live(ran(started_at="2026-11-20T10:00:00Z"), noon)
-    assert not summary.is_live(ran(outcome="completed"), noon)
+    assert view.is_live(ran(), noon)
+    assert not view.is_live(ran(started_at="2026-11-20T10:00:00Z"), noon)
+    assert not view.is_live(ran(outcome="completed"), noon)
 
 
 def test_a_run_has_the_words_and_figures_that_it_has_on_the_page_of_runs() -> None:
     noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
     began = ran(started_at="2026-11-21T09:00:00Z", kind="bench", outcome="completed", rows=3, measured=5)
-    table = summary.run_table([ran(), began, ran(retracted_because="wrong")], noon, None)
+    table = view.run_table([ran(), began, ran(retracted_because="wrong")], noon, None)
     assert table["State"].tolist() == ["never ended", "completed", "retracted"]
     assert table["Started"].tolist()[:2] == ["came 22 Nov 2026 10:00 UTC", "21 Nov 2026 09:00 UTC"]
     assert (table["Run"][1], table["Rows"][1], table["Open"][1]) == ("bench on h", 3, "runs?run=r%201")
@@ -66,12 +66,12 @@ def test_a_run_has_the_words_and_figures_that_it_has_on_the_page_of_runs() -> No
 def test_failures_lead_to_their_newest() -> None:
     row = {"failures": 4, "platform": "cpu", "stage": "first_run", "error": "E", "models": 2, "message": "", "remedy": "try",
            "evidence": "e9"}  # fmt: skip
-    table = summary.failing_table([row])
+    table = view.failing_table([row])
     assert (table["At"][0], table["Newest"][0], table["To try"][0]) == ("first run", "runs?row=e9", "try")
     assert "Newest says" not in table
 
 
 def test_the_overview_is_its_address() -> None:
     asked = Glance(days="30", as_of=7)
-    assert summary.read_glance(parameters(asked, everything=True)).asked == asked
-    assert "must be one of 1, 7, 30" in summary.read_glance({"days": ["9"]}).dropped[0]
+    assert view.read_glance(parameters(asked, everything=True)).asked == asked
+    assert "must be one of 1, 7, 30" in view.read_glance({"days": ["9"]}).dropped[0]

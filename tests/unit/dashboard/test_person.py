@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.viewer_role import Rules, person, read_rules, values_of
+from dashboard.sign_in import Rules, person, read_rules, values_of
 from domain.errors import UsageError
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

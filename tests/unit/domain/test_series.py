@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from domain.series import drift, held_up_share, leading_warmup, modes
+from domain.verdicts import drift, held_up_share, leading_warmup, modes
 
 FLAT = [10.0, 10.1, 9.9, 10.0, 10.05, 9.95] * 10
 

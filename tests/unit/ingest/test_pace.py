@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.projection.pace import Pace
+from ingest.projection.projector import Pace
 
 
 def test_after_a_pause_nothing_is_waited_for():

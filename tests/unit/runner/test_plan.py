@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from domain.errors import UnknownModel, UnknownPlatform, UnsupportedPrecision, UsageError
+from runner.campaign.bench import Growth
 from runner.campaign.plan import Sweep, make_plan
-from runner.campaign.sweep_pruning import Growth
 from runner.measure.stopping import Method
 from runner.models.sources import hub_problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.platforms.qnn_facts import emulation, layers_of, provider_options, times_of
+from runner.platforms.qnn import emulation, layers_of, provider_options, times_of
 
 PROFILE = """Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier
 0,FINALIZE,52833,US,BACKEND,ROOT,QNN (finalize) time

@@ -8,7 +8,7 @@ from time import perf_counter, sleep
 import pytest
 
 from domain.verdicts import Circumstances, judge
-from runner.measure.queueing import served
+from runner.measure.measuring import served
 from runner.measure.stopping import Method
 
 CALL_S = 0.004

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from runner.campaign.campaign import refusal
 from runner.campaign.event_payloads import Machine
-from runner.campaign.refusals import refusal
 
 
 def surveyed(*, available: bool = True, converts: bool = False, **refusals: str) -> Machine:

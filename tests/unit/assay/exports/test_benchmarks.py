@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from assay.exports.badge import badge_of, endpoint, svg
-from assay.exports.benchmarks import benchmark_name, bmf, github_action, tool
+from assay.exports.writing import badge_of, benchmark_name, bmf, endpoint, github_action, svg, tool
 from domain.errors import NotFound, UsageError
 
 ROW = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from presentation.reports.markdown import as_markdown
+from presentation.reports.writing import as_markdown
 
 
 def rows_of(text: str) -> list[list[str]]:

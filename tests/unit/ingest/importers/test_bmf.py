@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from assay.exports.benchmarks import bmf, github_action
+from assay.exports.writing import bmf, github_action
 from ingest.importers.ci.bmf import Bmf
 from ingest.importers.ci.github_action import GithubAction
 from ingest.importers.reading import BadFile

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.answering.batch_monotonicity import growing
+from predictor.answering.estimates import growing
 
 PREDICTED = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from([1, 2, 4, 8, 16]), st.floats(0.01, 1e4), st.booleans()),

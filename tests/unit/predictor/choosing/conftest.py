@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from predictor.choosing.belief import Belief
-from predictor.choosing.rule import Beliefs
+from predictor.choosing.rule import Belief, Beliefs
 from predictor.choosing.work import Work
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from predictor.choosing.belief import Belief
+from predictor.choosing.rule import Belief
 
 
 def belief() -> Belief:

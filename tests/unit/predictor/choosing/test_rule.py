@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from predictor.choosing.belief import Belief
-from predictor.choosing.rule import Beliefs, Rule, decide
+from predictor.choosing.rule import Belief, Beliefs, Rule, decide
 from predictor.choosing.work import Need, Work
 
 NEED = Need(ttft_s=1.0, tpot_s=0.05, users=100)

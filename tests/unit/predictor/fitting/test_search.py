@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from predictor.capacity.search import largest
+from predictor.capacity.capacity_entry import largest
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 64, 65536])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from predictor.fleet.dominated_machines import worth_having
+from predictor.fleet.deployment import worth_having
 from predictor.fleet.plan import solve
 
 from .conftest import machine, problem, replica

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from predictor.fleet.greedy import greedy
+from predictor.fleet.deployment import greedy
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Plan, Problem, growth, served_share, solve
 from predictor.fleet.replicas import Replica

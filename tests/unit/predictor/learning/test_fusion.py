@@ -3,8 +3,7 @@ import pytest
 
 from domain.catalogues import hardware
 from predictor.features.dataset import Row
-from predictor.features.fusion import as_run
-from predictor.features.operators_route import tabulate
+from predictor.features.operators_route import as_run, tabulate
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 
 HEADS, TOKENS, DEPTH = 12, 197, 64

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from predictor.learning.scores import kendall_tau, score
+from predictor.learning.evaluation import kendall_tau, score
 
 
 def test_tau_counts_pairs_in_the_same_order() -> None:

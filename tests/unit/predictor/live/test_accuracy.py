@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from predictor.live.accuracy import accuracy, score
+from predictor.live.answerer import accuracy, score
 from predictor.live.scored_predictions import Scored
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from predictor.live.replay import differences
+from predictor.live.answerer import differences
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from predictor.suggesting.belief import Belief, Kernel, Points, covariance
-from predictor.suggesting.choice import choose
+from predictor.suggesting.suggestion import choose
 
 KERNEL = Kernel()
 CROWD = [(0.9, 0.1), (0.88, 0.12), (0.92, 0.08), (0.9, 0.1), (0.86, 0.14)]

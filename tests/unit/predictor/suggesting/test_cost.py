@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from predictor.suggesting.cost import BUDGET_S, PREPARE_S, START_S, Costs, run_seconds
+from predictor.suggesting.suggestion import BUDGET_S, PREPARE_S, START_S, Costs, run_seconds
 
 
 def row(platform: str, origin: str = "measured", **stages: float | None) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from predictor.suggesting.plans import plan_of
+from predictor.suggesting.suggestion import plan_of
 from runner.campaign.plan_file import read_plan
 
 

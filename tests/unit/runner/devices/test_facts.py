@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from domain.performance.device_state import DeviceState
-from runner.machine.devices.amd import energy_j, find_amd, power_w, state_of
+from runner.machine.devices.amd import RocmSmi, card_at, energy_j, find_amd, power_w, state_of, state_of_card
 from runner.machine.devices.apple import limits_of
 from runner.machine.devices.nvidia import find_nvidia
 from runner.machine.devices.nvidia_facts import (
@@ -21,7 +21,6 @@ from runner.machine.devices.nvidia_facts import (
     slowed_by,
 )
 from runner.machine.devices.processes import own_names, shared
-from runner.machine.devices.rocm_smi import RocmSmi, card_at, state_of_card
 from runner.measure.power.meter import Unread
 from runner.platforms.torch_cuda import amd_fp8_problem
 from runner.platforms.torch_eager import moved_operators

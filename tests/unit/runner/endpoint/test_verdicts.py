@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 
+from runner.endpoint.bench import judged, token_doubts
 from runner.endpoint.exchange import Exchange
 from runner.endpoint.faults import EndpointFault
 from runner.endpoint.figures import gaps_ms, metrics_of, percentiles
-from runner.endpoint.judging import judged, token_doubts
 from runner.endpoint.load import Course, late_ms
 
 METRICS = ("latency_ms", "tokens_per_s", "ttft_ms", "tpot_ms")

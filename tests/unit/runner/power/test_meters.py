@@ -16,11 +16,9 @@ from domain.performance.energy import figures
 from domain.verdicts import judge
 from runner.measure.measuring import circumstances_of, measure
 from runner.measure.power.battery import find_battery
-from runner.measure.power.choice import host_meter
+from runner.measure.power.choice import Rapl, find_rapl, host_meter, power_of_sample, zones
 from runner.measure.power.hwmon import find_hwmon
 from runner.measure.power.meter import Unread
-from runner.measure.power.powermetrics import power_of_sample
-from runner.measure.power.rapl import Rapl, find_rapl, zones
 from runner.measure.power.sampling import Sampling, rest
 from runner.measure.stopping import Method
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runner.selftest.judging import ARITHMETIC, arithmetic_of, memory_problem, precision_problem, timing_problem
+from runner.selftest.checks import ARITHMETIC, arithmetic_of, memory_problem, precision_problem, timing_problem
 
 
 def rounded(values: np.ndarray, bits: int) -> np.ndarray:
