@@ -83,8 +83,9 @@ class Service(Litestar):
                         if request.status == 405 or method == "OPTIONS":
                             added.append((b"allow", self._allowed(path)))
                         message["headers"] = [
-                            *((name, value) for name, value in message["headers"] if name.lower() != b"allow"), *added,
-                        ]  # fmt: skip
+                            *((name, value) for name, value in message["headers"] if name.lower() != b"allow"),
+                            *added,
+                        ]
                     await send(message)
 
                 await super().__call__(scope, timely, marked)
@@ -122,8 +123,10 @@ async def _append(
     request.status = answer.status
     headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     headers += [
-        (b"content-length", str(len(answer.content)).encode()), (b"x-request-id", request.id.encode()), *request.extra,
-    ]  # fmt: skip
+        (b"content-length", str(len(answer.content)).encode()),
+        (b"x-request-id", request.id.encode()),
+        *request.extra,
+    ]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.content, "more_body": False})
 
@@ -170,11 +173,28 @@ def _of_tables() -> list[Router]:
     )
 
     return [
-        rows.router, registry.router, tables.router, comparisons.router, projection.router, query.router, answers.router,
-        predictors.router, snapshots.router, suggestions.router, prices.router, compatibility.router,
-        fits.router, fleets.router, service_overview.router, trends.router, regressions.router, matrix.router,
-        rooflines.router, operators.router, hardware_coverage.router,
-    ]  # fmt: skip
+        rows.router,
+        registry.router,
+        tables.router,
+        comparisons.router,
+        projection.router,
+        query.router,
+        answers.router,
+        predictors.router,
+        snapshots.router,
+        suggestions.router,
+        prices.router,
+        compatibility.router,
+        fits.router,
+        fleets.router,
+        service_overview.router,
+        trends.router,
+        regressions.router,
+        matrix.router,
+        rooflines.router,
+        operators.router,
+        hardware_coverage.router,
+    ]
 
 
 async def end_streams(app: Litestar) -> None:

@@ -36,9 +36,15 @@ _TRAINING = 0.1
 _REACHED = (0.25, 0.65)
 """Which shares of the peaks are reached."""
 _OVERHEAD_MS = (0.02, 0.6)
-_RUNTIMES = {"cuda": ("torch", "2.13.0"), "openvino": ("openvino", "2026.4.1"), "qnn": ("onnxruntime", "1.24.0"),
-             "tpu": ("jax", "0.8.1"), "wasm": ("onnxruntime-web", "1.24.0"), "webgpu": ("onnxruntime-web", "1.24.0"),
-             "webnn": ("onnxruntime-web", "1.24.0")}  # fmt: skip
+_RUNTIMES = {
+    "cuda": ("torch", "2.13.0"),
+    "openvino": ("openvino", "2026.4.1"),
+    "qnn": ("onnxruntime", "1.24.0"),
+    "tpu": ("jax", "0.8.1"),
+    "wasm": ("onnxruntime-web", "1.24.0"),
+    "webgpu": ("onnxruntime-web", "1.24.0"),
+    "webnn": ("onnxruntime-web", "1.24.0"),
+}
 _TORCH = ("torch", "2.13.0")
 
 
@@ -103,8 +109,9 @@ def _run(
     ids = identifiers(size + 3, int(begin.timestamp() * 1000), _STEP_MS, random)
     run_id = ids[-1]
     provenance = {
-        "origin": "simulated", "source": f"assay bench-data, seed {seed}: made up to try capacity, measured by nobody",
-    }  # fmt: skip
+        "origin": "simulated",
+        "source": f"assay bench-data, seed {seed}: made up to try capacity, measured by nobody",
+    }
     chosen = random.integers(0, len(works), size).tolist()
     there = random.integers(0, len(places), size).tolist()
     batches = random.integers(0, len(_BATCHES), size).tolist()
@@ -115,11 +122,18 @@ def _run(
     counts = random.integers(44, 200, size).tolist()
 
     def event(row: int, type_: str, data: dict[str, Any]) -> bytes:
-        return msgspec.json.encode({
-            "specversion": "1.0", "id": ids[row], "source": SOURCE, "type": type_, "subject": run_id,
-            "time": (begin + timedelta(milliseconds=_STEP_MS * row)).isoformat(), "datacontenttype": "application/json",
-            "data": {"run_id": run_id, **data},
-        })  # fmt: skip
+        return msgspec.json.encode(
+            {
+                "specversion": "1.0",
+                "id": ids[row],
+                "source": SOURCE,
+                "type": type_,
+                "subject": run_id,
+                "time": (begin + timedelta(milliseconds=_STEP_MS * row)).isoformat(),
+                "datacontenttype": "application/json",
+                "data": {"run_id": run_id, **data},
+            }
+        )
 
     plan = {"verb": "bench-data", "seed": seed, "first_row": first}
     yield event(0, RUN_STARTED, {"kind": "bench-data", "planned": size, "plan": plan, "provenance": provenance})
@@ -141,16 +155,29 @@ def _run(
         if place.memory_bytes is not None and memory > place.memory_bytes:
             failed += 1
             message = f"{memory / 1e9:.1f} GB are needed and the device has {place.memory_bytes / 1e9:.1f} GB"
-            yield event(row + 1, MEASUREMENT_FAILED, {
-                **data, "outcome": "out_of_memory", "stage": "first_run",
-                "failure": {"error": "OutOfMemory", "message": message},
-            })  # fmt: skip
+            yield event(
+                row + 1,
+                MEASUREMENT_FAILED,
+                {
+                    **data,
+                    "outcome": "out_of_memory",
+                    "stage": "first_run",
+                    "failure": {"error": "OutOfMemory", "message": message},
+                },
+            )
             continue
         bound = max(batch * work.flops * passes / place.flops_per_s, weights / place.bytes_per_s) / reached[row] * 1000
         metrics = _metrics(bound + overhead[row], batch, memory, weights / 2e9 * 1000, counts[row], noise[row])
-        yield event(row + 1, MEASUREMENT_RECORDED, {
-            **data, "observed": place.observed, "metrics": metrics, "validity": {"verdict": "valid"},
-        })  # fmt: skip
+        yield event(
+            row + 1,
+            MEASUREMENT_RECORDED,
+            {
+                **data,
+                "observed": place.observed,
+                "metrics": metrics,
+                "validity": {"verdict": "valid"},
+            },
+        )
     yield event(size + 1, RUN_FINISHED, {"outcome": "completed", "measured": size - failed, "failed": failed})
 
 
@@ -159,15 +186,20 @@ def _metrics(middle_ms: float, batch: int, memory: float, load_ms: float, n: int
     p50 = round(middle_ms, 6)
     return {
         "latency_ms": {
-            "mean": round(p50 * (1 + a / 10), 6), "min": round(p50 * (1 - min(b, 0.5)), 6), "p50": p50,
-            "p90": round(p50 * (1 + c), 6), "max": round(p50 * (1 + c + d), 6), "stddev": round(p50 * c / 2, 6), "n": n,
+            "mean": round(p50 * (1 + a / 10), 6),
+            "min": round(p50 * (1 - min(b, 0.5)), 6),
+            "p50": p50,
+            "p90": round(p50 * (1 + c), 6),
+            "max": round(p50 * (1 + c + d), 6),
+            "stddev": round(p50 * c / 2, 6),
+            "n": n,
             "ci95": {"p50": [round(p50 * (1 - a / 5), 6), round(p50 * (1 + a / 5), 6)]},
         },
         "throughput_per_s": round(1000 * batch / middle_ms, 6),
         "load_ms": round(load_ms + 40 * (1 + a), 3),
         "first_run_ms": round(p50 * (3 + 10 * b), 6),
         "peak_memory_bytes": int(memory * (1 + d)) // 4096 * 4096,
-    }  # fmt: skip
+    }
 
 
 @cache
@@ -221,19 +253,30 @@ def _places(devices: int | None) -> tuple[_Place, ...]:
             for precision in precisions:
                 peak = spec.peak(precision, platform)
                 bandwidth = spec.memory_bandwidth_bytes_per_s
-                places.append(_Place(
-                    hardware={"id": spec.id, "kind": spec.kind or "other", "count": 1},
-                    execution={
-                        "platform": platform, "runtime": {"name": name, "version": version}, "precision": precision,
-                        "compiled": False,
-                    },
-                    environment={
-                        "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16], "os": "made up", "libraries": libraries,
-                    },
-                    observed={"device": f"{platform}:0", "platform": platform, "precision": precision, "fallback_share": 0.0},
-                    flops_per_s=peak.value if peak else 1e12,
-                    bytes_per_s=bandwidth.value if bandwidth else 1e11,
-                    memory_bytes=spec.memory_bytes.value if spec.memory_bytes else None,
-                    element_bytes=PRECISION_BITS.get(precision, 32) / 8,
-                ))  # fmt: skip
+                places.append(
+                    _Place(
+                        hardware={"id": spec.id, "kind": spec.kind or "other", "count": 1},
+                        execution={
+                            "platform": platform,
+                            "runtime": {"name": name, "version": version},
+                            "precision": precision,
+                            "compiled": False,
+                        },
+                        environment={
+                            "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16],
+                            "os": "made up",
+                            "libraries": libraries,
+                        },
+                        observed={
+                            "device": f"{platform}:0",
+                            "platform": platform,
+                            "precision": precision,
+                            "fallback_share": 0.0,
+                        },
+                        flops_per_s=peak.value if peak else 1e12,
+                        bytes_per_s=bandwidth.value if bandwidth else 1e11,
+                        memory_bytes=spec.memory_bytes.value if spec.memory_bytes else None,
+                        element_bytes=PRECISION_BITS.get(precision, 32) / 8,
+                    )
+                )
     return tuple(places)

@@ -206,14 +206,27 @@ def text(values: Sequence[str]) -> str:
 
 
 _COMPARISON: dict[str, Reader] = {
-    "what": one_of(KINDS), "model": text, "hw": text, "mode": one_of(MODES), "metric": one_of(METRIC_NAMES), "scale": one_of(SCALES), "platform": slugs,
-    "precision": slugs, "batch": whole, "basis": one_of(BASES_SHOWN), "as_of": position,
-}  # fmt: skip
+    "what": one_of(KINDS),
+    "model": text,
+    "hw": text,
+    "mode": one_of(MODES),
+    "metric": one_of(METRIC_NAMES),
+    "scale": one_of(SCALES),
+    "platform": slugs,
+    "precision": slugs,
+    "batch": whole,
+    "basis": one_of(BASES_SHOWN),
+    "as_of": position,
+}
 
 
 _SCORES: dict[str, Reader] = {
-    "tab": one_of(PARTS), "split": text, "group": one_of(GROUPS), "target": one_of(LIVE_TARGETS), "as_of": position,
-}  # fmt: skip
+    "tab": one_of(PARTS),
+    "split": text,
+    "group": one_of(GROUPS),
+    "target": one_of(LIVE_TARGETS),
+    "as_of": position,
+}
 
 
 def understood(shape: Callable[..., Any], params: Params, readers: Mapping[str, Reader]) -> Read:

@@ -11,21 +11,46 @@ from presentation.loads import STATED_WORDS
 __all__ = ["FIELDS", "Difference", "Differences", "find"]
 
 FIELDS = {
-    "basis": "Basis", "mode": "Mode", "scenario": "Scenario", "concurrency": "Requests at once",
-    "arrival_rate_per_s": "Requests a second", "target_latency_ms": "Target latency ms",
-    "hardware_stated": "Where it ran is", "weights": "Weights",
-    "runtime": "Runtime", "compiled": "Compiled", "threads": "Threads", "layout": "Layout",
-    "precision": "Precision", "sequence_length": "Sequence length", "image_size": "Image size",
-    "batch_size": "Batch", "os": "Operating system", "driver": "Driver", "platform": "Platform",
+    "basis": "Basis",
+    "mode": "Mode",
+    "scenario": "Scenario",
+    "concurrency": "Requests at once",
+    "arrival_rate_per_s": "Requests a second",
+    "target_latency_ms": "Target latency ms",
+    "hardware_stated": "Where it ran is",
+    "weights": "Weights",
+    "runtime": "Runtime",
+    "compiled": "Compiled",
+    "threads": "Threads",
+    "layout": "Layout",
+    "precision": "Precision",
+    "sequence_length": "Sequence length",
+    "image_size": "Image size",
+    "batch_size": "Batch",
+    "os": "Operating system",
+    "driver": "Driver",
+    "platform": "Platform",
     "hardware": "Hardware",
-}  # fmt: skip
+}
 """Keys of a row in the order of their weight: how it was measured, then what was asked, then where it ran."""
 
 
-METHOD = frozenset({
-    "scenario", "concurrency", "arrival_rate_per_s", "target_latency_ms", "hardware_stated", "weights", "runtime", "compiled", "threads", "layout", "os",
-    "driver",
-})  # fmt: skip
+METHOD = frozenset(
+    {
+        "scenario",
+        "concurrency",
+        "arrival_rate_per_s",
+        "target_latency_ms",
+        "hardware_stated",
+        "weights",
+        "runtime",
+        "compiled",
+        "threads",
+        "layout",
+        "os",
+        "driver",
+    }
+)
 """How a row was measured: an estimate has no such thing, so that only evidence is compared by it."""
 EVIDENCE = ("measured", "imported")
 

@@ -24,10 +24,21 @@ def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0
     """
     allowed_hosts(os.environ.get(ALLOWED_HOSTS, ""), host)
     words = [
-        sys.executable, str(_START), "run", str(_SERVED),
-        "--server.port", str(port), "--server.address", host, "--server.headless", "true",
-        "--server.fileWatcherType", "none", "--browser.gatherUsageStats", "false",
-    ]  # fmt: skip
+        sys.executable,
+        str(_START),
+        "run",
+        str(_SERVED),
+        "--server.port",
+        str(port),
+        "--server.address",
+        host,
+        "--server.headless",
+        "true",
+        "--server.fileWatcherType",
+        "none",
+        "--browser.gatherUsageStats",
+        "false",
+    ]
     if os.environ.get("ASSAY_SIGN_IN"):
         words += ["--secrets.files", str(Path(os.environ["ASSAY_SIGN_IN"]).absolute())]
     return words if server is None else [*words, "--", "--server", server]

@@ -65,9 +65,13 @@ def page(name: str) -> Any:
 
 def _page(entry: Entry, *, operator: bool = True) -> Any:
     return st.Page(
-        _shown(entry.name), title=entry.title, url_path=_HOME if entry.name == _FIRST else entry.name, icon=f":material/{entry.icon}:",
-        default=entry.name == _FIRST, visibility="hidden" if entry.operators and not operator else "visible",
-    )  # fmt: skip
+        _shown(entry.name),
+        title=entry.title,
+        url_path=_HOME if entry.name == _FIRST else entry.name,
+        icon=f":material/{entry.icon}:",
+        default=entry.name == _FIRST,
+        visibility="hidden" if entry.operators and not operator else "visible",
+    )
 
 
 def _shown(name: str) -> Callable[[], None]:

@@ -31,8 +31,10 @@ def of(above: Mapping[str, Any], below: Mapping[str, Any], key: str, low: str, h
     if all(row.get(end) is None for row in (above, below) for end in (low, high)):
         return Ratio(value, None, None)
     return Ratio(
-        value, _end(above, low, key) / _end(below, high, key), _end(above, high, key) / (_end(below, low, key) or below[key])
-    )  # fmt: skip
+        value,
+        _end(above, low, key) / _end(below, high, key),
+        _end(above, high, key) / (_end(below, low, key) or below[key]),
+    )
 
 
 def told(ratio: Ratio, better: str = "faster", worse: str = "slower") -> str:

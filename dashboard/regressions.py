@@ -53,18 +53,21 @@ def _worse_row(row: Row, zone: tzinfo | None) -> dict[str, Any]:
         "Change": change_words(row, metric),
         "Before": scale.show(before["value"], before.get("low"), before.get("high")),
         "Now": scale.show(after["value"], after.get("low"), after.get("high")),
-        "Configuration": row["title"], **_links(row, metric, zone),
+        "Configuration": row["title"],
+        **_links(row, metric, zone),
         "Figure": METRICS.get(metric, metric),
-    }  # fmt: skip
+    }
 
 
 def _turned_row(row: Row, zone: tzinfo | None) -> dict[str, Any]:
     return {
-        "Change": "▼ no longer passes", "Before": row["before"],
+        "Change": "▼ no longer passes",
+        "Before": row["before"],
         "Now": f"{row['after']}: {row['message']}" if row["message"] else row["after"],
-        "Configuration": row["title"], **_links(row, "latency_ms", zone),
+        "Configuration": row["title"],
+        **_links(row, "latency_ms", zone),
         "Figure": row["test"] or "measures",
-    }  # fmt: skip
+    }
 
 
 def _links(row: Row, metric: str, zone: tzinfo | None) -> dict[str, Any]:
@@ -74,4 +77,4 @@ def _links(row: Row, metric: str, zone: tzinfo | None) -> dict[str, Any]:
         "Over time": f"/trends?{urlencode(request, safe='/:')}",
         "Run": f"/runs?run={row['run_id']}" if row["run_id"] else None,
         "Measured": formatting.when(row["time"], zone) if row["time"] else None,
-    }  # fmt: skip
+    }

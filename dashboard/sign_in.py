@@ -160,9 +160,12 @@ def admitted(person: Person, page: Any) -> bool:
         for name in providers(_sections() or {}):
             words = "Sign in" if name is None else f"Sign in with {name.capitalize()}"
             st.button(
-                words, key=f"sign in {name}", icon=":material/login:", on_click=st.login,
+                words,
+                key=f"sign in {name}",
+                icon=":material/login:",
+                on_click=st.login,
                 args=() if name is None else (name,),
-            )  # fmt: skip
+            )
     return False
 
 

@@ -254,10 +254,14 @@ def _as_written(text: bytes) -> tuple[Event, msgspec.Struct, tuple[str, ...]] | 
         return None
     try:
         envelope = Event(
-            specversion=whole.specversion, id=whole.id, source=whole.source, type=whole.type, subject=whole.subject,
+            specversion=whole.specversion,
+            id=whole.id,
+            source=whole.source,
+            type=whole.type,
+            subject=whole.subject,
             time=None if whole.time is None else msgspec.convert(whole.time, _MOMENT),
             datacontenttype=whole.datacontenttype,
-        )  # fmt: skip
+        )
     except msgspec.ValidationError:
         return None
     _check_envelope(envelope)

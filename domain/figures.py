@@ -21,9 +21,16 @@ STANDARD_ERRORS = 2.6
 """Student's 97.5 % quantile for six values; fewer for more, so that the interval is rather too wide than too narrow."""
 _ONE_RUN_NUMBER = ("peak_memory_bytes", "mean_memory_bytes", "device_memory_bytes", "kv_cache_bytes")
 _OF_THE_CALLS = (
-    "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "forward_ms", "loss_ms", "backward_ms",
+    "throughput_per_s",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "realtime_factor",
+    "forward_ms",
+    "loss_ms",
+    "backward_ms",
     "optimizer_ms",
-)  # fmt: skip
+)
 
 
 class FigureColumn(NamedTuple):
@@ -141,12 +148,19 @@ def described(row: Mapping[str, Any]) -> str:
     work = [
         f"{word} {row[name]:.15g}"
         for name, word in (
-            ("batch_size", "batch"), ("sequence_length", "sequence"), ("image_size", "image"), ("images", "images"),
-            ("audio_seconds", "audio s"), ("frames", "frames"), ("input_tokens", "input"), ("output_tokens", "output"),
-            ("concurrency", "concurrency"), ("arrival_rate_per_s", "arrivals/s"),
+            ("batch_size", "batch"),
+            ("sequence_length", "sequence"),
+            ("image_size", "image"),
+            ("images", "images"),
+            ("audio_seconds", "audio s"),
+            ("frames", "frames"),
+            ("input_tokens", "input"),
+            ("output_tokens", "output"),
+            ("concurrency", "concurrency"),
+            ("arrival_rate_per_s", "arrivals/s"),
         )
         if row.get(name) is not None
-    ]  # fmt: skip
+    ]
     count = int(row.get("hardware_count") or 1)
     hardware = f"{count}x {row['hardware_id']}" if count > 1 else str(row["hardware_id"])
     how = [str(row["platform"]), *filter(None, (row.get("precision"), row.get("runtime_name")))]

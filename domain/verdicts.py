@@ -153,9 +153,20 @@ def held_up_share(samples: Sequence[float]) -> float:
 
 
 TIMES = (
-    "latency_ms", "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "realtime_factor", "forward_ms", "loss_ms",
-    "backward_ms", "optimizer_ms", "goodput_per_s", "roofline_share", "device_time_ms",
-)  # fmt: skip
+    "latency_ms",
+    "throughput_per_s",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "realtime_factor",
+    "forward_ms",
+    "loss_ms",
+    "backward_ms",
+    "optimizer_ms",
+    "goodput_per_s",
+    "roofline_share",
+    "device_time_ms",
+)
 ENERGY = ("energy_j", "power_w", "energy_per_item_j", "energy_per_token_j", "energy_above_idle_j", "idle_power_w")
 SINGLE_TIMES = ("load_ms", "compile_ms", "first_run_ms", "preprocess_ms", "postprocess_ms")
 MEMORY = ("peak_memory_bytes", "mean_memory_bytes")
@@ -209,9 +220,11 @@ def judge(samples_ms: Sequence[float], metrics: Iterable[str], circumstances: Ci
     memory = combine(*swap)
     energy = combine(times, *_energy(circumstances))
     own: Mapping[str, Verdict] = {
-        **dict.fromkeys(TIMES, times), **dict.fromkeys(SINGLE_TIMES, before), **dict.fromkeys(MEMORY, memory),
+        **dict.fromkeys(TIMES, times),
+        **dict.fromkeys(SINGLE_TIMES, before),
+        **dict.fromkeys(MEMORY, memory),
         **dict.fromkeys(ENERGY, energy),
-    }  # fmt: skip
+    }
     each = {name: combine(own[name], *placement) if name in own else combine(*placement) for name in metrics}
     # Energy has a verdict of its own: a meter that fell silent says nothing against the times.
     whole = combine(*(verdict for name, verdict in each.items() if name not in ENERGY))

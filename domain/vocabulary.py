@@ -23,22 +23,49 @@ __all__ = [
 ]
 
 PLATFORMS = (
-    "cpu", "cuda", "rocm", "mps", "openvino", "qnn", "wasm", "webgpu", "webnn", "xpu", "hpu", "tpu", "other",
-)  # fmt: skip
+    "cpu",
+    "cuda",
+    "rocm",
+    "mps",
+    "openvino",
+    "qnn",
+    "wasm",
+    "webgpu",
+    "webnn",
+    "xpu",
+    "hpu",
+    "tpu",
+    "other",
+)
 """Open list, in the order in which tables and colours show them."""
 
 PRECISION_BITS = {
-    "fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "int4": 4, "fp4": 4,
-    "amp-fp16": 16, "amp-bf16": 16,
-}  # fmt: skip
+    "fp32": 32,
+    "tf32": 32,
+    "fp16": 16,
+    "bf16": 16,
+    "fp8": 8,
+    "int8": 8,
+    "int4": 4,
+    "fp4": 4,
+    "amp-fp16": 16,
+    "amp-bf16": 16,
+}
 """Bits of a stored activation by precision; mixed forms count as their lower type."""
 
 PRECISIONS = tuple(PRECISION_BITS)
 """Open list, widest first."""
 
 CATEGORIES = (
-    "embedding", "text_generation", "text_to_text", "vision", "audio", "multimodal", "video", "diffusion",
-)  # fmt: skip
+    "embedding",
+    "text_generation",
+    "text_to_text",
+    "vision",
+    "audio",
+    "multimodal",
+    "video",
+    "diffusion",
+)
 HARDWARE_KINDS = ("cpu", "gpu", "npu", "tpu", "other")
 MODES = ("inference", "training")
 SCENARIOS = ("single_stream", "offline", "server", "serving")

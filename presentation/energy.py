@@ -11,8 +11,13 @@ __all__ = ["drawn", "method", "rest", "told"]
 
 Row = Mapping[str, Any]
 _KEYS = (
-    "energy_j", "power_w", "energy_per_item_j", "energy_per_token_j", "energy_above_idle_j", "idle_power_w",
-)  # fmt: skip
+    "energy_j",
+    "power_w",
+    "energy_per_item_j",
+    "energy_per_token_j",
+    "energy_above_idle_j",
+    "idle_power_w",
+)
 
 
 def drawn(metrics: Row) -> str:

@@ -13,9 +13,11 @@ __all__ = ["STATED_WORDS", "arrivals", "batch_words", "hardware_words", "is_stat
 Row = Mapping[str, Any]
 STATED_WORDS = "stated by the operator, not seen"
 _SCENARIOS = {
-    "single_stream": "single stream: one after another", "offline": "offline: all there from the start",
-    "server": "server: they arrive by themselves", "serving": "serving",
-}  # fmt: skip
+    "single_stream": "single stream: one after another",
+    "offline": "offline: all there from the start",
+    "server": "server: they arrive by themselves",
+    "serving": "serving",
+}
 
 
 def is_stated(row: Row) -> bool:

@@ -33,37 +33,85 @@ PLATFORM_DOMAIN = ("cpu", "cuda", "rocm", "mps", "openvino", "qnn", "wasm", "web
 
 PLATFORM_COLOURS: dict[Theme, tuple[str, ...]] = {
     "light": (
-        "#2C2E33", "#1A794E", "#B22C0A", "#C58004", "#3D72DB",
-        "#600068", "#4701DA", "#12A1B9", "#A94C7D", "#95938D",
+        "#2C2E33",
+        "#1A794E",
+        "#B22C0A",
+        "#C58004",
+        "#3D72DB",
+        "#600068",
+        "#4701DA",
+        "#12A1B9",
+        "#A94C7D",
+        "#95938D",
     ),
     "dark": (
-        "#9BA6B0", "#8DD411", "#E84823", "#FFD5A3", "#6BB5EB",
-        "#AB68A7", "#7B7AFF", "#A2E6FA", "#FB7282", "#D4D0CB",
+        "#9BA6B0",
+        "#8DD411",
+        "#E84823",
+        "#FFD5A3",
+        "#6BB5EB",
+        "#AB68A7",
+        "#7B7AFF",
+        "#A2E6FA",
+        "#FB7282",
+        "#D4D0CB",
     ),
-}  # fmt: skip
+}
 
 SEQUENTIAL: dict[Theme, tuple[str, ...]] = {
     "light": (
-        "#E9F4FB", "#CCE6F6", "#AFD8F0", "#8EC6E7", "#68B1DB",
-        "#489CC9", "#2C83AF", "#1C6B91", "#135372", "#0B3D55",
+        "#E9F4FB",
+        "#CCE6F6",
+        "#AFD8F0",
+        "#8EC6E7",
+        "#68B1DB",
+        "#489CC9",
+        "#2C83AF",
+        "#1C6B91",
+        "#135372",
+        "#0B3D55",
     ),
     "dark": (
-        "#152631", "#163749", "#194860", "#1E5C7B", "#2A7195",
-        "#3A89B3", "#54A2CD", "#76BBE2", "#A2D2EF", "#CFE9F9",
+        "#152631",
+        "#163749",
+        "#194860",
+        "#1E5C7B",
+        "#2A7195",
+        "#3A89B3",
+        "#54A2CD",
+        "#76BBE2",
+        "#A2D2EF",
+        "#CFE9F9",
     ),
-}  # fmt: skip
+}
 """More is further from the background."""
 
 DIVERGING: dict[Theme, tuple[str, ...]] = {
     "light": (
-        "#9B4805", "#C06325", "#E08D5D", "#F3B999", "#F9DED0",
-        "#D6E7F8", "#A2C8F0", "#67A3E0", "#347EC4", "#125A98",
+        "#9B4805",
+        "#C06325",
+        "#E08D5D",
+        "#F3B999",
+        "#F9DED0",
+        "#D6E7F8",
+        "#A2C8F0",
+        "#67A3E0",
+        "#347EC4",
+        "#125A98",
     ),
     "dark": (
-        "#F7A062", "#D17D3E", "#A25E2B", "#714321", "#443124",
-        "#2A3744", "#305275", "#4075AA", "#5E9AD6", "#85BCF5",
+        "#F7A062",
+        "#D17D3E",
+        "#A25E2B",
+        "#714321",
+        "#443124",
+        "#2A3744",
+        "#305275",
+        "#4075AA",
+        "#5E9AD6",
+        "#85BCF5",
     ),
-}  # fmt: skip
+}
 """Worse to better, centred on no change."""
 
 

@@ -61,9 +61,14 @@ class PlatformContract:
 
     def _case(self) -> Case:
         return Case(
-            model=self.model, platform=self.name, precision=self.precision, weights="random", threads=1,
-            workload=Workload(mode="inference", batch_size=2), device=self.device,
-        )  # fmt: skip
+            model=self.model,
+            platform=self.name,
+            precision=self.precision,
+            weights="random",
+            threads=1,
+            workload=Workload(mode="inference", batch_size=2),
+            device=self.device,
+        )
 
     def _folder(self) -> str | None:
         """Return where the converted model lies; None where the platform takes torch's modules as they are."""

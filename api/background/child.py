@@ -55,11 +55,16 @@ async def run(
     """
     kept = (*_SPARED, "ASSAY_HOME") if secrets else _SPARED
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "api.background.child", work,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        sys.executable,
+        "-m",
+        "api.background.child",
+        work,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
         cwd=str(Path(__file__).resolve().parents[2]),
         env={name: value for name in kept if (value := os.environ.get(name)) is not None},
-    )  # fmt: skip
+    )
     field = stranger or work
     try:
         async with asyncio.timeout(timeout_s):
@@ -182,9 +187,12 @@ def main() -> None:
     except AssayError as error:
         report = {
             "problem": {
-                "name": type(error).__name__, "detail": error.detail, "field": error.field, "remedy": error.remedy,
+                "name": type(error).__name__,
+                "detail": error.detail,
+                "field": error.field,
+                "remedy": error.remedy,
             }
-        }  # fmt: skip
+        }
     sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.write(content)
 

@@ -49,20 +49,27 @@ class Metrics:
             "assay_requests", f"Requests answered. {_ONE}", ["method", "route", "status"], registry=self.registry
         )
         self._durations = Histogram(
-            "assay_request_duration_seconds", f"From the head of a request to the end of its answer. {_ONE}",
-            ["route"], buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
-        self._refused = Counter(
-            "assay_refused", f"Requests refused for want of room, rate or a part. {_ONE}", ["problem"],
+            "assay_request_duration_seconds",
+            f"From the head of a request to the end of its answer. {_ONE}",
+            ["route"],
+            buckets=_SECONDS,
             registry=self.registry,
-        )  # fmt: skip
+        )
+        self._refused = Counter(
+            "assay_refused",
+            f"Requests refused for want of room, rate or a part. {_ONE}",
+            ["problem"],
+            registry=self.registry,
+        )
         self.batch_events = Histogram(
             "assay_append_batch_events", f"Events of one transaction. {_ONE}", buckets=_SIZES, registry=self.registry
         )
         self.append_duration = Histogram(
-            "assay_append_duration_seconds", f"One transaction, waiting for its turn included. {_ONE}",
-            buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
+            "assay_append_duration_seconds",
+            f"One transaction, waiting for its turn included. {_ONE}",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         self.queued = self._gauge("assay_coalescer_depth", f"Single events that wait to be written. {_ONE}")
         self.bodies = self._gauge("assay_bodies_in_flight", f"Request bodies that are held in memory. {_ONE}")
         self.body_bytes = self._gauge("assay_body_bytes_in_flight", f"Bytes of those bodies. {_ONE}")

@@ -93,8 +93,11 @@ async def choose(parts: Parts, actor: str, digest: str | None, reason: str | Non
     answer, _ = await parts.append([written(event), document])
     await parts.reach(answer.position)
     return {
-        **msgspec.to_builtins(data), "before": before, "event_id": event["id"], "event_position": answer.position,
-    }  # fmt: skip
+        **msgspec.to_builtins(data),
+        "before": before,
+        "event_id": event["id"],
+        "event_position": answer.position,
+    }
 
 
 def _known(parts: Parts) -> tuple[list[str], list[str]]:

@@ -29,11 +29,33 @@ __all__ = [
     "respond",
 ]
 
-JSON_COLUMNS = frozenset({
-    "aliases", "answer", "card", "checks", "config", "energy_reading", "execution", "hardware", "latency_ci95", "libraries",
-    "metric_verdicts", "operators", "options", "parallelism", "plan", "platforms", "question", "scenario_result", "spec",
-    "totals", "tracer", "verdict_reasons", "workload",
-})  # fmt: skip
+JSON_COLUMNS = frozenset(
+    {
+        "aliases",
+        "answer",
+        "card",
+        "checks",
+        "config",
+        "energy_reading",
+        "execution",
+        "hardware",
+        "latency_ci95",
+        "libraries",
+        "metric_verdicts",
+        "operators",
+        "options",
+        "parallelism",
+        "plan",
+        "platforms",
+        "question",
+        "scenario_result",
+        "spec",
+        "totals",
+        "tracer",
+        "verdict_reasons",
+        "workload",
+    }
+)
 """Columns that hold JSON as text; answers in JSON carry them as JSON."""
 
 

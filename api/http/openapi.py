@@ -93,7 +93,9 @@ _EVENT: Json = {
     "properties": {
         "specversion": {"const": "1.0"},
         "id": {
-            "type": "string", "format": "uuid", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+            "type": "string",
+            "format": "uuid",
+            "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
         },
         "source": {"type": "string", "minLength": 1, "maxLength": 500},
         "type": {"type": "string", "minLength": 1, "maxLength": 500},
@@ -101,7 +103,7 @@ _EVENT: Json = {
         "time": {"type": "string", "format": "date-time"},
         "data": {},
     },
-}  # fmt: skip
+}
 _RECEIPT: Json = {
     "type": "object",
     "required": ["accepted", "duplicate", "rejected", "warnings", "last_position"],
@@ -155,18 +157,22 @@ _EVENT_BODIES: Json = {
     "application/x-ndjson": {"schema": {"type": "string", "description": "one event a line"}},
 }
 _ENCODING: Json = {
-    "name": "Content-Encoding", "in": "header", "required": False, "description": "How the body is packed.",
+    "name": "Content-Encoding",
+    "in": "header",
+    "required": False,
+    "description": "How the body is packed.",
     "schema": {"type": "string", "enum": ["identity", "gzip", "zstd"]},
-}  # fmt: skip
+}
 _SUCCESS: dict[tuple[str, str], Json] = {
     ("/v1/events", "post"): {JSON: {"schema": _reference("Receipt")}},
     ("/v1/events", "get"): {
-        JSON: {"schema": _reference("Page")}, "application/x-ndjson": {"schema": {"type": "string"}},
+        JSON: {"schema": _reference("Page")},
+        "application/x-ndjson": {"schema": {"type": "string"}},
     },
     ("/v1/events/{event_id}", "get"): {JSON: {"schema": _reference("StoredEvent")}},
     ("/v1/events/stream", "get"): {"text/event-stream": {"schema": {"type": "string"}}},
     ("/metrics", "get"): {"text/plain": {"schema": {"type": "string"}}},
-}  # fmt: skip
+}
 
 
 def described(schema: Json) -> Json:
@@ -174,8 +180,12 @@ def described(schema: Json) -> Json:
     document = deepcopy(schema)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | {
-        "Problem": _PROBLEM, "Event": _EVENT, "StoredEvent": _STORED, "Receipt": _RECEIPT, "Page": _PAGE,
-    }  # fmt: skip
+        "Problem": _PROBLEM,
+        "Event": _EVENT,
+        "StoredEvent": _STORED,
+        "Receipt": _RECEIPT,
+        "Page": _PAGE,
+    }
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": "docs/api.md#tokens"}}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

@@ -17,21 +17,49 @@ __all__ = ["RESULT_BYTES", "Node", "Selected", "nodes", "require_fenced", "selec
 
 _TABLE_FUNCTIONS = frozenset(
     {
-        "duckdb_columns", "duckdb_tables", "duckdb_views", "generate_series", "histogram", "histogram_values",
-        "json_each", "json_tree", "pg_timezone_names", "pragma_table_info", "range", "repeat", "unnest",
+        "duckdb_columns",
+        "duckdb_tables",
+        "duckdb_views",
+        "generate_series",
+        "histogram",
+        "histogram_values",
+        "json_each",
+        "json_tree",
+        "pg_timezone_names",
+        "pragma_table_info",
+        "range",
+        "repeat",
+        "unnest",
     }
-)  # fmt: skip
+)
 """All others are refused: those of a later DuckDB, and those that run SQL or read files, too."""
 _SYSTEM_VIEWS = ("duckdb_", "pg_", "pragma_", "sqlite_")
 _SHOWN_VIEWS = frozenset({"duckdb_columns", "duckdb_tables", "duckdb_views"})
 _SCALARS = frozenset(
     {
-        "current_connection_id", "current_query", "current_query_id", "current_setting", "current_transaction_id", "currval",
-        "getenv", "getvariable", "json_execute_serialized_sql", "json_serialize_plan", "nextval", "parse_duckdb_log_message",
-        "pg_sleep", "setseed", "setval", "sleep_ms", "stats", "txid_current", "variant_bytes_to_variant", "vector_type",
+        "current_connection_id",
+        "current_query",
+        "current_query_id",
+        "current_setting",
+        "current_transaction_id",
+        "currval",
+        "getenv",
+        "getvariable",
+        "json_execute_serialized_sql",
+        "json_serialize_plan",
+        "nextval",
+        "parse_duckdb_log_message",
+        "pg_sleep",
+        "setseed",
+        "setval",
+        "sleep_ms",
+        "stats",
+        "txid_current",
+        "variant_bytes_to_variant",
+        "vector_type",
         "write_log",
     }
-)  # fmt: skip
+)
 """A test looks at every function whose result depends on more than its arguments: it is here, or was found harmless."""
 _INTERNAL = "__internal"
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -100,12 +128,41 @@ _SETTINGS: dict[str, str | bool | int] = {
     "temp_directory": "",
     "threads": 1,
 }
-_SUMMED = frozenset({
-    "avg", "corr", "covar_pop", "covar_samp", "favg", "fsum", "geomean", "geometric_mean", "kahan_sum", "kurtosis",
-    "kurtosis_pop", "mean", "product", "regr_avgx", "regr_avgy", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx",
-    "regr_sxy", "regr_syy", "sem", "skewness", "stddev", "stddev_pop", "stddev_samp", "sum", "sumkahan", "var_pop",
-    "var_samp", "variance",
-})  # fmt: skip
+_SUMMED = frozenset(
+    {
+        "avg",
+        "corr",
+        "covar_pop",
+        "covar_samp",
+        "favg",
+        "fsum",
+        "geomean",
+        "geometric_mean",
+        "kahan_sum",
+        "kurtosis",
+        "kurtosis_pop",
+        "mean",
+        "product",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "sem",
+        "skewness",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "sum",
+        "sumkahan",
+        "var_pop",
+        "var_samp",
+        "variance",
+    }
+)
 """Aggregates whose last digits depend on the order in which they take floating-point values."""
 _VIEWS = "The views are in docs/tables.md; one SELECT at a time."
 _LESS = "Select fewer rows or columns, or aggregate."

@@ -73,19 +73,32 @@ def _catalogued_models() -> dict[str, Row]:
     """The models of the catalogues by id; a served language model is known by its sizes alone."""
     rows: dict[str, Row] = {
         item.id: {
-            "category": "text_generation", "family": item.family, "task": "text-generation", "parameters": None,
-            "parameters_about": item.parameters, "licence": item.licence, "aliases": list(item.aliases),
-            "catalogued": True, "variant": None, "config": {"model_type": item.family},
+            "category": "text_generation",
+            "family": item.family,
+            "task": "text-generation",
+            "parameters": None,
+            "parameters_about": item.parameters,
+            "licence": item.licence,
+            "aliases": list(item.aliases),
+            "catalogued": True,
+            "variant": None,
+            "config": {"model_type": item.family},
         }
         for item in language_models.catalogue().values()
-    }  # fmt: skip
+    }
     for model in models.catalogue():
         rows[model.id] = {
-            "category": model.category, "family": model.family, "task": model.task, "parameters": model.parameters,
-            "parameters_about": model.parameters_about, "licence": model.licence, "aliases": list(model.aliases),
-            "catalogued": True, "variant": model.variant,
+            "category": model.category,
+            "family": model.family,
+            "task": model.task,
+            "parameters": model.parameters,
+            "parameters_about": model.parameters_about,
+            "licence": model.licence,
+            "aliases": list(model.aliases),
+            "catalogued": True,
+            "variant": model.variant,
             "config": {**model.config, "architectures": [model.class_name]},
-        }  # fmt: skip
+        }
     return rows
 
 
@@ -131,9 +144,15 @@ def hardware_rows(tables: Tables) -> list[Row]:
             column: row[column] for column in (*_COUNTS, "measured", "described", "first_position", "last_position")
         }
     empty = {
-        **dict.fromkeys((*_COUNTS, "measured"), 0), "described": False, "count": 1, "name": None, "vendor": None,
-        "kind": None, "first_position": None, "last_position": None,
-    }  # fmt: skip
+        **dict.fromkeys((*_COUNTS, "measured"), 0),
+        "described": False,
+        "count": 1,
+        "name": None,
+        "vendor": None,
+        "kind": None,
+        "first_position": None,
+        "last_position": None,
+    }
     rows = [{**empty, **result[name], "id": name} for name in sorted(result)]
     return [{**row, "known": _how_known(row)} for row in rows]
 

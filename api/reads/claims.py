@@ -15,10 +15,31 @@ __all__ = ["claim_rows", "with_claims"]
 
 Row = dict[str, Any]
 _COLUMNS = (
-    "event_id", "model_id", "family", "category", "hardware_id", "platform", "precision", "mode", "batch_size", "sequence_length",
-    "image_size", "audio_seconds", "frames", "input_tokens", "output_tokens", "latency_p50_ms", "latency_mean_ms", "tokens_per_s",
-    "realtime_factor", "first_run_ms", "preprocess_ms", "peak_memory_bytes", "origin", "position",
-)  # fmt: skip
+    "event_id",
+    "model_id",
+    "family",
+    "category",
+    "hardware_id",
+    "platform",
+    "precision",
+    "mode",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+    "latency_p50_ms",
+    "latency_mean_ms",
+    "tokens_per_s",
+    "realtime_factor",
+    "first_run_ms",
+    "preprocess_ms",
+    "peak_memory_bytes",
+    "origin",
+    "position",
+)
 
 
 def claim_rows(
@@ -78,9 +99,11 @@ def _claimed(row: Row, about: Sequence[Claim], verdicts: Mapping[str, str]) -> R
         str(claim.printed) for claim in about
     )
     return {
-        **row, "claimed": "; ".join(map(str, words)) or None, "claims": [claim.id for claim in about],
+        **row,
+        "claimed": "; ".join(map(str, words)) or None,
+        "claims": [claim.id for claim in about],
         "contradicted": any(verdicts[claim.id] == "contradicted" for claim in about),
-    }  # fmt: skip
+    }
 
 
 def _beside(tables: Tables, wanted: Sequence[Claim], cells: Sequence[Row]) -> list[tuple[Claim, Row]]:
@@ -123,11 +146,22 @@ def _by_place(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 def _flat(claim: Claim) -> Row:
     target = claim.target
     return {
-        "id": claim.id, "name": claim.name, "models": list(target.models), "families": list(target.families),
-        "categories": list(target.categories), "platform": claim.platform, "says": claim.says, "metric": claim.metric,
-        "value": claim.value, "printed": claim.printed, "sizes": dict(claim.sizes), "simulated": claim.simulated,
-        "note": claim.note, "document": claim.document, "section": claim.section,
-    }  # fmt: skip
+        "id": claim.id,
+        "name": claim.name,
+        "models": list(target.models),
+        "families": list(target.families),
+        "categories": list(target.categories),
+        "platform": claim.platform,
+        "says": claim.says,
+        "metric": claim.metric,
+        "value": claim.value,
+        "printed": claim.printed,
+        "sizes": dict(claim.sizes),
+        "simulated": claim.simulated,
+        "note": claim.note,
+        "document": claim.document,
+        "section": claim.section,
+    }
 
 
 def _subject(tables: Tables, model: str, cells: Iterable[Row]) -> Row:

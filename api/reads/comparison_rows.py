@@ -31,27 +31,84 @@ __all__ = [
 ]
 
 _PARTS = (
-    "mode", "scenario", "batch_size", "sequence_length", "image_size", "runtime", "runtime_version", "compiled",
-    "layout", "threads", "weights", "environment", "concurrency", "arrival_rate_per_s", "target_latency_ms",
+    "mode",
+    "scenario",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "runtime",
+    "runtime_version",
+    "compiled",
+    "layout",
+    "threads",
+    "weights",
+    "environment",
+    "concurrency",
+    "arrival_rate_per_s",
+    "target_latency_ms",
     "hardware_stated",
-)  # fmt: skip
+)
 COLUMNS = (
-    "arrival_rate_per_s", "batch_size", "compiled", "concurrency", "configuration", "device", "energy_j",
-    "energy_per_item_j", "energy_per_token_j", "energy_verdict", "environment_fingerprint", "event_id", "fallback_share",
-    "hardware_count", "hardware_id", "hardware_kind", "image_size", "latency_mean_ci95_high_ms",
-    "latency_mean_ci95_low_ms", "latency_mean_ms", "latency_n", "latency_p50_ci95_high_ms", "latency_p50_ci95_low_ms",
-    "latency_p50_ms", "layout", "mode", "model_id", "origin", "peak_memory_bytes", "platform", "platform_asked",
-    "position", "power_w", "precision", "precision_asked", "run_id", "runtime_name", "runtime_version", "scenario",
-    "scenario_result", "sequence_length", "threads", "throughput_per_s", "time", "verdict", "weights",
-)  # fmt: skip
+    "arrival_rate_per_s",
+    "batch_size",
+    "compiled",
+    "concurrency",
+    "configuration",
+    "device",
+    "energy_j",
+    "energy_per_item_j",
+    "energy_per_token_j",
+    "energy_verdict",
+    "environment_fingerprint",
+    "event_id",
+    "fallback_share",
+    "hardware_count",
+    "hardware_id",
+    "hardware_kind",
+    "image_size",
+    "latency_mean_ci95_high_ms",
+    "latency_mean_ci95_low_ms",
+    "latency_mean_ms",
+    "latency_n",
+    "latency_p50_ci95_high_ms",
+    "latency_p50_ci95_low_ms",
+    "latency_p50_ms",
+    "layout",
+    "mode",
+    "model_id",
+    "origin",
+    "peak_memory_bytes",
+    "platform",
+    "platform_asked",
+    "position",
+    "power_w",
+    "precision",
+    "precision_asked",
+    "run_id",
+    "runtime_name",
+    "runtime_version",
+    "scenario",
+    "scenario_result",
+    "sequence_length",
+    "threads",
+    "throughput_per_s",
+    "time",
+    "verdict",
+    "weights",
+)
 """What `compared_row` reads: reading the other sixty columns would be most of the time."""
 LOAD = ("concurrency", "arrival_rate_per_s")
 """How requests come. Rows of other loads stand side by side, and none is the best of another's."""
 Per = Literal["item", "call"]
 SPEEDUP = "speedup_over_cpu"
 RANKED_BY = (
-    "latency_ms", "throughput_per_s", "peak_memory_bytes", "energy_per_item_j", "energy_per_token_j", "power_w",
-)  # fmt: skip
+    "latency_ms",
+    "throughput_per_s",
+    "peak_memory_bytes",
+    "energy_per_item_j",
+    "energy_per_token_j",
+    "power_w",
+)
 
 
 def compared_row(row: Mapping[str, Any]) -> Row:

@@ -43,9 +43,12 @@ async def samples(
     data = msgspec.convert(stored.event["data"], SamplesRecorded)
     drawn = await asyncio.to_thread(picture, data, points)
     head = {
-        "measurement": data.measurement_id if stored is question[0] else question[0].id, "event_id": stored.id,
-        "position": stored.position, "run_id": data.run_id, "unit": "ms",
-    }  # fmt: skip
+        "measurement": data.measurement_id if stored is question[0] else question[0].id,
+        "event_id": stored.id,
+        "position": stored.position,
+        "run_id": data.run_id,
+        "unit": "ms",
+    }
     return Response(msgspec.json.encode(head | msgspec.to_builtins(drawn)), media_type=MediaType.JSON)
 
 
@@ -55,9 +58,10 @@ async def _samples_of(parts: Parts, request: Stored) -> Stored:
     reference = request.event["data"].get("samples") if request.type == MEASUREMENT_RECORDED else None
     if not reference:
         raise NotFound(
-            f"event {request.id} ({request.type}) refers to no raw samples.", field="id",
+            f"event {request.id} ({request.type}) refers to no raw samples.",
+            field="id",
             remedy="Our runner records them; what was imported has only its figures.",
-        )  # fmt: skip
+        )
     near = await _near(parts, request, reference["digest"])
     for stored in near:
         if _has(stored, request, reference["digest"]):
@@ -66,9 +70,10 @@ async def _samples_of(parts: Parts, request: Stored) -> Stored:
     # What has expired cannot be compared: near a measurement it is taken for its own.
     if any(stored.body is None and stored.source == request.source for stored in near):
         raise Expired(
-            f"{text} have expired.", field="id",
+            f"{text} have expired.",
+            field="id",
             remedy="The measurement keeps its figures; measure again for new samples.",
-        )  # fmt: skip
+        )
     raise NotFound(
         f"{text} are not in the log.", field="id", remedy="Post the file that holds them: `assay post FILE.ndjson`."
     )

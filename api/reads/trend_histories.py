@@ -14,10 +14,25 @@ __all__ = ["LINE", "WHOLE", "begun", "kin", "measured", "most", "named", "pointe
 
 Row = dict[str, Any]
 LINE = (
-    "configuration", "platform", "precision", "mode", "scenario", "batch_size", "sequence_length", "image_size", "compiled",
-    "layout", "threads", "weights", "runtime_version", "hardware_count",
-    "input_tokens", "output_tokens", "concurrency", "arrival_rate_per_s",
-)  # fmt: skip
+    "configuration",
+    "platform",
+    "precision",
+    "mode",
+    "scenario",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "compiled",
+    "layout",
+    "threads",
+    "weights",
+    "runtime_version",
+    "hardware_count",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "arrival_rate_per_s",
+)
 WHOLE = ("model_id", "hardware_id", "device", "runtime_name", "workload", "execution")
 """What is read of a configuration for its line, and for what it is alike in."""
 _NAMED = """
@@ -44,9 +59,13 @@ def begun(row: Mapping[str, Any]) -> Row:
     """Return the line of a configuration, without points, from its first row."""
     line = {name: row[name] for name in LINE}
     return line | {
-        "hardware": row["hardware_id"], "hardware_id": row["hardware_id"], "runtime": row["runtime_name"],
-        "hardware_stated": row["device"] == STATED, "alike": alike_of(row), "points": [],
-    }  # fmt: skip
+        "hardware": row["hardware_id"],
+        "hardware_id": row["hardware_id"],
+        "runtime": row["runtime_name"],
+        "hardware_stated": row["device"] == STATED,
+        "alike": alike_of(row),
+        "points": [],
+    }
 
 
 def named(
@@ -62,8 +81,9 @@ def named(
     ]
     statement = _NAMED.format(
         columns=", ".join(f"subject.{name}" for name in (*LINE, *WHOLE)),
-        there=" OR ".join(f"{name} IS NOT NULL" for name in columns), conditions=" AND ".join(conditions),
-    )  # fmt: skip
+        there=" OR ".join(f"{name} IS NOT NULL" for name in columns),
+        conditions=" AND ".join(conditions),
+    )
     values = [*window, *(value for each in supplied.values() for value in each)]
     lines: dict[str, Row] = {}
     for row in tables.told("measurement void subject", statement, values).to_pylist():

@@ -238,9 +238,14 @@ def _refusal(index: int, raw: bytes, error: AssayError) -> Refusal:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         named = _Named()
     return Refusal(
-        index=index, id=named.id, type=named.type, detail=error.detail, field=error.field, remedy=error.remedy,
+        index=index,
+        id=named.id,
+        type=named.type,
+        detail=error.detail,
+        field=error.field,
+        remedy=error.remedy,
         problem=error.type,
-    )  # fmt: skip
+    )
 
 
 def _count(parts: Parts, receipt: Receipt, appended: Sequence[Appended]) -> None:
@@ -250,9 +255,12 @@ def _count(parts: Parts, receipt: Receipt, appended: Sequence[Appended]) -> None
     if request is not None:
         positions = [item.position for item in appended if item.status != "conflict"]
         request.batch = {
-            "first": min(positions, default=None), "last": receipt.last_position, "accepted": receipt.accepted,
-            "duplicate": receipt.duplicate, "rejected": rejected,
-        }  # fmt: skip
+            "first": min(positions, default=None),
+            "last": receipt.last_position,
+            "accepted": receipt.accepted,
+            "duplicate": receipt.duplicate,
+            "rejected": rejected,
+        }
 
 
 def _nothing_taken(receipt: Receipt, errors: Sequence[AssayError], *, single: bool) -> Answer:

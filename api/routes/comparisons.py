@@ -124,9 +124,13 @@ async def of_models(
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_hardware(hardware)
         rows = _best(
-            tables, hardware=name, mode=mode, platform=several(platform), precision=several(precision),
+            tables,
+            hardware=name,
+            mode=mode,
+            platform=several(platform),
+            precision=several(precision),
             batch_size=batch_size,
-        )  # fmt: skip
+        )
         _require_hardware(tables, hardware, rows)
         result = ordered(rows, ("model", "platform", "precision"), metric)
         kept = result if limit is None else sorted(result, key=lambda row: not row["best"])[:limit]
@@ -179,9 +183,11 @@ def _filter(
 ) -> Callable[[Row], bool]:
     """Return what says whether a row, or a pair of them, is asked for."""
     wanted: dict[str, Sequence[Any] | None] = {
-        "hardware": [tables.resolve_hardware(hardware)] if hardware else None, "platform": several(platform),
-        "precision": several(precision), "batch_size": [batch_size] if batch_size else None,
-    }  # fmt: skip
+        "hardware": [tables.resolve_hardware(hardware)] if hardware else None,
+        "platform": several(platform),
+        "precision": several(precision),
+        "batch_size": [batch_size] if batch_size else None,
+    }
     return lambda row: all(among is None or row[key] in among for key, among in wanted.items())
 
 
@@ -205,8 +211,10 @@ def _spread(pairs: Iterable[Row]) -> Row:
 
 def _sides(pairs: Sequence[Row]) -> Row:
     """Count the pairs by the modes that were measured, and by hardware, the most frequent first."""
-    sides = Counter("both" if pair["inference"] and pair["training"] else
-                    "inference" if pair["inference"] else "training" for pair in pairs)  # fmt: skip
+    sides = Counter(
+        "both" if pair["inference"] and pair["training"] else "inference" if pair["inference"] else "training"
+        for pair in pairs
+    )
     hardware = Counter(pair["hardware"] for pair in pairs).most_common()
     return {
         **{side: sides[side] for side in ("both", "inference", "training")},
@@ -261,9 +269,17 @@ def _best(tables: Tables, **filters: Any) -> list[Row]:
 
 def _pairs(rows: Sequence[Row]) -> list[Row]:
     alike = (
-        "hardware", "hardware_count", "platform", "precision", "batch_size", "sequence_length", "image_size", "runtime",
-        "compiled", *LOAD,
-    )  # fmt: skip
+        "hardware",
+        "hardware_count",
+        "platform",
+        "precision",
+        "batch_size",
+        "sequence_length",
+        "image_size",
+        "runtime",
+        "compiled",
+        *LOAD,
+    )
     cells: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in rows:
         sides = cells.setdefault(tuple(row[part] for part in alike), {})

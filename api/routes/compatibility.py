@@ -33,9 +33,20 @@ LEGEND = {"rules": RULES, "states": STATES}
 _UNSAID = dict.fromkeys(("last_seen", "fallback_share", "speedup", "speedup_best", "runs"))
 """What rows by hardware do not say."""
 _ADDED = (
-    "state", "level", "speedup", "speedup_best", "speedup_works", "speedup_evidence", "fallback_share", "evidence_ids", "stopped_outcome", "stopped_stage", "stopped_error", "stopped_message",
+    "state",
+    "level",
+    "speedup",
+    "speedup_best",
+    "speedup_works",
+    "speedup_evidence",
+    "fallback_share",
+    "evidence_ids",
+    "stopped_outcome",
+    "stopped_stage",
+    "stopped_error",
+    "stopped_message",
     "stopped_remedy",
-)  # fmt: skip
+)
 """What the best cell of a model and platform adds to its row over all precisions."""
 
 
@@ -88,15 +99,23 @@ async def compatibility(
             remedy="Leave out by_precision, or precision, hardware and by_hardware.",
         )
     question = _Asked(
-        model=model, family=family, platform=platform, precision=precision, category=category, level=level,
-        by_precision=by_precision, claims=claims, no_evidence=no_evidence,
-    )  # fmt: skip
+        model=model,
+        family=family,
+        platform=platform,
+        precision=precision,
+        category=category,
+        level=level,
+        by_precision=by_precision,
+        claims=claims,
+        no_evidence=no_evidence,
+    )
     if apart:
         if level != "model" or claims or no_evidence:
             raise UsageError(
-                "rows by hardware have no claims, families and gaps.", field="level",
+                "rows by hardware have no claims, families and gaps.",
+                field="level",
                 remedy="Leave out hardware and by_hardware.",
-            )  # fmt: skip
+            )
 
         def by_machine(tables: Tables, offset: int, count: int) -> list[Row]:
             filters = {**question.filters(), "precision": precision, "hardware": hardware}
@@ -232,14 +251,20 @@ def _gaps(tables: Tables, rows: Iterable[Row], request: _Asked) -> list[Row]:
     wanted = tables.resolve_model(request.model) if request.model else None
     result: list[Row] = [
         {
-            "model_id": item.id, "platform": platform, "category": item.category, "family": item.family, "state": "no evidence",
+            "model_id": item.id,
+            "platform": platform,
+            "category": item.category,
+            "family": item.family,
+            "state": "no evidence",
             "level": None,
         }
         for item in catalogue()
-        if wanted in (None, item.id) and request.category in (None, item.category) and request.family in (None, item.family)
+        if wanted in (None, item.id)
+        and request.category in (None, item.category)
+        and request.family in (None, item.family)
         for platform in PLATFORMS[:-1]
         if request.platform in (None, platform) and (item.id, platform) not in there
-    ]  # fmt: skip
+    ]
     return sorted(result, key=lambda row: (str(row["model_id"]), place(row["platform"])))
 
 

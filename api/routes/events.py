@@ -48,9 +48,7 @@ Moment = Annotated[
 ]
 
 
-@post(
-    "/v1/events", opt={"scope": OPEN}, status_code=200, summary="Append events", request_max_body_size=None
-)  # fmt: skip
+@post("/v1/events", opt={"scope": OPEN}, status_code=200, summary="Append events", request_max_body_size=None)
 async def append(
     request: Request[Any, Any, Any],
     subject: Word = None,  # noqa: ARG001 - for the document; api.routes.append reads both
@@ -134,9 +132,15 @@ async def _page(parts: Parts, after: int, limit: int, wanted: Filters) -> tuple[
     while True:
         request = min(count, limit - len(storeds))
         rows = await parts.log.read(
-            after, request, wanted.types, wanted.upto, subject=wanted.subject, source=wanted.source, since=wanted.since,
+            after,
+            request,
+            wanted.types,
+            wanted.upto,
+            subject=wanted.subject,
+            source=wanted.source,
+            since=wanted.since,
             until=wanted.until,
-        )  # fmt: skip
+        )
         storeds += rows
         size += sum(len(row.body or "") for row in rows)
         if len(rows) < request:
@@ -169,9 +173,13 @@ def _stored(event: Stored) -> bytes:
     head = {"position": event.position, "recorded_at": event.recorded_at}
     if event.body is None:
         existing = {
-            "specversion": "1.0", "id": event.id, "source": event.source, "type": event.type, "subject": event.subject,
+            "specversion": "1.0",
+            "id": event.id,
+            "source": event.source,
+            "type": event.type,
+            "subject": event.subject,
             "time": event.time,
-        }  # fmt: skip
+        }
         envelope = {name: value for name, value in existing.items() if value is not None}
         return msgspec.json.encode({**head, **envelope, "expired": True, "attestation": event.attestation})
     # The attestation comes last: of two members of a name most parsers take the second, and a sender may have used it.

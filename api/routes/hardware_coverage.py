@@ -24,16 +24,37 @@ __all__ = ["router"]
 
 Name = Annotated[str, PathParameter(min_length=1, max_length=500)]
 _WORK = (
-    "model_id", "mode", "scenario", "precision", "batch_size", "sequence_length", "image_size", "images", "audio_seconds",
-    "frames", "input_tokens", "output_tokens", "concurrency", "hardware_count",
-)  # fmt: skip
+    "model_id",
+    "mode",
+    "scenario",
+    "precision",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "hardware_count",
+)
 """What of two rows must be the same for their times to be compared across devices."""
 _TIMES = ("latency_p50_ms", "latency_mean_ms")
 _SPEEDS = (("throughput_per_s", "items/s"), ("tokens_per_s", "tokens/s"))
 _BEST = (
-    *_WORK, *_TIMES, "throughput_per_s", "tokens_per_s", "latency_n", "platform", "origin", "verdict", "event_id", "run_id",
+    *_WORK,
+    *_TIMES,
+    "throughput_per_s",
+    "tokens_per_s",
+    "latency_n",
+    "platform",
+    "origin",
+    "verdict",
+    "event_id",
+    "run_id",
     "position",
-)  # fmt: skip
+)
 _SHARING = 3
 _COMPARED = ("fp16", "bf16", "fp32")
 """Precisions by which two peaks are compared: the first that both have."""

@@ -25,9 +25,24 @@ __all__ = ["router"]
 UNKNOWN = "unknown"
 """What `family` and `category` say of models of which nobody said it."""
 _TOLD = (
-    "state", "level", "models", "working", "states", "speedup", "speedup_works", "precisions", "best_precision", "stopped",
-    "tries", "last_seen", "age_days", "stale", "claimed", "claims", "contradicted",
-)  # fmt: skip
+    "state",
+    "level",
+    "models",
+    "working",
+    "states",
+    "speedup",
+    "speedup_works",
+    "precisions",
+    "best_precision",
+    "stopped",
+    "tries",
+    "last_seen",
+    "age_days",
+    "stale",
+    "claimed",
+    "claims",
+    "contradicted",
+)
 
 Level = Literal["family", "model"]
 Words = Annotated[list[str] | None, QueryParameter(max_items=50)]
@@ -76,9 +91,16 @@ async def matrix(
     nobody said it. `total` counts rows, `platforms` the models that were tried and that work there, `cells` cells by state.
     """
     question = _Asked(
-        level=level, model=model, family=family, category=category, hardware=hardware, platform=platform, seen=seen,
-        stale=stale, claims=claims and hardware is None,
-    )  # fmt: skip
+        level=level,
+        model=model,
+        family=family,
+        category=category,
+        hardware=hardware,
+        platform=platform,
+        seen=seen,
+        stale=stale,
+        claims=claims and hardware is None,
+    )
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         rows = [row for row in _rows(tables, question) if _matches(row, question)]
@@ -92,9 +114,10 @@ async def matrix(
 
 def _rows(tables: Tables, request: _Asked) -> list[Row]:
     filters = {
-        "model": request.model, "platform": request.platform,
+        "model": request.model,
+        "platform": request.platform,
         **{name: value for name in ("family", "category") if (value := getattr(request, name)) != UNKNOWN},
-    }  # fmt: skip
+    }
     cells = (
         cells_of(tables, **filters)
         if request.hardware is None

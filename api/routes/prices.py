@@ -120,11 +120,16 @@ def instance_rows(offers: Iterable[Offer], today: date | None) -> list[Row]:
         row["regions"] = sorted({*row["regions"], *(offer.region for offer in value if offer.region)})
         row["offers"] = [
             {
-                "region": offer.region, "spot": offer.spot, "usd_per_hour": offer.usd_per_hour, "date": offer.date,
-                "stale": prices.is_stale(offer, today), "basis": offer.basis, "source": offer.source,
+                "region": offer.region,
+                "spot": offer.spot,
+                "usd_per_hour": offer.usd_per_hour,
+                "date": offer.date,
+                "stale": prices.is_stale(offer, today),
+                "basis": offer.basis,
+                "source": offer.source,
             }
             for offer in value
-        ]  # fmt: skip
+        ]
     return [rows[id_] for id_ in sorted(rows)]
 
 

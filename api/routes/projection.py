@@ -25,9 +25,15 @@ __all__ = ["router"]
 DAYS = 400
 """More days than a freshness is asked over."""
 _COUNTED = {
-    "models": "models", "hardware": "hardware", "runs": "runs", "measurements": "measurements", "tests": "tests",
-    "failures": "failures", "retractions": "retraction", "dead_letters": "dead_letter",
-}  # fmt: skip
+    "models": "models",
+    "hardware": "hardware",
+    "runs": "runs",
+    "measurements": "measurements",
+    "tests": "tests",
+    "failures": "failures",
+    "retractions": "retraction",
+    "dead_letters": "dead_letter",
+}
 
 
 @get("/v1/summary", summary="How much is known")

@@ -61,9 +61,14 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
         path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot(needed))
         beside = {"position": position if as_of is None else min(position, as_of), "schema": SCHEMA_VERSION}
         question = {
-            "path": str(path), "sql": data.sql, "limit": data.limit, "timeout_s": data.timeout_s, "as_of": as_of,
-            "media": media, "beside": beside,
-        }  # fmt: skip
+            "path": str(path),
+            "sql": data.sql,
+            "limit": data.limit,
+            "timeout_s": data.timeout_s,
+            "as_of": as_of,
+            "media": media,
+            "beside": beside,
+        }
         # Text in JSON may be longer than in Arrow: whatever comes, so much of it is kept.
         work = child.run("query", question, timeout_s=data.timeout_s, most_bytes=2 * RESULT_BYTES, stranger="sql")
         unless_left = await child.unless_left(request.receive, work)

@@ -27,10 +27,30 @@ Platforms = Annotated[
     str | None, QueryParameter(max_length=500, description="Platforms between commas; all by default.")
 ]
 _MEASURED = (
-    "hardware_id", "hardware_count", "platform", "precision", "batch_size", "throughput_per_s", "tokens_per_s",
-    "latency_p50_ms", "latency_mean_ms", "origin", "event_id", "position", "weights", "revision", "mode", "scenario",
-    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens",
-)  # fmt: skip
+    "hardware_id",
+    "hardware_count",
+    "platform",
+    "precision",
+    "batch_size",
+    "throughput_per_s",
+    "tokens_per_s",
+    "latency_p50_ms",
+    "latency_mean_ms",
+    "origin",
+    "event_id",
+    "position",
+    "weights",
+    "revision",
+    "mode",
+    "scenario",
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+)
 _STATE = ("model_id", "platform", "precision", "built", "verified", "measured")
 _ITEM = ("sequence_length", "image_size")
 _LANGUAGE_SIZES = ("layers", "hidden_size", "heads", "kv_heads", "vocabulary", "experts", "experts_per_token", "window")

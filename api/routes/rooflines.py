@@ -35,14 +35,43 @@ Members = Annotated[
 LISTED_ABOVE = 50
 _SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens")
 _SHOWN = (
-    "mode", "batch_size", "sequence_length", "image_size", "compiled", "threads", "verdict", "origin", "run_id", "event_id",
-    "configuration", "time",
-)  # fmt: skip
-_COLUMNS = tuple(dict.fromkeys((
-    *_SHOWN, *_SIZES, "model_id", "platform", "precision", "scenario", "output_tokens", "hardware_count", "concurrency",
-    "fallback_share", "latency_p50_ms", "latency_mean_ms", "latency_n", "throughput_per_s", "runtime_name",
-    "gradient_checkpointing", "family", "position",
-)))  # fmt: skip
+    "mode",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "compiled",
+    "threads",
+    "verdict",
+    "origin",
+    "run_id",
+    "event_id",
+    "configuration",
+    "time",
+)
+_COLUMNS = tuple(
+    dict.fromkeys(
+        (
+            *_SHOWN,
+            *_SIZES,
+            "model_id",
+            "platform",
+            "precision",
+            "scenario",
+            "output_tokens",
+            "hardware_count",
+            "concurrency",
+            "fallback_share",
+            "latency_p50_ms",
+            "latency_mean_ms",
+            "latency_n",
+            "throughput_per_s",
+            "runtime_name",
+            "gradient_checkpointing",
+            "family",
+            "position",
+        )
+    )
+)
 _TRACED = ("model_id", "mode", "phase", "workload", "image_size", "sequence_length", "totals")
 
 

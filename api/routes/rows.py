@@ -56,9 +56,15 @@ async def measurements(
 ) -> Response[bytes]:
     """Return measurements that were not retracted; `best` gives one a configuration. Names may be aliases."""
     filters = {
-        "model": model, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode,
-        "origin": origin, "configuration": configuration, "run_id": run_id,
-    }  # fmt: skip
+        "model": model,
+        "hardware": hardware,
+        "platform": platform,
+        "precision": precision,
+        "mode": mode,
+        "origin": origin,
+        "configuration": configuration,
+        "run_id": run_id,
+    }
     return await _by_position(request, page, "best_measurements" if best else "measurements", filters)
 
 
@@ -76,9 +82,13 @@ async def reported_tests(
 ) -> Response[bytes]:
     """Return reported tests, or with `failures` the configurations that gave no measurement and at which stage."""
     filters = {
-        "model": model, "hardware": hardware, "platform": platform, "precision": precision, "outcome": outcome,
+        "model": model,
+        "hardware": hardware,
+        "platform": platform,
+        "precision": precision,
+        "outcome": outcome,
         "run_id": run_id,
-    }  # fmt: skip
+    }
     return await _by_position(request, page, "failures" if failures else "tests", filters)
 
 
@@ -143,8 +153,14 @@ async def one_hardware(
 router = Router(
     "/",
     route_handlers=[
-        measurements, reported_tests, runs, one_run, environments, hardware, one_hardware,
+        measurements,
+        reported_tests,
+        runs,
+        one_run,
+        environments,
+        hardware,
+        one_hardware,
     ],
     dependencies=DEPENDENCIES,
     tags=["tables"],
-)  # fmt: skip
+)

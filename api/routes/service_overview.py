@@ -108,36 +108,51 @@ def _day(parts: Parts, now: datetime) -> Day:
             Step(at=datetime.fromtimestamp(start, UTC), events=counts.get(start, 0))
             for start in range(first, last + STEP_S, STEP_S)
         ],
-        lag=[item for item in (parts.minutes.kept() if parts.minutes else []) if item.at >= now - timedelta(hours=HOURS)],
+        lag=[
+            item for item in (parts.minutes.kept() if parts.minutes else []) if item.at >= now - timedelta(hours=HOURS)
+        ],
         token_uses=dict(parts.access.used),
         archive=_archived(parts),
         build=Build(
-            version=VERSION, schema=SCHEMA_VERSION, python=platform.python_version(), system=platform.system(),
+            version=VERSION,
+            schema=SCHEMA_VERSION,
+            python=platform.python_version(),
+            system=platform.system(),
             began=parts.began,
         ),
         settings=_configured(parts.settings, embedded=parts.database.embedded, guarded=parts.access.guarded),
-    )  # fmt: skip
+    )
 
 
 def _archived(parts: Parts) -> list[Archived]:
     segments = Archive(archive_folder(parts.settings.home), parts.database.url).segments()
     return [
         Archived(
-            first_position=item.first_position, last_position=item.last_position, events=item.events, bytes=item.size_bytes,
-            facts=item.facts, samples=item.samples, created_at=item.created_at, trimmed_at=item.trimmed_at,
+            first_position=item.first_position,
+            last_position=item.last_position,
+            events=item.events,
+            bytes=item.size_bytes,
+            facts=item.facts,
+            samples=item.samples,
+            created_at=item.created_at,
+            trimmed_at=item.trimmed_at,
         )
         for item in segments
-    ]  # fmt: skip
+    ]
 
 
 def _configured(settings: Settings, *, embedded: bool, guarded: bool) -> Configured:
     rate = settings.rate or (DEFAULT_RATE if guarded else None)
     return Configured(
-        role=settings.role, host=settings.host, embedded_postgres=embedded,
+        role=settings.role,
+        host=settings.host,
+        embedded_postgres=embedded,
         requests_per_s=_finite(rate.requests_per_s) if rate else None,
         events_per_s=_finite(rate.events_per_s) if rate else None,
-        body_deadline_s=settings.body_deadline_s, retrain_every_s=settings.retrain_every_s, log_level=settings.log_level,
-    )  # fmt: skip
+        body_deadline_s=settings.body_deadline_s,
+        retrain_every_s=settings.retrain_every_s,
+        log_level=settings.log_level,
+    )
 
 
 def _finite(limit: float) -> float | None:

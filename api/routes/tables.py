@@ -79,10 +79,18 @@ async def table(
         at = At(as_of=begin.position, min_position=at.min_position)
     offset = begin.offset if begin is not None else 0
     filters = {
-        "model": model, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode,
-        "origin": origin, "category": category, "family": family, "configuration": configuration, "run_id": run_id,
+        "model": model,
+        "hardware": hardware,
+        "platform": platform,
+        "precision": precision,
+        "mode": mode,
+        "origin": origin,
+        "category": category,
+        "family": family,
+        "configuration": configuration,
+        "run_id": run_id,
         "batch_size": batch_size,
-    }  # fmt: skip
+    }
     wanted = columns.split(",") if columns else []
 
     def answer(tables: Tables) -> tuple[Any, Row]:
@@ -92,9 +100,13 @@ async def table(
         by_position = ORDER[view] == "position"
         read = [*wanted, *(("position",) if by_position and "position" not in wanted else ())] if wanted else None
         rows = tables.view(
-            view, filters, columns=read, limit=limit + 1, after=offset if by_position else None,
+            view,
+            filters,
+            columns=read,
+            limit=limit + 1,
+            after=offset if by_position else None,
             offset=None if by_position else offset,
-        )  # fmt: skip
+        )
         more, rows = rows.num_rows > limit, rows.slice(0, limit)
         following = None
         if more:

@@ -25,20 +25,40 @@ from ingest.projection import Tables
 __all__ = ["METRICS", "router"]
 
 METRICS = {
-    "latency_ms": "smaller", "latency_p50_ms": "smaller", "latency_p90_ms": "smaller", "latency_p95_ms": "smaller",
-    "latency_p99_ms": "smaller", "latency_mean_ms": "smaller", "throughput_per_s": "larger", "tokens_per_s": "larger",
-    "ttft_ms": "smaller", "tpot_ms": "smaller", "peak_memory_bytes": "smaller", "energy_j": "smaller",
-    "energy_per_item_j": "smaller", "energy_per_token_j": "smaller", "power_w": "smaller", "load_ms": "smaller", "first_run_ms": "smaller",
-}  # fmt: skip
+    "latency_ms": "smaller",
+    "latency_p50_ms": "smaller",
+    "latency_p90_ms": "smaller",
+    "latency_p95_ms": "smaller",
+    "latency_p99_ms": "smaller",
+    "latency_mean_ms": "smaller",
+    "throughput_per_s": "larger",
+    "tokens_per_s": "larger",
+    "ttft_ms": "smaller",
+    "tpot_ms": "smaller",
+    "peak_memory_bytes": "smaller",
+    "energy_j": "smaller",
+    "energy_per_item_j": "smaller",
+    "energy_per_token_j": "smaller",
+    "power_w": "smaller",
+    "load_ms": "smaller",
+    "first_run_ms": "smaller",
+}
 """Metrics that trends can follow, and which way is better; `latency_ms` is p50, or the mean where that is all."""
 _LATENCIES = ("latency_p50_ms", "latency_mean_ms")
 _POINT = ("time", "recorded_at", "position", "event_id", "run_id", "origin", "verdict", "runtime_version")
 _DOUBTED = ("simulated", "invalid")
 _READ = (
-    *LINE, *WHOLE, *_POINT, "environment_fingerprint", "energy_verdict", "verdict_reasons", "metric_verdicts", "latency_n",
+    *LINE,
+    *WHOLE,
+    *_POINT,
+    "environment_fingerprint",
+    "energy_verdict",
+    "verdict_reasons",
+    "metric_verdicts",
+    "latency_n",
     "latency_stddev_ms",
     *(column for name in _LATENCIES for column in (name, *(FIGURES[name].interval or ()))),
-)  # fmt: skip
+)
 """What names a line, what a point says, and what `domain.figures` needs for the interval of any metric."""
 
 Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
@@ -49,10 +69,11 @@ Several = Annotated[list[str] | None, QueryParameter(max_items=100, description=
 Top = Annotated[
     int | None,
     QueryParameter(
-        ge=1, le=10_000,
+        ge=1,
+        le=10_000,
         description="Only the lines of so many histories, those with the most points; `histories` says how many there are.",
     ),
-]  # fmt: skip
+]
 Alike = Annotated[
     list[str] | None,
     QueryParameter(max_items=100, description="Only histories whose `alike` begins so; repeatable."),
@@ -64,10 +85,11 @@ Newest = Annotated[
 PointsTop = Annotated[
     int | None,
     QueryParameter(
-        ge=1, le=100,
+        ge=1,
+        le=100,
         description="Points only for so many histories, those with the most; other lines are named alone. `with_points` says which.",
     ),
-]  # fmt: skip
+]
 PointsOf = Annotated[
     list[str] | None,
     QueryParameter(
@@ -115,9 +137,13 @@ async def trends(
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
         filters = {
-            "model_id": [name], "hardware_id": hardware and [tables.resolve_hardware(item) for item in hardware],
-            "platform": platform, "precision": precision, "mode": [mode] if mode else None, "configuration": configuration,
-        }  # fmt: skip
+            "model_id": [name],
+            "hardware_id": hardware and [tables.resolve_hardware(item) for item in hardware],
+            "platform": platform,
+            "precision": precision,
+            "mode": [mode] if mode else None,
+            "configuration": configuration,
+        }
         beside: dict[str, Any] = {"model": name, "metric": metric, "better": METRICS[metric]}
 
         def read(keys: Sequence[str] | None) -> dict[str, Row]:
@@ -199,10 +225,19 @@ class _Lines:
         statistic, shown = next(iter(figures.items()))
         changed, step = self._beside(line["alike"], row, figures)
         point = {name: row[name] for name in _POINT}
-        line["points"].append({
-            **point, "environment": row["environment_fingerprint"], "value": shown.value, "low": shown.low,
-            "high": shown.high, "n": row["latency_n"], "is_mean": statistic == "latency_mean_ms", "changed": changed, "step": step,
-        })  # fmt: skip
+        line["points"].append(
+            {
+                **point,
+                "environment": row["environment_fingerprint"],
+                "value": shown.value,
+                "low": shown.low,
+                "high": shown.high,
+                "n": row["latency_n"],
+                "is_mean": statistic == "latency_mean_ms",
+                "changed": changed,
+                "step": step,
+            }
+        )
 
     def chosen(self, configurations: Sequence[str] | None) -> list[Row]:
         """Return the lines, or those of some configurations, in the order of their first points."""

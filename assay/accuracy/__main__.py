@@ -52,9 +52,10 @@ def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, Sp
         drawn["calibration"] = charts.calibration(lines, theme="light", picture=True)
     devices = [
         {"name": f"{device}, {result.answer['shots']} measurements", **value}
-        for result in card if result.answer["split"] == "hardware" and result.answer["target"] == "throughput"
+        for result in card
+        if result.answer["split"] == "hardware" and result.answer["target"] == "throughput"
         for device, value in result.answer["by_hardware"].items()
-    ]  # fmt: skip
+    ]
     if devices:
         devices.sort(key=lambda item: str(item["name"].partition(",")[0]))
         drawn["devices"] = charts.errors(devices, theme="light", picture=True)

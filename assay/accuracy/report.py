@@ -74,11 +74,18 @@ def _bars(results: Sequence[Result]) -> list[str]:
         overall = answer["overall"] if bar.of == "all" else answer["by_hardware"].get(bar.of, {})
         figure = "" if bar.figure == "mape" else " (median)"
         cells = [
-            result.title, bar.of, formatting.count(overall.get("rows")), f"{_percent(bar.found)}{figure}", f"≤ {_percent(bar.most)}",
-            "yes" if bar.met else _missed(bar.found, bar.most), _percent(overall.get("within_10")),
-            _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
-            _percent(overall.get("coverage_80")), _percent(overall.get("coverage_90")),
-        ]  # fmt: skip
+            result.title,
+            bar.of,
+            formatting.count(overall.get("rows")),
+            f"{_percent(bar.found)}{figure}",
+            f"≤ {_percent(bar.most)}",
+            "yes" if bar.met else _missed(bar.found, bar.most),
+            _percent(overall.get("within_10")),
+            _percent(answer.get("macro_family_mape")),
+            _percent(answer.get("macro_hardware_mape")),
+            _percent(overall.get("coverage_80")),
+            _percent(overall.get("coverage_90")),
+        ]
         lines.append(_line(cells))
     return [*lines, ""]
 
@@ -100,12 +107,14 @@ def _splits(card: Sequence[Result]) -> list[str]:
         overall, answer = result.answer["overall"], result.answer
         tau = overall.get("kendall_tau")
         cells = [
-            result.title, formatting.count(overall.get("rows")),
+            result.title,
+            formatting.count(overall.get("rows")),
             *(_percent(overall.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
             "–" if tau is None else f"{tau:.3f}",
             *(_percent(overall.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
-            _percent(answer.get("macro_family_mape")), _percent(macro_devices(answer)),
-        ]  # fmt: skip
+            _percent(answer.get("macro_family_mape")),
+            _percent(macro_devices(answer)),
+        ]
         lines.append(_line(cells))
     return [*lines, ""]
 
@@ -131,14 +140,17 @@ def _served(predictor: Predictor) -> list[str]:
             lines.append(
                 _line(
                     [
-                        target, name, formatting.count(overall["rows"]),
+                        target,
+                        name,
+                        formatting.count(overall["rows"]),
                         *(_percent(overall.get(key)) for key in ("mape", "median_ape", "within_10", "within_20")),
                         "–" if tau is None else f"{tau:.3f}",
                         *(_percent(overall.get(key)) for key in ("coverage_80", "coverage_90", "width_80")),
-                        _percent(answer.get("macro_family_mape")), _percent(answer.get("macro_hardware_mape")),
+                        _percent(answer.get("macro_family_mape")),
+                        _percent(answer.get("macro_hardware_mape")),
                     ]
                 )
-            )  # fmt: skip
+            )
     return [*lines, ""]
 
 

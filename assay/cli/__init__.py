@@ -67,7 +67,7 @@ VERBS: dict[str, str] = {
     "rebuild": "serve.operating",
     "doctor": "serve.doctor",
     "db": "keep.database",
-    "log": "log",
+    "log": "keep.log",
     "token": "serve.tokens",
     "archive": "keep.archive",
     "samples": "keep.archive",
@@ -79,14 +79,37 @@ VERBS: dict[str, str] = {
 """Verb → the module of this package that holds it."""
 
 HELP = {
-    "Ask": ["recommend", "predict", "fleet", "fit", "compare", "matrix", "trends", "runs", "report", "regressions", "query"],
+    "Ask": [
+        "recommend",
+        "predict",
+        "fleet",
+        "fit",
+        "compare",
+        "matrix",
+        "trends",
+        "runs",
+        "report",
+        "regressions",
+        "query",
+    ],
     "Measure": [
-        "detect", "noise", "suggest", "bench", "verify", "selftest", "spool", "post", "import", "migrate", "validate", "retract",
+        "detect",
+        "noise",
+        "suggest",
+        "bench",
+        "verify",
+        "selftest",
+        "spool",
+        "post",
+        "import",
+        "migrate",
+        "validate",
+        "retract",
     ],
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "log", "archive", "samples", "snapshot", "export"],
-}  # fmt: skip
+}
 
 
 class Verbs(click.RichGroup):

@@ -112,8 +112,15 @@ def verifications_table(events: Sequence[Event]) -> Table | None:
             ]
         )
     columns: list[str | tuple[str, str]] = [
-        "model", ("platform", "fixed"), ("precision", "fixed"), ("outcome", "fixed"), ("stage", "fixed"), ("cosine", "right"), ("max abs error", "right"), "why",
-    ]  # fmt: skip
+        "model",
+        ("platform", "fixed"),
+        ("precision", "fixed"),
+        ("outcome", "fixed"),
+        ("stage", "fixed"),
+        ("cosine", "right"),
+        ("max abs error", "right"),
+        "why",
+    ]
     return grid("Verified against fp32 on the CPU", columns, rows) if rows else None
 
 
@@ -136,8 +143,13 @@ def failures_table(events: Sequence[Event]) -> Table | None:
         for data in _of_type(events, "assay.measurement.failed.v1")
     ]
     columns: list[str | tuple[str, str]] = [
-        "model", "platform", "precision", ("what happened", "text"), ("why", "text"), "what to try",
-    ]  # fmt: skip
+        "model",
+        "platform",
+        "precision",
+        ("what happened", "text"),
+        ("why", "text"),
+        "what to try",
+    ]
     return grid("Not measured", columns, rows) if rows else None
 
 
@@ -175,8 +187,12 @@ def would_do_table(answer: Mapping[str, Any]) -> Table | None:
         for item in answer.get("within_reach") or []
     ]
     columns: list[str | tuple[str, str]] = [
-        "limit", ("asked", "right"), ("would do", "right"), ("with", "text"), ("basis", "fixed"),
-    ]  # fmt: skip
+        "limit",
+        ("asked", "right"),
+        ("would do", "right"),
+        ("with", "text"),
+        ("basis", "fixed"),
+    ]
     return grid("What would do", columns, rows) if rows else None
 
 

@@ -30,10 +30,23 @@ ARROW = "application/vnd.apache.arrow.stream"
 PAGE = 1000
 TABLE_PAGE = 10_000
 """Rows of a page of a view: about 10 MB of measurements."""
-_FILTERED_THERE = frozenset((
-    "model", "hardware", "platform", "precision", "mode", "origin", "category", "family", "configuration", "run_id",
-    "batch_size", "as_of", "min_position",
-))  # fmt: skip
+_FILTERED_THERE = frozenset(
+    (
+        "model",
+        "hardware",
+        "platform",
+        "precision",
+        "mode",
+        "origin",
+        "category",
+        "family",
+        "configuration",
+        "run_id",
+        "batch_size",
+        "as_of",
+        "min_position",
+    )
+)
 
 
 class Tabular(Wire):
@@ -118,9 +131,11 @@ class Tabular(Wire):
         """Return the rows of one SELECT as the API sends them in a media type: CSV, Parquet or Arrow."""
         values = {name: value for name, value in {"sql": sql, **options}.items() if value is not None}
         response = self._send(
-            "POST", "/v1/query", content=msgspec.json.encode(values),
+            "POST",
+            "/v1/query",
+            content=msgspec.json.encode(values),
             headers={"Content-Type": "application/json", "Accept": media_type},
-        )  # fmt: skip
+        )
         if not response.is_success:
             checked(response, decoded(response))
         return response.content
@@ -130,9 +145,11 @@ class Tabular(Wire):
         said = {"sql": sql, "limit": limit, **options}
         values = {name: value for name, value in said.items() if value is not None}
         response = self._send(
-            "POST", "/v1/query", content=msgspec.json.encode(values),
+            "POST",
+            "/v1/query",
+            content=msgspec.json.encode(values),
             headers={"Content-Type": "application/json", "Accept": ARROW},
-        )  # fmt: skip
+        )
         if not response.is_success:
             checked(response, decoded(response))
         table = _arrow(response.content)

@@ -12,8 +12,17 @@ from typing import Any, ClassVar
 import msgspec
 
 __all__ = [
-    "Compatibility", "Environment", "Fact", "Failure", "Hardware", "Measurement", "Model", "Row", "Run", "Test",
-]  # fmt: skip
+    "Compatibility",
+    "Environment",
+    "Fact",
+    "Failure",
+    "Hardware",
+    "Measurement",
+    "Model",
+    "Row",
+    "Run",
+    "Test",
+]
 
 Json = dict[str, Any]
 

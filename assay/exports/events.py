@@ -35,10 +35,15 @@ def event_schema() -> pa.Schema:
     text = ("id", "type", "source", "subject")
     return pa.schema(
         [
-            ("position", pa.int64()), ("recorded_at", moment), *((name, pa.string()) for name in text), ("time", moment),
-            ("data", pa.string()), ("extensions", pa.string()), ("attestation", pa.string()),
+            ("position", pa.int64()),
+            ("recorded_at", moment),
+            *((name, pa.string()) for name in text),
+            ("time", moment),
+            ("data", pa.string()),
+            ("extensions", pa.string()),
+            ("attestation", pa.string()),
         ]
-    )  # fmt: skip
+    )
 
 
 def event_tables(events: Iterable[Event]) -> Iterator[pa.Table]:

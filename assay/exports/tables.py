@@ -103,8 +103,11 @@ def _lines(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int
 
 
 WRITERS: Mapping[str, Callable[[Path, Any, Tables, Told], int]] = {
-    "parquet": _parquet, "arrow": _arrow, "csv": _csv, "ndjson": _lines,
-}  # fmt: skip
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "csv": _csv,
+    "ndjson": _lines,
+}
 """By format, what writes tables of a schema to a file, with what is told of them where the format has a place for it."""
 
 

@@ -33,14 +33,32 @@ DOCUMENTS = ("bmf", "github-action", "badge")
 """Formats of other tools that tell of the best measurements."""
 FORMATS = (*SUFFIXES, "duckdb", *DOCUMENTS)
 _BY_SUFFIX = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".duckdb": "duckdb",
-    ".ndjson": "ndjson", ".jsonl": "ndjson", ".svg": "badge",
-}  # fmt: skip
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".duckdb": "duckdb",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".svg": "badge",
+}
 _OF_EVENTS = frozenset(("types", "source", "subject", "since", "until", "after", "upto"))
-_OF_VIEWS = frozenset((
-    "model", "hardware", "platform", "precision", "mode", "origin", "category", "family", "configuration", "run_id",
-    "batch_size",
-))  # fmt: skip
+_OF_VIEWS = frozenset(
+    (
+        "model",
+        "hardware",
+        "platform",
+        "precision",
+        "mode",
+        "origin",
+        "category",
+        "family",
+        "configuration",
+        "run_id",
+        "batch_size",
+    )
+)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

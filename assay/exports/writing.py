@@ -37,9 +37,16 @@ __all__ = [
 ]
 
 BMF_COLUMNS = (
-    "latency_p50_ms", "latency_mean_ms", "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "peak_memory_bytes",
-    "device_memory_bytes", "energy_j",
-)  # fmt: skip
+    "latency_p50_ms",
+    "latency_mean_ms",
+    "throughput_per_s",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "peak_memory_bytes",
+    "device_memory_bytes",
+    "energy_j",
+)
 """The measures of a benchmark where none are asked for."""
 LONGEST_NAME = 1024
 
@@ -82,10 +89,13 @@ def github_action(rows: Iterable[Row], columns: Sequence[str] = ()) -> list[dict
             entry = {"name": name, "unit": FIGURES[column].unit, "value": figure.value}
             if figure.low is not None and figure.high is not None:
                 entry["range"] = f"± {(figure.high - figure.low) / 2:.3g}"
-            entry["extra"] = "\n".join((
-                f"origin: {row.get('origin')}", f"verdict: {row.get('verdict') or 'not judged'}",
-                f"event: {row.get('event_id')}",
-            ))  # fmt: skip
+            entry["extra"] = "\n".join(
+                (
+                    f"origin: {row.get('origin')}",
+                    f"verdict: {row.get('verdict') or 'not judged'}",
+                    f"event: {row.get('event_id')}",
+                )
+            )
             entries.append(entry)
     return entries
 
@@ -169,9 +179,12 @@ def _shown(column: str, value: float) -> str:
 def endpoint(badge: Badge) -> dict[str, Any]:
     """Return the badge as shields.io's endpoint schema, version 1."""
     return {
-        "schemaVersion": 1, "label": badge.label, "message": badge.message, "color": badge.colour.lstrip("#"),
+        "schemaVersion": 1,
+        "label": badge.label,
+        "message": badge.message,
+        "color": badge.colour.lstrip("#"),
         "labelColor": LABEL_COLOUR.lstrip("#"),
-    }  # fmt: skip
+    }
 
 
 def svg(badge: Badge) -> str:
@@ -204,9 +217,14 @@ _TELLS_BY_ITSELF = ("parquet", "arrow", "duckdb")
 
 
 def export(
-    client: Client, wanted: Wanted, path: Path, *, force: bool = False, advance: Advance = lambda _: None,
+    client: Client,
+    wanted: Wanted,
+    path: Path,
+    *,
+    force: bool = False,
+    advance: Advance = lambda _: None,
     label: str | None = None,
-) -> tuple[Card, list[Path]]:  # fmt: skip
+) -> tuple[Card, list[Path]]:
     """Write what is wanted and return the card and the files; they appear whole, together, or not at all.
 
     Everything is of one position: `as_of`, or the log's last one when the export began. What is appended meanwhile is for
@@ -220,8 +238,13 @@ def export(
         client.wait_for(position)
     filters = wanted.told | ({"upto": position} if wanted.what == "events" else {})
     card = Card(
-        what=wanted.what, format=wanted.format, position=position, schema_version=None, filters=filters, log_position=last,
-    )  # fmt: skip
+        what=wanted.what,
+        format=wanted.format,
+        position=position,
+        schema_version=None,
+        filters=filters,
+        log_position=last,
+    )
     return _Export(client, wanted, card, advance).write(path, force=force, label=label)
 
 

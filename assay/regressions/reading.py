@@ -210,11 +210,30 @@ def _parquet(path: Path) -> Iterator[Row]:
             yield row
 
 
-_TEXTS = frozenset((
-    "event_id", "run_id", "configuration", "model_id", "hardware_id", "mode", "platform", "precision", "runtime_name",
-    "runtime_version", "environment_fingerprint", "origin", "verdict", "workload", "execution", "verdict_reasons",
-    "metric_verdicts", "scenario", "type", "data",
-))  # fmt: skip
+_TEXTS = frozenset(
+    (
+        "event_id",
+        "run_id",
+        "configuration",
+        "model_id",
+        "hardware_id",
+        "mode",
+        "platform",
+        "precision",
+        "runtime_name",
+        "runtime_version",
+        "environment_fingerprint",
+        "origin",
+        "verdict",
+        "workload",
+        "execution",
+        "verdict_reasons",
+        "metric_verdicts",
+        "scenario",
+        "type",
+        "data",
+    )
+)
 
 
 def _typed(row: Mapping[str, str | None]) -> Row:

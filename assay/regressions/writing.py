@@ -113,10 +113,16 @@ def _suite(parent: ElementTree.Element, name: str, report: Report) -> ElementTre
     suite = ElementTree.SubElement(parent, "testsuite", name=name)
     properties = ElementTree.SubElement(suite, "properties")
     for key, value in (
-        ("baseline", report.baseline), ("candidate", report.candidate), ("alert", f"{report.alert:g}"),
-        ("baseline_position", report.baseline_position), ("candidate_position", report.candidate_position),
-        *((f"environment {environment.hardware} {environment.part}", f"{environment.before} -> {environment.after}") for environment in report.environments),
-    ):  # fmt: skip
+        ("baseline", report.baseline),
+        ("candidate", report.candidate),
+        ("alert", f"{report.alert:g}"),
+        ("baseline_position", report.baseline_position),
+        ("candidate_position", report.candidate_position),
+        *(
+            (f"environment {environment.hardware} {environment.part}", f"{environment.before} -> {environment.after}")
+            for environment in report.environments
+        ),
+    ):
         ElementTree.SubElement(properties, "property", name=_clean(key), value=_clean(str(value)))
     return suite
 
@@ -207,9 +213,13 @@ def _of_turn(turn: Turn) -> tuple[str, ...]:
 
 def _of_change(change: Change) -> tuple[str, ...]:
     return (
-        change.title, change.column, shown(change.before, change.unit), shown(change.after, change.unit),
-        between(change), change.why or "",
-    )  # fmt: skip
+        change.title,
+        change.column,
+        shown(change.before, change.unit),
+        shown(change.after, change.unit),
+        between(change),
+        change.why or "",
+    )
 
 
 FORMATS: Mapping[str, Callable[[Report], bytes]] = {"json": _json, "junit": junit, "markdown": markdown}

@@ -38,11 +38,30 @@ __all__ = [
 ]
 
 KEY_CLASSES = (
-    "bert", "t5", "llama", "clip", "vit", "clap", "whisper", "wav2vec2", "llava", "llava-next", "xclip", "qwen", "detr",
-)  # fmt: skip
+    "bert",
+    "t5",
+    "llama",
+    "clip",
+    "vit",
+    "clap",
+    "whisper",
+    "wav2vec2",
+    "llava",
+    "llava-next",
+    "xclip",
+    "qwen",
+    "detr",
+)
 OTHER_FILES = (
-    "encoders", "decoders", "encoder-decoders", "vision", "audio", "video", "multimodal", "diffusion",
-)  # fmt: skip
+    "encoders",
+    "decoders",
+    "encoder-decoders",
+    "vision",
+    "audio",
+    "video",
+    "multimodal",
+    "diffusion",
+)
 """Files of the families that belong to no key class."""
 MODEL_SETS = ("small", "key", "all")
 OWN_PREFIX = "assay/"

@@ -43,9 +43,21 @@ OWN = "own"
 HOURS_A_YEAR = 8760
 REQUIRED = ("provider", "hardware", "date")
 COLUMNS = (
-    *REQUIRED, "usd_per_hour", "price_per_hour", "currency", "usd_rate", "instance", "count", "kind", "region", "spot", "source", "vcpus", "host_cpu",
+    *REQUIRED,
+    "usd_per_hour",
+    "price_per_hour",
+    "currency",
+    "usd_rate",
+    "instance",
+    "count",
+    "kind",
+    "region",
+    "spot",
+    "source",
+    "vcpus",
+    "host_cpu",
     "host_memory_gib",
-)  # fmt: skip
+)
 _DEAREST = 1e6
 _LONGEST = 190
 """Characters of a field: a slug, which may have a vendor in front, is 200 at the most."""
@@ -262,9 +274,10 @@ def _price(row: Mapping[str, str]) -> tuple[float, str | None]:
     rate = _amount(row, "usd_rate")
     if field == "usd_per_hour" or not rate:
         raise UsageError(
-            f"{currency} without its rate is no price.", field="currency",
+            f"{currency} without its rate is no price.",
+            field="currency",
             remedy="Give price_per_hour, and usd_rate: how many US dollars one of it is.",
-        )  # fmt: skip
+        )
     how = f"{amount:g} {currency} at {rate:g} USD"
     return amount * rate, f"{source} ({how})" if source else how
 

@@ -36,9 +36,16 @@ _NAMED = 10
 _IN_COMMAND = 3
 _BEST = 5
 _WORK = (
-    "mode", "scenario", "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens",
+    "mode",
+    "scenario",
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
     "output_tokens",
-)  # fmt: skip
+)
 """What of a workload makes two rows the same work; batch and concurrency are the machine's to choose."""
 
 

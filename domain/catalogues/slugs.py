@@ -15,10 +15,21 @@ _NOT_WORD = re.compile(r"[^a-z0-9]+")
 _COUNT = re.compile(r"\d+|dual|quad|six|eight|ten|twelve|sixteen")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 
-_NOISE = frozenset((
-    "corporation", "corp", "inc", "processor", "processors", "cpu", "graphics", "geforce", "tesla",
-    "generation", "edition",
-))  # fmt: skip
+_NOISE = frozenset(
+    (
+        "corporation",
+        "corp",
+        "inc",
+        "processor",
+        "processors",
+        "cpu",
+        "graphics",
+        "geforce",
+        "tesla",
+        "generation",
+        "edition",
+    )
+)
 _PHRASES = (("tensor", "core", "gpu"), ("tensor", "core"), ("graphics", "card"))
 _VENDOR_OF = {
     **dict.fromkeys(("tesla", "geforce", "quadro", "rtx", "gtx", "titan", "jetson"), "nvidia"),

@@ -19,15 +19,45 @@ __all__ = ["COLUMNS", "OUTCOME_COLUMNS", "Gathered", "alike_of", "contents_of", 
 
 Row = Mapping[str, Any]
 _SUBJECT = (
-    "position", "event_id", "run_id", "configuration", "model_id", "hardware_id", "hardware_count", "mode", "batch_size",
-    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens", "concurrency",
-    "arrival_rate_per_s", "platform", "precision", "runtime_name", "runtime_version", "compiled", "threads", "workload",
-    "execution", "environment_fingerprint", "origin",
-)  # fmt: skip
+    "position",
+    "event_id",
+    "run_id",
+    "configuration",
+    "model_id",
+    "hardware_id",
+    "hardware_count",
+    "mode",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "arrival_rate_per_s",
+    "platform",
+    "precision",
+    "runtime_name",
+    "runtime_version",
+    "compiled",
+    "threads",
+    "workload",
+    "execution",
+    "environment_fingerprint",
+    "origin",
+)
 COLUMNS = (
-    *_SUBJECT, "verdict", "verdict_reasons", "metric_verdicts", "latency_n", "latency_stddev_ms", *FIGURES,
+    *_SUBJECT,
+    "verdict",
+    "verdict_reasons",
+    "metric_verdicts",
+    "latency_n",
+    "latency_stddev_ms",
+    *FIGURES,
     *(name for figure in FIGURES.values() for name in figure.interval or ()),
-)  # fmt: skip
+)
 """What is read of the view `measurements`."""
 OUTCOME_COLUMNS = (*_SUBJECT, "outcome", "stage", "message")
 """What is read of the views `tests` (with `test`) and `failures`."""
@@ -106,20 +136,33 @@ class Gathered:
                 figures[column] = msgspec.structs.replace(figure, runs=runs if len(runs) > 1 else [])
         runtime = " ".join(filter(None, (row.get("runtime_name"), row.get("runtime_version"))))
         return Measured(
-            key=key, alike=self._alike[key], title=described(row), hardware=row["hardware_id"], origin=row["origin"],
-            event_id=str(row["event_id"]), figures=figures, runtime=runtime or None,
+            key=key,
+            alike=self._alike[key],
+            title=described(row),
+            hardware=row["hardware_id"],
+            origin=row["origin"],
+            event_id=str(row["event_id"]),
+            figures=figures,
+            runtime=runtime or None,
             environment=row.get("environment_fingerprint"),
-        )  # fmt: skip
+        )
 
     def _keep(self, row: Row, test: str | None, outcome: str) -> None:
         key = row["configuration"]
         alike = self._alike.get(key) or self._alike.setdefault(key, alike_of(row))
         self._cases.pop((alike, test), None)
         self._cases[alike, test] = Case(
-            key=key, alike=alike, title=described(row), hardware=row["hardware_id"], outcome=outcome,
-            event_id=str(row["event_id"]), test=test, stage=None if outcome == "passed" else row.get("stage"),
-            message=None if outcome == "passed" else row.get("message"), environment=row.get("environment_fingerprint"),
-        )  # fmt: skip
+            key=key,
+            alike=alike,
+            title=described(row),
+            hardware=row["hardware_id"],
+            outcome=outcome,
+            event_id=str(row["event_id"]),
+            test=test,
+            stage=None if outcome == "passed" else row.get("stage"),
+            message=None if outcome == "passed" else row.get("message"),
+            environment=row.get("environment_fingerprint"),
+        )
 
     def _asked(self, row: Row) -> bool:
         for name, values in self._wanted.items():

@@ -158,16 +158,29 @@ def _figures(file: _File) -> Iterator[Claim]:
                 metric, factor, shape = _UNITS[column]
                 sizes = {**table.sizes, **({"batch_size": 8.0} if column == "batch8_ms" else {})}
                 yield _claim(
-                    file, table, row.name, row.platform, metric=metric, column=column, printed=shape.format(value),
-                    value=value * factor if factor > 0 else -factor / value, sizes=sizes, simulated=table.simulated,
+                    file,
+                    table,
+                    row.name,
+                    row.platform,
+                    metric=metric,
+                    column=column,
+                    printed=shape.format(value),
+                    value=value * factor if factor > 0 else -factor / value,
+                    sizes=sizes,
+                    simulated=table.simulated,
                     note=row.note,
-                )  # fmt: skip
+                )
 
 
 def _claim(file: _File, place: _Place, name: str, platform: str, *, column: str = "", **report: Any) -> Claim:
     document = file.documents[place.document]
     parts = (place.id, name, platform, *((column,) if column else ()))
     return Claim(
-        id=":".join(parts), name=name, target=file.names[name], platform=platform,
-        document=f"{document.title} ({document.edition})", section=place.section, **report,
-    )  # fmt: skip
+        id=":".join(parts),
+        name=name,
+        target=file.names[name],
+        platform=platform,
+        document=f"{document.title} ({document.edition})",
+        section=place.section,
+        **report,
+    )

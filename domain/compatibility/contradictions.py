@@ -29,8 +29,13 @@ APART = 2.0
 """Factor between two figures from which they differ: hardware of one class and year lies closer together."""
 
 _SIZES = {
-    "sequence_length": "tokens", "input_tokens": "tokens in", "output_tokens": "out", "image_size": "px", "audio_seconds": "s of audio", "frames": "frames",
-}  # fmt: skip
+    "sequence_length": "tokens",
+    "input_tokens": "tokens in",
+    "output_tokens": "out",
+    "image_size": "px",
+    "audio_seconds": "s of audio",
+    "frames": "frames",
+}
 
 
 def seen_of(claim: Claim, cells: Iterable[Row]) -> list[Row]:
@@ -71,17 +76,28 @@ def beside(claim: Claim, cells: Sequence[Row], rows: Iterable[Row]) -> dict[str,
     where = ", ".join((row["model_id"], row["hardware_id"], row["precision"] or "precision not said", *sizes))
     process = "; ours is the memory of the whole process" if claim.metric == "peak_memory_bytes" else ""
     return {
-        **_nothing(), "verdict": "agrees" if 1 / APART <= factor <= APART else "differs", "ours": value, "ratio": factor,
-        "how": f"ours is {factor:.3g} times theirs ({where}); different hardware{process}", "where": where, "hardware": row["hardware_id"],
+        **_nothing(),
+        "verdict": "agrees" if 1 / APART <= factor <= APART else "differs",
+        "ours": value,
+        "ratio": factor,
+        "how": f"ours is {factor:.3g} times theirs ({where}); different hardware{process}",
+        "where": where,
+        "hardware": row["hardware_id"],
         "evidence_ids": [row["event_id"]],
-    }  # fmt: skip
+    }
 
 
 def _nothing() -> dict[str, Any]:
     return {
-        "verdict": "unobserved", "how": None, "ours": None, "ratio": None, "where": None, "hardware": None, "states": {},
+        "verdict": "unobserved",
+        "how": None,
+        "ours": None,
+        "ratio": None,
+        "where": None,
+        "hardware": None,
+        "states": {},
         "evidence_ids": [],
-    }  # fmt: skip
+    }
 
 
 def _support(says: str, seen: Sequence[Row]) -> dict[str, Any]:
@@ -128,9 +144,12 @@ def _speedup(claim: Claim, seen: Sequence[Row]) -> dict[str, Any]:
     evidence = [item for cell in seen for item in (cell.get("speedup_evidence") or ())]
     how = f"ours is {ours:.3g} times the CPU, the median of {len(speeds)} models; different hardware"
     return {
-        "verdict": "differs" if below or above else "agrees", "ours": ours, "ratio": ours / claim.value, "how": how,
+        "verdict": "differs" if below or above else "agrees",
+        "ours": ours,
+        "ratio": ours / claim.value,
+        "how": how,
         "evidence_ids": evidence,
-    }  # fmt: skip
+    }
 
 
 def _figure(claim: Claim, row: Row) -> float | None:

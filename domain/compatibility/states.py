@@ -14,9 +14,23 @@ from typing import Any
 from domain.vocabulary import PLATFORMS
 
 __all__ = [
-    "FAR_FASTER", "FELL_BACK", "LEVELS", "NOTHING_SEEN", "NOT_SLOWER", "RULES", "STALE_DAYS", "STATES", "best_of", "grouped", "judged", "level_of",
-    "machine_bound", "place", "state_of", "works",
-]  # fmt: skip
+    "FAR_FASTER",
+    "FELL_BACK",
+    "LEVELS",
+    "NOTHING_SEEN",
+    "NOT_SLOWER",
+    "RULES",
+    "STALE_DAYS",
+    "STATES",
+    "best_of",
+    "grouped",
+    "judged",
+    "level_of",
+    "machine_bound",
+    "place",
+    "state_of",
+    "works",
+]
 
 Row = Mapping[str, Any]
 
@@ -65,10 +79,20 @@ NOTHING_SEEN = ("unavailable", "skipped", "claimed", "no evidence")
 _ABSENT = "PlatformUnavailable"
 _ORDER = {state: index for index, state in enumerate(STATES)}
 _STATE_OF = {"out_of_memory": "out of memory", "timeout": "timeout", "unsupported": "unsupported"}
-_MACHINE = frozenset((
-    _ABSENT, "PartMissing", "not-enough-memory", "NotEnoughMemory", "MemoryLimit", "KilledForMemory",
-    "LargerThanMemory", "Timeout", "Interrupted", "CheckpointUnavailable",
-))  # fmt: skip
+_MACHINE = frozenset(
+    (
+        _ABSENT,
+        "PartMissing",
+        "not-enough-memory",
+        "NotEnoughMemory",
+        "MemoryLimit",
+        "KilledForMemory",
+        "LargerThanMemory",
+        "Timeout",
+        "Interrupted",
+        "CheckpointUnavailable",
+    )
+)
 """Errors that tell of the machine, its packages or the time it had, and nothing of what the platform can do."""
 
 
@@ -124,9 +148,13 @@ def judged(cell: Row, now: datetime | None) -> dict[str, Any]:
     age = max((now - seen).days, 0) if now is not None and seen is not None else None
     quiet = dict.fromkeys((name for name in cell if name.startswith("stopped_")), None) if works(state) else {}
     return {
-        **cell, **quiet, "state": state, "level": level_of(state, cell["platform"], cell.get("speedup")),
-        "age_days": age, "stale": None if age is None else age > STALE_DAYS,
-    }  # fmt: skip
+        **cell,
+        **quiet,
+        "state": state,
+        "level": level_of(state, cell["platform"], cell.get("speedup")),
+        "age_days": age,
+        "stale": None if age is None else age > STALE_DAYS,
+    }
 
 
 def place(platform: str | None) -> tuple[int, str]:

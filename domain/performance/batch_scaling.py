@@ -10,9 +10,18 @@ __all__ = ["grouped", "most_batches", "most_frequent_work"]
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 _METHOD = (
-    "hardware", "hardware_count", "platform", "precision", "compiled", "runtime", "runtime_version", "threads", "scenario",
-    "concurrency", "arrival_rate_per_s",
-)  # fmt: skip
+    "hardware",
+    "hardware_count",
+    "platform",
+    "precision",
+    "compiled",
+    "runtime",
+    "runtime_version",
+    "threads",
+    "scenario",
+    "concurrency",
+    "arrival_rate_per_s",
+)
 _EVIDENCE = ("measured", "imported")
 _WORK = ("sequence_length", "image_size")
 

@@ -31,9 +31,21 @@ __all__ = [
 ]
 
 OPERATOR_CLASSES = (
-    "conv", "conv1x1", "depthwise", "grouped", "mm", "bmm", "attention", "softmax", "norm",
-    "elementwise", "reduce", "copy", "embedding", "other",
-)  # fmt: skip
+    "conv",
+    "conv1x1",
+    "depthwise",
+    "grouped",
+    "mm",
+    "bmm",
+    "attention",
+    "softmax",
+    "norm",
+    "elementwise",
+    "reduce",
+    "copy",
+    "embedding",
+    "other",
+)
 ARITHMETIC_CLASSES = OPERATOR_CLASSES[:7]
 """Classes whose floating-point operations are counted; the others only move memory."""
 

@@ -90,11 +90,13 @@ class Document:
         self._environment = drop_nulls(environment) if environment else None
         self._counts: Counter[str] = Counter()
         self._broken: str | None = None
-        provenance = drop_nulls({
-            "source": source or f"{format} file",
-            "reference": reference or scrub(file.name),
-            "licence": licence,
-        })  # fmt: skip
+        provenance = drop_nulls(
+            {
+                "source": source or f"{format} file",
+                "reference": reference or scrub(file.name),
+                "licence": licence,
+            }
+        )
         self._provenance = {origin: {"origin": origin, **provenance} for origin in ("imported", "simulated")}
         with file.path.open("rb") as opened:
             self.run_id = f"{format}:{hashlib.file_digest(opened, 'sha256').hexdigest()[:24]}"
@@ -130,10 +132,15 @@ class Document:
         return Refused(path=self.file.name, reason=reason, row=row, field=field, format=self.format, content=content)
 
     def _started(self) -> dict[str, Any]:
-        data = drop_nulls({
-            "run_id": self.run_id, "kind": "import", "hardware": self._hardware, "environment": self._environment,
-            "provenance": self._provenance["imported"],
-        })  # fmt: skip
+        data = drop_nulls(
+            {
+                "run_id": self.run_id,
+                "kind": "import",
+                "hardware": self._hardware,
+                "environment": self._environment,
+                "provenance": self._provenance["imported"],
+            }
+        )
         try:
             event = self._event(RUN_STARTED, data)
             decode_event(encode_event(event))

@@ -35,10 +35,27 @@ _ELSEWHERE = "a link, a device, or a name that leads elsewhere"
 _SINGLE: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _TARS = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz2", ".txz")
 _ATTRIBUTES = (
-    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
-)  # fmt: skip
-_BROKEN = (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, struct.error, RuntimeError,
-           NotImplementedError, ValueError, OverflowError, IndexError, KeyError)  # fmt: skip
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+_BROKEN = (
+    OSError,
+    EOFError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    lzma.LZMAError,
+    zlib.error,
+    struct.error,
+    RuntimeError,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    IndexError,
+    KeyError,
+)
 """What Python's archive readers raise on archives that somebody has damaged or forged."""
 _PASSED_OVER = frozenset((".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"))
 """Folders that hold no results, and often tens of thousands of files."""

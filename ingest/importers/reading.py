@@ -38,11 +38,25 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+\.\d+")
 _NOT_TEXT = re.compile("[\ud800-\udfff]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 UNITS: Mapping[str, tuple[str, float]] = {
-    "s": ("ms", 1e3), "sec": ("ms", 1e3), "seconds": ("ms", 1e3), "ms": ("ms", 1.0), "milliseconds": ("ms", 1.0),
-    "us": ("ms", 1e-3), "µs": ("ms", 1e-3), "microseconds": ("ms", 1e-3), "ns": ("ms", 1e-6), "nanoseconds": ("ms", 1e-6),
-    "b": ("B", 1.0), "bytes": ("B", 1.0), "kb": ("B", 1e3), "mb": ("B", 1e6), "gb": ("B", 1e9),
-    "kib": ("B", 2.0**10), "mib": ("B", 2.0**20), "gib": ("B", 2.0**30),
-}  # fmt: skip
+    "s": ("ms", 1e3),
+    "sec": ("ms", 1e3),
+    "seconds": ("ms", 1e3),
+    "ms": ("ms", 1.0),
+    "milliseconds": ("ms", 1.0),
+    "us": ("ms", 1e-3),
+    "µs": ("ms", 1e-3),
+    "microseconds": ("ms", 1e-3),
+    "ns": ("ms", 1e-6),
+    "nanoseconds": ("ms", 1e-6),
+    "b": ("B", 1.0),
+    "bytes": ("B", 1.0),
+    "kb": ("B", 1e3),
+    "mb": ("B", 1e6),
+    "gb": ("B", 1e9),
+    "kib": ("B", 2.0**10),
+    "mib": ("B", 2.0**20),
+    "gib": ("B", 2.0**30),
+}
 """Units by the names that files give them, as Assay's unit and the factor to it."""
 
 

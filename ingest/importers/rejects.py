@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Rejects"]
 
 _COUNTED = {
-    "assay.measurement.recorded.v1": "measured", "assay.measurement.failed.v1": "failed",
+    "assay.measurement.recorded.v1": "measured",
+    "assay.measurement.failed.v1": "failed",
     "assay.test.reported.v1": "tests",
-}  # fmt: skip
+}
 
 
 class Rejects:

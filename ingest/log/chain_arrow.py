@@ -15,10 +15,17 @@ from ingest.log.chain import EPOCH_US
 __all__ = ["link_table"]
 
 _LENGTH = struct.Struct("!i")
-_FIXED = np.dtype([
-    ("position_length", ">i4"), ("position", ">i8"), ("recorded_at_length", ">i4"), ("recorded_at", ">i8"),
-    ("id_length", ">i4"), ("id", "V16"), ("digest_length", ">i4"),
-])  # fmt: skip
+_FIXED = np.dtype(
+    [
+        ("position_length", ">i4"),
+        ("position", ">i8"),
+        ("recorded_at_length", ">i4"),
+        ("recorded_at", ">i8"),
+        ("id_length", ">i4"),
+        ("id", "V16"),
+        ("digest_length", ">i4"),
+    ]
+)
 _TIME = np.dtype([("length", ">i4"), ("time", ">i8")])
 _NULL = _LENGTH.pack(-1)
 

@@ -18,9 +18,18 @@ __all__ = ["MOST_BREAKS", "Break", "Kind", "breaks_between"]
 MOST_BREAKS = 20
 """Breaks that are explained; a log with more of them was not changed by accident."""
 Kind = Literal[
-    "body-altered", "body-missing", "row-altered", "deleted", "inserted", "reordered", "rewritten", "tail-lost", "other-log",
-    "head-forged", "archive-damaged",
-]  # fmt: skip
+    "body-altered",
+    "body-missing",
+    "row-altered",
+    "deleted",
+    "inserted",
+    "reordered",
+    "rewritten",
+    "tail-lost",
+    "other-log",
+    "head-forged",
+    "archive-damaged",
+]
 
 
 class _Enough(Exception):

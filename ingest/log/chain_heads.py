@@ -103,9 +103,14 @@ def sign_head(url: str, key: Ed25519PrivateKey) -> SignedHead:
     log, epoch, position, chain, time = row
     public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     head: dict[str, Any] = {
-        "format": FORMAT, "log": log, "epoch": epoch, "position": position, "chain": chain.hex(),
-        "time": msgspec.to_builtins(time), "public_key": public.hex(),
-    }  # fmt: skip
+        "format": FORMAT,
+        "log": log,
+        "epoch": epoch,
+        "position": position,
+        "chain": chain.hex(),
+        "time": msgspec.to_builtins(time),
+        "public_key": public.hex(),
+    }
     return msgspec.convert({**head, "signature": key.sign(_signed(head)).hex()}, SignedHead)
 
 

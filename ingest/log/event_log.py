@@ -167,9 +167,14 @@ class EventLog:
         body is not the one that was appended.
         """
         values = {
-            "after": after, "upto": upto, "types": list(types) if types is not None else None, "subject": subject,
-            "source": source, "since": since, "until": until,
-        }  # fmt: skip
+            "after": after,
+            "upto": upto,
+            "types": list(types) if types is not None else None,
+            "subject": subject,
+            "source": source,
+            "since": since,
+            "until": until,
+        }
         wanted = {name: value for name, value in values.items() if value is not None}
         statement = _READ % " AND ".join(_CONDITIONS[name] for name in wanted)
         return await self._whole(await self._fetch(statement, {**wanted, "limit": limit}))

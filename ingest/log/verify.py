@@ -84,9 +84,15 @@ def verify_log(
     if archive is not None:
         result += _in_archive(archive, [segment for segment in trimmed if segment.last_position > since])
     return Verified(
-        log=str(log), epoch=epoch, since=since, events=counted.events, position=counted.position,
-        chain=counted.link.hex(), heads=len(heads), breaks=result,
-    )  # fmt: skip
+        log=str(log),
+        epoch=epoch,
+        since=since,
+        events=counted.events,
+        position=counted.position,
+        chain=counted.link.hex(),
+        heads=len(heads),
+        breaks=result,
+    )
 
 
 def _trimmed(connection: psycopg.Connection[Any]) -> list[Segment]:

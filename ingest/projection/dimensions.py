@@ -45,9 +45,16 @@ def _json(value: Any) -> str | None:
 def _model(names: Mapping[str, Names], texts: Sequence[str]) -> Row:
     model = _decoded(texts[0], Model)
     return (
-        names["model"].resolve(model.id), model.id, model.category, model.family, model.architecture, model.task,
-        model.revision, model.parameters, model.weights,
-    )  # fmt: skip
+        names["model"].resolve(model.id),
+        model.id,
+        model.category,
+        model.family,
+        model.architecture,
+        model.task,
+        model.revision,
+        model.parameters,
+        model.weights,
+    )
 
 
 def _hardware(names: Mapping[str, Names], texts: Sequence[str]) -> Row:
@@ -68,13 +75,25 @@ def _execution(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
         request, platform=observed.platform or request.platform, precision=observed.precision or request.precision
     )
     return (
-        actual.platform, actual.precision,
-        (wanted and wanted.platform) or request.platform, (wanted and wanted.precision) or request.precision,
-        observed.device, wanted and wanted.device, observed.fallback_share,
-        request.runtime and request.runtime.name, request.runtime and request.runtime.version, request.compiled, request.layout,
-        request.threads, request.streams, _json(request.parallelism), request.power_limit_w, _json(request.options),
-        _json((observed.details or {}).get("scenario")), canonical_part(msgspec.to_builtins(actual)),
-    )  # fmt: skip
+        actual.platform,
+        actual.precision,
+        (wanted and wanted.platform) or request.platform,
+        (wanted and wanted.precision) or request.precision,
+        observed.device,
+        wanted and wanted.device,
+        observed.fallback_share,
+        request.runtime and request.runtime.name,
+        request.runtime and request.runtime.version,
+        request.compiled,
+        request.layout,
+        request.threads,
+        request.streams,
+        _json(request.parallelism),
+        request.power_limit_w,
+        _json(request.options),
+        _json((observed.details or {}).get("scenario")),
+        canonical_part(msgspec.to_builtins(actual)),
+    )
 
 
 def _context(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
@@ -112,34 +131,92 @@ def _part(table: str, sent: tuple[str, ...], read: Read, **columns: pa.DataType)
 
 PARTS: Mapping[str, Part] = {
     "model": _part(
-        "model_part", ("model_sent",), _model, model_id=_TEXT, model_id_posted=_TEXT, category=_TEXT, family=_TEXT,
-        architecture=_TEXT, task=_TEXT, revision=_TEXT, parameters=_INTEGER, weights=_TEXT,
+        "model_part",
+        ("model_sent",),
+        _model,
+        model_id=_TEXT,
+        model_id_posted=_TEXT,
+        category=_TEXT,
+        family=_TEXT,
+        architecture=_TEXT,
+        task=_TEXT,
+        revision=_TEXT,
+        parameters=_INTEGER,
+        weights=_TEXT,
     ),
     "hardware": _part(
-        "hardware_part", ("hardware_sent",), _hardware, hardware_id=_TEXT, hardware_id_posted=_TEXT, hardware_kind=_TEXT,
+        "hardware_part",
+        ("hardware_sent",),
+        _hardware,
+        hardware_id=_TEXT,
+        hardware_id_posted=_TEXT,
+        hardware_kind=_TEXT,
         hardware_count=_INTEGER,
     ),
     "workload_id": _part(
-        "workload_part", ("workload_sent",), _workload, mode=_TEXT, scenario=_TEXT, batch_size=_INTEGER,
-        sequence_length=_INTEGER, image_size=_INTEGER, images=_INTEGER, audio_seconds=_NUMBER, frames=_INTEGER,
-        input_tokens=_INTEGER, output_tokens=_INTEGER, concurrency=_INTEGER, arrival_rate_per_s=_NUMBER, optimizer=_TEXT,
-        gradient_checkpointing=_FLAG, workload=_TEXT,
+        "workload_part",
+        ("workload_sent",),
+        _workload,
+        mode=_TEXT,
+        scenario=_TEXT,
+        batch_size=_INTEGER,
+        sequence_length=_INTEGER,
+        image_size=_INTEGER,
+        images=_INTEGER,
+        audio_seconds=_NUMBER,
+        frames=_INTEGER,
+        input_tokens=_INTEGER,
+        output_tokens=_INTEGER,
+        concurrency=_INTEGER,
+        arrival_rate_per_s=_NUMBER,
+        optimizer=_TEXT,
+        gradient_checkpointing=_FLAG,
+        workload=_TEXT,
     ),
     "execution_id": _part(
-        "execution_part", ("execution_sent", "observed_sent"), _execution, platform=_TEXT, precision=_TEXT,
-        platform_asked=_TEXT, precision_asked=_TEXT, device=_TEXT, device_asked=_TEXT, fallback_share=_NUMBER,
-        runtime_name=_TEXT, runtime_version=_TEXT, compiled=_FLAG, layout=_TEXT, threads=_INTEGER, streams=_INTEGER,
-        parallelism=_TEXT, power_limit_w=_NUMBER, options=_TEXT, scenario_result=_TEXT, execution=_TEXT,
+        "execution_part",
+        ("execution_sent", "observed_sent"),
+        _execution,
+        platform=_TEXT,
+        precision=_TEXT,
+        platform_asked=_TEXT,
+        precision_asked=_TEXT,
+        device=_TEXT,
+        device_asked=_TEXT,
+        fallback_share=_NUMBER,
+        runtime_name=_TEXT,
+        runtime_version=_TEXT,
+        compiled=_FLAG,
+        layout=_TEXT,
+        threads=_INTEGER,
+        streams=_INTEGER,
+        parallelism=_TEXT,
+        power_limit_w=_NUMBER,
+        options=_TEXT,
+        scenario_result=_TEXT,
+        execution=_TEXT,
     ),
     "context": _part(
-        "context", ("source", "attestation", "run_sent", "environment_sent", "provenance_sent"), _context, run_id=_TEXT,
-        environment_fingerprint=_TEXT, origin=_TEXT, provenance_source=_TEXT, reference=_TEXT, licence=_TEXT,
+        "context",
+        ("source", "attestation", "run_sent", "environment_sent", "provenance_sent"),
+        _context,
+        run_id=_TEXT,
+        environment_fingerprint=_TEXT,
+        origin=_TEXT,
+        provenance_source=_TEXT,
+        reference=_TEXT,
+        licence=_TEXT,
     ),
     "judgement": _part(
-        "judgement", ("validity_sent",), _judgement, verdict=_TEXT, verdict_reasons=_TEXT, metric_verdicts=_TEXT,
+        "judgement",
+        ("validity_sent",),
+        _judgement,
+        verdict=_TEXT,
+        verdict_reasons=_TEXT,
+        metric_verdicts=_TEXT,
         energy_verdict=_TEXT,
     ),
-}  # fmt: skip
+}
 
 
 def part_row(kind: str, names: Mapping[str, Names], texts: Sequence[str]) -> Row:

@@ -25,10 +25,19 @@ TESTED = frozenset(("assay.measurement.failed.v1", "assay.test.reported.v1"))
 _SUBJECT = ("model", "hardware", "workload_id", "execution_id")
 _FEW = 2_000
 _FIRST_FIGURE = "mean"
-_BESIDE = frozenset((
-    "p50_high", "mean_high", "other_ci95", "samples_n", "stopped_by", "other_load", "clock_before_hz", "clock_after_hz",
-    "energy_reading",
-))  # fmt: skip
+_BESIDE = frozenset(
+    (
+        "p50_high",
+        "mean_high",
+        "other_ci95",
+        "samples_n",
+        "stopped_by",
+        "other_load",
+        "clock_before_hz",
+        "clock_after_hz",
+        "energy_reading",
+    )
+)
 """Columns among the figures that are no member of the metrics of their own."""
 _REMEMBERED = 250_000
 """Texts of a kind, and subjects, that are kept in memory; what is forgotten is looked up in the tables."""
@@ -136,9 +145,14 @@ class Facts:
         return memory.ids(distinct), bool(missing)
 
     def _learn(
-        self, kind: str, missing: Sequence[int], inverse: Codes, distinct: list[Key], positions: Codes,
+        self,
+        kind: str,
+        missing: Sequence[int],
+        inverse: Codes,
+        distinct: list[Key],
+        positions: Codes,
         names: Mapping[str, Names],
-    ) -> None:  # fmt: skip
+    ) -> None:
         part = PARTS[kind]
         firsts = positions[_firsts(inverse, len(distinct))]
         rows: list[Key] = []

@@ -74,15 +74,21 @@ BATCH_SCHEMA = pa.schema(
 )
 _LOG = logging.getLogger(__name__)
 DATA_ERRORS = (
-    duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException, duckdb.OutOfRangeException,
-)  # fmt: skip
+    duckdb.DataError,
+    duckdb.IntegrityError,
+    duckdb.InvalidInputException,
+    duckdb.OutOfRangeException,
+)
 """What an event can cause. Anything else (no memory, no disk, a bug of ours) is not the event's fault."""
 
 _FACTS = TESTED | {MEASURED}
 _RETRACTED = "assay.measurement.retracted.v1"
 _NAMING = (
-    "assay.model.described.v1", "assay.model.traced.v1", "assay.hardware.described.v1", "assay.price.published.v1",
-)  # fmt: skip
+    "assay.model.described.v1",
+    "assay.model.traced.v1",
+    "assay.hardware.described.v1",
+    "assay.price.published.v1",
+)
 _RENAMED = {
     "model": ("model_part", "subject", "model", "model_trace"),
     "hardware": ("hardware_part", "subject", "hardware_description", "price"),

@@ -33,9 +33,20 @@ FROM (
 ) WHERE run_id IN (SELECT unnest($runs)) GROUP BY run_id
 """
 _NOTHING: Row = {
-    "rows": 0, "rows_valid": 0, "rows_suspect": 0, "rows_invalid": 0, "rows_unjudged": 0, "rows_failed": 0,
-    "rows_tested": 0, "tests_passed": 0, "models": 0, "devices": 0, "hardware_ids": [], "platforms": [], "last_at": None,
-}  # fmt: skip
+    "rows": 0,
+    "rows_valid": 0,
+    "rows_suspect": 0,
+    "rows_invalid": 0,
+    "rows_unjudged": 0,
+    "rows_failed": 0,
+    "rows_tested": 0,
+    "tests_passed": 0,
+    "models": 0,
+    "devices": 0,
+    "hardware_ids": [],
+    "platforms": [],
+    "last_at": None,
+}
 # Facts of some runs that were taken back, one by one or with their run.
 _VOIDED = """
 SELECT run_id, count(*) AS rows_retracted

@@ -138,11 +138,20 @@ class Tables(State):
         return self.view(
             "best_measurements" if best else "measurements",
             {
-                "model": model, "hardware": hardware, "platform": platform, "precision": precision, "mode": mode,
-                "origin": origin, "configuration": configuration, "run_id": run_id,
+                "model": model,
+                "hardware": hardware,
+                "platform": platform,
+                "precision": precision,
+                "mode": mode,
+                "origin": origin,
+                "configuration": configuration,
+                "run_id": run_id,
             },
-            columns=columns, after=after, limit=limit, as_of=as_of,
-        )  # fmt: skip
+            columns=columns,
+            after=after,
+            limit=limit,
+            as_of=as_of,
+        )
 
     def tests(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
         """Return reported tests by position; filters as for measurements, and `outcome`."""

@@ -24,9 +24,21 @@ POSTED = {
 }
 """Tables that hold every id of a kind as it was posted."""
 _PLAIN = (
-    "run", "run_end", "environment", "alias", "retraction", "predictor", "predictor_choice", "recommendation", "prediction",
-    "operation", "dead_letter", "snapshot", "measurement", "test",
-)  # fmt: skip
+    "run",
+    "run_end",
+    "environment",
+    "alias",
+    "retraction",
+    "predictor",
+    "predictor_choice",
+    "recommendation",
+    "prediction",
+    "operation",
+    "dead_letter",
+    "snapshot",
+    "measurement",
+    "test",
+)
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "told": 3}
 """What is read by others has to stand before them."""

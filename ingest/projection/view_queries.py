@@ -23,9 +23,17 @@ FACTS: Mapping[str, tuple[str, str]] = {
 }
 """Views of facts: the table behind each, and which of its rows."""
 _OF_CONFIGURATION = (
-    "configuration", "model_id", "hardware_id", "platform", "precision", "mode", "scenario", "batch_size",
-    "sequence_length", "image_size",
-)  # fmt: skip
+    "configuration",
+    "model_id",
+    "hardware_id",
+    "platform",
+    "precision",
+    "mode",
+    "scenario",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+)
 SUBJECT = frozenset((*_OF_CONFIGURATION, "category", "family", "hardware_kind", "hardware_count", "runtime_name"))
 """Columns of `subject` that questions filter by."""
 SUBJECT_OF = {**dict.fromkeys(FACTS, SUBJECT), "best_measurements": frozenset(_OF_CONFIGURATION)}
@@ -35,18 +43,47 @@ CONTEXT = frozenset(("source", "attestation", "run_id", "environment_fingerprint
 """Columns of `context`."""
 ORDER = {
     **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations"), "position"),
-    **dict.fromkeys((
-        "retractions", "aliases", "predictors", "predictor_choices", "recommendations", "dead_letters", "state", "snapshot",
-    ), "position"),
-    "predictions": "position, rank", "scored_predictions": "measured_position, position, rank, target", "snapshots": "name",
-    **dict.fromkeys((
-        "run", "run_end", "environment", "alias", "retraction", "predictor", "predictor_choice", "recommendation", "prediction",
-        "operation", "dead_letter", "price", "hardware_description",
-    ), "position"),
-    "models": "model_id", "hardware": "hardware_id",
-    "compatibility": "model_id, platform, precision", "cells": "model_id, platform, precision",
-    "compatibility_by_hardware": "model_id, hardware_id, platform, precision", "matrix": "model_id, platform",
-}  # fmt: skip
+    **dict.fromkeys(
+        (
+            "retractions",
+            "aliases",
+            "predictors",
+            "predictor_choices",
+            "recommendations",
+            "dead_letters",
+            "state",
+            "snapshot",
+        ),
+        "position",
+    ),
+    "predictions": "position, rank",
+    "scored_predictions": "measured_position, position, rank, target",
+    "snapshots": "name",
+    **dict.fromkeys(
+        (
+            "run",
+            "run_end",
+            "environment",
+            "alias",
+            "retraction",
+            "predictor",
+            "predictor_choice",
+            "recommendation",
+            "prediction",
+            "operation",
+            "dead_letter",
+            "price",
+            "hardware_description",
+        ),
+        "position",
+    ),
+    "models": "model_id",
+    "hardware": "hardware_id",
+    "compatibility": "model_id, platform, precision",
+    "cells": "model_id, platform, precision",
+    "compatibility_by_hardware": "model_id, hardware_id, platform, precision",
+    "matrix": "model_id, platform",
+}
 
 _MEASUREMENT = select_list("measurements")
 _OF_SUBJECT = re.compile(r"\bs\.(\w+)")
@@ -94,9 +131,13 @@ def narrowed(name: str, page: Page) -> bool:
 
 
 def narrow_first(
-    name: str, columns: Sequence[str] | None, page: Page, subjects: Sequence[str], contexts: Sequence[str],
+    name: str,
+    columns: Sequence[str] | None,
+    page: Page,
+    subjects: Sequence[str],
+    contexts: Sequence[str],
     rest: Sequence[str],
-) -> str:  # fmt: skip
+) -> str:
     """Return the statement that reads a view of facts, by conditions on subjects, on contexts and on whole rows.
 
     Their parameters are taken in that order.

@@ -30,9 +30,19 @@ _DOUBLING = 0.1
 _READ = 100
 """Models whose traces are read, nearest in size first."""
 _COLUMNS = (
-    "model_id", "family", "category", "architecture", "parameters", "workload", "mode", "phase", "image_size",
-    "sequence_length", "operators", "totals",
-)  # fmt: skip
+    "model_id",
+    "family",
+    "category",
+    "architecture",
+    "parameters",
+    "workload",
+    "mode",
+    "phase",
+    "image_size",
+    "sequence_length",
+    "operators",
+    "totals",
+)
 
 
 class Beside:

@@ -59,8 +59,16 @@ def _worst(outputs: list[Mapping[str, Any]], name: str, pick: Any) -> float | No
 
 _COLUMNS = tuple(dict.fromkeys((*COLUMNS, *dataset.COLUMNS)))
 _OF_FAILURES = (
-    "hardware_id", "platform", "precision", "outcome", "stage", "error", "evidence", "measurements", "verified",
-)  # fmt: skip
+    "hardware_id",
+    "platform",
+    "precision",
+    "outcome",
+    "stage",
+    "error",
+    "evidence",
+    "measurements",
+    "verified",
+)
 
 
 class Devices:

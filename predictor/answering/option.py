@@ -15,8 +15,14 @@ from predictor.failure_rates.shares import Chances
 __all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option", "Sizes"]
 
 SIZE_NAMES = (
-    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens",
-)  # fmt: skip
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+)
 
 
 BENCH_FLAGS = {

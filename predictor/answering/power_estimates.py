@@ -21,9 +21,17 @@ SELECT position FROM main.measurement WHERE (power_w IS NOT NULL OR energy_j IS 
 ORDER BY position DESC LIMIT ?
 """
 _COLUMNS = (
-    "origin", "energy_verdict", "power_w", "energy_j", "latency_mean_ms", "latency_p50_ms", "latency_p90_ms", "hardware_id",
-    "scenario", "hardware_count",
-)  # fmt: skip
+    "origin",
+    "energy_verdict",
+    "power_w",
+    "energy_j",
+    "latency_mean_ms",
+    "latency_p50_ms",
+    "latency_p90_ms",
+    "hardware_id",
+    "scenario",
+    "hardware_count",
+)
 
 
 def energy_at(tables: Tables, spec_of: SpecOf) -> EnergyModel | None:

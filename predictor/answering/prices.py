@@ -34,11 +34,20 @@ class Hour(msgspec.Struct, frozen=True, kw_only=True):
         """Return it as answers tell it."""
         offer = self.offer
         return {
-            "provider": offer.provider, "instance": offer.instance, "region": offer.region, "spot": offer.spot,
-            "machines": self.machines, "devices_each": offer.count, "usd_per_hour_each": offer.usd_per_hour,
-            "date": offer.date, "age_days": self.age_days, "stale": self.stale, "basis": self.basis,
-            "source": offer.source, "evidence": offer.event_id,
-        }  # fmt: skip
+            "provider": offer.provider,
+            "instance": offer.instance,
+            "region": offer.region,
+            "spot": offer.spot,
+            "machines": self.machines,
+            "devices_each": offer.count,
+            "usd_per_hour_each": offer.usd_per_hour,
+            "date": offer.date,
+            "age_days": self.age_days,
+            "stale": self.stale,
+            "basis": self.basis,
+            "source": offer.source,
+            "evidence": offer.event_id,
+        }
 
 
 class Price:

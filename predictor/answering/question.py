@@ -22,9 +22,15 @@ LARGEST_COUNT = 1024
 TOP_LIMIT = 1000
 MOST_DEVICES = 64
 LIMITS = (
-    "max_latency_ms", "max_ttft_ms", "max_tpot_ms", "min_throughput_per_s", "min_tokens_per_s", "max_memory_mb",
-    "max_power_w", "max_usd_per_hour",
-)  # fmt: skip
+    "max_latency_ms",
+    "max_ttft_ms",
+    "max_tpot_ms",
+    "min_throughput_per_s",
+    "min_tokens_per_s",
+    "max_memory_mb",
+    "max_power_w",
+    "max_usd_per_hour",
+)
 """The fields that bound an answer, in the order in which they are checked and told."""
 
 

@@ -83,10 +83,17 @@ def ordered(options: Sequence[Option], objective: Objective) -> list[Option]:
     return sorted(
         options,
         key=lambda item: (
-            cautious(item, objective), BASES.index(item.basis), item.hardware, item.platform, item.precision,
-            item.batch_size or 0, item.count, item.compiled, item.key or "",
+            cautious(item, objective),
+            BASES.index(item.basis),
+            item.hardware,
+            item.platform,
+            item.precision,
+            item.batch_size or 0,
+            item.count,
+            item.compiled,
+            item.key or "",
         ),
-    )  # fmt: skip
+    )
 
 
 def best_of_each(ranked: Sequence[Option]) -> list[Option]:

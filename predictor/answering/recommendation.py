@@ -169,9 +169,17 @@ UNFIT = 0.5
 """What more likely runs out of memory than not is left out."""
 FRONT_LIMIT = 200
 _BESIDE: dict[str, Any] = {
-    **dict.fromkeys(LIMITS), "objective": "latency", "confidence": 0.8, "top": 1, "per_hardware": False, "regions": [],
-    "providers": [], "spot": False, "record": False, "as_of": None,
-}  # fmt: skip
+    **dict.fromkeys(LIMITS),
+    "objective": "latency",
+    "confidence": 0.8,
+    "top": 1,
+    "per_hardware": False,
+    "regions": [],
+    "providers": [],
+    "spot": False,
+    "record": False,
+    "as_of": None,
+}
 """What of a question no prediction depends on."""
 
 

@@ -33,8 +33,15 @@ CHUNK = 8192
 UNCOVERED = 1.5
 """An interval that no measurement supports is this much wider than the widest that one does; a judgement, and said."""
 USUAL_PRECISIONS = ("bf16", "fp16", "fp32")
-_ENGINES = {"cuda": "vllm", "rocm": "vllm", "xpu": "vllm", "hpu": "deepspeed", "cpu": "llama.cpp", "mps": "llama.cpp",
-            "openvino": "openvino"}  # fmt: skip
+_ENGINES = {
+    "cuda": "vllm",
+    "rocm": "vllm",
+    "xpu": "vllm",
+    "hpu": "deepspeed",
+    "cpu": "llama.cpp",
+    "mps": "llama.cpp",
+    "openvino": "openvino",
+}
 _TOLD = {
     "interpolation": "this model was measured under other loads or on other devices",
     "new_architecture": "other models of its family were measured",

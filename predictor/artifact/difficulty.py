@@ -26,10 +26,21 @@ ROWS = 120
 """With fewer no leaf could be split off another."""
 FOLDS = 4
 SETTINGS: dict[str, Any] = {
-    "objective": "l1", "num_leaves": 15, "learning_rate": 0.08, "min_data_in_leaf": 60, "feature_fraction": 0.4,
-    "bagging_fraction": 0.7, "bagging_freq": 1, "lambda_l2": 20.0, "max_bin": 63, "seed": 1, "deterministic": True,
-    "force_col_wise": True, "num_threads": THREADS, "verbose": -1,
-}  # fmt: skip
+    "objective": "l1",
+    "num_leaves": 15,
+    "learning_rate": 0.08,
+    "min_data_in_leaf": 60,
+    "feature_fraction": 0.4,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 20.0,
+    "max_bin": 63,
+    "seed": 1,
+    "deterministic": True,
+    "force_col_wise": True,
+    "num_threads": THREADS,
+    "verbose": -1,
+}
 
 
 class Difficulty(msgspec.Struct, frozen=True):

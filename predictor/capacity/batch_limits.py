@@ -100,8 +100,19 @@ class Rooms:
     def _row(self, at: int, batch: int) -> Row:
         candidate = self.cells[at].candidate
         return Row(
-            model=self._trace.model, hardware=candidate.spec.id, platform=candidate.platform, precision=candidate.precision,
-            batch_size=batch, mode=self._mode, runtime=candidate.runtime, runtime_version=candidate.runtime_version,
-            compiled=candidate.compiled, layout=candidate.layout, threads=candidate.threads, family=self._trace.family,
-            category=self._trace.category, hardware_kind=candidate.spec.kind, **self._sizes,
-        )  # fmt: skip
+            model=self._trace.model,
+            hardware=candidate.spec.id,
+            platform=candidate.platform,
+            precision=candidate.precision,
+            batch_size=batch,
+            mode=self._mode,
+            runtime=candidate.runtime,
+            runtime_version=candidate.runtime_version,
+            compiled=candidate.compiled,
+            layout=candidate.layout,
+            threads=candidate.threads,
+            family=self._trace.family,
+            category=self._trace.category,
+            hardware_kind=candidate.spec.kind,
+            **self._sizes,
+        )

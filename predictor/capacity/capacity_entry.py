@@ -79,8 +79,9 @@ def entries_of(about: Found) -> list[dict[str, Any]]:
     made = _by_facts(about) if trace is None else _by_trace(about, trace)
     plain = {
         (entry["hardware"], entry["platform"]): entry["best"]["throughput_per_s"]
-        for entry in made if entry["precision"] == "fp32" and entry["best"] is not None
-    }  # fmt: skip
+        for entry in made
+        if entry["precision"] == "fp32" and entry["best"] is not None
+    }
     for item in made:
         base = plain.get((item["hardware"], item["platform"]))
         rate = None if item["best"] is None else item["best"]["throughput_per_s"]
@@ -245,9 +246,14 @@ def _by_facts(about: Found) -> list[dict[str, Any]]:
         if facts is None or cell.room_bytes is None:
             nothing = Longest(tokens=None, why=_not_known(cell))
             documents.append(
-                {**entry, "memory": None, "largest_batch": None, "largest_basis": _not_known(cell),
-                 "longest": msgspec.to_builtins(nothing)}
-            )  # fmt: skip
+                {
+                    **entry,
+                    "memory": None,
+                    "largest_batch": None,
+                    "largest_basis": _not_known(cell),
+                    "longest": msgspec.to_builtins(nothing),
+                }
+            )
             continue
         weights, each = context_bytes(facts, precision, about.tokens)
         left = cell.room_bytes - weights - RUNTIME_BYTES
@@ -255,15 +261,20 @@ def _by_facts(about: Found) -> list[dict[str, Any]]:
             {
                 **entry,
                 "memory": {
-                    "basis": "floor", "peak_bytes": None, "low_bytes": None, "high_bytes": None,
-                    "weights_bytes": _whole(weights), "activations_bytes": None, "kv_cache_bytes": _whole(each),
+                    "basis": "floor",
+                    "peak_bytes": None,
+                    "low_bytes": None,
+                    "high_bytes": None,
+                    "weights_bytes": _whole(weights),
+                    "activations_bytes": None,
+                    "kv_cache_bytes": _whole(each),
                     "runtime_bytes": _whole(RUNTIME_BYTES),
                 },
                 "largest_batch": max(0, min(int(left // each), LARGEST_BATCH)),
                 "largest_basis": f"at most: weights, keys and values of {about.tokens} tokens each, and 1 GB of runtime",
                 "longest": msgspec.to_builtins(longest_context(facts, precision, cell.room_bytes, about.positions)),
             }
-        )  # fmt: skip
+        )
     return documents
 
 

@@ -52,18 +52,29 @@ def fit(
     cells = [_cell(item, measured, fit_question, ran_out) for item in result if item.cell[:3] not in existing.failures]
     failed = [
         Exclusion(
-            hardware=item.spec.id, platform=item.platform, precision=item.precision, rule="failed",
-            detail=existing.failures[item.cell[:3]][0], evidence=(existing.failures[item.cell[:3]][1],),
+            hardware=item.spec.id,
+            platform=item.platform,
+            precision=item.precision,
+            rule="failed",
+            detail=existing.failures[item.cell[:3]][0],
+            evidence=(existing.failures[item.cell[:3]][1],),
         )
-        for item in result if item.cell[:3] in existing.failures
-    ]  # fmt: skip
+        for item in result
+        if item.cell[:3] in existing.failures
+    ]
     cells.sort(key=lambda item: _order(item.candidate))
     entry = models.find(existing.model)
     traces = _traces(tables, existing, kept)
     about = Found(
-        known=existing, cells=cells, measured=measured, mode=fit_question.mode, facts=facts, traces=traces,
-        positions=position_limit(None if entry is None else entry.config), tokens=_tokens(fit_question),
-    )  # fmt: skip
+        known=existing,
+        cells=cells,
+        measured=measured,
+        mode=fit_question.mode,
+        facts=facts,
+        traces=traces,
+        positions=position_limit(None if entry is None else entry.config),
+        tokens=_tokens(fit_question),
+    )
     entries = entries_of(about)
     return {
         "id": answer_id(fit_question.identity(), existing.position, predictor.digest, SCHEMA_VERSION),
@@ -129,9 +140,10 @@ def _cell(
     room = candidate.limits.memory_bytes
     limit = None if fit_question.max_memory_mb is None else fit_question.max_memory_mb * 1e6
     here = [
-        option for option in measured
+        option
+        for option in measured
         if (option.hardware, option.platform, option.precision, option.count) == (*candidate.cell[:3], 1)
-    ]  # fmt: skip
+    ]
     by_batch = {
         option.batch_size: option
         for option in sorted(here, key=lambda option: option.peak_memory_bytes or 0.0)

@@ -31,10 +31,19 @@ under two names: measured apart, not one figure in twenty agrees."""
 def piece_of(row: Row) -> Piece:
     """Return what a row says was run, without the device and its threads; two rows of one piece are software-matched."""
     return (
-        row.model, *row.software[1:], row.mode, row.scenario, row.batch_size, *row.sizes, row.concurrency,
-        row.optimizer, row.gradient_checkpointing, repr(sorted(row.parallelism.items())),
-        repr(sorted(row.options.items(), key=repr)), row.count,
-    )  # fmt: skip
+        row.model,
+        *row.software[1:],
+        row.mode,
+        row.scenario,
+        row.batch_size,
+        *row.sizes,
+        row.concurrency,
+        row.optimizer,
+        row.gradient_checkpointing,
+        repr(sorted(row.parallelism.items())),
+        repr(sorted(row.options.items(), key=repr)),
+        row.count,
+    )
 
 
 def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "latency") -> Table:

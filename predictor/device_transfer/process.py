@@ -113,8 +113,9 @@ class Posterior:
 def _own(view: View) -> Array:
     """The covariance of each row with itself."""
     return np.asarray(
-        np.square(view.device) + ALIKE**2
+        np.square(view.device)
+        + ALIKE**2
         + LEVEL**2 * np.square(view.level) / 4
         + SIBLING_SHIFT**2 * np.square(view.shift).sum(axis=1)
         + SIBLING_PROFILE**2 * np.square(view.profile).sum(axis=1)
-    )  # fmt: skip
+    )

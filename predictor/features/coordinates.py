@@ -17,10 +17,24 @@ WIDE = (*FEATURES, *SHAPES)
 _SHARES = ("time_share.", "kind_share.")
 _CLASSED = ("inner.", "positions.", "intensity.", "log_size.", "class_balance.")
 _PLAIN = (
-    "balance", "log_operators", "launch_share", "log_floored", "compute_bound_share", "cache_share", "under_5us_share",
-    "under_20us_share", "largest_share", "log_peak_activation", "log_activations_per_weight",
-    "log_flops_per_activation", "log_batch", "log_image", "log_prior", "log_distinct", *SHAPES[-12:],
-)  # fmt: skip
+    "balance",
+    "log_operators",
+    "launch_share",
+    "log_floored",
+    "compute_bound_share",
+    "cache_share",
+    "under_5us_share",
+    "under_20us_share",
+    "largest_share",
+    "log_peak_activation",
+    "log_activations_per_weight",
+    "log_flops_per_activation",
+    "log_batch",
+    "log_image",
+    "log_prior",
+    "log_distinct",
+    *SHAPES[-12:],
+)
 SHARE_REACH = 2.0
 """Shares enter by their roots, twice as far apart as lengths: work of other kinds is farther than of other sizes."""
 PLAIN_REACH = 0.3

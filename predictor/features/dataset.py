@@ -95,9 +95,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def software(self) -> SoftwareKey:
         """What is calibrated together."""
         return (
-            self.hardware, self.platform, self.runtime, self.precision, self.compiled, self.channels_last,
+            self.hardware,
+            self.platform,
+            self.runtime,
+            self.precision,
+            self.compiled,
+            self.channels_last,
             minor_version(self.runtime_version),
-        )  # fmt: skip
+        )
 
     @property
     def channels_last(self) -> bool:
@@ -108,18 +113,33 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def sizes(self) -> tuple[Any, ...]:
         """What one item of the workload is."""
         return (
-            self.sequence_length, self.image_size, self.images, self.audio_seconds, self.frames,
-            self.input_tokens, self.output_tokens,
-        )  # fmt: skip
+            self.sequence_length,
+            self.image_size,
+            self.images,
+            self.audio_seconds,
+            self.frames,
+            self.input_tokens,
+            self.output_tokens,
+        )
 
     @property
     def same(self) -> tuple[Any, ...]:
         """What two rows of one configuration have in common, also where the log did not name it."""
         return (
-            *self.software, self.model, self.mode, self.scenario, self.batch_size, *self.sizes, self.concurrency,
-            self.optimizer, self.gradient_checkpointing, self.threads, repr(sorted(self.parallelism.items())),
-            repr(sorted(self.options.items(), key=repr)), self.count,
-        )  # fmt: skip
+            *self.software,
+            self.model,
+            self.mode,
+            self.scenario,
+            self.batch_size,
+            *self.sizes,
+            self.concurrency,
+            self.optimizer,
+            self.gradient_checkpointing,
+            self.threads,
+            repr(sorted(self.parallelism.items())),
+            repr(sorted(self.options.items(), key=repr)),
+            self.count,
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -173,26 +193,88 @@ def row_from_table(row: Mapping[str, Any]) -> Row | None:
 
 
 _AS_THEY_ARE = (
-    "batch_size", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms", "latency_n", "throughput_per_s",
-    "tokens_per_s", "ttft_ms", "tpot_ms", "energy_j", "power_w", "scenario", "image_size", "sequence_length", "images",
-    "audio_seconds", "frames", "input_tokens", "output_tokens", "concurrency", "optimizer", "layout", "threads",
-    "hardware_kind", "family", "category", "fallback_share",
-)  # fmt: skip
+    "batch_size",
+    "latency_p90_ms",
+    "latency_p95_ms",
+    "latency_p99_ms",
+    "latency_n",
+    "throughput_per_s",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "energy_j",
+    "power_w",
+    "scenario",
+    "image_size",
+    "sequence_length",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "optimizer",
+    "layout",
+    "threads",
+    "hardware_kind",
+    "family",
+    "category",
+    "fallback_share",
+)
 COLUMNS = (
-    "position", "event_id", "time", "run_id", "configuration", "model_id", "hardware_id", "hardware_count", "mode",
-    "gradient_checkpointing", "platform", "platform_asked", "precision", "runtime_name", "runtime_version", "compiled",
-    "parallelism", "options", "latency_mean_ms", "latency_p50_ms", "peak_memory_bytes", "device_memory_bytes", "verdict",
-    "origin", "provenance_source", *_AS_THEY_ARE,
-)  # fmt: skip
+    "position",
+    "event_id",
+    "time",
+    "run_id",
+    "configuration",
+    "model_id",
+    "hardware_id",
+    "hardware_count",
+    "mode",
+    "gradient_checkpointing",
+    "platform",
+    "platform_asked",
+    "precision",
+    "runtime_name",
+    "runtime_version",
+    "compiled",
+    "parallelism",
+    "options",
+    "latency_mean_ms",
+    "latency_p50_ms",
+    "peak_memory_bytes",
+    "device_memory_bytes",
+    "verdict",
+    "origin",
+    "provenance_source",
+    *_AS_THEY_ARE,
+)
 """Columns of the view `measurements` that `row_from_table` reads."""
 _OF_WORKLOAD = (
-    "batch_size", "mode", "scenario", "image_size", "sequence_length", "images", "audio_seconds", "frames",
-    "input_tokens", "output_tokens", "concurrency", "optimizer", "gradient_checkpointing",
-)  # fmt: skip
+    "batch_size",
+    "mode",
+    "scenario",
+    "image_size",
+    "sequence_length",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "optimizer",
+    "gradient_checkpointing",
+)
 _OF_METRICS = (
-    "throughput_per_s", "tokens_per_s", "ttft_ms", "tpot_ms", "peak_memory_bytes", "device_memory_bytes", "energy_j",
+    "throughput_per_s",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "peak_memory_bytes",
+    "device_memory_bytes",
+    "energy_j",
     "power_w",
-)  # fmt: skip
+)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -24,10 +24,23 @@ _SHAPED = ("conv", "conv1x1", "depthwise", "grouped", "mm", "bmm", "attention")
 _SMALL_S = (5e-6, 2e-5)
 
 TOTAL_FEATURES = (
-    "log_prior", "log_compute", "log_memory", "balance", "log_operators", "launch_share", "log_floored",
-    "compute_bound_share", "cache_share", "under_5us_share", "under_20us_share", "largest_share", "log_distinct",
-    "log_peak_activation", "log_activations_per_weight", "log_flops_per_activation",
-)  # fmt: skip
+    "log_prior",
+    "log_compute",
+    "log_memory",
+    "balance",
+    "log_operators",
+    "launch_share",
+    "log_floored",
+    "compute_bound_share",
+    "cache_share",
+    "under_5us_share",
+    "under_20us_share",
+    "largest_share",
+    "log_distinct",
+    "log_peak_activation",
+    "log_activations_per_weight",
+    "log_flops_per_activation",
+)
 CLASS_FEATURES = (
     *(f"time_share.{name}" for name in OPERATOR_CLASSES),
     *(f"flops_share.{name}" for name in ARITHMETIC_CLASSES),
@@ -35,11 +48,24 @@ CLASS_FEATURES = (
 )
 SHAPE_FEATURES = (
     *(f"{what}.{name}" for name in _SHAPED for what in ("inner", "positions", "intensity")),
-    "kernel.depthwise", "kernel.conv", "stride.depthwise", "stride.conv", "groups.grouped", "width.grouped",
-)  # fmt: skip
+    "kernel.depthwise",
+    "kernel.conv",
+    "stride.depthwise",
+    "stride.conv",
+    "groups.grouped",
+    "width.grouped",
+)
 SOFTWARE_FEATURES = (
-    "log_batch", "log_image", "log_sequence", "compiled", "channels_last", "runtime_version", "bytes", "cpu", "training",
-)  # fmt: skip
+    "log_batch",
+    "log_image",
+    "log_sequence",
+    "compiled",
+    "channels_last",
+    "runtime_version",
+    "bytes",
+    "cpu",
+    "training",
+)
 TRACE_FEATURES = (*TOTAL_FEATURES, *CLASS_FEATURES, *SHAPE_FEATURES)
 FEATURES = (*TRACE_FEATURES, *SOFTWARE_FEATURES)
 

@@ -55,11 +55,19 @@ _GROUPED = ((0, 4), (5, 8), (9, 16), (17, 32), (33, 10**9))
 _CONVOLVED = ((0, 4), (5, 32), (33, 128), (129, 10**9))
 KINDS = (
     *NAMED,
-    *(f"depthwise.kernel_{low}" for low, _ in _DEPTHWISE), "depthwise.strided", "depthwise.multiplied",
+    *(f"depthwise.kernel_{low}" for low, _ in _DEPTHWISE),
+    "depthwise.strided",
+    "depthwise.multiplied",
     *(f"grouped.width_{low}" for low, _ in _GROUPED),
-    *(f"conv.width_{low}" for low, _ in _CONVOLVED), "conv.large", "conv.strided",
-    "odd_inner", "odd_outer", "thin_product", "thin_attention", "odd_attention",
-)  # fmt: skip
+    *(f"conv.width_{low}" for low, _ in _CONVOLVED),
+    "conv.large",
+    "conv.strided",
+    "odd_inner",
+    "odd_outer",
+    "thin_product",
+    "thin_attention",
+    "odd_attention",
+)
 
 
 class Kinds(NamedTuple):

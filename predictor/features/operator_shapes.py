@@ -19,9 +19,19 @@ from predictor.features.traces import Trace
 __all__ = ["SHAPES", "shape_table", "shapes_of"]
 
 _SIZED = (
-    "conv", "conv1x1", "depthwise", "grouped", "mm", "bmm", "attention", "norm", "elementwise", "copy", "reduce",
+    "conv",
+    "conv1x1",
+    "depthwise",
+    "grouped",
+    "mm",
+    "bmm",
+    "attention",
+    "norm",
+    "elementwise",
+    "copy",
+    "reduce",
     "softmax",
-)  # fmt: skip
+)
 _BALANCED = ("conv", "conv1x1", "mm", "grouped")
 _FUSED = ("elementwise", "norm", "copy", "softmax", "reduce")
 _DENSE = ("conv", "conv1x1", "grouped", "mm")
@@ -29,9 +39,19 @@ SHAPES = (
     *(f"kind_share.{kind}" for kind in KINDS),
     *(f"log_size.{name}" for name in _SIZED),
     *(f"class_balance.{name}" for name in _BALANCED),
-    "log_compute_share", "log_size_mean", "log_size_spread", "log_inner_mean", "log_inner_spread", "log_positions",
-    "log_outer", "log_written", "log_unfused", "fused_calls", "log_weights", "log_item",
-)  # fmt: skip
+    "log_compute_share",
+    "log_size_mean",
+    "log_size_spread",
+    "log_inner_mean",
+    "log_inner_spread",
+    "log_positions",
+    "log_outer",
+    "log_written",
+    "log_unfused",
+    "fused_calls",
+    "log_weights",
+    "log_item",
+)
 
 
 def shapes_of(trace: Trace, limits: Sequence[Limits], rows: Sequence[Row]) -> Matrix:

@@ -164,8 +164,15 @@ def distinct(
     back = np.empty(len(rows), dtype=np.intp)
     for index, (subject, limit, row) in enumerate(zip(subjects, limits, rows, strict=True)):
         work = (
-            id(subject), id(limit), row.batch_size, row.platform, row.compiled, row.layout, row.runtime_version, row.mode,
-        )  # fmt: skip
+            id(subject),
+            id(limit),
+            row.batch_size,
+            row.platform,
+            row.compiled,
+            row.layout,
+            row.runtime_version,
+            row.mode,
+        )
         place = matches.setdefault(work, len(first))
         if place == len(first):
             first.append(index)

@@ -16,8 +16,14 @@ __all__ = ["Trace", "TraceBook", "generation", "trace_from_data"]
 
 Array = NDArray[np.float64]
 _SIZES = (
-    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "gradient_checkpointing",
-)  # fmt: skip
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "gradient_checkpointing",
+)
 _CLASS_INDEX = {name: index for index, name in enumerate(OPERATOR_CLASSES)}
 
 
@@ -96,8 +102,19 @@ def generation(prefill: Trace, decode: Trace, output_tokens: int) -> Trace:
     steps = np.concatenate([np.ones(len(prefill.count)), np.full(len(decode.count), float(output_tokens - 1))])
     joined = {
         name: np.concatenate([getattr(prefill, name), getattr(decode, name)])
-        for name in ("class_index", "count", "flops", "activations", "weights", "written", "inner", "kernel", "stride", "groups")
-    }  # fmt: skip
+        for name in (
+            "class_index",
+            "count",
+            "flops",
+            "activations",
+            "weights",
+            "written",
+            "inner",
+            "kernel",
+            "stride",
+            "groups",
+        )
+    }
     joined["count"] = joined["count"] * steps
     operators = [
         {**row, "count": row["count"] * step}

@@ -138,8 +138,9 @@ def greedy(problem: Problem, replicas: Sequence[Replica], room_bytes: Mapping[st
         (device.hardware, *(id(entry) for entry in device.standing.values())): Pattern(
             hardware=device.hardware, replicas=tuple(device.standing.values())
         )
-        for device in devices if device.standing
-    }  # fmt: skip
+        for device in devices
+        if device.standing
+    }
     counts = np.array([float(taken.get(entry.name, 0)) for entry in problem.machines])
     return Greedy(machines=counts, usd_per_hour=total, patterns=tuple(standing.values()))
 
@@ -278,14 +279,19 @@ def fleet(
         "alternatives": [] if plan is None else alternatives(problem, plan, result),
         "unmet": [*result.unmet, *([] if result.unmet or plan is not None else [_together(problem)])],
         "considered": {
-            "machines": len(machines), "worth_having": len(chosen), "configurations": len(result.replicas),
+            "machines": len(machines),
+            "worth_having": len(chosen),
+            "configurations": len(result.replicas),
             "patterns": len(problem.patterns),
         },
         "excluded": [*result.excluded, *priceless],
         "unknown": [] if plan is None else unknowns(problem, plan, fleet_question, today),
-        "assumptions": [assumption.format(utilisation=fleet_question.utilisation, headroom=fleet_question.memory_headroom) for assumption in ASSUMPTIONS],
+        "assumptions": [
+            assumption.format(utilisation=fleet_question.utilisation, headroom=fleet_question.memory_headroom)
+            for assumption in ASSUMPTIONS
+        ],
         "notes": list(notes),
-    }  # fmt: skip
+    }
 
 
 def _resolved(tables: Tables, fleet_question: FleetQuestion) -> FleetQuestion:
@@ -308,9 +314,10 @@ def _machines(fleet_question: FleetQuestion, offers: Sequence[Offer]) -> list[Ma
         offers = [offer for offer in offers if offer.provider == OWN]
     elif listed != "all":
         offers = [
-            offer for offer in offers
+            offer
+            for offer in offers
             if offer.provider == OWN or offer.hardware in listed or f"{offer.provider}:{offer.instance}" in listed
-        ]  # fmt: skip
+        ]
     return offered(
         offers,
         fleet_question.owned,
@@ -414,8 +421,13 @@ def _without_price(fleet_question: FleetQuestion, machines: Sequence[Machine]) -
     had = {name for machine in machines for name in (machine.hardware, f"{machine.provider}:{machine.instance}")}
     return [
         {
-            "load": None, "model": None, "hardware": name, "platform": None, "rule": "no price",
+            "load": None,
+            "model": None,
+            "hardware": name,
+            "platform": None,
+            "rule": "no price",
             "detail": "no offer of the price list, under these regions and providers, has it: assay price add, or own",
         }
-        for name in wanted if name not in had
-    ]  # fmt: skip
+        for name in wanted
+        if name not in had
+    ]

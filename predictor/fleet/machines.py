@@ -71,9 +71,15 @@ def _rank(machine: Machine) -> tuple[float, str]:
 
 def _rented(offer: Offer) -> Machine:
     return Machine(
-        hardware=offer.hardware, devices=offer.count, usd_per_hour=offer.usd_per_hour, provider=offer.provider,
-        instance=offer.instance, region=offer.region, offer=offer, basis=offer.basis,
-    )  # fmt: skip
+        hardware=offer.hardware,
+        devices=offer.count,
+        usd_per_hour=offer.usd_per_hour,
+        provider=offer.provider,
+        instance=offer.instance,
+        region=offer.region,
+        offer=offer,
+        basis=offer.basis,
+    )
 
 
 def _owned(name: str, own: Own, published: Offer | None) -> Machine:
@@ -85,4 +91,4 @@ def _owned(name: str, own: Own, published: Offer | None) -> Machine:
         cost, offer, basis = 0.0, None, "nobody says what it costs: counted as nothing"
     return Machine(
         hardware=name, devices=1, usd_per_hour=cost, provider=OWN, offer=offer, available=own.count, basis=basis
-    )  # fmt: skip
+    )

@@ -71,8 +71,9 @@ def _shared(hardware: str, here: Sequence[Replica], room: float, end: int) -> li
         if replicas and left >= 0 and not _improvable(chosen, choices, left):
             value = sum(
                 choices[place][index].rates[end] / choices[place][0].rates[end]
-                for place, index in enumerate(chosen) if index < len(choices[place])
-            )  # fmt: skip
+                for place, index in enumerate(chosen)
+                if index < len(choices[place])
+            )
             ranked.append((-value, len(ranked), Pattern(hardware=hardware, replicas=tuple(replicas))))
     return [pattern for *_, pattern in sorted(ranked, key=lambda item: item[:2])[:CONSIDERED]]
 

@@ -155,18 +155,33 @@ def _spread(problem: Problem, machines: Array) -> tuple[Array, Array]:
 class _Program:
     """The program's columns: machines, places, shares, then growth, level or choices where they are asked for."""
 
-    def __init__(self, problem: Problem, *, machines: Array | None = None, places: Array | None = None,
-                 growing: Any = "nothing", most: float = 1e6, chosen: bool = False, allowed: Any = None,
-                 levelled: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        machines: Array | None = None,
+        places: Array | None = None,
+        growing: Any = "nothing",
+        most: float = 1e6,
+        chosen: bool = False,
+        allowed: Any = None,
+        levelled: bool = False,
+    ) -> None:
         self.problem = problem
         self.pairs = [
-            (place, replica.load) for place, pattern in enumerate(problem.patterns) for replica in pattern.replicas
+            (place, replica.load)
+            for place, pattern in enumerate(problem.patterns)
+            for replica in pattern.replicas
             if allowed is None or allowed[place, replica.load]
-        ]  # fmt: skip
+        ]
         sizes = {
-            "machines": len(problem.machines), "places": len(problem.patterns), "shares": len(self.pairs),
-            "growth": int(growing != "nothing"), "level": int(levelled), "chosen": len(self.pairs) if chosen else 0,
-        }  # fmt: skip
+            "machines": len(problem.machines),
+            "places": len(problem.patterns),
+            "shares": len(self.pairs),
+            "growth": int(growing != "nothing"),
+            "level": int(levelled),
+            "chosen": len(self.pairs) if chosen else 0,
+        }
         ends = np.cumsum([0, *sizes.values()])
         self.columns = {name: np.arange(ends[at], ends[at + 1]) for at, name in enumerate(sizes)}
         self.size = int(ends[-1])
@@ -211,9 +226,12 @@ class _Program:
         matrix = csr_array((values, (rows, columns)), shape=(len(self._rows), self.size))
         limits = LinearConstraint(matrix, [low for _, low, _ in self._rows], [high for _, _, high in self._rows])
         return milp(
-            objective, integrality=self.whole_columns, bounds=Bounds(self.low, self.high), constraints=limits,
+            objective,
+            integrality=self.whole_columns,
+            bounds=Bounds(self.low, self.high),
+            constraints=limits,
             options={"node_limit": NODES, "time_limit": seconds, "mip_rel_gap": gap},
-        )  # fmt: skip
+        )
 
     def whole(self, solution: Array) -> Array:
         """Return a solution with its whole numbers rounded to them."""
@@ -246,8 +264,9 @@ class _Program:
         for place in range(len(self.problem.patterns)):
             entries = [
                 (int(self.columns["shares"][at]), float(self.problem.busy(place, load) or 0.0))
-                for at, (here, load) in enumerate(self.pairs) if here == place
-            ]  # fmt: skip
+                for at, (here, load) in enumerate(self.pairs)
+                if here == place
+            ]
             self._row([*entries, (int(self.columns["places"][place]), -self.problem.utilisation)], -np.inf, 0.0)
             if levelled and self.high[self.columns["places"][place]] > 0:
                 count = float(self.high[self.columns["places"][place]])
@@ -260,8 +279,9 @@ class _Program:
             for width in sorted({self.problem.patterns[at].width for at in here} | {1}):
                 entries = [
                     (int(self.columns["places"][at]), float(self.problem.patterns[at].width))
-                    for at in here if self.problem.patterns[at].width >= width
-                ]  # fmt: skip
+                    for at in here
+                    if self.problem.patterns[at].width >= width
+                ]
                 entries += [
                     (int(self.columns["machines"][at]), -float(machine.devices // width * width))
                     for at, machine in enumerate(self.problem.machines)

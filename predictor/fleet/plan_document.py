@@ -26,10 +26,30 @@ ASSUMPTIONS = (
     "A month has 730 hours.",
 )
 _ENTRY = (
-    "configuration", "platform", "precision", "batch_size", "compiled", "runtime", "runtime_version", "concurrency",
-    "latency_ms", "latency_ms_low", "latency_ms_high", "throughput_per_s", "ttft_ms", "tpot_ms", "tokens_per_s", "basis",
-    "interval_covered", "stale", "meets", "output_error", "evidence", "why", "command",
-)  # fmt: skip
+    "configuration",
+    "platform",
+    "precision",
+    "batch_size",
+    "compiled",
+    "runtime",
+    "runtime_version",
+    "concurrency",
+    "latency_ms",
+    "latency_ms_low",
+    "latency_ms_high",
+    "throughput_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "tokens_per_s",
+    "basis",
+    "interval_covered",
+    "stale",
+    "meets",
+    "output_error",
+    "evidence",
+    "why",
+    "command",
+)
 
 
 def figures(value: float | None) -> float | None:
@@ -60,8 +80,12 @@ def _machine(machine: Machine, count: int, today: date | None) -> dict[str, Any]
         "usd_per_hour": figures(machine.usd_per_hour),
         "usd_per_hour_total": figures(machine.usd_per_hour * count),
         "price": {
-            "provider": machine.provider, "instance": machine.instance, "region": machine.region, "spot": bool(offer and offer.spot),
-            "date": None if offer is None else offer.date, "basis": machine.basis,
+            "provider": machine.provider,
+            "instance": machine.instance,
+            "region": machine.region,
+            "spot": bool(offer and offer.spot),
+            "date": None if offer is None else offer.date,
+            "basis": machine.basis,
             "source": None if offer is None else offer.source,
             "evidence": None if offer is None else offer.event_id,
             "age_days": None if offer is None else age_days(offer, today),
@@ -69,7 +93,7 @@ def _machine(machine: Machine, count: int, today: date | None) -> dict[str, Any]
         },
         "places": [],
         "idle_devices": machine.devices * count,
-    }  # fmt: skip
+    }
 
 
 def _place_all(

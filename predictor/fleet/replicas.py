@@ -43,10 +43,15 @@ def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) ->
             memory, basis = _memory(entry)
             replicas.append(
                 Replica(
-                    load=index, hardware=entry["hardware"], width=int(entry.get("hardware_count") or 1), rates=rates,
-                    memory_bytes=memory, memory_basis=basis, entry=entry,
+                    load=index,
+                    hardware=entry["hardware"],
+                    width=int(entry.get("hardware_count") or 1),
+                    rates=rates,
+                    memory_bytes=memory,
+                    memory_basis=basis,
+                    entry=entry,
                 )
-            )  # fmt: skip
+            )
     return replicas
 
 

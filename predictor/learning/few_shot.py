@@ -141,19 +141,37 @@ def _places(table: Table, existing: Iterable[Place]) -> list[Place]:
 
 def _key_of_place(place: Place) -> tuple[Any, ...]:
     row = Row(
-        model="", hardware=place.hardware, platform=place.platform, precision=place.precision, batch_size=1,
-        runtime=place.runtime, runtime_version=place.runtime_version, compiled=place.compiled, layout=place.layout,
-    )  # fmt: skip
+        model="",
+        hardware=place.hardware,
+        platform=place.platform,
+        precision=place.precision,
+        batch_size=1,
+        runtime=place.runtime,
+        runtime_version=place.runtime_version,
+        compiled=place.compiled,
+        layout=place.layout,
+    )
     return (*row.software, place.mode, place.threads)
 
 
 def _with(place: Place | None, row: Row, architecture: str, family: str, category: str | None) -> Place:
     if place is None:
         place = Place(
-            hardware=row.hardware, platform=row.platform, runtime=row.runtime, precision=row.precision, mode=row.mode,
-            compiled=row.compiled, layout=row.layout, runtime_version=row.runtime_version, threads=row.threads, rows=0,
-            architectures=[], families=[], categories=[], evidence=[],
-        )  # fmt: skip
+            hardware=row.hardware,
+            platform=row.platform,
+            runtime=row.runtime,
+            precision=row.precision,
+            mode=row.mode,
+            compiled=row.compiled,
+            layout=row.layout,
+            runtime_version=row.runtime_version,
+            threads=row.threads,
+            rows=0,
+            architectures=[],
+            families=[],
+            categories=[],
+            evidence=[],
+        )
     return msgspec.structs.replace(
         place,
         rows=place.rows + 1,

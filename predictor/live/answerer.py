@@ -202,8 +202,16 @@ def score(scored: Sequence[Scored]) -> dict[str, Any]:
 
 
 _EMPTY = (
-    "mape", "macro_mape", "median_ape", "within_10", "within_20", "bias", "coverage_80", "width_80", "unsupported_80",
-)  # fmt: skip
+    "mape",
+    "macro_mape",
+    "median_ape",
+    "within_10",
+    "within_20",
+    "bias",
+    "coverage_80",
+    "width_80",
+    "unsupported_80",
+)
 
 
 def _held(scored: Sequence[Scored]) -> float | None:
@@ -317,7 +325,16 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 def _shipped(*, in_force: bool) -> dict[str, Any]:
     card = load_shipped().card
     return {
-        "digest": load_shipped().digest, "position": 0, "event_id": None, "trained_at_position": 0, "accepted": True,
-        "reason": "ships with Assay", "in_force": in_force, "recorded_at": None, "name": "shipped",
-        "trees_from": card.trees_from, "rows": card.rows, "comparison": None,
-    }  # fmt: skip
+        "digest": load_shipped().digest,
+        "position": 0,
+        "event_id": None,
+        "trained_at_position": 0,
+        "accepted": True,
+        "reason": "ships with Assay",
+        "in_force": in_force,
+        "recorded_at": None,
+        "name": "shipped",
+        "trees_from": card.trees_from,
+        "rows": card.rows,
+        "comparison": None,
+    }

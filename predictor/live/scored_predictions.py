@@ -14,12 +14,26 @@ TARGETS = ("latency", "memory", "ttft", "tpot", "energy")
 PREDICTED = ("reference", "calibrated", "predicted", "roofline")
 """Bases of what was predicted; a figure that was measured or imported is no prediction."""
 _COLUMNS = {
-    "target": "target", "basis": "basis", "model": "model_id", "family": "family", "hardware": "hardware_id",
-    "platform": "platform", "precision": "precision", "configuration": "configuration", "predictor": "predictor",
-    "predicted": "predicted", "measured": "measured", "low": "low", "high": "high", "interval": "interval_coverage",
-    "supported": "interval_covered", "position": "position", "event_id": "event_id",
-    "measured_position": "measured_position", "measured_event_id": "measured_event_id",
-}  # fmt: skip
+    "target": "target",
+    "basis": "basis",
+    "model": "model_id",
+    "family": "family",
+    "hardware": "hardware_id",
+    "platform": "platform",
+    "precision": "precision",
+    "configuration": "configuration",
+    "predictor": "predictor",
+    "predicted": "predicted",
+    "measured": "measured",
+    "low": "low",
+    "high": "high",
+    "interval": "interval_coverage",
+    "supported": "interval_covered",
+    "position": "position",
+    "event_id": "event_id",
+    "measured_position": "measured_position",
+    "measured_event_id": "measured_event_id",
+}
 """Member → column of the view `scored_predictions`."""
 
 

@@ -22,9 +22,11 @@ __all__ = ["SHOTS", "TARGETS", "serving_of"]
 TARGETS = ("ttft", "tpot")
 SHOTS = 10
 _LEVELS = {
-    "interpolation": "configuration", "new_architecture": "architecture", "new_family": "family",
+    "interpolation": "configuration",
+    "new_architecture": "architecture",
+    "new_family": "family",
     "new_hardware": "hardware",
-}  # fmt: skip
+}
 
 
 def serving_of(
@@ -34,9 +36,15 @@ def serving_of(
     tables = {target: taught(rows, spec_of, target) for target in TARGETS}
     method = ShippedMethod(learners=learners)
     fitted = {target: method.fit(table) for target, table in tables.items()}
-    held = {target: {level: hold_out(table, method, split) for level, split in _LEVELS.items()} for target, table in tables.items()}  # fmt: skip
+    held = {
+        target: {level: hold_out(table, method, split) for level, split in _LEVELS.items()}
+        for target, table in tables.items()
+    }
     scales = {target: _scales(table, held[target]) for target, table in tables.items()}
-    after = {target: _after(table, msgspec.structs.replace(method, scales=scales[target])) for target, table in tables.items()}  # fmt: skip
+    after = {
+        target: _after(table, msgspec.structs.replace(method, scales=scales[target]))
+        for target, table in tables.items()
+    }
     kept = [row for table in tables.values() for row in table.rows]
     serving = Serving(
         offsets={

@@ -16,9 +16,13 @@ __all__ = ["Deployment", "Storage", "Workers", "deployment_of"]
 _ONE_AFTER_THE_OTHER = ("llama.cpp",)
 """Engines that give each device some of the layers, so that one token passes the devices in turn."""
 _QUANTISED = {
-    "fp8": (8.0, "fp8"), "fp8_block": (8.0, "fp8"), "nvfp4": (4.5, "fp4"), "int4_wo": (4.5, "fp16"),
-    "w4a16_mxfp4": (4.25, "fp16"), "int8_wo": (8.0, "fp16"),
-}  # fmt: skip
+    "fp8": (8.0, "fp8"),
+    "fp8_block": (8.0, "fp8"),
+    "nvfp4": (4.5, "fp4"),
+    "int4_wo": (4.5, "fp16"),
+    "w4a16_mxfp4": (4.25, "fp16"),
+    "int8_wo": (8.0, "fp16"),
+}
 """Bits of a weight with its share of the scales, and the precision it is multiplied in."""
 
 
@@ -77,9 +81,16 @@ def deployment_of(row: Row, heads: int = 0) -> Deployment | str:
         return _deployment(row, heads)
     # A question asks of hundreds of devices what differs in a few of these alone.
     return _plain(
-        row.input_tokens, row.output_tokens, row.concurrency, row.batch_size, row.scenario, row.runtime, row.precision,
-        row.count, heads,
-    )  # fmt: skip
+        row.input_tokens,
+        row.output_tokens,
+        row.concurrency,
+        row.batch_size,
+        row.scenario,
+        row.runtime,
+        row.precision,
+        row.count,
+        heads,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -95,9 +106,18 @@ def _plain(
     heads: int,
 ) -> Deployment | str:
     row = Row(
-        model="", hardware="", platform="", precision=precision, batch_size=batch_size, input_tokens=input_tokens,
-        output_tokens=output_tokens, concurrency=concurrency, scenario=scenario, runtime=runtime, count=count,
-    )  # fmt: skip
+        model="",
+        hardware="",
+        platform="",
+        precision=precision,
+        batch_size=batch_size,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        concurrency=concurrency,
+        scenario=scenario,
+        runtime=runtime,
+        count=count,
+    )
     return _deployment(row, heads)
 
 

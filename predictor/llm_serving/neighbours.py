@@ -26,26 +26,55 @@ MOST_ROWS = 2000
 TUNING_ROWS = 400
 TUNING_ROUNDS = 3
 _LEAST = {
-    "engine": 0.01, "model": 0.01, "device": 0.01, "model-engine": 0.01, "device-engine": 0.01, "offset": 0.04,
+    "engine": 0.01,
+    "model": 0.01,
+    "device": 0.01,
+    "model-engine": 0.01,
+    "device-engine": 0.01,
+    "offset": 0.04,
     "offset-engine": 0.01,
-}  # fmt: skip
+}
 """Variance that devices and models never met may add at the least, however alike the known ones are."""
 
 _WIDE = {
-    "log_requests_per_device": 1.5, "log_input": 1.5, "log_output": 1.5, "log_prompt": 1.5, "log_step": 1.5,
-    "log_waiting": 1.5, "log_fill": 1.0, "step_balance": 2.0, "log_disturbance": 1.5, "load": 0.3,
-    "log_active": 1.5, "log_parameters": 1.5, "log_devices": 1.0, "data": 6.0, "expert": 6.0,
-    "share_step_exchange": 0.3, "share_step_attention": 0.3, "share_step_experts": 0.3, "share_step_launches": 0.3,
-    "dense_bytes": 0.7, "expert_bytes": 0.7, "apart": 0.5,
-}  # fmt: skip
+    "log_requests_per_device": 1.5,
+    "log_input": 1.5,
+    "log_output": 1.5,
+    "log_prompt": 1.5,
+    "log_step": 1.5,
+    "log_waiting": 1.5,
+    "log_fill": 1.0,
+    "step_balance": 2.0,
+    "log_disturbance": 1.5,
+    "load": 0.3,
+    "log_active": 1.5,
+    "log_parameters": 1.5,
+    "log_devices": 1.0,
+    "data": 6.0,
+    "expert": 6.0,
+    "share_step_exchange": 0.3,
+    "share_step_attention": 0.3,
+    "share_step_experts": 0.3,
+    "share_step_launches": 0.3,
+    "dense_bytes": 0.7,
+    "expert_bytes": 0.7,
+    "apart": 0.5,
+}
 """Features that nearness is measured in, each with what counts as one step apart."""
 _LOAD = ("log_requests", "log_input", "log_output")
 _TERMS: dict[str, tuple[str, ...]] = {
-    "all": (), "engine": ("engine",), "model": ("model",), "device": ("device",), "model-engine": ("model", "engine"),
-    "device-engine": ("device", "engine"), "model-engine-device": ("model", "engine", "device"),
-    "model-engine-version": ("model", "engine", "version"), "deployment": ("deployment",),
-    "offset": ("device",), "offset-engine": ("engine",),
-}  # fmt: skip
+    "all": (),
+    "engine": ("engine",),
+    "model": ("model",),
+    "device": ("device",),
+    "model-engine": ("model", "engine"),
+    "device-engine": ("device", "engine"),
+    "model-engine-device": ("model", "engine", "device"),
+    "model-engine-version": ("model", "engine", "version"),
+    "deployment": ("deployment",),
+    "offset": ("device",),
+    "offset-engine": ("engine",),
+}
 """Each adds to the likeness of rows that share its labels."""
 
 

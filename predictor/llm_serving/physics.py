@@ -273,9 +273,16 @@ def _together(model: LanguageModel, deployment: Deployment, device: Device, cont
         HOST_S + each.total / 2 + load * first.total + 0.05 * held * alone + min(max(fill - 1, 0.0), 2.0) * service
     )
     return Estimate(
-        ttft_s=first.total + waiting, tpot_s=tpot, prompt=first, step=each, batch=held,
-        waiting_s=waiting, disturbance_s=disturbance, load=load, fill=fill,
-    )  # fmt: skip
+        ttft_s=first.total + waiting,
+        tpot_s=tpot,
+        prompt=first,
+        step=each,
+        batch=held,
+        waiting_s=waiting,
+        disturbance_s=disturbance,
+        load=load,
+        fill=fill,
+    )
 
 
 def _one_batch(model: LanguageModel, deployment: Deployment, device: Device, context: float) -> Estimate:
@@ -284,10 +291,16 @@ def _one_batch(model: LanguageModel, deployment: Deployment, device: Device, con
     first = _prompts(model, deployment, device, deployment.input_tokens * batch)
     each = step(model, deployment.decode, deployment.storage, device, batch, context)
     return Estimate(
-        ttft_s=first.total, tpot_s=each.total, prompt=first, step=each, batch=batch,
-        waiting_s=0.0, disturbance_s=0.0, load=0.0,
+        ttft_s=first.total,
+        tpot_s=each.total,
+        prompt=first,
+        step=each,
+        batch=batch,
+        waiting_s=0.0,
+        disturbance_s=0.0,
+        load=0.0,
         fill=batch / places(model, deployment.decode, deployment.storage, device, context),
-    )  # fmt: skip
+    )
 
 
 def _prompts(model: LanguageModel, deployment: Deployment, device: Device, tokens: float) -> Parts:
@@ -315,7 +328,13 @@ def _apart(model: LanguageModel, deployment: Deployment, device: Device, context
         decoding = (decoding + deployment.requests * tokens_s / (tokens_s + ttft)) / 2
     load = min(all_prompts / (ttft + tokens_s), 1.0)
     return Estimate(
-        ttft_s=ttft, tpot_s=each.total, prompt=first, step=each, batch=batch,
-        waiting_s=ttft - first.total, disturbance_s=0.0, load=load,
+        ttft_s=ttft,
+        tpot_s=each.total,
+        prompt=first,
+        step=each,
+        batch=batch,
+        waiting_s=ttft - first.total,
+        disturbance_s=0.0,
+        load=load,
         fill=batch / places(model, deployment.decode, deployment.storage, device, context),
-    )  # fmt: skip
+    )

@@ -24,8 +24,16 @@ from predictor.llm_serving.features import FEATURES
 from predictor.llm_serving.neighbours import Neighbours, Scales, points_of
 
 __all__ = [
-    "LEARNERS", "PARTS", "SERVING", "FittedShipped", "Learned", "Serving", "ShippedMethod", "engine_of", "part_name",
-]  # fmt: skip
+    "LEARNERS",
+    "PARTS",
+    "SERVING",
+    "FittedShipped",
+    "Learned",
+    "Serving",
+    "ShippedMethod",
+    "engine_of",
+    "part_name",
+]
 
 SERVING = "serving."
 """What the names of its trees in an artifact begin with."""

@@ -22,9 +22,16 @@ __all__ = ["FACTS", "facts_of", "floor_of", "tabulate"]
 
 _SHARES = ("conv", "conv1x1", "depthwise", "mm", "softmax", "norm", "elementwise", "attention")
 FACTS = (
-    "weights", "activations", "together", "largest_call", "largest_weight", "written", "flops", "calls",
+    "weights",
+    "activations",
+    "together",
+    "largest_call",
+    "largest_weight",
+    "written",
+    "flops",
+    "calls",
     *(f"written_{name}" for name in _SHARES),
-)  # fmt: skip
+)
 """Logs of bytes (of `flops` and `calls`: of their number), then the share of written elements by operator class."""
 
 

@@ -71,10 +71,17 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ]
         architecture = np.array(self.architecture, dtype=str)
         return Table(
-            target="memory", rows=rows, names=FACTS, values=np.array(self.facts), prior=np.array(self.prior),
-            measured=np.array(self.measured), subjects=[None] * len(rows), limits=[None] * len(rows),
-            architecture=architecture, family=architecture,
-        )  # fmt: skip
+            target="memory",
+            rows=rows,
+            names=FACTS,
+            values=np.array(self.facts),
+            prior=np.array(self.prior),
+            measured=np.array(self.measured),
+            subjects=[None] * len(rows),
+            limits=[None] * len(rows),
+            architecture=architecture,
+            family=architecture,
+        )
 
     def knows(self, platform: str, runtime: str) -> bool:
         """Whether memory was measured under this runtime."""
@@ -97,11 +104,17 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         prior = np.array([existing[work].total_bytes for work in works])
         names = np.array([trace.architecture] * len(rows), dtype=str)
         table = Table(
-            target="memory", rows=list(rows), names=FACTS,
+            target="memory",
+            rows=list(rows),
+            names=FACTS,
             values=np.array([facts[work] for work in works]),
-            prior=prior, measured=np.full(len(rows), np.nan), subjects=[trace] * len(rows), limits=[None] * len(rows),
-            architecture=names, family=names,
-        )  # fmt: skip
+            prior=prior,
+            measured=np.full(len(rows), np.nan),
+            subjects=[trace] * len(rows),
+            limits=[None] * len(rows),
+            architecture=names,
+            family=names,
+        )
         with single_threaded():
             predicted = self.fitted.predict(table)
         expected = np.maximum(prior * np.exp(predicted.residual), prior)
@@ -126,8 +139,12 @@ def memory_of(table: Table, base: Memory | None = None) -> Memory | None:
         names=list(FACTS),
         where=[
             Where(
-                hardware=row.hardware, platform=row.platform, runtime=row.runtime, precision=row.precision,
-                mode=row.mode, options=row.options,
+                hardware=row.hardware,
+                platform=row.platform,
+                runtime=row.runtime,
+                precision=row.precision,
+                mode=row.mode,
+                options=row.options,
             )
             for row in rows
         ],
@@ -136,7 +153,7 @@ def memory_of(table: Table, base: Memory | None = None) -> Memory | None:
         measured=table.measured[new].tolist(),
         architecture=table.architecture[new].tolist(),
         events=[row.event_id for row in rows],
-    )  # fmt: skip
+    )
     if base is None:
         return here
     kept = MOST_ROWS - len(new)

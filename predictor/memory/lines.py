@@ -49,8 +49,13 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
 def parts_of(row: Row) -> list[Part]:
     """Return the parts that a row belongs to, from the widest to the narrowest."""
     whole = (
-        row.platform, row.runtime, row.mode, repr(sorted(row.options.items(), key=repr)), row.hardware, row.precision,
-    )  # fmt: skip
+        row.platform,
+        row.runtime,
+        row.mode,
+        repr(sorted(row.options.items(), key=repr)),
+        row.hardware,
+        row.precision,
+    )
     return [(), *(whole[:length] for length in range(2, len(whole) + 1))]
 
 

@@ -69,9 +69,10 @@ def with_measurements(card: Card, paths: Sequence[Path]) -> Card:
 def main() -> int:
     """Write the predictor; print its digest."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.shipped.first_party", description=__doc__,
+        prog="python -m predictor.shipped.first_party",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("files", type=Path, nargs="+", help="compressed events of our runner")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     options = parser.parse_args()

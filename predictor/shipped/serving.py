@@ -71,9 +71,10 @@ def _source(path: Path, read: int, rows: Sequence[Row]) -> dict[str, Any]:
 def main() -> int:
     """Write the predictor; print its digest."""
     parser = argparse.ArgumentParser(
-        prog="python -m predictor.shipped.serving", description=__doc__,
+        prog="python -m predictor.shipped.serving",
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("files", type=Path, nargs="+", help="published measurements of served language models")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     options = parser.parse_args()

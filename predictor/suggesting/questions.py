@@ -33,10 +33,21 @@ UNKNOWN = 0.7
 NORMAL_80 = 1.2816
 RECENT = 50
 _IRRELEVANT: dict[str, Any] = {
-    "percentile": "p50", "max_latency_ms": None, "max_memory_mb": None, "max_usd_per_hour": None,
-    "min_throughput_per_s": None, "max_ttft_ms": None, "max_tpot_ms": None, "min_tokens_per_s": None, "max_power_w": None,
-    "devices": [], "count": None, "compiled": "usual", "top": 1000, "record": False,
-}  # fmt: skip
+    "percentile": "p50",
+    "max_latency_ms": None,
+    "max_memory_mb": None,
+    "max_usd_per_hour": None,
+    "min_throughput_per_s": None,
+    "max_ttft_ms": None,
+    "max_tpot_ms": None,
+    "min_tokens_per_s": None,
+    "max_power_w": None,
+    "devices": [],
+    "count": None,
+    "compiled": "usual",
+    "top": 1000,
+    "record": False,
+}
 """What a recorded question asks beyond its configurations: an answer that misses a limit by its error is open as well."""
 
 
@@ -187,12 +198,22 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
         if platforms:
             return [
                 Configuration(
-                    model=tables.resolve_model(question.model), mode=question.mode, hardware=name, platform=platforms[0],
+                    model=tables.resolve_model(question.model),
+                    mode=question.mode,
+                    hardware=name,
+                    platform=platforms[0],
                     precision=question.precision[0] if question.precision else "fp32",
-                    batch_size=question.batch_sizes[0], sizes=_sizes(msgspec.structs.asdict(question)), runtime="",
-                    version="", compiled=False, basis="abstained", own=name in devices.own, spread=UNKNOWN, weight=1.0,
+                    batch_size=question.batch_sizes[0],
+                    sizes=_sizes(msgspec.structs.asdict(question)),
+                    runtime="",
+                    version="",
+                    compiled=False,
+                    basis="abstained",
+                    own=name in devices.own,
+                    spread=UNKNOWN,
+                    weight=1.0,
                 )
-            ]  # fmt: skip
+            ]
     return []
 
 
@@ -202,12 +223,25 @@ def _configuration(entry: Mapping[str, Any], question: Question, context: Known,
     spread = math.log(high / low) / 2 / NORMAL_80 if low and high else UNKNOWN
     mix, balance, work = _placed(entry, question, context)
     return Configuration(
-        model=context.model, mode=question.mode, hardware=entry["hardware"], platform=entry["platform"],
-        precision=entry["precision"], batch_size=entry["batch_size"] or 1, sizes=_sizes(entry),
-        runtime=entry["runtime"] or "", version=entry["runtime_version"] or "", compiled=bool(entry["compiled"]),
-        basis=entry["basis"], own=entry["hardware"] in context.own, latency_ms=entry["latency_ms"],
-        spread=max(spread, 1e-3) if open_ else None, weight=weight if open_ else 0.0, mix=mix, balance=balance, work=work,
-    )  # fmt: skip
+        model=context.model,
+        mode=question.mode,
+        hardware=entry["hardware"],
+        platform=entry["platform"],
+        precision=entry["precision"],
+        batch_size=entry["batch_size"] or 1,
+        sizes=_sizes(entry),
+        runtime=entry["runtime"] or "",
+        version=entry["runtime_version"] or "",
+        compiled=bool(entry["compiled"]),
+        basis=entry["basis"],
+        own=entry["hardware"] in context.own,
+        latency_ms=entry["latency_ms"],
+        spread=max(spread, 1e-3) if open_ else None,
+        weight=weight if open_ else 0.0,
+        mix=mix,
+        balance=balance,
+        work=work,
+    )
 
 
 def _placed(entry: Mapping[str, Any], question: Question, context: Known) -> tuple[Array | None, float, float]:

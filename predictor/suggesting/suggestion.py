@@ -23,9 +23,14 @@ from predictor.suggesting.questions import Configuration, gathered, mixes, targe
 __all__ = ["Chosen", "Costs", "choose", "plan_of", "run_seconds", "suggest"]
 
 _LISTS = {
-    "sequence_length": "sequence_lengths", "image_size": "image_sizes", "images": "images", "frames": "frames",
-    "audio_seconds": "audio_seconds", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
-}  # fmt: skip
+    "sequence_length": "sequence_lengths",
+    "image_size": "image_sizes",
+    "images": "images",
+    "frames": "frames",
+    "audio_seconds": "audio_seconds",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+}
 
 
 def plan_of(hardware: str, runs: Iterable[Mapping[str, Any]], budget_s: float) -> dict[str, Any]:
@@ -144,9 +149,20 @@ BETWEEN_BARE = 0.5
 _EXAMPLES = 3
 _WORDS = {"roofline": "the plain roofline's", "reference": "taken from another device"}
 _COLUMNS = (
-    "position", "origin", "hardware_id", "platform", "runtime_name", "precision", "compiled", "runtime_version", "model_id",
-    "mode", "load_ms", "convert_ms", "compile_ms",
-)  # fmt: skip
+    "position",
+    "origin",
+    "hardware_id",
+    "platform",
+    "runtime_name",
+    "precision",
+    "compiled",
+    "runtime_version",
+    "model_id",
+    "mode",
+    "load_ms",
+    "convert_ms",
+    "compile_ms",
+)
 NEWEST = 20_000
 """So many of the newest measurements tell what runs cost and what software was measured: a log may hold millions."""
 
@@ -212,8 +228,13 @@ def _software(row: dict[str, Any]) -> tuple[str, ...]:
     compiled = "compiled" if row["compiled"] else ""
     version = minor_version(row["runtime_version"] or "")
     return (
-        row["hardware_id"], row["platform"], row["runtime_name"] or "", row["precision"] or "", compiled, version,
-    )  # fmt: skip
+        row["hardware_id"],
+        row["platform"],
+        row["runtime_name"] or "",
+        row["precision"] or "",
+        compiled,
+        version,
+    )
 
 
 def _chosen(

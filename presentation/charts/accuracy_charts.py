@@ -36,22 +36,29 @@ def parity(rows: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None 
     reach = [min(ends), max(ends)]
     sides = {
         side: {
-            "field": side, "type": "quantitative", "axis": axis(f"{word}, {what} (log)", ink, reach),
+            "field": side,
+            "type": "quantitative",
+            "axis": axis(f"{word}, {what} (log)", ink, reach),
             "scale": {"type": "log", "domain": reach, "nice": False},
         }
         for side, word in (("x", "measured"), ("y", "predicted"))
-    }  # fmt: skip
+    }
     most = max((field["rows"] for field in drawn), default=1)
     tooltip = [
         {"field": "told", "type": "nominal", "title": "Field"},
         {"field": "rows", "type": "quantitative", "title": "Rows"},
     ]
     fields = {
-        "data": {"values": drawn}, "mark": {"type": "rect", "stroke": None},
+        "data": {"values": drawn},
+        "mark": {"type": "rect", "stroke": None},
         "encoding": {
-            **sides, "x2": {"field": "x2"}, "y2": {"field": "y2"}, "color": _counted(most, theme), "tooltip": tooltip,
+            **sides,
+            "x2": {"field": "x2"},
+            "y2": {"field": "y2"},
+            "color": _counted(most, theme),
+            "tooltip": tooltip,
         },
-    }  # fmt: skip
+    }
     lines = (_diagonal(reach, factor, ink, dash) for factor, dash in ((1.0, [1, 0]), (1.2, [2, 3]), (1 / 1.2, [2, 3])))
     layers = [fields, *(layer for pair in lines for layer in pair)]
     chart = finished(layer=layers, height=SIDE, theme=theme, picture=picture)
@@ -61,9 +68,16 @@ def parity(rows: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None 
 def _counted(most: int, theme: Theme | None) -> dict[str, Any]:
     """Return the colour of a count, with its legend."""
     legend = {
-        "orient": "bottom", "direction": "horizontal", "title": "rows in a field (log)", "labelFontSize": 12,
-        "titleFontSize": 12, "titleFontWeight": "normal", "tickCount": 4, "format": "~s", "gradientLength": 160,
-    }  # fmt: skip
+        "orient": "bottom",
+        "direction": "horizontal",
+        "title": "rows in a field (log)",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "tickCount": 4,
+        "format": "~s",
+        "gradientLength": 160,
+    }
     scale = {"type": "log", "domain": [1, max(most, 2)], "range": list(SEQUENTIAL[theme or "light"][2:])}
     return {"field": "rows", "type": "quantitative", "scale": scale, "legend": legend}
 
@@ -95,11 +109,16 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
     """
     drawn = [
         {
-            "name": line["name"], "order": index, "nominal": 100 * item["nominal"], "covered": 100 * item["covered"],
+            "name": line["name"],
+            "order": index,
+            "nominal": 100 * item["nominal"],
+            "covered": 100 * item["covered"],
             "told": f"{formatting.share(item['covered'])} held, {formatting.share(item['nominal'])} promised",
         }
-        for index, line in enumerate(lines) for item in line["calibration"] if item["covered"] is not None
-    ]  # fmt: skip
+        for index, line in enumerate(lines)
+        for item in line["calibration"]
+        if item["covered"] is not None
+    ]
     refuse_too_many(len(drawn) * 3 + len(lines))
     silent = [
         {"order": index, "told": "not calibrated: no interval is given"}
@@ -109,26 +128,32 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
     ink, ramp = INKS[theme], DIVERGING[theme or "light"]
     low = min([80.0, *(row["covered"] for row in drawn), *(row["nominal"] for row in drawn)])
     across = {
-        "type": "quantitative", "axis": axis(f"held by the interval, %{KEY_OF_INTERVALS if picture else ''}", ink),
+        "type": "quantitative",
+        "axis": axis(f"held by the interval, %{KEY_OF_INTERVALS if picture else ''}", ink),
         "scale": {"domain": [max(0.0, math.floor(low / 10) * 10 - 5), 100], "nice": False},
-    }  # fmt: skip
+    }
     levels = sorted({row["nominal"] for row in drawn})
     lane, document = _lanes(lines, ink, picture), {"field": "told", "type": "nominal"}
     within = {"field": "nominal", "type": "ordinal", "scale": {"domain": levels, "paddingOuter": 0.6}}
     held, promised = {"field": "covered", **across}, {"field": "nominal", **across}
     marks: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
         ({"type": "rule", "color": ink.muted, "strokeWidth": 1.5}, {"x": promised, "x2": {"field": "covered"}}),
-        ({"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, "opacity": 1, "color": ink.text}, {"x": promised}),
+        (
+            {"type": "tick", "orient": "vertical", "size": 10, "thickness": 2, "opacity": 1, "color": ink.text},
+            {"x": promised},
+        ),
         ({"type": "point", "size": 64, "filled": True, "opacity": 1, "color": ramp[8]}, {"x": held}),
-    )  # fmt: skip
+    )
     spans = {
-        "data": {"values": drawn}, "encoding": {"y": lane, "yOffset": within, "tooltip": document},
+        "data": {"values": drawn},
+        "encoding": {"y": lane, "yOffset": within, "tooltip": document},
         "layer": [{"mark": mark, "encoding": places} for mark, places in marks],
-    }  # fmt: skip
+    }
     words = {
-        "data": {"values": silent}, "mark": {"type": "text", "align": "right", "fontSize": 12, "color": ink.muted},
+        "data": {"values": silent},
+        "mark": {"type": "text", "align": "right", "fontSize": 12, "color": ink.muted},
         "encoding": {"y": lane, "x": {"value": "width"}, "text": document},
-    }  # fmt: skip
+    }
     return finished(layer=[spans, words], height=LINE_HEIGHT * max(len(lines), 1), theme=theme, picture=picture)
 
 
@@ -149,37 +174,51 @@ def errors(
     logarithmic = may_be_log(ends, log)
     title = f"error, % ({'log' if logarithmic else 'linear'}){KEY_OF_ERRORS if picture else ''}"
     across = {
-        "type": "quantitative", "axis": axis(title, ink, ends if logarithmic else None),
+        "type": "quantitative",
+        "axis": axis(title, ink, ends if logarithmic else None),
         "scale": reach_of(ends, logarithmic),
-    }  # fmt: skip
+    }
     mean, median = ({"field": key, **across} for key in ("mape", "median"))
     paler, existing = {"field": "ink", "type": "quantitative", "scale": None}, [{"filter": "isValid(datum.median)"}]
     layers: list[dict[str, Any]] = [
         {
-            "transform": existing, "mark": {"type": "tick", "orient": "vertical", "size": 16, "thickness": 2, "color": ink.text},
+            "transform": existing,
+            "mark": {"type": "tick", "orient": "vertical", "size": 16, "thickness": 2, "color": ink.text},
             "encoding": {"x": median, "opacity": paler},
         },
-        {"mark": {"type": "point", "size": 80, "filled": True, "color": ramp[8]}, "encoding": {"x": mean, "opacity": paler}},
+        {
+            "mark": {"type": "point", "size": 80, "filled": True, "color": ramp[8]},
+            "encoding": {"x": mean, "opacity": paler},
+        },
         {
             "mark": {"type": "text", "align": "left", "fontSize": 12, "color": ink.muted, "dx": 6},
             "encoding": {"x": {"value": "width"}, "text": {"field": "counted", "type": "nominal"}},
         },
-    ]  # fmt: skip
+    ]
     padding = {"left": 20, "top": 20, "bottom": 20, "right": 70} if picture else {"right": 64}
     return finished(
-        data={"values": drawn}, layer=layers, height=ROW_HEIGHT * max(len(drawn), 1), theme=theme, picture=picture, padding=padding,
+        data={"values": drawn},
+        layer=layers,
+        height=ROW_HEIGHT * max(len(drawn), 1),
+        theme=theme,
+        picture=picture,
+        padding=padding,
         encoding={"y": _lanes(rows, ink, picture), "tooltip": {"field": "told", "type": "nominal"}},
-    )  # fmt: skip
+    )
 
 
 def _error(row: Mapping[str, Any], index: int) -> dict[str, Any]:
     median, rows = row.get("median_ape"), formatting.count(row["rows"])
     half = "" if median is None else f", median {formatting.share(median)}"
     return {
-        "name": row["name"], "order": index, "mape": 100 * row["mape"], "median": None if median is None else 100 * median,
-        "counted": f"n {rows}", "ink": 1.0 if row["rows"] >= 10 else 0.4,
+        "name": row["name"],
+        "order": index,
+        "mape": 100 * row["mape"],
+        "median": None if median is None else 100 * median,
+        "counted": f"n {rows}",
+        "ink": 1.0 if row["rows"] >= 10 else 0.4,
         "told": f"mean {formatting.share(row['mape'])}{half} of {rows} rows",
-    }  # fmt: skip
+    }
 
 
 def _lanes(rows: Sequence[Mapping[str, Any]], ink: Ink, picture: bool) -> dict[str, Any]:
@@ -187,8 +226,15 @@ def _lanes(rows: Sequence[Mapping[str, Any]], ink: Ink, picture: bool) -> dict[s
     names = [str(row["name"]) for row in rows]
     places = list(range(len(names)))
     look = {
-        "title": None, "labelExpr": f"{names}[datum.value]" if names else "''", "labelColor": ink.text, "labelFontSize": 12,
-        "labelPadding": 8, "grid": False, "labelLimit": 360 if picture else 220, "domain": False, "ticks": False,
+        "title": None,
+        "labelExpr": f"{names}[datum.value]" if names else "''",
+        "labelColor": ink.text,
+        "labelFontSize": 12,
+        "labelPadding": 8,
+        "grid": False,
+        "labelLimit": 360 if picture else 220,
+        "domain": False,
+        "ticks": False,
         "values": places,
-    }  # fmt: skip
+    }
     return {"field": "order", "type": "ordinal", "axis": look, "scale": {"domain": places}}

@@ -51,10 +51,23 @@ def axis(title: str, ink: Ink, log_ends: Sequence[float] | None = None, **look: 
     """Return the same axis as it is sent; `look` is what it has otherwise."""
     places = {"values": _log_ticks(min(log_ends), max(log_ends))} if log_ends else {"tickCount": 5}
     return {
-        "title": title, "format": ",~r", "grid": True, "gridColor": ink.grid, "domain": False, "ticks": False,
-        "labelPadding": 6, "labelColor": ink.muted, "titleColor": ink.muted, "titleAnchor": "start", "labelFontSize": 12,
-        "titleFontSize": 12, "titleFontWeight": "normal", "labelFlush": True, **places, **look,
-    }  # fmt: skip
+        "title": title,
+        "format": ",~r",
+        "grid": True,
+        "gridColor": ink.grid,
+        "domain": False,
+        "ticks": False,
+        "labelPadding": 6,
+        "labelColor": ink.muted,
+        "titleColor": ink.muted,
+        "titleAnchor": "start",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelFlush": True,
+        **places,
+        **look,
+    }
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

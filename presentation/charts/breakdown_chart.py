@@ -43,18 +43,24 @@ def breakdown(
     text = {"baseline": "middle", "dy": -9, "fontSize": size, "color": ink.text}
     layers = [
         base.mark_bar(
-            height=12, yOffset=11, color=shade, fillOpacity=1.0 if covered else 0.22, stroke=shade, strokeWidth=1.5,
+            height=12,
+            yOffset=11,
+            color=shade,
+            fillOpacity=1.0 if covered else 0.22,
+            stroke=shade,
+            strokeWidth=1.5,
             strokeDash=[1, 0] if covered else [1, 3],
         ).encode(x=x),
-        base.mark_text(
-            align="left", limit=alt.ExprRef(f"width < {NARROW} ? width - 60 : width - 230"), **text
-        ).encode(x=alt.XValue(0), text=alt.Text("name:N")),
+        base.mark_text(align="left", limit=alt.ExprRef(f"width < {NARROW} ? width - 60 : width - 230"), **text).encode(
+            x=alt.XValue(0), text=alt.Text("name:N")
+        ),
         *(
-            base.mark_text(align="right", fontWeight=600, opacity=alt.ExprRef(shown), **text)
-            .encode(x=alt.XValue("width"), text=alt.Text(f"{field}:N"))
+            base.mark_text(align="right", fontWeight=600, opacity=alt.ExprRef(shown), **text).encode(
+                x=alt.XValue("width"), text=alt.Text(f"{field}:N")
+            )
             for field, shown in (("words", f"width < {NARROW} ? 0 : 1"), ("brief", f"width < {NARROW} ? 1 : 0"))
         ),
-    ]  # fmt: skip
+    ]
     return finish(alt.layer(*layers), height=ROW_HEIGHT * max(len(drawn), 1), theme=theme, picture=picture)
 
 

@@ -44,20 +44,28 @@ def coverage(
         title=None, labelColor=ink.text, labelFontSize=12, labelLimit=130, domain=False, ticks=False, labelPadding=8
     )
     heads = alt.Axis(
-        title=None, orient="top", labelColor=ink.muted, labelFontSize=12, labelAngle=alt.ExprRef(f"width < {60 * len(platforms)} ? -50 : 0"),
-        labelAlign=alt.ExprRef(f"width < {60 * len(platforms)} ? 'left' : 'center'"), labelOverlap=False, domain=False, ticks=False,
-    )  # fmt: skip
+        title=None,
+        orient="top",
+        labelColor=ink.muted,
+        labelFontSize=12,
+        labelAngle=alt.ExprRef(f"width < {60 * len(platforms)} ? -50 : 0"),
+        labelAlign=alt.ExprRef(f"width < {60 * len(platforms)} ? 'left' : 'center'"),
+        labelOverlap=False,
+        domain=False,
+        ticks=False,
+    )
     x = alt.X("platform:N", sort=None, axis=heads, scale=alt.Scale(domain=list(platforms), paddingInner=0.06))
     y = alt.Y("family:N", sort=None, axis=names, scale=alt.Scale(domain=list(families), paddingInner=0.12))
     tooltip = [alt.Tooltip("name:N", title="Cell"), alt.Tooltip("told:N", title="Measured")]
     base = alt.Chart(Rows(values=drawn)).encode(x=x, y=y, tooltip=tooltip)
     layers = [
         base.mark_rect(cornerRadius=3).encode(
-            fill=alt.Fill("fill:N", scale=None), stroke=alt.Stroke("edge:N", scale=None),
+            fill=alt.Fill("fill:N", scale=None),
+            stroke=alt.Stroke("edge:N", scale=None),
             fillOpacity=alt.FillOpacity("filled:Q", scale=None),
         ),
         base.mark_text(fontSize=12).encode(text=alt.Text("words:N"), color=alt.Color("ink:N", scale=None)),
-    ]  # fmt: skip
+    ]
     return finish(alt.layer(*layers), height=ROW_HEIGHT * len(families), theme=theme, picture=picture)
 
 

@@ -30,12 +30,15 @@ def throughput(
     width = timedelta(seconds=step_s)
     drawn = [
         {
-            "from": _clock(step["at"], zone), "to": _clock(step["at"], zone, width), "y": step["events"] / step_s, "zero": 0,
+            "from": _clock(step["at"], zone),
+            "to": _clock(step["at"], zone, width),
+            "y": step["events"] / step_s,
+            "zero": 0,
             "told": f"{formatting.count(step['events'])} events in {step_s // 60} min from {_said(step['at'], zone)}: "
             f"{formatting.throughput(step['events'] / step_s)}",
         }
         for step in steps
-    ]  # fmt: skip
+    ]
     refuse_too_many(len(drawn))
     highest = max((item["y"] for item in drawn), default=0.0)
     y = _y("events a second", highest, theme)
@@ -54,17 +57,24 @@ def throughput(
 
 
 def lag(
-    minutes: Sequence[Row], steps: Sequence[Row], step_s: int, *, zone: tzinfo | None = None, theme: Theme | None = None,
+    minutes: Sequence[Row],
+    steps: Sequence[Row],
+    step_s: int,
+    *,
+    zone: tzinfo | None = None,
+    theme: Theme | None = None,
     picture: bool = False,
-) -> alt.LayerChart:  # fmt: skip
+) -> alt.LayerChart:
     """Draw the largest lag of each minute over the same hours as the throughput; a line breaks where nobody looked."""
     drawn = [
         {
-            "at": _clock(minute["at"], zone), "y": minute["lag_events"], "piece": piece,
+            "at": _clock(minute["at"], zone),
+            "y": minute["lag_events"],
+            "piece": piece,
             "told": f"{formatting.count(minute['lag_events'])} events behind at the most, in the minute from {_said(minute['at'], zone)}",
         }
         for minute, piece in _pieces(minutes)
-    ]  # fmt: skip
+    ]
     refuse_too_many(len(drawn))
     y = _y("events behind", max((item["y"] for item in drawn), default=0), theme)
     base = alt.Chart(Rows(values=drawn)).encode(
@@ -104,13 +114,26 @@ def _x(field: str, steps: Sequence[Row], step_s: int, zone: tzinfo | None, theme
     # Numbers that are written as times: as times, two layers would each bring a domain of their own.
     hours = [at for at in range(ends[0] - ends[0] % TICK_MS, ends[1] + 1, TICK_MS) if at >= ends[0]]
     return alt.X(
-        f"{field}:Q", scale=alt.Scale(domain=ends, nice=False),
+        f"{field}:Q",
+        scale=alt.Scale(domain=ends, nice=False),
         axis=alt.Axis(
-            title=f"time of recording, {named}", labelExpr="utcFormat(datum.value, '%H:%M')", values=hours, grid=False,
-            domain=False, ticks=False, labelColor=ink.muted, titleColor=ink.muted, titleAnchor="start", labelFontSize=12,
-            titleFontSize=12, titleFontWeight="normal", labelFlush=True, labelPadding=6, labelOverlap=True,
+            title=f"time of recording, {named}",
+            labelExpr="utcFormat(datum.value, '%H:%M')",
+            values=hours,
+            grid=False,
+            domain=False,
+            ticks=False,
+            labelColor=ink.muted,
+            titleColor=ink.muted,
+            titleAnchor="start",
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            labelFlush=True,
+            labelPadding=6,
+            labelOverlap=True,
         ),
-    )  # fmt: skip
+    )
 
 
 def _colour(theme: Theme | None) -> str:

@@ -24,11 +24,14 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     """
     drawn = [
         {
-            "x": max(100 * rule["overspend"], LEAST), "y": 100 * rule["success"], "mark": rule["mark"], "ours": rule["ours"],
+            "x": max(100 * rule["overspend"], LEAST),
+            "y": 100 * rule["success"],
+            "mark": rule["mark"],
+            "ours": rule["ours"],
             "told": f"{rule['rule']}: {formatting.share(rule['success'])} success, {formatting.share(rule['overspend'])} overspend",
         }
         for rule in rules
-    ]  # fmt: skip
+    ]
     refuse_too_many(2 * len(drawn))
     marks: dict[tuple[float, float], list[str]] = {}
     for item in drawn:
@@ -39,13 +42,17 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     ends = [LEAST, *(entry["x"] for entry in drawn)]
     low = min([80.0, *(entry["y"] for entry in drawn)])
     x = {
-        "field": "x", "type": "quantitative", "axis": axis("overspend, % (log), smaller is better", ink, ends),
+        "field": "x",
+        "type": "quantitative",
+        "axis": axis("overspend, % (log), smaller is better", ink, ends),
         "scale": {"type": "log", "domain": [LEAST / 1.3, max(ends) * 1.6], "nice": False},
-    }  # fmt: skip
+    }
     y = {
-        "field": "y", "type": "quantitative", "axis": axis("success, %, larger is better", ink),
+        "field": "y",
+        "type": "quantitative",
+        "axis": axis("success, %, larger is better", ink),
         "scale": {"domain": [max(0.0, low - 5), 101], "zero": False, "nice": False},
-    }  # fmt: skip
+    }
     document = {"field": "told", "type": "nominal", "title": "Rule"}
     looks = (
         ("false", {"size": 80, "filled": False, "strokeWidth": 1.5, "color": ink.muted}),
@@ -53,13 +60,18 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
     )
     layers: list[dict[str, Any]] = [
         {
-            "data": {"values": drawn}, "transform": [{"filter": f"datum.ours == {flag}"}],
-            "mark": {"type": "point", "opacity": 1, **look}, "encoding": {"tooltip": document},
+            "data": {"values": drawn},
+            "transform": [{"filter": f"datum.ours == {flag}"}],
+            "mark": {"type": "point", "opacity": 1, **look},
+            "encoding": {"tooltip": document},
         }
         for flag, look in looks
-    ]  # fmt: skip
-    layers.append({
-        "data": {"values": named}, "encoding": {"text": {"field": "mark", "type": "nominal"}},
-        "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, "fontSize": 12, "color": ink.text},
-    })  # fmt: skip
+    ]
+    layers.append(
+        {
+            "data": {"values": named},
+            "encoding": {"text": {"field": "mark", "type": "nominal"}},
+            "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, "fontSize": 12, "color": ink.text},
+        }
+    )
     return finished(layer=layers, encoding={"x": x, "y": y}, height=HEIGHT, theme=theme, picture=picture)

@@ -21,9 +21,23 @@ NARROW = 62
 """Pixels of a cell below which it has room for a glyph alone, and its head for slanted words."""
 _ALL = "all"
 CELL_COLOURS: dict[Theme, dict[str, str]] = {
-    "light": {"right": "#00695C", "ran": "#00695C", "part": "#8A7B00", "failed": "#6E0F24", "unsupported": "#9CA3AF", "claimed": "#6B7280"},
-    "dark": {"right": "#3FBFA5", "ran": "#3FBFA5", "part": "#F0E000", "failed": "#C62839", "unsupported": "#6B7280", "claimed": "#8A93A0"},
-}  # fmt: skip
+    "light": {
+        "right": "#00695C",
+        "ran": "#00695C",
+        "part": "#8A7B00",
+        "failed": "#6E0F24",
+        "unsupported": "#9CA3AF",
+        "claimed": "#6B7280",
+    },
+    "dark": {
+        "right": "#3FBFA5",
+        "ran": "#3FBFA5",
+        "part": "#F0E000",
+        "failed": "#C62839",
+        "unsupported": "#6B7280",
+        "claimed": "#8A93A0",
+    },
+}
 _FILLED = {"right": 1.0, "ran": 0.22, "part": 1.0, "failed": 1.0, "unsupported": 0.35, "claimed": 0.0}
 """How far a class is filled: outputs that nobody compared are a lighter shade of those found right; a claim is hollow."""
 _ON_FILL: dict[Theme, dict[str, str]] = {
@@ -64,11 +78,21 @@ def heat_map(
     ink = INKS[theme]
     narrow = f"width / {len(columns) + 1} < {NARROW}"
     axis = alt.Axis(
-        orient="top", title=None, labelAngle=alt.ExprRef(f"{narrow} ? -60 : 0"), labelAlign=alt.ExprRef(f"{narrow} ? 'left' : 'center'"),
-        labelExpr=f"{narrow} ? split(datum.label, '|')[0] : split(datum.label, '|')", labelColor=ink.muted, labelFontSize=12,
-        labelPadding=alt.ExprRef(f"{narrow} ? 4 : 22"), labelFlush=False, labelLineHeight=14, domain=False, ticks=False,
-        labelOverlap=False, labelLimit=90,
-    )  # fmt: skip
+        orient="top",
+        title=None,
+        labelAngle=alt.ExprRef(f"{narrow} ? -60 : 0"),
+        labelAlign=alt.ExprRef(f"{narrow} ? 'left' : 'center'"),
+        labelExpr=f"{narrow} ? split(datum.label, '|')[0] : split(datum.label, '|')",
+        labelColor=ink.muted,
+        labelFontSize=12,
+        labelPadding=alt.ExprRef(f"{narrow} ? 4 : 22"),
+        labelFlush=False,
+        labelLineHeight=14,
+        domain=False,
+        ticks=False,
+        labelOverlap=False,
+        labelLimit=90,
+    )
     x = alt.X(
         "column:N",
         sort=None,
@@ -77,15 +101,23 @@ def heat_map(
     )
     names = [str(row["name"]) for row in rows]
     labels = alt.Axis(
-        title=None, labelColor=ink.text, labelFontSize=12, labelLimit=150, domain=False, ticks=False, labelPadding=8,
+        title=None,
+        labelColor=ink.text,
+        labelFontSize=12,
+        labelLimit=150,
+        domain=False,
+        ticks=False,
+        labelPadding=8,
         labelExpr="length(split(datum.label, '/')) > 1 ? slice(split(datum.label, '/'), -1)[0] : datum.label",
-    )  # fmt: skip
+    )
     y = alt.Y("row:N", sort=None, axis=labels, scale=alt.Scale(domain=names, paddingInner=0.1, paddingOuter=0.02))
     base = alt.Chart(Rows(values=drawn)).encode(x=x, y=y, tooltip=_TOOLTIP)
     look = {
-        "fill": alt.Fill("colour:N", scale=None), "fillOpacity": alt.FillOpacity("filled:Q", scale=None),
-        "stroke": alt.Stroke("edge:N", scale=None), "strokeWidth": alt.StrokeWidth("width:Q", scale=None),
-    }  # fmt: skip
+        "fill": alt.Fill("colour:N", scale=None),
+        "fillOpacity": alt.FillOpacity("filled:Q", scale=None),
+        "stroke": alt.Stroke("edge:N", scale=None),
+        "strokeWidth": alt.StrokeWidth("width:Q", scale=None),
+    }
     seen = base.transform_filter("!datum.dashed").mark_rect(cornerRadius=3, cursor="pointer").encode(**look)
     if not picture:
         # A click on any mark of the layers counts, on words as well.
@@ -134,15 +166,25 @@ def _mark(
     claimed = cell.get("claimed")
     states = ", ".join(f"{count} {state}" for state, count in (cell.get("states") or {}).items()) or cell["state"]
     return {
-        "id": name, "row": row["name"], "column": heads[cell["platform"]], "text": told(cell), "glyph": told(cell).partition(" ")[0] if kind != "claimed" else "", "colour": colour,
-        "filled": _FILLED[kind], "edge": INKS[shade].text if name == selected else colour, "width": 3 if name == selected else 1,
+        "id": name,
+        "row": row["name"],
+        "column": heads[cell["platform"]],
+        "text": told(cell),
+        "glyph": told(cell).partition(" ")[0] if kind != "claimed" else "",
+        "colour": colour,
+        "filled": _FILLED[kind],
+        "edge": INKS[shade].text if name == selected else colour,
+        "width": 3 if name == selected else 1,
         "dashed": kind == "claimed",
         "ink": _ON_FILL[shade].get(kind, INKS[shade].muted if kind == "claimed" else INKS[shade].text),
-        "name": f"{row['name']} · {cell['platform']}", "seen": f"{mark.glyph} {states}" if kind != "claimed" else "nobody tried it",
-        "level": str(cell.get("level") or "—"), "rests": _rests(cell), "stopped": str(cell.get("stopped") or "—"),
+        "name": f"{row['name']} · {cell['platform']}",
+        "seen": f"{mark.glyph} {states}" if kind != "claimed" else "nobody tried it",
+        "level": str(cell.get("level") or "—"),
+        "rests": _rests(cell),
+        "stopped": str(cell.get("stopped") or "—"),
         "claimed": (f"{claimed}: contradicted here" if cell.get("contradicted") else str(claimed)) if claimed else "—",
         "click": "outcomes, errors and events",
-    }  # fmt: skip
+    }
 
 
 def _rests(cell: Mapping[str, Any]) -> str:

@@ -52,9 +52,10 @@ def intervals(
     words = f"{percentile} {metric.title.lower()}" if metric is LATENCY else metric.title
     title = f"{words}, {scale.unit} ({'log' if logarithmic else 'linear'}), {metric.better}"
     across = {
-        "type": "quantitative", "scale": reach_of(ends, logarithmic),
+        "type": "quantitative",
+        "scale": reach_of(ends, logarithmic),
         "axis": axis(title, ink, ends if logarithmic else None),
-    }  # fmt: skip
+    }
     data = {"values": drawn}
     layers = [
         {"data": data, **layer}
@@ -76,21 +77,28 @@ def _marks(drawn: Sequence[Row], across: Row, worn: Row) -> list[dict[str, Any]]
     bases = {line["basis"] for line in drawn if line["value"] is not None}
     layers: list[dict[str, Any]] = [
         {
-            "mark": {"type": "rule", "yOffset": 9, "strokeCap": "butt"}, "transform": [_KNOWN],
+            "mark": {"type": "rule", "yOffset": 9, "strokeCap": "butt"},
+            "transform": [_KNOWN],
             "encoding": {
-                **here, "x": {**across, "field": "low"}, "x2": {"field": "high"}, "color": worn, "strokeDash": DASHES,
+                **here,
+                "x": {**across, "field": "low"},
+                "x2": {"field": "high"},
+                "color": worn,
+                "strokeDash": DASHES,
                 "strokeWidth": {"field": "line", "type": "quantitative", "scale": None},
             },
         }
-    ]  # fmt: skip
+    ]
     if bases.intersection(SHAPED):
         marks = {"stroke": worn, "fill": worn, "shape": SHAPES}
         fill = {"field": "fill", "type": "quantitative", "scale": None}
-        layers.append({
-            "mark": {"type": "point", "size": SIZE, "strokeWidth": 2, "opacity": 1, "yOffset": 9},
-            "transform": [_KNOWN, {"filter": {"field": "basis", "oneOf": SHAPED}}],
-            "encoding": {**at, **marks, "fillOpacity": fill},
-        })  # fmt: skip
+        layers.append(
+            {
+                "mark": {"type": "point", "size": SIZE, "strokeWidth": 2, "opacity": 1, "yOffset": 9},
+                "transform": [_KNOWN, {"filter": {"field": "basis", "oneOf": SHAPED}}],
+                "encoding": {**at, **marks, "fillOpacity": fill},
+            }
+        )
     if not bases.issubset(SHAPED):
         # Vega's own stroke symbol disappears in the rule it lies on; a tick across it does not.
         tick = {"type": "tick", "orient": "vertical", "size": 14, "thickness": 2, "opacity": 1, "yOffset": 9}

@@ -35,9 +35,13 @@ SIZE = 110
 TOLD = [
     {"field": field, "type": "nominal", "title": title}
     for field, title in (
-        ("name", "Configuration"), ("told", "Value"), ("rests", "Rests on"), ("asked", "Asked → actual"), ("runtime", "Runtime"),
+        ("name", "Configuration"),
+        ("told", "Value"),
+        ("rests", "Rests on"),
+        ("asked", "Asked → actual"),
+        ("runtime", "Runtime"),
     )
-]  # fmt: skip
+]
 """What a mark says of its row, as it is sent."""
 TOOLTIP = [alt.Tooltip(**item) for item in TOLD]
 SHAPED = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
@@ -86,14 +90,24 @@ def ends_of(lines: Sequence[dict[str, Any]]) -> list[float]:
 
 
 def rules(
-    base: alt.Chart, scale: alt.Scale, axis: alt.Axis, rows: Sequence[Row], theme: Theme | None, *, picture: bool,
+    base: alt.Chart,
+    scale: alt.Scale,
+    axis: alt.Axis,
+    rows: Sequence[Row],
+    theme: Theme | None,
+    *,
+    picture: bool,
     **look: Any,
-) -> alt.Chart:  # fmt: skip
+) -> alt.Chart:
     """Return the intervals as lines from low to high, dashed by basis."""
     return base.mark_rule(**look).encode(
-        x=alt.X("low:Q", scale=scale, axis=axis), x2=alt.X2("high:Q"), color=coloured(rows, theme, picture=picture),
-        strokeDash=dashed(), strokeWidth=alt.StrokeWidth("line:Q", scale=None), tooltip=TOOLTIP,
-    )  # fmt: skip
+        x=alt.X("low:Q", scale=scale, axis=axis),
+        x2=alt.X2("high:Q"),
+        color=coloured(rows, theme, picture=picture),
+        strokeDash=dashed(),
+        strokeWidth=alt.StrokeWidth("line:Q", scale=None),
+        tooltip=TOOLTIP,
+    )
 
 
 def points(
@@ -105,10 +119,14 @@ def points(
         base.transform_filter(alt.FieldOneOfPredicate(field="basis", oneOf=SHAPED))
         .mark_point(size=SIZE, strokeWidth=2, opacity=1, yOffset=offset)
         .encode(
-            x=x, tooltip=TOOLTIP, stroke=alt.Stroke(**worn), fill=alt.Fill(**worn), shape=alt.Shape(**SHAPES),
+            x=x,
+            tooltip=TOOLTIP,
+            stroke=alt.Stroke(**worn),
+            fill=alt.Fill(**worn),
+            shape=alt.Shape(**SHAPES),
             fillOpacity=alt.FillOpacity("fill:Q", scale=None),
         )
-    )  # fmt: skip
+    )
 
 
 def ticks(
@@ -141,9 +159,15 @@ def _present(rows: Sequence[Row]) -> set[str]:
 
 def _legend(present: set[str]) -> dict[str, Any]:
     return {
-        "orient": "bottom", "direction": "horizontal", "title": None, "labelFontSize": 12, "symbolType": "circle",
-        "symbolOpacity": 1, "columns": 5, "values": [name for name in PLATFORM_DOMAIN if name in present],
-    }  # fmt: skip
+        "orient": "bottom",
+        "direction": "horizontal",
+        "title": None,
+        "labelFontSize": 12,
+        "symbolType": "circle",
+        "symbolOpacity": 1,
+        "columns": 5,
+        "values": [name for name in PLATFORM_DOMAIN if name in present],
+    }
 
 
 def platform_scale(theme: Theme | None, *, picture: bool) -> alt.Scale:
@@ -158,13 +182,17 @@ def _worn(theme: Theme | None, *, picture: bool) -> dict[str, Any]:
 
 # Scales of shape and dash are merged by Vega-Lite: both name every basis, in one order.
 SHAPES: dict[str, Any] = {
-    "field": "basis", "type": "nominal", "legend": None,
+    "field": "basis",
+    "type": "nominal",
+    "legend": None,
     "scale": {"domain": list(BASIS_MARKS), "range": [mark.shape or "circle" for mark in BASIS_MARKS.values()]},
-}  # fmt: skip
+}
 DASHES: dict[str, Any] = {
-    "field": "basis", "type": "nominal", "legend": None,
+    "field": "basis",
+    "type": "nominal",
+    "legend": None,
     "scale": {"domain": list(BASIS_MARKS), "range": [list(mark.dash) for mark in BASIS_MARKS.values()]},
-}  # fmt: skip
+}
 
 
 def dashed() -> alt.StrokeDash:

@@ -40,29 +40,53 @@ LATENCY = Metric(
     "latency_ms", "latency_ms_low", "latency_ms_high", "Latency", formatting.latency_scale, "smaller is better"
 )
 THROUGHPUT = Metric(
-    "throughput_per_s", "throughput_per_s_low", "throughput_per_s_high",
-    "Throughput", formatting.throughput_scale, "larger is better",
-)  # fmt: skip
+    "throughput_per_s",
+    "throughput_per_s_low",
+    "throughput_per_s_high",
+    "Throughput",
+    formatting.throughput_scale,
+    "larger is better",
+)
 MEMORY = Metric(
-    "peak_memory_bytes", "peak_memory_bytes_low", "peak_memory_bytes_high",
-    "Peak memory", formatting.memory_scale, "smaller is better",
-)  # fmt: skip
+    "peak_memory_bytes",
+    "peak_memory_bytes_low",
+    "peak_memory_bytes_high",
+    "Peak memory",
+    formatting.memory_scale,
+    "smaller is better",
+)
 COST = Metric(
-    "usd_per_million", "usd_per_million_low", "usd_per_million_high",
-    "Cost of a million items", lambda _: formatting.Scale("$", 1.0), "smaller is better",
-)  # fmt: skip
+    "usd_per_million",
+    "usd_per_million_low",
+    "usd_per_million_high",
+    "Cost of a million items",
+    lambda _: formatting.Scale("$", 1.0),
+    "smaller is better",
+)
 ENERGY = Metric(
-    "energy_per_item_j", "energy_per_item_j_low", "energy_per_item_j_high",
-    "Energy of an item", formatting.energy_scale, "smaller is better",
-)  # fmt: skip
+    "energy_per_item_j",
+    "energy_per_item_j_low",
+    "energy_per_item_j_high",
+    "Energy of an item",
+    formatting.energy_scale,
+    "smaller is better",
+)
 TOKEN_ENERGY = Metric(
-    "energy_per_token_j", "energy_per_token_j_low", "energy_per_token_j_high",
-    "Energy of a token", formatting.energy_scale, "smaller is better",
-)  # fmt: skip
+    "energy_per_token_j",
+    "energy_per_token_j_low",
+    "energy_per_token_j_high",
+    "Energy of a token",
+    formatting.energy_scale,
+    "smaller is better",
+)
 SPEEDUP = Metric(
-    "speedup_over_cpu", "speedup_over_cpu_low", "speedup_over_cpu_high",
-    "Speed against plain CPU", lambda _: formatting.Scale("×", 1.0), "larger is better",
-)  # fmt: skip
+    "speedup_over_cpu",
+    "speedup_over_cpu_low",
+    "speedup_over_cpu_high",
+    "Speed against plain CPU",
+    lambda _: formatting.Scale("×", 1.0),
+    "larger is better",
+)
 METRICS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "cost": COST, "energy": ENERGY}
 COMPARED = {**METRICS, "speedup": SPEEDUP, "energy_token": TOKEN_ENERGY}
 """What rows are compared by: the same, the ratio of two of them, and what only generation has."""

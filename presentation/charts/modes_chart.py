@@ -52,7 +52,7 @@ def modes(
             x=alt.XValue("width"), text=alt.Text("ratio:N")
         ),
         *(_words(base, x, side, wide, ink.muted) for side in ("left", "right") for wide in (True, False)),
-    ]  # fmt: skip
+    ]
     return finish(alt.layer(*layers), height=ROW_HEIGHT * max(len(pairs), 1), theme=theme, picture=picture)
 
 
@@ -75,10 +75,15 @@ def _drawn(
                     "short": f"{SHORT[mark['mode']]} {mark['brief']}",
                 }
             )
-        links.append({
-            "order": place, "low": first["value"], "high": last["value"], "label": name,
-            "ratio": f"training {formatting.factor(ratio)}",
-        })  # fmt: skip
+        links.append(
+            {
+                "order": place,
+                "low": first["value"],
+                "high": last["value"],
+                "label": name,
+                "ratio": f"training {formatting.factor(ratio)}",
+            }
+        )
     return drawn, links
 
 

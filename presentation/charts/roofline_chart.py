@@ -118,9 +118,14 @@ def _domains(
 
 
 def _roofs(
-    roofs: Sequence[Mapping[str, Any]], bandwidth: tuple[float, str] | None,
-    ends: tuple[tuple[float, float], tuple[float, float]], drawn: Sequence[Mapping[str, Any]], ink: Ink, x: alt.X, y: alt.Y,
-) -> tuple[list[alt.Chart], list[alt.Chart]]:  # fmt: skip
+    roofs: Sequence[Mapping[str, Any]],
+    bandwidth: tuple[float, str] | None,
+    ends: tuple[tuple[float, float], tuple[float, float]],
+    drawn: Sequence[Mapping[str, Any]],
+    ink: Ink,
+    x: alt.X,
+    y: alt.Y,
+) -> tuple[list[alt.Chart], list[alt.Chart]]:
     """Return the flat lines and the slope under the highest of them, and the names of all."""
     (low, high), (bottom, _) = ends
     feed = bandwidth[0] if bandwidth else math.inf
@@ -132,10 +137,13 @@ def _roofs(
     flat = alt.Chart(Rows(values=flats))
     lines = [
         flat.mark_rule(color=ink.muted, strokeWidth=1.75).encode(
-            x=x, x2=alt.X2("x2:Q"), y=y, strokeDash=alt.StrokeDash("dash:N", scale=None),
+            x=x,
+            x2=alt.X2("x2:Q"),
+            y=y,
+            strokeDash=alt.StrokeDash("dash:N", scale=None),
             tooltip=alt.Tooltip("words:N", title="Roof"),
         )
-    ]  # fmt: skip
+    ]
     end = alt.X("x2:Q", scale=x["scale"], axis=x["axis"])
     names = _words(flat.encode(x=end, y=y), ink, dx=-4, baseline="bottom", dy=-4)
     if bandwidth is not None and flats:

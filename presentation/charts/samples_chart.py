@@ -59,9 +59,12 @@ def samples(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture:
     base = alt.Chart(Rows(values=[{**value, "platform": colour_key(platform)} for value in values]))
     tooltip = [alt.Tooltip("calls:N", title="Call"), alt.Tooltip("told:N", title="Time")]
     marks = base.mark_circle(size=16).encode(
-        x=x.x("call"), y=y.y("time"), opacity=alt.Opacity("opacity:Q", scale=None),
-        color=platform_colour(theme, picture=picture), tooltip=tooltip,
-    )  # fmt: skip
+        x=x.x("call"),
+        y=y.y("time"),
+        opacity=alt.Opacity("opacity:Q", scale=None),
+        color=platform_colour(theme, picture=picture),
+        tooltip=tooltip,
+    )
     layers = [*_warm_up(drawn, ink, x)]
     if drawn["points"] is None:
         rules = base.mark_rule(strokeWidth=1.5, opacity=0.35)
@@ -74,23 +77,29 @@ def _dots(drawn: Drawn, scale: formatting.Scale) -> list[dict[str, Any]]:
     begin = drawn["steady_from"]
     return [
         {
-            "call": at, "calls": formatting.count(at), "time": scale.of(value), "opacity": 0.4 if at < begin else 0.9,
+            "call": at,
+            "calls": formatting.count(at),
+            "time": scale.of(value),
+            "opacity": 0.4 if at < begin else 0.9,
             "told": f"{scale.show(value)}, {'warm-up' if at < begin else 'steady'}",
         }
         for at, value in enumerate(drawn["points"], 1)
-    ]  # fmt: skip
+    ]
 
 
 def _stretches(drawn: Drawn, scale: formatting.Scale) -> list[dict[str, Any]]:
     return [
         {
-            "call": (band["first"] + band["last"]) / 2, "time": scale.of(band["middle"]), "opacity": 0.9,
+            "call": (band["first"] + band["last"]) / 2,
+            "time": scale.of(band["middle"]),
+            "opacity": 0.9,
             "calls": f"{formatting.count(band['first'])}–{formatting.count(band['last'])}",
-            "low": scale.of(band["low"]), "high": scale.of(band["high"]),
+            "low": scale.of(band["low"]),
+            "high": scale.of(band["high"]),
             "told": f"median {scale.show(band['middle'])}, from {scale.show(band['low'])} to {scale.show(band['high'])}",
         }
         for band in drawn["bands"]
-    ]  # fmt: skip
+    ]
 
 
 def _warm_up(drawn: Drawn, ink: Ink, x: _Side) -> list[alt.Chart]:
@@ -115,11 +124,14 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
     scale, ink, bins = _scale(drawn), INKS[theme], drawn["histogram"]
     values = [
         {
-            "low": scale.of(item["low"]), "high": scale.of(item["high"]), "count": item["count"],
-            "platform": colour_key(platform), "told": f"{scale.show(item['low'])} to {scale.show(item['high'])}",
+            "low": scale.of(item["low"]),
+            "high": scale.of(item["high"]),
+            "count": item["count"],
+            "platform": colour_key(platform),
+            "told": f"{scale.show(item['low'])} to {scale.show(item['high'])}",
         }
         for item in bins
-    ]  # fmt: skip
+    ]
     low, high = bins[0]["low"], bins[-1]["high"]
     room = (high - low) * 0.02 or low * 0.05
     domain = [(low - room) / scale.divisor, (high + room) / scale.divisor]

@@ -19,9 +19,13 @@ __all__ = ["PANELS", "Drawn", "scaling", "scalings"]
 
 HEIGHT = 250
 EFFICIENCY = Metric(
-    "efficiency", "efficiency_low", "efficiency_high", "Throughput an item against batch 1", lambda _: formatting.Scale("%", 0.01),
+    "efficiency",
+    "efficiency_low",
+    "efficiency_high",
+    "Throughput an item against batch 1",
+    lambda _: formatting.Scale("%", 0.01),
     "larger is better",
-)  # fmt: skip
+)
 PANELS = {"latency": LATENCY, "throughput": THROUGHPUT, "memory": MEMORY, "efficiency": EFFICIENCY}
 _NEAR = 0.06
 """Ends of lines that are closer than this share of the height would write their letters over each other."""
@@ -62,8 +66,15 @@ def _panel(lines: Sequence[Drawn], panel: str, theme: Theme | None, *, picture: 
     x = alt.X("batch:Q", scale=_doubling([row["batch_size"] for row in rows]), axis=_batches(rows, theme))
     base = alt.Chart(Rows(values=drawn)).encode(y=y)
     layers = [
-        alt.Chart(Rows(values=joins)).mark_rule(strokeWidth=2).encode(
-            x=x, x2=alt.X2("batch_to:Q"), y=y, y2=alt.Y2("to:Q"), color=coloured(rows, theme, picture=picture), strokeDash=dashed()
+        alt.Chart(Rows(values=joins))
+        .mark_rule(strokeWidth=2)
+        .encode(
+            x=x,
+            x2=alt.X2("batch_to:Q"),
+            y=y,
+            y2=alt.Y2("to:Q"),
+            color=coloured(rows, theme, picture=picture),
+            strokeDash=dashed(),
         ),
         base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(
             x=x, y=alt.Y("low:Q", scale=y_scale), y2=alt.Y2("high:Q"), color=coloured(rows, theme, picture=picture)
@@ -71,7 +82,7 @@ def _panel(lines: Sequence[Drawn], panel: str, theme: Theme | None, *, picture: 
         points(base, x, rows, theme, picture=picture),
         ticks(base, x, rows, theme, picture=picture),
         *_letters(drawn, y_scale.domain, logarithmic, x, y, ink.text),
-    ]  # fmt: skip
+    ]
     if panel == "efficiency":
         full = alt.Chart(Rows(values=[{"value": 100}])).mark_rule(color=ink.muted, strokeDash=[2, 3])
         layers.insert(0, full.encode(y=y))
@@ -118,9 +129,12 @@ def _point(line: Drawn, row: Row, metric: Metric, scale: formatting.Scale) -> di
     drawn = line_of(row, 0, metric, scale, ranked=False)
     last = max(point["batch_size"] for point in line.points if point.get(metric.key) is not None)
     return {
-        **drawn, "batch": row["batch_size"], "letter": line.letter, "last": row["batch_size"] == last,
+        **drawn,
+        "batch": row["batch_size"],
+        "letter": line.letter,
+        "last": row["batch_size"] == last,
         "name": f"{line.letter} · {drawn['name']}",
-    }  # fmt: skip
+    }
 
 
 def _known(pair: tuple[Row, Row], metric: Metric) -> bool:
@@ -133,9 +147,13 @@ def _join(pair: tuple[Row, Row], metric: Metric, scale: formatting.Scale) -> dic
     order = ("measured", "imported", "reference", "calibrated", "predicted", "roofline")
     basis = max((end["basis"] for end in ends), key=lambda item: order.index(item) if item in order else len(order))
     return {
-        "batch": pair[0]["batch_size"], "batch_to": pair[1]["batch_size"], "value": ends[0]["value"],
-        "to": ends[1]["value"], "platform": ends[0]["platform"], "basis": basis,
-    }  # fmt: skip
+        "batch": pair[0]["batch_size"],
+        "batch_to": pair[1]["batch_size"],
+        "value": ends[0]["value"],
+        "to": ends[1]["value"],
+        "platform": ends[0]["platform"],
+        "basis": basis,
+    }
 
 
 def _doubling(batches: Sequence[int]) -> alt.Scale:

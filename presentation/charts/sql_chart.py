@@ -33,29 +33,49 @@ def drawable(rows: Sequence[Row], what: Drawing) -> list[Row]:
 
 
 def result(
-    rows: Sequence[Row], what: Drawing, *, horizontal: str, logarithmic: bool | None = None, theme: Theme | None = None,
+    rows: Sequence[Row],
+    what: Drawing,
+    *,
+    horizontal: str,
+    logarithmic: bool | None = None,
+    theme: Theme | None = None,
     picture: bool = False,
-) -> alt.LayerChart:  # fmt: skip
+) -> alt.LayerChart:
     """Draw the rows; `horizontal` is `number`, `time` or `label`, what the values of `x` are. Bars begin at zero."""
     drawn = drawable(rows, what)
     colour, keys = _colour(drawn, what.colour, theme, picture)
     values = [
         {
-            "x": row[what.x] if horizontal == "number" else str(row[what.x]), "y": row[what.y], "label": label, "key": key,
+            "x": row[what.x] if horizontal == "number" else str(row[what.x]),
+            "y": row[what.y],
+            "label": label,
+            "key": key,
             "told": " · ".join(f"{name} {_said(value)}" for name, value in list(row.items())[:8]),
         }
         for row, label, key in zip(drawn, _labels(drawn, what), keys, strict=True)
-    ]  # fmt: skip
+    ]
     tooltip = alt.Tooltip("told:N", title="Row")
     base = alt.Chart(Rows(values=values)).encode(color=colour, tooltip=tooltip)
     ink = INKS[theme]
     ends = [float(value["y"]) for value in values]
     if what.kind == "bar":
         axis = alt.Axis(
-            title=what.x, labelLimit=260, labelColor=ink.text, titleColor=ink.muted, labelFontSize=12, titleFontSize=12,
-            titleFontWeight="normal", domain=False, ticks=False, titleAnchor="start", titleAngle=0, titleAlign="left",
-            titleY=-10, titleX=0, labelOverlap=False,
-        )  # fmt: skip
+            title=what.x,
+            labelLimit=260,
+            labelColor=ink.text,
+            titleColor=ink.muted,
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            domain=False,
+            ticks=False,
+            titleAnchor="start",
+            titleAngle=0,
+            titleAlign="left",
+            titleY=-10,
+            titleX=0,
+            labelOverlap=False,
+        )
         bars = base.mark_bar(height={"band": 0.7}).encode(
             x=alt.X("y:Q", axis=axis_of(what.y, ink, None), scale=_from_zero(ends)),
             y=alt.Y("label:N", sort=None, axis=axis),
@@ -82,10 +102,20 @@ def _across(values: Sequence[Row], title: str, horizontal: str, theme: Theme | N
             scale=scale_of(ends, log),
         )
     axis = alt.Axis(
-        title=title, labelColor=ink.muted, titleColor=ink.muted, labelFontSize=12, titleFontSize=12,
-        titleFontWeight="normal", titleAnchor="start", grid=False, domain=False, ticks=False, labelLimit=160,
-        labelOverlap=True, **({"labelAngle": -30} if horizontal == "label" else {}),
-    )  # fmt: skip
+        title=title,
+        labelColor=ink.muted,
+        titleColor=ink.muted,
+        labelFontSize=12,
+        titleFontSize=12,
+        titleFontWeight="normal",
+        titleAnchor="start",
+        grid=False,
+        domain=False,
+        ticks=False,
+        labelLimit=160,
+        labelOverlap=True,
+        **({"labelAngle": -30} if horizontal == "label" else {}),
+    )
     return alt.X("x:T", axis=axis) if horizontal == "time" else alt.X("x:N", axis=axis, sort=None)
 
 

@@ -29,9 +29,12 @@ def stages(
     scale = formatting.latency_scale([last])
     values = [_line(item, scale, last, colour_key(platform)) for item in rows]
     y = alt.Y(
-        "stage:N", sort=None, title=None, scale=alt.Scale(domain=[value["stage"] for value in values]),
+        "stage:N",
+        sort=None,
+        title=None,
+        scale=alt.Scale(domain=[value["stage"] for value in values]),
         axis=alt.Axis(domain=False, ticks=False, labelFontSize=12, labelColor=ink.text, labelPadding=8, minExtent=64),
-    )  # fmt: skip
+    )
     x: dict[str, Any] = {
         "scale": alt.Scale(domain=[0, 1.02 * last / scale.divisor], nice=False),
         "axis": axis_of(f"time since the row began, {scale.unit} (linear)", ink, None),

@@ -24,9 +24,11 @@ WIDTH, HEIGHT, PER_LETTER, LINE, MARK = 640, 250, 7, 13, 8
 NEAR = 2.0
 """A limit further than that from all rows is off the picture: it would push them together."""
 SIDES: dict[str, tuple[Literal["left", "right"], int, int]] = {
-    "right above": ("left", 9, -11), "left above": ("right", -9, -11),
-    "right below": ("left", 9, 13), "left below": ("right", -9, 13),
-}  # fmt: skip
+    "right above": ("left", 9, -11),
+    "left above": ("right", -9, -11),
+    "right below": ("left", 9, 13),
+    "left below": ("right", -9, 13),
+}
 
 
 class Limit(NamedTuple):
@@ -76,14 +78,20 @@ def tradeoff(
     layers: list[alt.Chart] = [
         *_limit_layers(limit, x_unit, y_unit, ink, x, y),
         alt.Chart(Rows(values=front))
-        .mark_line(interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3])
+        .mark_line(
+            interpolate="step-after", color=ink.muted, strokeWidth=1, opacity=0.8, strokeDash=[1, 0] if seen else [4, 3]
+        )
         .encode(x=x, y=y, order=alt.Order("value:Q")),
         rules(base, scale_of(ends, True), x_axis, matching_rows, theme, picture=picture),
         points(base, x, matching_rows, theme, picture=picture),
         # A layer without marks is set up by the browser all the same.
-        *([ticks(base, x, matching_rows, theme, picture=picture)] if any(line["basis"] == "roofline" for line in lines) else []),
+        *(
+            [ticks(base, x, matching_rows, theme, picture=picture)]
+            if any(line["basis"] == "roofline" for line in lines)
+            else []
+        ),
         *(_named(base, x, ink, side) for side in SIDES if any(line["side"] == side for line in lines)),
-    ]  # fmt: skip
+    ]
     return finish(alt.layer(*layers), height=320, theme=theme, picture=picture)
 
 

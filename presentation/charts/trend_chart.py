@@ -38,10 +38,16 @@ _MOST_WORDS = 8
 _TOOLTIP = [
     {"field": field, "type": "nominal", "title": title}
     for field, title in (
-        ("name", "Configuration"), ("told", "Value"), ("rests", "Rests on"), ("when", "Measured"), ("runtime", "Runtime"),
-        ("changed", "Changed before it"), ("step", "Beside the one before"), ("click", "Click"),
+        ("name", "Configuration"),
+        ("told", "Value"),
+        ("rests", "Rests on"),
+        ("when", "Measured"),
+        ("runtime", "Runtime"),
+        ("changed", "Changed before it"),
+        ("step", "Beside the one before"),
+        ("click", "Click"),
     )
-]  # fmt: skip
+]
 Member = dict[str, Any]
 
 
@@ -102,10 +108,16 @@ def trend(
         "data": {"values": drawn} | ({"format": {"parse": {"at": "date"}}} if numbered is None else {}),
         "encoding": {"x": _x(numbered is not None, span, ink)},
         "layer": [
-            *_points(drawn, _y(drawn, log, history.title_of(metric, better, scale, mean=mean), ink), _worn(theme, picture), theme),
-            *_steps(drawn, ink), *_strip(drawn, ink),
+            *_points(
+                drawn,
+                _y(drawn, log, history.title_of(metric, better, scale, mean=mean), ink),
+                _worn(theme, picture),
+                theme,
+            ),
+            *_steps(drawn, ink),
+            *_strip(drawn, ink),
         ],
-    }  # fmt: skip
+    }
     # A picture is one of several: what is around them is said once, by `stacked`.
     return (
         Spec(**members, height=HEIGHT, width=860)
@@ -124,9 +136,10 @@ def _y(drawn: Sequence[Member], log: bool | None, title: str, ink: Ink) -> Membe
     # Lanes one above the other share their time only where their labels are as wide.
     look = axis(f"{title} ({'log' if logarithmic else 'linear'})", ink, minExtent=58, maxExtent=58)
     return {
-        "type": "quantitative", "axis": look,
+        "type": "quantitative",
+        "axis": look,
         "scale": {"type": kind, "domain": domain, "nice": False, "range": [_LOW, 24]},
-    }  # fmt: skip
+    }
 
 
 def _worn(theme: Theme | None, picture: bool) -> Member:
@@ -147,22 +160,41 @@ def _points(drawn: Sequence[Member], y: Member, worn: Member, theme: Theme | Non
     return [
         *layer({"type": "line", "strokeWidth": 2, "opacity": 0.75}, _KEPT, y=value, color=worn, detail=segment),
         *layer(
-            {"type": "rule", "strokeWidth": 5, "opacity": 0.28}, _KEPT, _BOUND,
-            y={"field": "low", **y}, y2={"field": "high"}, color=worn, tooltip=_TOOLTIP,
+            {"type": "rule", "strokeWidth": 5, "opacity": 0.28},
+            _KEPT,
+            _BOUND,
+            y={"field": "low", **y},
+            y2={"field": "high"},
+            color=worn,
+            tooltip=_TOOLTIP,
         ),
         *layer(
-            {"type": "point", "size": 190, "strokeWidth": 2, "shape": "circle", "fillOpacity": 0}, _KEPT, _SUSPECT,
-            y=value, stroke={"value": _RING[theme or "light"]},
+            {"type": "point", "size": 190, "strokeWidth": 2, "shape": "circle", "fillOpacity": 0},
+            _KEPT,
+            _SUSPECT,
+            y=value,
+            stroke={"value": _RING[theme or "light"]},
         ),
         *layer(
-            {"type": "point", "size": 70, "strokeWidth": 2, "opacity": 1}, _KEPT, y=value, stroke=worn, fill=worn,
-            shape=shape, fillOpacity=fill, tooltip=_TOOLTIP, href=href,
+            {"type": "point", "size": 70, "strokeWidth": 2, "opacity": 1},
+            _KEPT,
+            y=value,
+            stroke=worn,
+            fill=worn,
+            shape=shape,
+            fillOpacity=fill,
+            tooltip=_TOOLTIP,
+            href=href,
         ),
         *layer(
-            {"type": "point", "shape": "M-1,-1L1,1M-1,1L1,-1", "size": 50, "strokeWidth": 2, "fillOpacity": 0}, _OFF,
-            y=value, stroke={"value": INKS[theme].muted}, tooltip=_TOOLTIP, href=href,
+            {"type": "point", "shape": "M-1,-1L1,1M-1,1L1,-1", "size": 50, "strokeWidth": 2, "fillOpacity": 0},
+            _OFF,
+            y=value,
+            stroke={"value": INKS[theme].muted},
+            tooltip=_TOOLTIP,
+            href=href,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _layer(drawn: Sequence[Member], mark: Member, *on: On, **encoding: Any) -> list[Member]:
@@ -181,9 +213,18 @@ def stacked(panels: Sequence[tuple[str, Spec]], theme: Theme | None) -> Spec:
 
 def _x(by_order: bool, span: tuple[Any, Any], ink: Ink) -> Member:
     look = {
-        "title": None, "domain": False, "ticks": False, "labelColor": ink.muted, "titleColor": ink.muted, "labelFontSize": 12,
-        "grid": False, "labelPadding": 6, "titleFontSize": 12, "titleFontWeight": "normal", "titleAnchor": "start",
-    }  # fmt: skip
+        "title": None,
+        "domain": False,
+        "ticks": False,
+        "labelColor": ink.muted,
+        "titleColor": ink.muted,
+        "labelFontSize": 12,
+        "grid": False,
+        "labelPadding": 6,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titleAnchor": "start",
+    }
     if by_order:
         # Words in place of a title, which would take its height from the strip of versions.
         look |= {"labelExpr": "'no. ' + datum.label", "format": ",d", "tickMinStep": 1}
@@ -197,8 +238,13 @@ def _x(by_order: bool, span: tuple[Any, Any], ink: Ink) -> Member:
 def _date_time(moment: Any) -> Member:
     tz_convert = pd.Timestamp(moment).tz_convert("UTC")
     return {
-        "year": tz_convert.year, "month": tz_convert.month, "date": tz_convert.day, "hours": tz_convert.hour, "minutes": tz_convert.minute, "utc": True,
-    }  # fmt: skip
+        "year": tz_convert.year,
+        "month": tz_convert.month,
+        "date": tz_convert.day,
+        "hours": tz_convert.hour,
+        "minutes": tz_convert.minute,
+        "utc": True,
+    }
 
 
 def _steps(drawn: Sequence[Member], ink: Ink) -> list[Member]:
@@ -252,17 +298,31 @@ def _mark(
         " (mean)" if point["is_mean"] and metric == "latency_ms" else ""
     )
     return {
-        "at": _moment(point).isoformat(), "place": (numbered or {}).get(point["event_id"]), "value": scale.of(point["value"]),
-        "low": scale.of(point["low"]), "high": scale.of(point["high"]), "segment": point["segment"],
-        "platform": colour_key(lane.platform), "shape": basis_mark(basis).shape, "fill": basis_mark(basis).fill_opacity,
-        "verdict": verdict or "none", "stepped": stepped, "name": lane.name, "told": show + (", 95 % CI" if point["low"] is not None else ""),
+        "at": _moment(point).isoformat(),
+        "place": (numbered or {}).get(point["event_id"]),
+        "value": scale.of(point["value"]),
+        "low": scale.of(point["low"]),
+        "high": scale.of(point["high"]),
+        "segment": point["segment"],
+        "platform": colour_key(lane.platform),
+        "shape": basis_mark(basis).shape,
+        "fill": basis_mark(basis).fill_opacity,
+        "verdict": verdict or "none",
+        "stepped": stepped,
+        "name": lane.name,
+        "told": show + (", 95 % CI" if point["low"] is not None else ""),
         "rests": f"{BASIS_MARKS[basis].glyph} {basis} · {formatting.samples(point['n'])} · {VERDICT_GLYPHS.get(verdict, '·')} {verdict or 'no verdict'}"
         + (" · SIMULATED" if point["origin"] == "simulated" else ""),
         "when": formatting.when(point["time"] or point["recorded_at"], zone),
-        "runtime": " ".join(str(part) for part in (point.get("runtime"), point["runtime_version"]) if part) or "not said",
+        "runtime": " ".join(str(part) for part in (point.get("runtime"), point["runtime_version"]) if part)
+        or "not said",
         "changed": history.parts_words(point["changed"], 6) or "nothing that was recorded",
-        "parts": history.parts_words(point["changed"], 2), "line": _LOW + 22 + 14 * (point.get("turn", 0) % 2),
-        "step": history.change_words(step, metric) + (f": {step['why']}" if step.get("why") else "") if step else "within 10 %",
+        "parts": history.parts_words(point["changed"], 2),
+        "line": _LOW + 22 + 14 * (point.get("turn", 0) % 2),
+        "step": history.change_words(step, metric) + (f": {step['why']}" if step.get("why") else "")
+        if step
+        else "within 10 %",
         "brief": history.change_words(step, metric, interval=False) if stepped else "",
-        "href": f"/runs?row={point['event_id']}", "click": "opens its run",
-    }  # fmt: skip
+        "href": f"/runs?row={point['event_id']}",
+        "click": "opens its run",
+    }

@@ -40,24 +40,32 @@ def verdict_mix(
         alt.Chart(Rows(values=parts))
         .mark_bar(height=10, yOffset=9, stroke=ink.ground, strokeWidth=1)
         .encode(
-            x=alt.X("start:Q", scale=alt.Scale(domain=[0, 100], nice=False), axis=axis_of("share of the run's rows, %", ink, None)),
-            x2=alt.X2("end:Q"), y=y, tooltip=tooltip,
+            x=alt.X(
+                "start:Q",
+                scale=alt.Scale(domain=[0, 100], nice=False),
+                axis=axis_of("share of the run's rows, %", ink, None),
+            ),
+            x2=alt.X2("end:Q"),
+            y=y,
+            tooltip=tooltip,
             color=alt.Color(
-                "verdict:N", scale=alt.Scale(domain=list(names.values()), range=list(colours.values())),
+                "verdict:N",
+                scale=alt.Scale(domain=list(names.values()), range=list(colours.values())),
                 legend=alt.Legend(orient="bottom", title=None, values=present, labelFontSize=12, columns=4),
             ),
         )
-    )  # fmt: skip
+    )
     text = alt.Chart(Rows(values=lines)).encode(y=y, tooltip=tooltip)
     look: dict[str, Any] = {"baseline": "middle", "dy": -9, "fontSize": _FONT, "color": ink.text}
     limit = alt.ExprRef(f"width < {NARROW} ? width - 92 : width - 230")
     names_of_runs = text.mark_text(align="left", limit=limit, **look).encode(x=alt.XValue(0), text=alt.Text("label:N"))
     # Where there is no room for all figures, the share of valid rows stands alone.
     figures = [
-        text.mark_text(align="right", fontWeight=600, opacity=alt.ExprRef(shown), **look)
-        .encode(x=alt.XValue("width"), text=alt.Text(f"{field}:N"))
+        text.mark_text(align="right", fontWeight=600, opacity=alt.ExprRef(shown), **look).encode(
+            x=alt.XValue("width"), text=alt.Text(f"{field}:N")
+        )
         for field, shown in (("text", f"width < {NARROW} ? 0 : 1"), ("brief", f"width < {NARROW} ? 1 : 0"))
-    ]  # fmt: skip
+    ]
     height = ROW_HEIGHT * max(len(lines), 1) + (0 if picture else LEGEND)
     return finish(alt.layer(bars, names_of_runs, *figures), height=height, theme=theme, picture=picture)
 

@@ -87,17 +87,23 @@ def _factors(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     base = alt.Chart(alt.Data(values=drawn)).encode(y=y)
     item = alt.Chart(alt.Data(values=[{"value": 1.0}]))
     layers = [
-        item.mark_rule(color=ink.muted, strokeWidth=1, opacity=0.6).encode(x=alt.X("value:Q", scale=x_scale, axis=axis)),
+        item.mark_rule(color=ink.muted, strokeWidth=1, opacity=0.6).encode(
+            x=alt.X("value:Q", scale=x_scale, axis=axis)
+        ),
         rules(base, x_scale, axis, rows, theme, picture=True, yOffset=9, strokeCap="butt"),
         points(base, alt.X("value:Q", scale=x_scale, axis=axis), rows, theme, picture=True, offset=9),
         base.mark_text(
-            align="left", baseline="middle", dy=-10, fontSize=_FONT, color=ink.text,
+            align="left",
+            baseline="middle",
+            dy=-10,
+            fontSize=_FONT,
+            color=ink.text,
             limit=alt.ExprRef(f"width < {_TURN} ? width - 64 : width - 150"),
         ).encode(x=alt.value(0), text="label:N"),
         base.mark_text(align="right", baseline="middle", dy=-10, fontSize=_FONT, fontWeight=600, color=ink.text).encode(
             x=alt.value("width"), text="brief:N"
         ),
-    ]  # fmt: skip
+    ]
     return finish(alt.layer(*layers), height=_ROW * max(len(drawn), 1), theme=theme, picture=True)
 
 
@@ -114,11 +120,14 @@ def _scaling(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     scale = formatting.throughput_scale([row["throughput_per_s"] for row in chart.rows])
     drawn = [
         {
-            "series": row["series"], "label": row["label"], "batch": row["batch_size"],
-            "value": scale.of(row["throughput_per_s"]), "platform": colour_key(row.get("platform")),
+            "series": row["series"],
+            "label": row["label"],
+            "batch": row["batch_size"],
+            "value": scale.of(row["throughput_per_s"]),
+            "platform": colour_key(row.get("platform")),
         }
         for row in chart.rows
-    ]  # fmt: skip
+    ]
     refuse_too_many(len(drawn) * 2)
     ink = INKS[theme]
     sizes, values = [row["batch"] for row in drawn], [row["value"] for row in drawn]
@@ -138,11 +147,15 @@ def _trend(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     scale = _scale_of(str(chart.options["metric"]), [row["value"] for row in chart.rows])
     drawn = [
         {
-            "series": row["series"], "label": row["label"], "when": row["when"], "value": scale.of(row["value"]),
-            "platform": colour_key(row.get("platform")), "fill": 1.0 if row["basis"] == "measured" else 0.0,
+            "series": row["series"],
+            "label": row["label"],
+            "when": row["when"],
+            "value": scale.of(row["value"]),
+            "platform": colour_key(row.get("platform")),
+            "fill": 1.0 if row["basis"] == "measured" else 0.0,
         }
         for row in chart.rows
-    ]  # fmt: skip
+    ]
     refuse_too_many(len(drawn) * 2)
     ink = INKS[theme]
     values = [row["value"] for row in drawn]
@@ -163,8 +176,10 @@ def _days(rows: Sequence[Row]) -> float:
 
 def _scale_of(metric: str, values: Sequence[float]) -> formatting.Scale:
     by_unit: Mapping[str, Callable[[Sequence[float]], formatting.Scale]] = {
-        "_ms": formatting.latency_scale, "_bytes": formatting.memory_scale, "_per_s": formatting.throughput_scale,
-    }  # fmt: skip
+        "_ms": formatting.latency_scale,
+        "_bytes": formatting.memory_scale,
+        "_per_s": formatting.throughput_scale,
+    }
     result = next((make(values) for end, make in by_unit.items() if metric.endswith(end)), None)
     return result or formatting.Scale(metric.rpartition("_")[2].upper(), 1.0)
 
@@ -239,9 +254,14 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     ink = INKS[theme]
     ramp = DIVERGING[theme]
     colours = {
-        "right": ramp[8], "ran": ramp[6], "wrong": ramp[2], "fell": ramp[3], "built": ramp[3], "failed": ramp[1],
+        "right": ramp[8],
+        "ran": ramp[6],
+        "wrong": ramp[2],
+        "fell": ramp[3],
+        "built": ramp[3],
+        "failed": ramp[1],
         "claimed": ink.ground,
-    }  # fmt: skip
+    }
     drawn = [{**row, "told": _TOLD[row["state"]]} for row in chart.rows]
     models = list(dict.fromkeys(row["model"] for row in drawn))
     platforms = {str(row["platform"]) for row in drawn}
@@ -260,9 +280,14 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
         glyph = STATES[row["state"]][0]
         row["glyph"] = glyph if not roomy or not row.get("words") else _worded(glyph, str(row["words"]))
     top = alt.Axis(
-        title=None, orient="top", labelAngle=0 if len(columns) * 70 < width - _BESIDE else -40, labelColor=ink.text,
-        labelFontSize=12, ticks=False, domain=False,
-    )  # fmt: skip
+        title=None,
+        orient="top",
+        labelAngle=0 if len(columns) * 70 < width - _BESIDE else -40,
+        labelColor=ink.text,
+        labelFontSize=12,
+        ticks=False,
+        domain=False,
+    )
     base = alt.Chart(alt.Data(values=drawn)).encode(
         x=alt.X("platform:N", sort=columns, axis=top), y=alt.Y("model:N", sort=models, axis=label)
     )
@@ -301,5 +326,9 @@ def _worded(glyph: str, words: str) -> str:
 
 _TOLD = {state: f"{glyph} {meaning}" for state, (glyph, meaning) in STATES.items()}
 _KINDS: dict[str, Callable[[Chart, Theme, int], alt.LayerChart]] = {
-    "intervals": _intervals, "factors": _factors, "scaling": _scaling, "trend": _trend, "matrix": _matrix,
-}  # fmt: skip
+    "intervals": _intervals,
+    "factors": _factors,
+    "scaling": _scaling,
+    "trend": _trend,
+    "matrix": _matrix,
+}

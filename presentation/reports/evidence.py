@@ -35,24 +35,77 @@ __all__ = [
 EVENTS_SHOWN = 2
 """Events that a cell names; the others are counted."""
 WORK = (
-    "mode", "scenario", "batch_size", "sequence_length", "image_size", "images", "audio_seconds", "frames",
-    "input_tokens", "output_tokens", "concurrency", "arrival_rate_per_s", "optimizer", "gradient_checkpointing",
-)  # fmt: skip
+    "mode",
+    "scenario",
+    "batch_size",
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "arrival_rate_per_s",
+    "optimizer",
+    "gradient_checkpointing",
+)
 """What one call was asked to do: rows of one workload agree in all of it."""
 HOW = {
-    "runtime": "runtime", "runtime_version": "version", "compiled": "compiled", "layout": "layout",
-    "threads": "threads", "streams": "streams", "hardware_count": "devices", "parallelism": "parallelism",
-    "power_limit_w": "power limit in W", "options": "options", "weights": "weights", "statistic": "statistic",
+    "runtime": "runtime",
+    "runtime_version": "version",
+    "compiled": "compiled",
+    "layout": "layout",
+    "threads": "threads",
+    "streams": "streams",
+    "hardware_count": "devices",
+    "parallelism": "parallelism",
+    "power_limit_w": "power limit in W",
+    "options": "options",
+    "weights": "weights",
+    "statistic": "statistic",
     "origin": "origin",
-}  # fmt: skip
+}
 """How the same work was done and recorded, with the words for it: what may differ between rows that are compared."""
 _KEPT = (
-    "category", "family", "parameters", "hardware_kind", "hardware_count", "platform", "precision", *WORK, "compiled",
-    "layout", "threads", "streams", "parallelism", "power_limit_w", "options", "weights", "platform_asked",
-    "precision_asked", "fallback_share", "tokens_per_s", "ttft_ms", "tpot_ms", "peak_memory_bytes", "energy_j", "load_ms",
-    "first_run_ms", "verdict", "origin", "configuration", "run_id", "position", "source", "attestation", "provenance_source",
-    "reference", "licence", "event_id",
-)  # fmt: skip
+    "category",
+    "family",
+    "parameters",
+    "hardware_kind",
+    "hardware_count",
+    "platform",
+    "precision",
+    *WORK,
+    "compiled",
+    "layout",
+    "threads",
+    "streams",
+    "parallelism",
+    "power_limit_w",
+    "options",
+    "weights",
+    "platform_asked",
+    "precision_asked",
+    "fallback_share",
+    "tokens_per_s",
+    "ttft_ms",
+    "tpot_ms",
+    "peak_memory_bytes",
+    "energy_j",
+    "load_ms",
+    "first_run_ms",
+    "verdict",
+    "origin",
+    "configuration",
+    "run_id",
+    "position",
+    "source",
+    "attestation",
+    "provenance_source",
+    "reference",
+    "licence",
+    "event_id",
+)
 
 
 def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,10 +153,20 @@ def _flat(value: Any) -> Any:
 def work_words(row: Row, without: Sequence[str] = ()) -> str:
     """Say what one call was asked to do: `inference, single stream, batch 8, 128 tokens`."""
     shapes = {
-        "mode": "{}", "scenario": "{}", "batch_size": "batch {}", "sequence_length": "{} tokens", "image_size": "{} px",
-        "images": "{} images", "audio_seconds": "{} s of audio", "frames": "{} frames", "input_tokens": "{} tokens in",
-        "output_tokens": "{} out", "concurrency": "{} at once", "arrival_rate_per_s": "{} a second", "optimizer": "{}",
-    }  # fmt: skip
+        "mode": "{}",
+        "scenario": "{}",
+        "batch_size": "batch {}",
+        "sequence_length": "{} tokens",
+        "image_size": "{} px",
+        "images": "{} images",
+        "audio_seconds": "{} s of audio",
+        "frames": "{} frames",
+        "input_tokens": "{} tokens in",
+        "output_tokens": "{} out",
+        "concurrency": "{} at once",
+        "arrival_rate_per_s": "{} a second",
+        "optimizer": "{}",
+    }
     document = [
         shape.format(_plain(row[name]))
         for name, shape in shapes.items()
@@ -224,10 +287,23 @@ FIGURES = (
 HIDDEN = tuple(
     Column(key)
     for key in (
-        *WORK, "runtime", "runtime_version", "compiled", "layout", "threads", "streams", "weights", "hardware_count",
-        "fallback_share", "configuration", "run_id", "environment", "position", "time",
+        *WORK,
+        "runtime",
+        "runtime_version",
+        "compiled",
+        "layout",
+        "threads",
+        "streams",
+        "weights",
+        "hardware_count",
+        "fallback_share",
+        "configuration",
+        "run_id",
+        "environment",
+        "position",
+        "time",
     )
-)  # fmt: skip
+)
 """What only files hold of a measurement."""
 
 

@@ -155,15 +155,20 @@ def speedup_by_family(pairs: Sequence[Row]) -> Table:
         first = members[0]
         result.append(
             {
-                "family": family, "category": category, "mode": mode,
-                **{name: first.get(name) for name in ("hardware", "hardware_count", "platform", "precision", "compiled")},
+                "family": family,
+                "category": category,
+                "mode": mode,
+                **{
+                    name: first.get(name)
+                    for name in ("hardware", "hardware_count", "platform", "precision", "compiled")
+                },
                 **worst(members),
                 **likeness.geometric(pair["factor"] for pair in members),
                 "models": len({pair["model"] for pair in members}),
                 "baselines": sorted({pair["baseline"] for pair in members}),
                 "memory_ratio": likeness.geometric(pair["memory_ratio"] for pair in members)["factor"],
             }
-        )  # fmt: skip
+        )
     columns = (
         *_KIND,
         Column("hardware", "Where", where_words),
@@ -195,15 +200,20 @@ def scaling_by_family(series: Sequence[Row]) -> Table:
         gain = likeness.geometric(member["gain"] for member in members)
         result.append(
             {
-                "family": family, "category": category, "mode": mode,
+                "family": family,
+                "category": category,
+                "mode": mode,
                 **{name: first.get(name) for name in ("hardware", "hardware_count", "platform", "precision")},
                 **worst(members),
                 "models": len({member["model"] for member in members}),
-                "gain": gain["factor"], "smallest": gain["smallest"], "largest": gain["largest"], "pairs": gain["pairs"],
+                "gain": gain["factor"],
+                "smallest": gain["smallest"],
+                "largest": gain["largest"],
+                "pairs": gain["pairs"],
                 **_efficiencies(members),
                 "memory_ratio": likeness.geometric(member["memory_ratio"] for member in members)["factor"],
             }
-        )  # fmt: skip
+        )
     columns = (
         *_KIND,
         Column("hardware", "Where", option_words),

@@ -28,10 +28,18 @@ _SHOWN = 120
 _RULES = ". ".join(f"{name.capitalize()}: {RULES[name]}" for name in ("high", "medium", "low")) + "."
 
 _METRICS = {
-    None: "support", "tokens_per_s": "tokens a second", "peak_memory_bytes": "peak memory", "item_ms": "time of an item",
-    "frame_ms": "time of a frame", "realtime_factor": "times real time", "latency_ms": "latency", "first_run_ms": "first run",
-    "preprocess_ms": "preprocessing", "speedup_low": "least speed-up", "speedup_high": "largest speed-up",
-}  # fmt: skip
+    None: "support",
+    "tokens_per_s": "tokens a second",
+    "peak_memory_bytes": "peak memory",
+    "item_ms": "time of an item",
+    "frame_ms": "time of a frame",
+    "realtime_factor": "times real time",
+    "latency_ms": "latency",
+    "first_run_ms": "first run",
+    "preprocess_ms": "preprocessing",
+    "speedup_low": "least speed-up",
+    "speedup_high": "largest speed-up",
+}
 
 
 def _metric(row: Row) -> str:
@@ -88,25 +96,39 @@ def levels_table(rows: Sequence[Row], title: str = "Levels", *, name: str = "lev
     head = next(heads[key] for key in heads if any(row.get(key) for row in rows) or key == "category")
     columns = (
         Column("name", head),
-        Column("model_id"), Column("family"), Column("category"),
+        Column("model_id"),
+        Column("family"),
+        Column("category"),
         Column("platform", "Platform"),
-        *((Column("precision", "Precision", lambda row: row.get("precision") or formatting.MISSING),) if _by_precision(rows) else ()),
+        *(
+            (Column("precision", "Precision", lambda row: row.get("precision") or formatting.MISSING),)
+            if _by_precision(rows)
+            else ()
+        ),
         Column("level", "Level", level_words),
         Column("state", "State", _state),
         Column("speedup", "Over the CPU", _speed, figures=True),
-        Column("speedup_best"), Column("speedup_works"),
+        Column("speedup_best"),
+        Column("speedup_works"),
         Column("last_seen", "Last tried", _seen),
-        Column("runs"), Column("tries"), Column("age_days"), Column("stale"),
+        Column("runs"),
+        Column("tries"),
+        Column("age_days"),
+        Column("stale"),
         Column("stopped_error", "What stopped it", _stopped),
-        Column("stopped_outcome"), Column("stopped_stage"), Column("stopped_message"), Column("stopped_remedy"),
-        Column("claimed"), Column("claims"), Column("contradicted"),
+        Column("stopped_outcome"),
+        Column("stopped_stage"),
+        Column("stopped_message"),
+        Column("stopped_remedy"),
+        Column("claimed"),
+        Column("claims"),
+        Column("contradicted"),
         evidence_column(),
-    )  # fmt: skip
+    )
     result = [{**row, "name": _name(row), "evidence": list(row.get("evidence_ids") or ())} for row in rows]
-    note = (
-        f"{_RULES} Over the CPU: {RULES['speed']}; the largest in brackets. Stale: {RULES['stale']}."
-        + (f" Of a family or category: {RULES['family']}." if head != "Model" else "")
-    )  # fmt: skip
+    note = f"{_RULES} Over the CPU: {RULES['speed']}; the largest in brackets. Stale: {RULES['stale']}." + (
+        f" Of a family or category: {RULES['family']}." if head != "Model" else ""
+    )
     return Table(name, title, columns, result, note)
 
 
@@ -127,15 +149,22 @@ def failures_table(result: Sequence[Row]) -> Table:
     """Return what stopped most models first, with the cause and what to try, of `domain.remedies.failures`."""
     columns = (
         Column("platform", "Platform"),
-        Column("error", "What stopped it", lambda row: f"{row['stage'] or 'run'}: {row['error'] or row['outcome']}\n{row['cause']}"),
-        Column("outcome"), Column("stage"), Column("cause"),
+        Column(
+            "error",
+            "What stopped it",
+            lambda row: f"{row['stage'] or 'run'}: {row['error'] or row['outcome']}\n{row['cause']}",
+        ),
+        Column("outcome"),
+        Column("stage"),
+        Column("cause"),
         Column("models", "Models", lambda row: formatting.count(row["models"]), figures=True),
         Column("cells", "Cells", lambda row: formatting.count(row["cells"]), figures=True),
         Column("of", "Of", lambda row: _some(row["of"])),
         Column("advice", "What to try"),
-        Column("message"), Column("remedy"),
+        Column("message"),
+        Column("remedy"),
         evidence_column(),
-    )  # fmt: skip
+    )
     rows = [{**row, "evidence": row["evidence_ids"]} for row in result]
     return Table("failures", "What failed most, and what to try", columns, rows)
 
@@ -164,9 +193,11 @@ def contradictions_table(claims: Iterable[Row]) -> Table:
         Column("how", "Seen", lambda row: f"{_saw(row)}\n{row['how'].partition('; ')[2]}"),
         Column("verdict", "Verdict"),
         Column("section", "Source", _source),
-        Column("document"), Column("note"), Column("id"),
+        Column("document"),
+        Column("note"),
+        Column("id"),
         evidence_column(),
-    )  # fmt: skip
+    )
     return Table("contradictions", "Where claims and evidence disagree", columns, behinds)
 
 
@@ -182,15 +213,25 @@ def figures_table(claims: Iterable[Row]) -> Table:
         Column("name", "Named"),
         Column("platform", "Platform"),
         Column("metric", "Metric", _metric),
-        Column("printed", "Published", lambda row: f"{CLAIMED}{row['printed']}" + ("\nsimulated" if row["simulated"] else "")),
+        Column(
+            "printed",
+            "Published",
+            lambda row: f"{CLAIMED}{row['printed']}" + ("\nsimulated" if row["simulated"] else ""),
+        ),
         Column("value"),
         Column("ours", "Ours", _ours, figures=True),
         Column("ratio", "Ours ÷ theirs", lambda row: formatting.factor(row["ratio"]), figures=True),
         Column("measured_on", "Of what", lambda row: row["measured_on"] or row["how"] or "not measured here"),
-        Column("hardware"), Column("verdict"), Column("note"), Column("sizes"), Column("opposed_by"), Column("id"),
-        Column("section", "Source", _source), Column("document"),
+        Column("hardware"),
+        Column("verdict"),
+        Column("note"),
+        Column("sizes"),
+        Column("opposed_by"),
+        Column("id"),
+        Column("section", "Source", _source),
+        Column("document"),
         evidence_column(),
-    )  # fmt: skip
+    )
     note = (
         "No document names the hardware, the precision or the versions behind a figure: a ratio compares different hardware. "
         "Our memory is that of the whole process."
@@ -218,16 +259,25 @@ def opposed_table(claims: Sequence[Row]) -> Table:
     ]
     result = [
         {
-            "name": value["name"], "platform": value["platform"], "metric": value["metric"], "one": _word(value), "other": _word(other),
-            "where": _source(value), "against": _source(other),
+            "name": value["name"],
+            "platform": value["platform"],
+            "metric": value["metric"],
+            "one": _word(value),
+            "other": _word(other),
+            "where": _source(value),
+            "against": _source(other),
         }
         for value, other in pairs
-    ]  # fmt: skip
+    ]
     columns = (
-        Column("name", "Named"), Column("platform", "Platform"),
+        Column("name", "Named"),
+        Column("platform", "Platform"),
         Column("metric", "Metric", _metric),
-        Column("one", "One says"), Column("where", "In"), Column("other", "Another says"), Column("against", "In"),
-    )  # fmt: skip
+        Column("one", "One says"),
+        Column("where", "In"),
+        Column("other", "Another says"),
+        Column("against", "In"),
+    )
     return Table("opposed", "Where the documents disagree with each other", columns, result)
 
 

@@ -27,19 +27,23 @@ def as_html(report: Report, *, top: int | None = TOP, pictures: bool = True) -> 
     """Render the report; tables have `top` rows, all with None, and say how many there are."""
     behind = cut(report.evidence, None, named_events(report, top))
     linked = frozenset(str(row["event_id"]) for row in behind.rows)
-    page = _environment().get_template("report.html.j2").render(
-        report=report,
-        behind=behind,
-        linked=linked,
-        parts=lambda section: _parts(section, top, pictures),
-        origins=[f"{glyph} {word}" for word, glyph in VERDICT_GLYPHS.items() if word in ("suspect", "invalid")],
-        themes=colours(),
-        numbers=formatting,
-        short=short,
-        events_shown=EVENTS_SHOWN,
-        again=command(report.asked, report.position),
-        version=__version__,
-    )  # fmt: skip
+    page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            behind=behind,
+            linked=linked,
+            parts=lambda section: _parts(section, top, pictures),
+            origins=[f"{glyph} {word}" for word, glyph in VERDICT_GLYPHS.items() if word in ("suspect", "invalid")],
+            themes=colours(),
+            numbers=formatting,
+            short=short,
+            events_shown=EVENTS_SHOWN,
+            again=command(report.asked, report.position),
+            version=__version__,
+        )
+    )
     return str(page).encode()
 
 
@@ -48,9 +52,12 @@ def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("presentation.reports"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("presentation.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters["anchor"] = lambda text: re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
     environment.filters["broken"] = _broken
     return environment

@@ -318,6 +318,11 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
     return sorted(
         rows,
         key=lambda row: (
-            row["model"], str(row["mode"]), row["batch_size"] or 0, work_words(row), -likeness.speed(row), row["position"],
+            row["model"],
+            str(row["mode"]),
+            row["batch_size"] or 0,
+            work_words(row),
+            -likeness.speed(row),
+            row["position"],
         ),
-    )  # fmt: skip
+    )

@@ -84,9 +84,15 @@ def measure_case(task: Measure, speaker: Announcer) -> dict[str, Any]:
     speaker.reach("run")
     rate = case.workload.arrival_rate_per_s
     series = measure(
-        work, platform.synchronize, task.method, meter=ready.meter, idle=ready.idle, watching=ready.watching,
-        arrivals=poisson(rate, case.seed) if rate else None, ranks=ready.ranks.pids if ready.ranks else (),
-    )  # fmt: skip
+        work,
+        platform.synchronize,
+        task.method,
+        meter=ready.meter,
+        idle=ready.idle,
+        watching=ready.watching,
+        arrivals=poisson(rate, case.seed) if rate else None,
+        ranks=ready.ranks.pids if ready.ranks else (),
+    )
     ready.meter.close()
     taken = ready.taken()
     parts, facts = work.parts(len(series.samples_ms)), work.facts()

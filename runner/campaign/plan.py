@@ -20,9 +20,15 @@ from runner.protocol.tasks import Case
 __all__ = ["OPTIMIZERS", "SIZES", "Plan", "Sweep", "make_plan"]
 
 SIZES = {
-    "batch_sizes": "batch_size", "sequence_lengths": "sequence_length", "image_sizes": "image_size", "images": "images",
-    "audio_seconds": "audio_seconds", "frames": "frames", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
-}  # fmt: skip
+    "batch_sizes": "batch_size",
+    "sequence_lengths": "sequence_length",
+    "image_sizes": "image_size",
+    "images": "images",
+    "audio_seconds": "audio_seconds",
+    "frames": "frames",
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+}
 """Lists of a sweep that say how large the work is, and the member of a workload that each of them fills."""
 OPTIMIZERS = ("adamw", "sgd")
 SCENARIOS_HERE = ("single_stream", "offline", "server")
@@ -224,9 +230,10 @@ def _check_scenario(sweep: Sweep) -> None:
         raise UsageError("training has no scenario.", field="scenario", remedy="Leave it out, or measure inference.")
     if (sweep.scenario == "server") != bool(sweep.target_qps):
         raise UsageError(
-            "the server scenario has a rate, and no other has one.", field="target_qps",
+            "the server scenario has a rate, and no other has one.",
+            field="target_qps",
             remedy="Say --scenario server --target-qps 4, or neither.",
-        )  # fmt: skip
+        )
     if any(not 0 < rate < float("inf") for rate in sweep.target_qps):
         raise UsageError("is no rate.", field="target_qps", remedy="Give more than 0 queries a second.")
 

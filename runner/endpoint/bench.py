@@ -76,11 +76,13 @@ def judged(
     stream = combine(*_suspicions(_at_once(course.exchanges)))
     each = {
         name: combine(
-            own.metrics[name], all_, *([tokens] if name in _OF_TOKENS else []),
+            own.metrics[name],
+            all_,
+            *([tokens] if name in _OF_TOKENS else []),
             *([stream] if name in ("ttft_ms", "tpot_ms") else []),
         )
         for name in metrics
-    }  # fmt: skip
+    }
     whole = combine(*each.values())
     return Validity(verdict=whole.verdict, reasons=whole.reasons, metrics=each)
 
@@ -218,9 +220,13 @@ class _Run:
             "seed": self.plan.seed,
         }
         data = RunStarted(
-            run_id=self.run_id, kind="bench", hardware=[self._hardware], plan=document, planned=len(self.plan.workloads),
+            run_id=self.run_id,
+            kind="bench",
+            hardware=[self._hardware],
+            plan=document,
+            planned=len(self.plan.workloads),
             provenance=provenance(),
-        )  # fmt: skip
+        )
         self.tell(RUN_STARTED, data, subject=self.run_id)
 
     def load(self, workload: Workload, *, skip: bool) -> None:
@@ -290,9 +296,14 @@ class _Run:
         self.tell(MEASUREMENT_RECORDED, measured, subject=self._model.id, id_=identity)
         warmup = [round(each, 6) for each in course.warmup_ms]
         recorded = SamplesRecorded(
-            run_id=self.run_id, digest=reference, n=len(samples), values=samples, warmup=warmup,
-            parts=_parts(course.exchanges), measurement_id=identity,
-        )  # fmt: skip
+            run_id=self.run_id,
+            digest=reference,
+            n=len(samples),
+            values=samples,
+            warmup=warmup,
+            parts=_parts(course.exchanges),
+            measurement_id=identity,
+        )
         self.tell(SAMPLES_RECORDED, recorded, subject=self._model.id)
         self._done += 1
         self._show(case, outcome=measured.validity.verdict if measured.validity else "measured")
@@ -436,9 +447,11 @@ def _due(workload: Workload) -> Literal["arrival", "start"] | None:
 
 def _nothing(plan: EndpointPlan) -> EndpointFault:
     return EndpointFault(
-        "Timeout", f"no request was through within {plan.stop.timeout_s:g} s.",
-        "Give it more time with --timeout, or ask for less.", outcome="timeout",
-    )  # fmt: skip
+        "Timeout",
+        f"no request was through within {plan.stop.timeout_s:g} s.",
+        "Give it more time with --timeout, or ask for less.",
+        outcome="timeout",
+    )
 
 
 def _counts(course: Course) -> bool:

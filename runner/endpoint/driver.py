@@ -35,9 +35,11 @@ async def fetch(target: Target, path: str, patience_s: float) -> bytes:
             await link.ask(request_bytes(target, "GET", path, b"", {}), exchange, WholeReader(exchange, keep))
     except TimeoutError:
         raise EndpointFault(
-            "EndpointSlow", f"nothing came for {patience_s:g} s.", "Give it more time with --request-timeout.",
+            "EndpointSlow",
+            f"nothing came for {patience_s:g} s.",
+            "Give it more time with --request-timeout.",
             outcome="timeout",
-        ) from None  # fmt: skip
+        ) from None
     finally:
         link.close()
     return bytes(body)

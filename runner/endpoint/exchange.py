@@ -38,8 +38,17 @@ class Exchange:
 
     __slots__ = (
         "allowed",
-        "arrived", "characters", "complete", "ended", "fault", "input_tokens", "output_tokens", "sent", "text", "tokens"
-    )  # fmt: skip
+        "arrived",
+        "characters",
+        "complete",
+        "ended",
+        "fault",
+        "input_tokens",
+        "output_tokens",
+        "sent",
+        "text",
+        "tokens",
+    )
 
     def __init__(self, arrived: int = 0, *, allowed: int | None = None, keep_text: bool = False) -> None:
         self.arrived = arrived

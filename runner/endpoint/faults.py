@@ -7,8 +7,16 @@ import msgspec
 from runner.protocol.tasks import Failed
 
 __all__ = [
-    "EndpointFault", "broken", "gone", "not_json", "not_streamed", "refused", "silent", "too_long", "unreachable",
-]  # fmt: skip
+    "EndpointFault",
+    "broken",
+    "gone",
+    "not_json",
+    "not_streamed",
+    "refused",
+    "silent",
+    "too_long",
+    "unreachable",
+]
 
 _SAID = 300
 """So many characters of what a server says are kept."""
@@ -92,8 +100,10 @@ def not_json(what: str) -> EndpointFault:
 def too_long(limit: int) -> EndpointFault:
     """Return that an answer is longer than is kept."""
     return EndpointFault(
-        "AnswerTooLong", f"the answer is longer than {limit:,} bytes.", "Ask for fewer tokens, or check what answers there."
-    )  # fmt: skip
+        "AnswerTooLong",
+        f"the answer is longer than {limit:,} bytes.",
+        "Ask for fewer tokens, or check what answers there.",
+    )
 
 
 def refused(status: int, said: bytes, *, location: str | None = None, elsewhere: bool = False) -> EndpointFault:
@@ -111,15 +121,25 @@ def refused(status: int, said: bytes, *, location: str | None = None, elsewhere:
 
 
 _UNAUTHORISED = (
-    "Unauthorised", "Put the key into the variable ASSAY_ENDPOINT_KEY, or name the variable with --key-variable.", True,
-)  # fmt: skip
+    "Unauthorised",
+    "Put the key into the variable ASSAY_ENDPOINT_KEY, or name the variable with --key-variable.",
+    True,
+)
 _STATUS = {
     401: _UNAUTHORISED,
     403: _UNAUTHORISED,
-    404: ("NotServed", "Check the path of --endpoint, --api, and the name that the server gives the model (--served-as).", True),
+    404: (
+        "NotServed",
+        "Check the path of --endpoint, --api, and the name that the server gives the model (--served-as).",
+        True,
+    ),
     429: ("Overloaded", "Ask for less at once (--concurrency, --request-rate), or raise the server's limits.", False),
-    503: ("Overloaded", "Wait until the model is loaded, or ask for less at once (--concurrency, --request-rate).", False),
-}  # fmt: skip
+    503: (
+        "Overloaded",
+        "Wait until the model is loaded, or ask for less at once (--concurrency, --request-rate).",
+        False,
+    ),
+}
 _KIND = {
     1: ("UnreadableAnswer", "Check --api and the path of --endpoint.", True),
     4: ("RequestRefused", "Read what the server says; check --api, --served-as and the numbers of tokens.", True),

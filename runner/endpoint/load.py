@@ -294,9 +294,10 @@ class _Open:
             await self._gate.acquire()
         elif self._gate.locked():
             self._broken = EndpointFault(
-                "Overloaded", f"{_MOST_UNDER_WAY} requests are under way and none is left.",
+                "Overloaded",
+                f"{_MOST_UNDER_WAY} requests are under way and none is left.",
                 "The endpoint cannot keep up with this rate: ask for fewer a second.",
-            )  # fmt: skip
+            )
             return
         else:
             await self._gate.acquire()

@@ -106,15 +106,18 @@ def _check(target: Target, sizes: Sizes, body: bytes | None) -> None:
         )
     if target.api == "http" and (sizes.input_tokens or sizes.output_tokens):
         raise UsageError(
-            "nothing is known of tokens in the plain API.", field="output_tokens", remedy="Leave them out, or name an API."
-        )  # fmt: skip
+            "nothing is known of tokens in the plain API.",
+            field="output_tokens",
+            remedy="Leave them out, or name an API.",
+        )
     if sizes.scenario == "server" and not sizes.rates:
         raise UsageError("the server scenario has a rate.", field="target_qps", remedy="Say --target-qps 4.")
     if sizes.rates and sizes.scenario not in ("server", "serving"):
         raise UsageError(
-            f"{sizes.scenario} has no rate: its queries do not arrive by themselves.", field="target_qps",
+            f"{sizes.scenario} has no rate: its queries do not arrive by themselves.",
+            field="target_qps",
             remedy="Leave it out, or say --scenario server.",
-        )  # fmt: skip
+        )
     if sizes.rates and sizes.concurrency:
         raise UsageError("contradicts a rate: it follows from it.", field="concurrency", remedy="Give one of them.")
     if sizes.scenario == "single_stream" and set(sizes.concurrency) - {1}:

@@ -85,6 +85,7 @@ class Prompts:
             words = words[:-off] if 0 < off < len(words) else words + self._drawn.choices(WORDS, k=max(-off, 1))
             text = " ".join(words)
         raise UsageError(
-            f"no prompt of exactly {self.tokens} tokens could be made.", field="input_tokens",
+            f"no prompt of exactly {self.tokens} tokens could be made.",
+            field="input_tokens",
             remedy="Take another number: this tokenizer splits common words.",
-        )  # fmt: skip
+        )

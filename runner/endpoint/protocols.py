@@ -14,7 +14,12 @@ from runner.endpoint.target import Target
 
 __all__ = ["EXTRAS", "Call", "OpenAi", "Plain", "Tgi", "language_call", "tensors"]
 
-EXTRAS: tuple[tuple[str, ...], ...] = (("stream_options", "ignore_eos", "min_tokens"), ("stream_options", "ignore_eos"), ("stream_options",), ())  # fmt: skip
+EXTRAS: tuple[tuple[str, ...], ...] = (
+    ("stream_options", "ignore_eos", "min_tokens"),
+    ("stream_options", "ignore_eos"),
+    ("stream_options",),
+    (),
+)
 """Members beyond the standard that are tried in this order, because some servers refuse what they do not know."""
 
 
@@ -213,9 +218,10 @@ def _filled(tensor: _Tensor, batch_size: int, sequence_length: int | None) -> di
     if any(size < 1 for size in shape):
         if sequence_length is None:
             raise UsageError(
-                f"the input {tensor.name} has an open axis besides the batch.", field="sequence_lengths",
+                f"the input {tensor.name} has an open axis besides the batch.",
+                field="sequence_lengths",
                 remedy="Give --sequence-length, or a request of your own with --api http --body FILE.",
-            )  # fmt: skip
+            )
         shape = [size if size >= 1 else sequence_length for size in shape]
     count = 1
     for size in shape:
@@ -223,7 +229,7 @@ def _filled(tensor: _Tensor, batch_size: int, sequence_length: int | None) -> di
     if count > _LARGEST:
         raise EndpointFault(
             "RequestTooLong", f"the input {tensor.name} has {count:,} numbers.", "Ask for a smaller batch.", final=True
-        )  # fmt: skip
+        )
     value: float | int | bool = {"BOOL": True, "BYTES": 0}.get(tensor.datatype, 1 if "INT" in tensor.datatype else 0.5)
     return {"name": tensor.name, "datatype": tensor.datatype, "shape": shape, "data": [value] * count}
 
@@ -231,4 +237,6 @@ def _filled(tensor: _Tensor, batch_size: int, sequence_length: int | None) -> di
 def _server_error(error: Any) -> EndpointFault:
     said = error.get("message") if isinstance(error, dict) else error
     text = " ".join(str(said).split())[:300]
-    return EndpointFault("ServerError", f"the server ends the answer with an error: {text}.", "Look at the server's own log.")  # fmt: skip
+    return EndpointFault(
+        "ServerError", f"the server ends the answer with an error: {text}.", "Look at the server's own log."
+    )

@@ -121,7 +121,12 @@ def _judge(browser: Browser, seen: dict[str, object]) -> list[Probe]:
     wasm, webgpu = seen.get("wasm"), str(seen.get("webgpu"))
     return [
         probe("wasm", wasm == 5, "a WebAssembly module added 2 and 3", f"WebAssembly gave {wasm}"),
-        probe("webgpu", bool(seen.get("adapter")), f"an adapter was given: {webgpu or 'unnamed'}", webgpu,
-              on_gpu=not _SOFTWARE.search(webgpu)),
+        probe(
+            "webgpu",
+            bool(seen.get("adapter")),
+            f"an adapter was given: {webgpu or 'unnamed'}",
+            webgpu,
+            on_gpu=not _SOFTWARE.search(webgpu),
+        ),
         probe("webnn", bool(seen.get("webnn")), "a WebNN context was made", str(seen.get("webnnReason"))),
-    ]  # fmt: skip
+    ]

@@ -274,13 +274,20 @@ def _unusable(devices: list[Device]) -> list[Device]:
     return [
         Device(
             hardware=Hardware(id=id_, kind="gpu", count=len(gpus)),
-            spec=_with_catalogue(HardwareSpec(
-                id=id_, name=gpus[0].name, vendor="nvidia", kind="gpu", power_w=_power(gpus[0]),
-                memory_bytes=_measured(gpus[0].memory_bytes, "nvidia-smi") if gpus[0].memory_bytes else None,
-            )),
+            spec=_with_catalogue(
+                HardwareSpec(
+                    id=id_,
+                    name=gpus[0].name,
+                    vendor="nvidia",
+                    kind="gpu",
+                    power_w=_power(gpus[0]),
+                    memory_bytes=_measured(gpus[0].memory_bytes, "nvidia-smi") if gpus[0].memory_bytes else None,
+                )
+            ),
         )
-        for id_, gpus in seen.items() if id_ not in ids
-    ]  # fmt: skip
+        for id_, gpus in seen.items()
+        if id_ not in ids
+    ]
 
 
 def _with_browser_gpu(devices: list[Device], probes: list[Probe]) -> list[Device]:

@@ -19,16 +19,36 @@ from runner.machine.processor import processor
 __all__ = ["LIBRARIES", "environment", "nvidia_driver"]
 
 LIBRARIES = (
-    "torch", "torchvision", "transformers", "timm", "diffusers", "openvino", "onnxruntime", "onnxruntime-qnn", "numpy",
-    "nncf", "torchao", "triton", "intel-extension-for-pytorch",
-)  # fmt: skip
+    "torch",
+    "torchvision",
+    "transformers",
+    "timm",
+    "diffusers",
+    "openvino",
+    "onnxruntime",
+    "onnxruntime-qnn",
+    "numpy",
+    "nncf",
+    "torchao",
+    "triton",
+    "intel-extension-for-pytorch",
+)
 """Distributions whose version can change how fast a model runs."""
 
 _DMI = Path("/sys/class/dmi/id")
 _HYPERVISORS = {
-    "qemu": "kvm", "amazon": "aws", "google": "google", "microsoft": "hyper-v", "vmware": "vmware", "xen": "xen",
-    "innotek": "virtualbox", "parallels": "parallels", "openstack": "kvm", "alibaba": "alibaba", "digitalocean": "kvm",
-}  # fmt: skip
+    "qemu": "kvm",
+    "amazon": "aws",
+    "google": "google",
+    "microsoft": "hyper-v",
+    "vmware": "vmware",
+    "xen": "xen",
+    "innotek": "virtualbox",
+    "parallels": "parallels",
+    "openstack": "kvm",
+    "alibaba": "alibaba",
+    "digitalocean": "kvm",
+}
 
 
 @cache
@@ -106,6 +126,9 @@ def nvidia_driver() -> str | None:
         return None
     process = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-        capture_output=True, text=True, timeout=10, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
     return process.stdout.split("\n")[0].strip() or None if process.returncode == 0 else None

@@ -59,9 +59,16 @@ class SmiDevice(msgspec.Struct, frozen=True, kw_only=True):
 def probe_platforms() -> list[Probe]:
     """Try every platform but the browser's; a probe that breaks says so in its reason and never stops the others."""
     probes = (
-        ("cpu", _cpu), ("cuda", _cuda), ("rocm", _rocm), ("mps", _mps), ("xpu", _xpu),
-        ("openvino", _openvino), ("qnn", _qnn), ("hpu", _hpu), ("tpu", _tpu),
-    )  # fmt: skip
+        ("cpu", _cpu),
+        ("cuda", _cuda),
+        ("rocm", _rocm),
+        ("mps", _mps),
+        ("xpu", _xpu),
+        ("openvino", _openvino),
+        ("qnn", _qnn),
+        ("hpu", _hpu),
+        ("tpu", _tpu),
+    )
     return [_guarded(platform, probe) for platform, probe in probes]
 
 
@@ -107,9 +114,12 @@ def _torch_probe(platform: str, devices: list[ProbedDevice], extra: str = "") ->
     if not working:
         names = ", ".join(map(str, devices))
         return Probe(
-            platform=platform, available=False, runtime=runtime, devices=tuple(devices),
+            platform=platform,
+            available=False,
+            runtime=runtime,
+            devices=tuple(devices),
             reason=f"torch lists {names} and a {_SIDE} x {_SIDE} product there failed or was wrong",
-        )  # fmt: skip
+        )
     precisions = tuple(precision for precision, addresses in ran.items() if addresses)
     where = ", ".join(map(str, working))
     return Probe(
@@ -134,10 +144,13 @@ def _cpu() -> Probe:
     left = numpy.full((_SIDE, _SIDE), 0.5, dtype=numpy.float32)
     right = bool((left @ left == _SIDE / 4).all())
     return Probe(
-        platform="cpu", available=False, devices=(device,), runtime={"name": "numpy", "version": numpy.__version__},
+        platform="cpu",
+        available=False,
+        devices=(device,),
+        runtime={"name": "numpy", "version": numpy.__version__},
         reason="torch is not installed; install the extra `runner`",
         evidence=f"a numpy product was {'right' if right else 'wrong'}{extra}",
-    )  # fmt: skip
+    )
 
 
 def _cuda() -> Probe:
@@ -168,9 +181,12 @@ def _accelerator(module: Any, kind: str, index: int) -> ProbedDevice:
     properties = module.get_device_properties(index)
     cores = getattr(properties, "multi_processor_count", None) or getattr(properties, "gpu_subslice_count", None)
     return ProbedDevice(
-        address=f"{kind}:{index}", name=module.get_device_name(index), kind="gpu",
-        memory_bytes=int(properties.total_memory), cores=cores,
-    )  # fmt: skip
+        address=f"{kind}:{index}",
+        name=module.get_device_name(index),
+        kind="gpu",
+        memory_bytes=int(properties.total_memory),
+        cores=cores,
+    )
 
 
 def _mps() -> Probe:
@@ -247,9 +263,13 @@ def _qnn() -> Probe:
     device = ProbedDevice(address="htp", name=f"{processor().name} NPU", kind="npu")
     runtime = qnn.runtime()
     return Probe(
-        platform="qnn", available=True, devices=(device,), precisions=qnn.precisions(),
-        runtime={"name": runtime.name, "version": runtime.version}, evidence=probe.evidence,
-    )  # fmt: skip
+        platform="qnn",
+        available=True,
+        devices=(device,),
+        precisions=qnn.precisions(),
+        runtime={"name": runtime.name, "version": runtime.version},
+        evidence=probe.evidence,
+    )
 
 
 def _hpu() -> Probe:
@@ -283,8 +303,11 @@ def nvidia_smi() -> tuple[SmiDevice, ...]:
         return ()
     process = subprocess.run(
         ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader,nounits"],
-        capture_output=True, text=True, timeout=15, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
     return parse_smi(process.stdout) if process.returncode == 0 else ()
 
 

@@ -17,17 +17,38 @@ import psutil
 __all__ = ["Processor", "control_groups", "cpu_quota", "processor", "quota_of", "threads_allowed"]
 
 _INSTRUCTIONS = (
-    "sse4_2", "avx", "fma", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16",
-    "amx_tile", "amx_bf16", "amx_int8", "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2",
-)  # fmt: skip
+    "sse4_2",
+    "avx",
+    "fma",
+    "avx2",
+    "avx_vnni",
+    "avx512f",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "asimdhp",
+    "asimddp",
+    "i8mm",
+    "bf16",
+    "sve",
+    "sve2",
+)
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu")
 _CGROUP = Path("/sys/fs/cgroup")
 
 _AMD_SERIES = (
-    (23, range(0x10), "7001"), (23, range(0x30, 0x40), "7002"), (25, range(0x10), "7003"),
-    (25, range(0x10, 0x20), "9004"), (25, range(0xA0, 0xB0), "97x4"), (26, range(0x20), "9005"),
-)  # fmt: skip
+    (23, range(0x10), "7001"),
+    (23, range(0x30, 0x40), "7002"),
+    (25, range(0x10), "7003"),
+    (25, range(0x10, 0x20), "9004"),
+    (25, range(0xA0, 0xB0), "97x4"),
+    (26, range(0x20), "9005"),
+)
 """CPUID family and models of the EPYC series, for hypervisors that hide the rest of the name."""
 
 
@@ -147,9 +168,13 @@ def _device_tree() -> str | None:
 
 
 _ARM_CORES = {
-    ("0x41", "0xd08"): "ARM Cortex-A72", ("0x41", "0xd0c"): "ARM Neoverse-N1", ("0x41", "0xd40"): "ARM Neoverse-V1",
-    ("0x41", "0xd42"): "ARM Cortex-A78AE", ("0x41", "0xd49"): "ARM Neoverse-N2", ("0x41", "0xd4f"): "ARM Neoverse-V2",
-}  # fmt: skip
+    ("0x41", "0xd08"): "ARM Cortex-A72",
+    ("0x41", "0xd0c"): "ARM Neoverse-N1",
+    ("0x41", "0xd40"): "ARM Neoverse-V1",
+    ("0x41", "0xd42"): "ARM Cortex-A78AE",
+    ("0x41", "0xd49"): "ARM Neoverse-N2",
+    ("0x41", "0xd4f"): "ARM Neoverse-V2",
+}
 
 
 def _arm_core(fields: dict[str, str]) -> str | None:
@@ -186,9 +211,13 @@ def _linux_caches() -> dict[str, int]:
 
 
 _MACOS_FLAGS = {
-    "asimdhp": "hw.optional.arm.FEAT_FP16", "bf16": "hw.optional.arm.FEAT_BF16", "i8mm": "hw.optional.arm.FEAT_I8MM",
-    "avx2": "hw.optional.avx2_0", "fma": "hw.optional.fma", "avx512f": "hw.optional.avx512f",
-}  # fmt: skip
+    "asimdhp": "hw.optional.arm.FEAT_FP16",
+    "bf16": "hw.optional.arm.FEAT_BF16",
+    "i8mm": "hw.optional.arm.FEAT_I8MM",
+    "avx2": "hw.optional.avx2_0",
+    "fma": "hw.optional.fma",
+    "avx512f": "hw.optional.avx512f",
+}
 
 
 def _macos() -> Processor:

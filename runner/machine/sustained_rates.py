@@ -43,10 +43,14 @@ def sustained_torch(device: str, precisions: tuple[str, ...], copy_bytes: int) -
     how = f"torch {torch.__version__}" + (f", {torch.get_num_threads()} threads" if kind == "cpu" else "")
     with torch.inference_mode():
         flops = {
-            precision: _rate(_product(torch, size, _DTYPES[precision], device), 2.0 * size**3, synchronize,
-                             f"products of {size} x {size} {precision} matrices, {how}")
+            precision: _rate(
+                _product(torch, size, _DTYPES[precision], device),
+                2.0 * size**3,
+                synchronize,
+                f"products of {size} x {size} {precision} matrices, {how}",
+            )
             for precision in precisions
-        }  # fmt: skip
+        }
         source = torch.ones(copy_bytes // 4, dtype=torch.float32, device=device)
         target = torch.empty_like(source)
         copied = f"copies of {copy_bytes:,} bytes, {how}"
@@ -66,9 +70,13 @@ def sustained_numpy(copy_bytes: int) -> Sustained:
     work = f"products of {size} x {size} fp32 matrices, {how}"
     return Sustained(
         flops={"fp32": _rate(lambda: numpy.matmul(left, left, out=product), 2.0 * size**3, _nothing, work)},
-        bandwidth=_rate(lambda: numpy.copyto(target, source), 2.0 * copy_bytes, _nothing,
-                        f"copies of {copy_bytes:,} bytes on one thread, {how}"),
-    )  # fmt: skip
+        bandwidth=_rate(
+            lambda: numpy.copyto(target, source),
+            2.0 * copy_bytes,
+            _nothing,
+            f"copies of {copy_bytes:,} bytes on one thread, {how}",
+        ),
+    )
 
 
 def _product(torch: Any, size: int, dtype: str, device: str) -> Callable[[], object]:

@@ -50,28 +50,40 @@ LIMITS: dict[str, Limit] = {
     "loop_jitter": Limit(0.05, 0.25, "one call in ten of a fixed loop takes {:.0%} longer than usual", _QUIET),
     "loop_lost_share": Limit(0.02, 0.15, "a fixed loop had no processor for {:.0%} of its time", _QUIET),
     "loop_drift": Limit(
-        0.05, 0.15, "the speed of a fixed loop changed by {:.0%} within the probe",
+        0.05,
+        0.15,
+        "the speed of a fixed loop changed by {:.0%} within the probe",
         "Let the machine cool down; plug a laptop in; set the governor: cpupower frequency-set -g performance.",
     ),
     "other_load": Limit(0.05, 0.30, "other work uses {:.0%} of the processors", _QUIET),
     "steal_share": Limit(
-        0.01, 0.05, "the hypervisor gives {:.1%} of the time to other guests",
+        0.01,
+        0.05,
+        "the hypervisor gives {:.1%} of the time to other guests",
         "Take a dedicated or larger instance, or measure at another hour.",
     ),
     "bandwidth_spread": Limit(
-        0.10, 0.40, "the time of a large copy varies by {:.0%}",
+        0.10,
+        0.40,
+        "the time of a large copy varies by {:.0%}",
         "Something else uses the memory: end it, or take a machine of your own.",
     ),
     "clock_drop": Limit(
-        0.05, 0.15, "the clock fell by {:.0%} within the probe",
+        0.05,
+        0.15,
+        "the clock fell by {:.0%} within the probe",
         "Let the machine cool down, plug it in, or fix its clock (turbo off).",
     ),
     "timer_step_ms": Limit(
-        0.001, 0.1, "the clock tells apart only {:.2g} ms",
+        0.001,
+        0.1,
+        "the clock tells apart only {:.2g} ms",
         "Set the kernel's clock source to the processor's own: clocksource=tsc.",
     ),
-    "swap_growth_bytes": Limit(2.0**20, 2.0**26, "{:,.0f} bytes were swapped out", "Free memory, or turn swap off: swapoff -a."),
-}  # fmt: skip
+    "swap_growth_bytes": Limit(
+        2.0**20, 2.0**26, "{:,.0f} bytes were swapped out", "Free memory, or turn swap off: swapoff -a."
+    ),
+}
 
 
 def noise(seconds: float = 3.0) -> NoiseScore:

@@ -11,9 +11,15 @@ from runner.models.build import text_config
 __all__ = ["integers", "noise", "words"]
 
 _SPECIAL = (
-    "image_token_id", "image_token_index", "video_token_id", "vision_start_token_id", "vision_end_token_id",
-    "eos_token_id", "bos_token_id", "pad_token_id",
-)  # fmt: skip
+    "image_token_id",
+    "image_token_index",
+    "video_token_id",
+    "vision_start_token_id",
+    "vision_end_token_id",
+    "eos_token_id",
+    "bos_token_id",
+    "pad_token_id",
+)
 _FIRST_WORD = 5
 """Lower ids are mostly padding, starts and ends."""
 

@@ -39,10 +39,39 @@ VISION_LANGUAGE = ("llava", "llava_next", *QWEN_VISION)
 TWO_TOWERS = ("clip", "siglip")
 RAW_AUDIO = ("wav2vec2", "hubert", "wavlm", "unispeech", "sew", "data2vec-audio")
 _VISION = (
-    "vit", "deit", "beit", "resnet", "detr", "swin", "swinv2", "convnext", "convnextv2", "dinov2", "regnet",
-    "mobilenet_v1", "mobilenet_v2", "mobilevit", "mobilevitv2", "efficientnet", "segformer", "poolformer", "pvt",
-    "pvt_v2", "levit", "cvt", "yolos", "bit", "vit_mae", "vit_msn", "focalnet", "dinat", "van", "timm", "upernet", "dpt",
-)  # fmt: skip
+    "vit",
+    "deit",
+    "beit",
+    "resnet",
+    "detr",
+    "swin",
+    "swinv2",
+    "convnext",
+    "convnextv2",
+    "dinov2",
+    "regnet",
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "mobilevit",
+    "mobilevitv2",
+    "efficientnet",
+    "segformer",
+    "poolformer",
+    "pvt",
+    "pvt_v2",
+    "levit",
+    "cvt",
+    "yolos",
+    "bit",
+    "vit_mae",
+    "vit_msn",
+    "focalnet",
+    "dinat",
+    "van",
+    "timm",
+    "upernet",
+    "dpt",
+)
 _ONE_IMAGE_SIZE = (*TWO_TOWERS, "vit", "deit", "beit", "xclip", "llava", "blip", "videomae", "dpt")
 _RELATIVE_POSITIONS = ("t5", "mt5", "umt5", "longt5", "bloom")
 _POSITIONS_BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert", "clap_text_model", "longformer", "mpnet")

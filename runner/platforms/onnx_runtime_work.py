@@ -13,10 +13,18 @@ import msgspec
 __all__ = ["work_of"]
 
 _TYPES = {"float": "fp32", "double": "fp64", "float16": "fp16", "bfloat16": "bf16"}
-_INTEGER = frozenset({
-    "ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QLinearConv", "QLinearMatMul",
-    "QGemm", "QAttention",
-})  # fmt: skip
+_INTEGER = frozenset(
+    {
+        "ConvInteger",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
+        "QLinearConv",
+        "QLinearMatMul",
+        "QGemm",
+        "QAttention",
+    }
+)
 _ATTENTION = frozenset({"Attention", "MultiHeadAttention", "GroupQueryAttention", "QAttention"})
 _PRODUCTS = frozenset({"MatMul", "Gemm", "FusedMatMul", "FusedGemm", "TransposeMatMul", "MatMulNBits"})
 _CONVOLUTIONS = frozenset({"Conv", "FusedConv", "NhwcConv", "ConvTranspose", "NhwcFusedConv"})

@@ -9,11 +9,23 @@ from typing import Any
 __all__ = ["fill", "work_of"]
 
 _NAMES = {"f32": "fp32", "bf16": "bf16", "f16": "fp16", "i8": "int8", "u8": "int8", "i4": "int4", "u4": "int4"}
-_MULTIPLYING = frozenset({
-    "FullyConnected", "MatMul", "Gemm", "Convolution", "GroupConvolution", "Deconvolution",
-    "ScaledDotProductAttention", "ScaledDotProductAttentionWithKVCache", "PagedAttention", "QKVProjection", "LLMMLP",
-    "RNNSeq", "RNNCell",
-})  # fmt: skip
+_MULTIPLYING = frozenset(
+    {
+        "FullyConnected",
+        "MatMul",
+        "Gemm",
+        "Convolution",
+        "GroupConvolution",
+        "Deconvolution",
+        "ScaledDotProductAttention",
+        "ScaledDotProductAttentionWithKVCache",
+        "PagedAttention",
+        "QKVProjection",
+        "LLMMLP",
+        "RNNSeq",
+        "RNNCell",
+    }
+)
 _QUANTIZED = frozenset({"i8", "u8", "i4", "u4"})
 
 

@@ -18,9 +18,16 @@ from domain.errors import PartMissing, UnsupportedPrecision
 __all__ = ["AUTOCAST", "DTYPES", "QUANTIZED", "TRAINABLE", "autocast_refusals", "observed_name", "quantize", "refusals"]
 
 DTYPES = {
-    "fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "amp-bf16": "float32",
-    "amp-fp16": "float32", "int8": "float32", "int4": "bfloat16", "fp8": "bfloat16",
-}  # fmt: skip
+    "fp32": "float32",
+    "tf32": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "amp-bf16": "float32",
+    "amp-fp16": "float32",
+    "int8": "float32",
+    "int4": "bfloat16",
+    "fp8": "bfloat16",
+}
 """The type of weights and floating inputs that are not quantized."""
 AUTOCAST = {"amp-bf16": "bfloat16", "amp-fp16": "float16"}
 QUANTIZED = ("int8", "int4")

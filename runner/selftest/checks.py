@@ -231,8 +231,13 @@ def _multiplies(bench: _Bench) -> Check:
     placed, right = bench.loaded(_SIDE, _SIDE, _SIDE)
     error = _error(bench.once(placed), right)
     observed = bench.platform.observe(placed)
-    figures = {"relative_error": error, "device": observed.device, "platform": observed.platform,
-               "fallback_share": observed.fallback_share, **observed.details}  # fmt: skip
+    figures = {
+        "relative_error": error,
+        "device": observed.device,
+        "platform": observed.platform,
+        "fallback_share": observed.fallback_share,
+        **observed.details,
+    }
     problem = "the product is wrong" if not error < ARITHMETIC["bf16"].most else None
     if problem is None and observed.fallback_share > 0:
         why = observed.details.get("emulated")
@@ -342,9 +347,13 @@ def _power(bench: _Bench) -> Check:
 
 
 _CHECKS: dict[str, Callable[[_Bench], Check]] = {
-    "device": _alone, "product": _multiplies, "memory": _memory, "precision": _precisions, "timing": _timing,
+    "device": _alone,
+    "product": _multiplies,
+    "memory": _memory,
+    "precision": _precisions,
+    "timing": _timing,
     "power": _power,
-}  # fmt: skip
+}
 
 
 def _error(got: Any, right: Any) -> float:

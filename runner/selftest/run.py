@@ -136,9 +136,11 @@ def _measured(plan: Plan, on_event: OnEvent, cache: Path | None) -> Check:
     said = f"{MODEL}: {latency['p50']:.3g} ms (median of {latency['n']}), {validity['verdict']}{first}"
     elsewhere = observed["platform"] != word(plan.platforms[0]) or validity["verdict"] == "invalid"
     return Check(
-        name="bench", outcome="failed" if elsewhere else "passed", said=said,
+        name="bench",
+        outcome="failed" if elsewhere else "passed",
+        said=said,
         figures={"p50_ms": latency["p50"], "n": latency["n"], "verdict": validity["verdict"]},
-    )  # fmt: skip
+    )
 
 
 def _verified(plan: Plan, on_event: OnEvent, cache: Path | None) -> Check:

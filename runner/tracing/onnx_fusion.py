@@ -158,9 +158,11 @@ class Joins:
         value_shape, out = shapes[after.inputs[1]], shapes[after.outputs[0]]
         flops = 2.0 * prod(out[:-2]) * rows * value_shape[-2] * (width + value_shape[-1])
         masks = [
-            name for node in between for name in node.inputs
+            name
+            for node in between
+            for name in node.inputs
             if name not in self._graph.constants and self._makers.get(name) not in (*between, before)
-        ]  # fmt: skip
+        ]
         inputs = [query, key, after.inputs[1], *masks]
         read, weight = elements(self._graph, inputs)
         self._joined[after.outputs] = Operator("onnx.attention", "attention", flops, read, prod(out), weight, width)

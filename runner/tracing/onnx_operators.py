@@ -46,9 +46,16 @@ _VIEWS = frozenset(_RENAMING.split())
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3, "FusedConv": 1, "NhwcConv": 1, "ConvTranspose": 1}
 """Where the weights of a convolution stand among its inputs."""
 _PRODUCTS = {
-    "MatMul": (0, 1), "Gemm": (0, 1), "FusedMatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3),
-    "QGemm": (0, 3), "FusedGemm": (0, 1), "MatMulIntegerToFloat": (0, 1), "DynamicQuantizeMatMul": (0, 1),
-}  # fmt: skip
+    "MatMul": (0, 1),
+    "Gemm": (0, 1),
+    "FusedMatMul": (0, 1),
+    "MatMulInteger": (0, 1),
+    "QLinearMatMul": (0, 3),
+    "QGemm": (0, 3),
+    "FusedGemm": (0, 1),
+    "MatMulIntegerToFloat": (0, 1),
+    "DynamicQuantizeMatMul": (0, 1),
+}
 """Where the two factors of a matrix product stand among its inputs."""
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ATTENTIONS = frozenset({"Attention", "MultiHeadAttention", "GroupQueryAttention", "QAttention"})

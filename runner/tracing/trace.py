@@ -39,8 +39,14 @@ TRACER_NAME = "assay-tracer"
 TRACER_VERSION = 1
 """Raised whenever the same model would give other rows."""
 _SIZES = (
-    "sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "gradient_checkpointing",
-)  # fmt: skip
+    "sequence_length",
+    "image_size",
+    "images",
+    "audio_seconds",
+    "frames",
+    "input_tokens",
+    "gradient_checkpointing",
+)
 _BYTES_OF_FP32 = 4
 
 

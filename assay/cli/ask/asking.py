@@ -55,8 +55,12 @@ def parts_table(explanation: Mapping[str, Any]) -> Table:
         ]
     )
     columns: list[str | tuple[str, str]] = [
-        ("ms of", "fixed"), ("roofline", "right"), ("beyond it", "right"), ("both", "right"), ("", "fixed"),
-    ]  # fmt: skip
+        ("ms of", "fixed"),
+        ("roofline", "right"),
+        ("beyond it", "right"),
+        ("both", "right"),
+        ("", "fixed"),
+    ]
     return grid(explanation["told"], columns, rows)
 
 

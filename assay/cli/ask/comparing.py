@@ -16,9 +16,11 @@ _DRAWN = {"energy_per_token_j": "a token", "power_w": "power"}
 """Heads of what was drawn, by the metric that is asked for; else the energy of an item."""
 _NOTHING = f" {formatting.MISSING}"
 _NAMES = {
-    "hardware_stated": "hardware", "arrival_rate_per_s": "requests a second", "concurrency": "requests at once",
+    "hardware_stated": "hardware",
+    "arrival_rate_per_s": "requests a second",
+    "concurrency": "requests at once",
     "target_latency_ms": "target latency in ms",
-}  # fmt: skip
+}
 
 
 @click.command(

@@ -87,9 +87,17 @@ def _tell(answer: Mapping[str, Any]) -> None:
 def _table(answer: Mapping[str, Any]) -> Any:
     several = len({fit["hardware"] for fit in answer["fits"][:SHOWN]}) > 1
     columns: list[str | tuple[str, str]] = [
-        *(["hardware"] if several else []), "how", ("room", "right"), ("batch 1", "right"), ("largest", "right"),
-        ("best", "right"), ("throughput", "right"), ("×fp32", "right"), ("longest", "right"), ("cosine", "right"),
-    ]  # fmt: skip
+        *(["hardware"] if several else []),
+        "how",
+        ("room", "right"),
+        ("batch 1", "right"),
+        ("largest", "right"),
+        ("best", "right"),
+        ("throughput", "right"),
+        ("×fp32", "right"),
+        ("longest", "right"),
+        ("cosine", "right"),
+    ]
     rows = [[*([fit["hardware"]] if several else []), *_row(fit)] for fit in answer["fits"][:SHOWN]]
     sizes = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in answer["workload"].items() if name != "mode"

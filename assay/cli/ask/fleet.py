@@ -213,15 +213,29 @@ def _machines(answer: Mapping[str, Any]) -> Any:
             for run in place["runs"]:
                 how = f"{run['platform']} {run['precision']} batch {run['batch_size']}"
                 rows.append(
-                    [*what, str(place["count"]), run["name"] or run["model"].rpartition("/")[2], how,
-                     formatting.share(run["utilisation"]), formatting.memory(run["memory_bytes"]), run["basis"]]
-                )  # fmt: skip
+                    [
+                        *what,
+                        str(place["count"]),
+                        run["name"] or run["model"].rpartition("/")[2],
+                        how,
+                        formatting.share(run["utilisation"]),
+                        formatting.memory(run["memory_bytes"]),
+                        run["basis"],
+                    ]
+                )
                 what = ["", "", ""]
                 place = {**place, "count": ""}
     columns: list[str | tuple[str, str]] = [
-        ("#", "right"), "machine", ("each/h", "right"), ("places", "right"), "runs", "as", ("busy", "right"),
-        ("memory", "right"), ("basis", "fixed"),
-    ]  # fmt: skip
+        ("#", "right"),
+        "machine",
+        ("each/h", "right"),
+        ("places", "right"),
+        "runs",
+        "as",
+        ("busy", "right"),
+        ("memory", "right"),
+        ("basis", "fixed"),
+    ]
     return grid("The cheapest machines", columns, rows)
 
 

@@ -86,10 +86,16 @@ def matrix(
         raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
     chosen = _form(form, as_markdown, as_json)
     request = matrix_views.Asked(
-        model=model, category=category, platforms=platforms, by_precision=by_precision,
-        level=level or ("family" if family else "model"), family=None if family in (None, EVERY) else family, claims=claims,
-        no_evidence=no_evidence, form=chosen,
-    )  # fmt: skip
+        model=model,
+        category=category,
+        platforms=platforms,
+        by_precision=by_precision,
+        level=level or ("family" if family else "model"),
+        family=None if family in (None, EVERY) else family,
+        claims=claims,
+        no_evidence=no_evidence,
+        form=chosen,
+    )
     plain = not (level or family or claims or no_evidence or failures)
     if models_set and not plain:
         raise click.UsageError("--models-set lists models by themselves: leave out levels, claims and failures.")

@@ -30,10 +30,11 @@ def terminal(table: Table, *, title: bool = True) -> Grid:
     """Return a table for a terminal; rows that nothing was seen of are dim."""
     columns = [column for column in table.shown if column.key not in _LEFT_OUT]
     heads: list[str | tuple[str, str]] = [
-        (column.title or "", "right" if column.figures else "fixed") if column.figures or column.key in _SHORT
+        (column.title or "", "right" if column.figures else "fixed")
+        if column.figures or column.key in _SHORT
         else (column.title or "")
         for column in columns
-    ]  # fmt: skip
+    ]
     rows = [_words(table, row, [column.key for column in columns]) for row in table.rows]
     return grid(table.title if title else None, heads, rows)
 

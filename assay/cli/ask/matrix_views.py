@@ -44,7 +44,7 @@ def levels(client: Client, request: Asked) -> int:
     by_precision = {} if request.level != "model" else {"by_precision": request.by_precision}
     rows = request.rows(
         client, level=request.level, claims=request.claims, no_evidence=request.no_evidence, **by_precision
-    )  # fmt: skip
+    )
     rows.sort(key=lambda row: (str(row.get("category") or "~"), _name(row), place(row["platform"])))
     made = [tables.levels_table(rows, "What was seen of each")] if rows else []
     matching_claims: list[Row] = []
@@ -109,9 +109,13 @@ def _name(row: Row) -> str:
 
 
 def _write(
-    form: str, rows: Sequence[Row], made: Sequence[Table], *, claims: Sequence[Row] | None = None,
+    form: str,
+    rows: Sequence[Row],
+    made: Sequence[Table],
+    *,
+    claims: Sequence[Row] | None = None,
     nothing: str = "no test and no benchmark is known; `assay verify MODEL` makes one",
-) -> None:  # fmt: skip
+) -> None:
     if form == "json":
         print_json(list(rows) if claims is None else {"cells": list(rows), "claims": list(claims)})
     elif form == "csv":

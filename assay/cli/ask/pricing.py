@@ -55,8 +55,14 @@ def price_table(rows: Sequence[Row], title: str) -> Table:
     return grid(
         title,
         [
-            "hardware", ("count", "right"), "machine", "region", ("kind", "fixed"), ("a device", "right"),
-            ("all", "right"), ("dated", "fixed"),
+            "hardware",
+            ("count", "right"),
+            "machine",
+            "region",
+            ("kind", "fixed"),
+            ("a device", "right"),
+            ("all", "right"),
+            ("dated", "fixed"),
         ],
         [
             [
@@ -71,7 +77,7 @@ def price_table(rows: Sequence[Row], title: str) -> Table:
             ]
             for row in rows
         ],
-    )  # fmt: skip
+    )
 
 
 def _remarks(rows: Sequence[Row], *, every: bool) -> None:
@@ -166,13 +172,23 @@ def _offer(said: Mapping[str, Any], result: Row, usd_per_hour: float, source: st
 
     row = {name: str(said[name] or "") for name in ("provider", "instance", "region", "count")}
     row |= {
-        "hardware": result["id"], "kind": result.get("kind") or "other", "spot": "yes" if said["spot"] else "no",
-        "usd_per_hour": repr(usd_per_hour), "date": said["day"] or datetime.now(UTC).date().isoformat(),
-    }  # fmt: skip
+        "hardware": result["id"],
+        "kind": result.get("kind") or "other",
+        "spot": "yes" if said["spot"] else "no",
+        "usd_per_hour": repr(usd_per_hour),
+        "date": said["day"] or datetime.now(UTC).date().isoformat(),
+    }
     offer = offer_from_row(row)
     document = {"instance": offer.instance, "region": offer.region, "source": source}
     return {
-        "hardware": {"id": result["id"], "count": offer.count, **({"kind": result["kind"]} if result.get("kind") else {})},
-        "provider": offer.provider, "usd_per_hour": offer.usd_per_hour, "date": offer.date, "spot": offer.spot,
+        "hardware": {
+            "id": result["id"],
+            "count": offer.count,
+            **({"kind": result["kind"]} if result.get("kind") else {}),
+        },
+        "provider": offer.provider,
+        "usd_per_hour": offer.usd_per_hour,
+        "date": offer.date,
+        "spot": offer.spot,
         **{name: value for name, value in document.items() if value is not None},
-    }  # fmt: skip
+    }

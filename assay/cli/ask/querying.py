@@ -43,12 +43,23 @@ Examples:
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, 60, min_open=True), help="Seconds; 10 by default.")
 @click.option("--as-of", type=AS_OF, help="The views as of a position of the log, or of a snapshot.")
 @click.option(
-    "--schema", is_flag=False, flag_value=_ALL, metavar="[VIEW]", help="The views, or the columns of one: type, unit, meaning."
-)  # fmt: skip
+    "--schema",
+    is_flag=False,
+    flag_value=_ALL,
+    metavar="[VIEW]",
+    help="The views, or the columns of one: type, unit, meaning.",
+)
 @served
 def query(
-    sql: str | None, form: str, out: Path | None, force: bool, schema: str | None, server: str | None, token: str | None, **options: Any
-) -> int:  # fmt: skip
+    sql: str | None,
+    form: str,
+    out: Path | None,
+    force: bool,
+    schema: str | None,
+    server: str | None,
+    token: str | None,
+    **options: Any,
+) -> int:
     """Run one SELECT over the documented views (docs/tables.md), read-only, under limits of time and memory."""
     from assay.cli.connection import connected
     from assay.staging import Staged

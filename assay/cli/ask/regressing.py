@@ -47,9 +47,12 @@ Examples:
 @click.option("--baseline", metavar="FILE|SNAPSHOT|POSITION", help="What to compare with.")
 @click.option("--candidate", metavar="FILE|SNAPSHOT|POSITION", help="What is compared; by default what is known now.")
 @click.option(
-    "--alert", type=click.FloatRange(min=0, max=10), default=ALERT, show_default=True,
+    "--alert",
+    type=click.FloatRange(min=0, max=10),
+    default=ALERT,
+    show_default=True,
     help="A share: 0.1 lets a figure get 10 % worse.",
-)  # fmt: skip
+)
 @click.option("--metric", "columns", multiple=True, metavar="COLUMN", help="Only this figure; may be repeated.")
 @click.option("--model", help="Only this model.")
 @click.option("--hardware", help="Only this hardware.")
@@ -58,9 +61,13 @@ Examples:
 @click.option("--strict", is_flag=True, help="Let suspect figures and those without an interval alarm too.")
 @click.option("--new-ok", is_flag=True, help="Exit 0 where baseline and candidate have nothing in common.")
 @click.option(
-    "--output-ci", "outputs", multiple=True, type=OutputFile(parents=True, replaces=_is_report), metavar="FILE",
+    "--output-ci",
+    "outputs",
+    multiple=True,
+    type=OutputFile(parents=True, replaces=_is_report),
+    metavar="FILE",
     help="Write .json, JUnit .xml or a Markdown comment .md, also over an earlier one; may be repeated.",
-)  # fmt: skip
+)
 @click.option(
     "--save",
     type=OutputFile(parents=True, replaces=_is_baseline),

@@ -90,9 +90,15 @@ def report(
     if out is None and form == "png" and sys.stdout.isatty():
         raise click.UsageError("png is no text: name a file with --out.")
     request = Asked(
-        kind=kind, subject=subject, as_of=as_of, model=model, hardware=hardware, category=category,
-        platform=tuple(platform or ()), precision=tuple(precision or ()),
-    )  # fmt: skip
+        kind=kind,
+        subject=subject,
+        as_of=as_of,
+        model=model,
+        hardware=hardware,
+        category=category,
+        platform=tuple(platform or ()),
+        precision=tuple(precision or ()),
+    )
     with connected(server, token) as client:
         made = build(client, request, server=client.server if server else None)
     if made.empty and not as_json:

@@ -36,9 +36,7 @@ Examples:
 @click.option("--as-of", type=AS_OF, help="As it was known at a position of the log, or at a snapshot.")
 @served
 @as_json
-def roofline(
-    name: str, top: int, server: str | None, token: str | None, as_json: bool, **filters: Any
-) -> int:  # fmt: skip
+def roofline(name: str, top: int, server: str | None, token: str | None, as_json: bool, **filters: Any) -> int:
     """Show what was measured nearest to the roof of a device: the lower of its peak and what its bandwidth can feed."""
     from assay.cli.connection import connected
 
@@ -72,12 +70,17 @@ def _points(title: str, rows: Sequence[Row]) -> None:
     heads += [("reached", "right"), ("latency", "right"), "basis"]
     lines = [
         [
-            row["model"] + (" (training)" if row["mode"] == "training" else ""), row["platform"], row["precision"],
-            formatting.count(row["batch_size"]), formatting.plain(formatting.share(row["share"])), _rate(row["flops_per_s"]),
-            formatting.plain(formatting.latency(row["latency_ms"], mean=row["latency_is_mean"])), _basis(row),
+            row["model"] + (" (training)" if row["mode"] == "training" else ""),
+            row["platform"],
+            row["precision"],
+            formatting.count(row["batch_size"]),
+            formatting.plain(formatting.share(row["share"])),
+            _rate(row["flops_per_s"]),
+            formatting.plain(formatting.latency(row["latency_ms"], mean=row["latency_is_mean"])),
+            _basis(row),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     answers().print(grid(title, heads, lines))
 
 
@@ -133,7 +136,12 @@ def operators(name: str, server: str | None, token: str | None, as_json: bool, *
 def _operator(row: Row, basis: str) -> list[str]:
     share = row["share"] if basis == "roofline" else row["bytes_share"]
     return [
-        row["name"], row["kind"], formatting.count(row["calls"]), formatting.plain(formatting.si(row["flops"], "")),
-        formatting.plain(formatting.si(row["bytes"], "B")), formatting.plain(formatting.latency(row["ms"])),
-        formatting.plain(formatting.share(share)), row["bound"] or formatting.MISSING,
-    ]  # fmt: skip
+        row["name"],
+        row["kind"],
+        formatting.count(row["calls"]),
+        formatting.plain(formatting.si(row["flops"], "")),
+        formatting.plain(formatting.si(row["bytes"], "B")),
+        formatting.plain(formatting.latency(row["ms"])),
+        formatting.plain(formatting.share(share)),
+        row["bound"] or formatting.MISSING,
+    ]

@@ -48,9 +48,15 @@ def runs() -> None:
 @served
 @as_json
 def list_runs(
-    kind: str | None, origin: str | None, hardware: str | None, outcome: str | None, limit: int, server: str | None,
-    token: str | None, as_json: bool,
-) -> int:  # fmt: skip
+    kind: str | None,
+    origin: str | None,
+    hardware: str | None,
+    outcome: str | None,
+    limit: int,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
+) -> int:
     """List runs, newest first: how each stands, and what its rows are worth."""
     from assay.cli.connection import connected
 
@@ -63,8 +69,13 @@ def list_runs(
         say("no run is of that kind" if page["choices"]["kind"] else "nothing was run yet; `assay bench MODEL` begins")
         return 0
     columns: list[str | tuple[str, str]] = [
-        ("run", "fixed"), ("started", "fixed"), "what, where", ("state", "fixed"), ("done", "right"), ("valid", "right"),
-    ]  # fmt: skip
+        ("run", "fixed"),
+        ("started", "fixed"),
+        "what, where",
+        ("state", "fixed"),
+        ("done", "right"),
+        ("valid", "right"),
+    ]
     answers().print(grid(None, columns, [_line(run) for run in page["items"]]))
     if page["total"] > len(page["items"]):
         say(
@@ -162,12 +173,17 @@ def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:
     """Show what was drawn, with the verdict on it and how it was read; one line where nothing could be read."""
     document = [
         [
-            _name(row), formatting.energy(row["energy_per_item_j"]), formatting.energy(row["energy_per_token_j"]),
-            formatting.si(row["power_w"], "W"), formatting.si(reading.get("idle_w"), "W"), _doubted(row), energy.method(reading),
+            _name(row),
+            formatting.energy(row["energy_per_item_j"]),
+            formatting.energy(row["energy_per_token_j"]),
+            formatting.si(row["power_w"], "W"),
+            formatting.si(reading.get("idle_w"), "W"),
+            _doubted(row),
+            energy.method(reading),
         ]
         for row in rows
         if (reading := row["energy_reading"] or {}).get("meter") or row["energy_verdict"]
-    ]  # fmt: skip
+    ]
     unread = {row["energy_reading"]["unread"] for row in rows if (row["energy_reading"] or {}).get("unread")}
     if document:
         heads: list[str | tuple[str, str]] = [
@@ -228,7 +244,15 @@ def _tell_samples(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Mapping
             if item["beyond"]
             else ""
         )
-        document.append([_name(row), formatting.count(item["warmup_n"]), formatting.count(item["n"]), f"{_bars(bins)} {span}{beyond}", _tails(item)])  # fmt: skip
+        document.append(
+            [
+                _name(row),
+                formatting.count(item["warmup_n"]),
+                formatting.count(item["n"]),
+                f"{_bars(bins)} {span}{beyond}",
+                _tails(item),
+            ]
+        )
     columns: list[str | tuple[str, str]] = [
         "what",
         ("warm-up", "right"),

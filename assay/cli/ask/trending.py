@@ -113,11 +113,18 @@ def _tell_lines(answer: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -
             ]
         )
     columns: list[str | tuple[str, str]] = [
-        "hardware", ("platform", "fixed"), ("precision", "fixed"), ("batch", "right"), "work",
+        "hardware",
+        ("platform", "fixed"),
+        ("precision", "fixed"),
+        ("batch", "right"),
+        "work",
         ("n", "right"),
         (f"newest {MOST}" if any(len(line["points"]) > MOST for line in lines) else "over time", "fixed"),
-        ("first", "right"), ("newest", "right"), ("since", "right"), ("doubted", "right"),
-    ]  # fmt: skip
+        ("first", "right"),
+        ("newest", "right"),
+        ("since", "right"),
+        ("doubted", "right"),
+    ]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     answers().print(grid(f"{answer['model']}: {metric}, {answer['better']} is better", columns, rows))

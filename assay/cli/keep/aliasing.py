@@ -25,13 +25,16 @@ def aliasing(verb: Verb) -> Verb:
     for option in (
         served,
         click.option(
-            "--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+            "--file",
+            "path",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
             help="Many at once, from a file that `assay import --names FILE` has written and you filled in.",
         ),
         click.option("--reason", help="Why; it stays in the log."),
         click.argument("canonical", required=False),
         click.argument("alias", required=False),
-    ):  # fmt: skip
+    ):
         verb = option(verb)
     return verb
 
@@ -83,9 +86,10 @@ def _declared(kind: str, alias: str | None, canonical: str | None, path: Path | 
     names = read_names(path, kind)
     if not names:
         raise UsageError(
-            f"nothing is filled in under `{kind}:` of {path.name}.", field="file",
+            f"nothing is filled in under `{kind}:` of {path.name}.",
+            field="file",
             remedy="Write the canonical id behind a name.",
-        )  # fmt: skip
+        )
     return names
 
 

@@ -41,9 +41,13 @@ Examples:
 @click.option("--rows", type=click.IntRange(1, 100_000_000), default=100_000, show_default=True, help="Measurements.")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=1, show_default=True, help="Other seeds, other events.")
 @click.option(
-    "--out", type=OutputFile(word="post"), metavar="FILE|post", default="post", show_default=True,
+    "--out",
+    type=OutputFile(word="post"),
+    metavar="FILE|post",
+    default="post",
+    show_default=True,
     help="A file of events, or the service.",
-)  # fmt: skip
+)
 @click.option("--force", is_flag=True, is_eager=True, help="Post even where real data are; overwrite the file.")
 @served
 @as_json

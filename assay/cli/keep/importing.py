@@ -276,10 +276,15 @@ class _Shown:
         console = notes()
         self._files = files
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn(),
-            TextColumn("{task.fields[rows]} rows"), TimeElapsedColumn(),
-            console=console, disable=not console.is_terminal, transient=True,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rows]} rows"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
         self._task = self._bar.add_task("…", rows="0", total=None)
 
     @contextmanager

@@ -183,8 +183,13 @@ def _tell(document: dict[str, Any], ledger: Ledger) -> None:
         for name, entries in sorted(by_format.items())
     ]
     columns: list[str | tuple[str, str]] = [
-        "format", ("files", "right"), ("whole", "right"), ("facts", "right"), ("simulated", "right"), ("refused", "right"),
-    ]  # fmt: skip
+        "format",
+        ("files", "right"),
+        ("whole", "right"),
+        ("facts", "right"),
+        ("simulated", "right"),
+        ("refused", "right"),
+    ]
     answers().print(grid("Migrated", columns, rows))
     reasons = Counter(entry.why_not for entry in ledger.entries if entry.why_not)
     if reasons:
@@ -193,10 +198,14 @@ def _tell(document: dict[str, Any], ledger: Ledger) -> None:
         answers().print()
         answers().print(grid("Not whole", [("files", "right"), "why", "for example"], shown))
     if document["dry_run"]:
-        say(f"nothing was sent (--dry-run); {formatting.count(len(document['would_copy']))} files would be copied, {formatting.count(len(document['would_clean']))} removed")  # fmt: skip
+        say(
+            f"nothing was sent (--dry-run); {formatting.count(len(document['would_copy']))} files would be copied, {formatting.count(len(document['would_clean']))} removed"
+        )
         return
     say(f"{formatting.count(document['accepted'])} new, {formatting.count(document['duplicate'])} already there")
     if document["copy"]:
-        say(f"{formatting.count(len(document['copied']))} files are in {document['copy']}; {formatting.count(len(document['cleaned']))} were removed")  # fmt: skip
+        say(
+            f"{formatting.count(len(document['copied']))} files are in {document['copy']}; {formatting.count(len(document['cleaned']))} were removed"
+        )
     if document["left"]:
         say(f"{formatting.count(len(document['left']))} were left because they changed meanwhile")

@@ -68,7 +68,9 @@ def write_copy(entries: Sequence[Entry], folder: Path, name: str) -> Path:
             os.fsync(written.fileno())
         result = verify_copy(beside)
         if result != {entry.name: entry.sha256 for entry in entries}:
-            raise CopyBroken(f"{target.name} does not hold the files that were imported.", remedy="Nothing was removed; try again.")  # fmt: skip
+            raise CopyBroken(
+                f"{target.name} does not hold the files that were imported.", remedy="Nothing was removed; try again."
+            )
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
@@ -83,15 +85,23 @@ def _add(archive: tarfile.TarFile, entry: Entry) -> None:
         reader = _Hashing(file)
         archive.addfile(info, reader)
         if reader.sha256.hexdigest() != entry.sha256:
-            raise CopyBroken(f"{entry.name} is no longer what was imported.", remedy="Run it again; nothing was removed.")  # fmt: skip
+            raise CopyBroken(
+                f"{entry.name} is no longer what was imported.", remedy="Run it again; nothing was removed."
+            )
 
 
 def _add_manifest(archive: tarfile.TarFile, entries: Sequence[Entry]) -> None:
     document = [
-        {"path": entry.name, "sha256": entry.sha256, "bytes": entry.size_bytes, "format": entry.format,
-         "modified": datetime.fromtimestamp(entry.modified_s, UTC).isoformat(), "events": entry.taken.total()}
+        {
+            "path": entry.name,
+            "sha256": entry.sha256,
+            "bytes": entry.size_bytes,
+            "format": entry.format,
+            "modified": datetime.fromtimestamp(entry.modified_s, UTC).isoformat(),
+            "events": entry.taken.total(),
+        }
         for entry in entries
-    ]  # fmt: skip
+    ]
     content = msgspec.json.format(msgspec.json.encode({"version": 1, "files": document}), indent=1)
     info = tarfile.TarInfo(MANIFEST)
     info.size, info.mode = len(content), 0o644
@@ -116,7 +126,9 @@ def verify_copy(path: Path) -> dict[str, str]:
                     digest.update(piece)
                 matches[member.name] = digest.hexdigest()
     except (tarfile.TarError, OSError, EOFError, msgspec.DecodeError) as error:
-        raise CopyBroken(f"{path.name} cannot be read back: {error}.", remedy="Nothing was removed; try again.") from error  # fmt: skip
+        raise CopyBroken(
+            f"{path.name} cannot be read back: {error}.", remedy="Nothing was removed; try again."
+        ) from error
     sha256s = {each["path"]: each["sha256"] for each in manifest["files"]} if isinstance(manifest, dict) else None
     if sha256s != matches:
         raise CopyBroken(f"{path.name} differs from its manifest.", remedy="Nothing was removed; try again.")

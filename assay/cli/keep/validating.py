@@ -28,10 +28,23 @@ SHOWN = 40
 _LATENCY = {"mean": "latency_mean_ms", "min": "latency_min_ms", "max": "latency_max_ms", "p50": "latency_p50_ms"}
 _METRICS = ("throughput_per_s", "tokens_per_s", "first_run_ms")
 _COLUMNS = (
-    "position", "event_id", "model_id", "parameters", "category", "workload::VARCHAR AS workload", "platform",
-    "execution::VARCHAR AS execution", "hardware_id", "hardware_kind", "hardware_count", "origin", "verdict", "reference",
-    *_LATENCY.values(), *_METRICS,
-)  # fmt: skip
+    "position",
+    "event_id",
+    "model_id",
+    "parameters",
+    "category",
+    "workload::VARCHAR AS workload",
+    "platform",
+    "execution::VARCHAR AS execution",
+    "hardware_id",
+    "hardware_kind",
+    "hardware_count",
+    "origin",
+    "verdict",
+    "reference",
+    *_LATENCY.values(),
+    *_METRICS,
+)
 
 
 class Contradiction(msgspec.Struct, kw_only=True):
@@ -100,10 +113,17 @@ def contradictions(client: Client) -> Iterator[Contradiction]:
         for row, draft in zip(rows, drafts, strict=True):
             for finding in draft.findings:
                 yield Contradiction(
-                    event_id=row["event_id"], position=row["position"], model=row["model_id"],
-                    hardware=row["hardware_id"], platform=row["platform"], rule=finding.rule, verdict=finding.verdict,
-                    marked=row["verdict"], reason=finding.reason, reference=row["reference"],
-                )  # fmt: skip
+                    event_id=row["event_id"],
+                    position=row["position"],
+                    model=row["model_id"],
+                    hardware=row["hardware_id"],
+                    platform=row["platform"],
+                    rule=finding.rule,
+                    verdict=finding.verdict,
+                    marked=row["verdict"],
+                    reason=finding.reason,
+                    reference=row["reference"],
+                )
 
 
 def _portions(client: Client) -> Iterator[list[dict[str, Any]]]:
@@ -196,8 +216,14 @@ def _tell(contradictions: list[Contradiction], voided: list[str], *, repair: boo
         alike.setdefault((item.rule, item.verdict, item.model, item.hardware, item.platform), []).append(item)
     rows = [[formatting.count(len(same)), *key, same[0].reason] for key, same in alike.items()]
     columns: list[str | tuple[str, str]] = [
-        ("rows", "right"), ("rule", "fixed"), ("verdict", "fixed"), "model", "hardware", ("platform", "fixed"), "why, for example",
-    ]  # fmt: skip
+        ("rows", "right"),
+        ("rule", "fixed"),
+        ("verdict", "fixed"),
+        "model",
+        "hardware",
+        ("platform", "fixed"),
+        "why, for example",
+    ]
     answers().print(grid("Contradictions", columns, rows[:SHOWN]))
     if len(rows) > SHOWN:
         say(f"and {formatting.count(len(rows) - SHOWN)} kinds more; --json has every row")

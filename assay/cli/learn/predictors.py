@@ -46,8 +46,12 @@ def list_predictors(as_of: int | str | None, server: str | None, token: str | No
         print_json(answer)
         return 0
     columns: list[str | tuple[str, str]] = [
-        ("digest", "fixed"), ("position", "right"), ("trained", "fixed"), ("state", "fixed"), "why",
-    ]  # fmt: skip
+        ("digest", "fixed"),
+        ("position", "right"),
+        ("trained", "fixed"),
+        ("state", "fixed"),
+        "why",
+    ]
     answers().print(grid("Predictors", columns, [_row(item) for item in answer["items"]]))
     for choice in answer["choices"]:
         text = f": {choice['reason']}" if choice["reason"] else ""
@@ -55,7 +59,7 @@ def list_predictors(as_of: int | str | None, server: str | None, token: str | No
             f"- position {formatting.count(choice['position'])}: {choice['chosen_by']} chose "
             f"{_name(choice['digest'])}{text}",
             markup=False,
-        )  # fmt: skip
+        )
     return 0
 
 
@@ -98,8 +102,12 @@ def decisions(server: str | None, token: str | None, as_json: bool) -> int:
         return 0
     machines = sorted(decisions["machines"], key=lambda item: (not item["rule"].startswith("ours"), item["overspend"]))
     columns: list[str | tuple[str, str]] = [
-        "rule", ("success", "right"), ("overspend", "right"), ("cheapest first", "right"), ("among three", "right"),
-    ]  # fmt: skip
+        "rule",
+        ("success", "right"),
+        ("overspend", "right"),
+        ("cheapest first", "right"),
+        ("among three", "right"),
+    ]
     rows = [
         [machine["rule"], *(formatting.share(machine[name]) for name in ("success", "overspend", "top_1", "top_3"))]
         for machine in machines
@@ -108,8 +116,12 @@ def decisions(server: str | None, token: str | None, as_json: bool) -> int:
         grid(f"Machines for a served language model, {machines[0]['questions']:,} questions", columns, rows)
     )
     columns = [
-        "choices", ("questions", "right"), ("median loss", "right"), ("p90", "right"), ("best first", "right"),
-    ]  # fmt: skip
+        "choices",
+        ("questions", "right"),
+        ("median loss", "right"),
+        ("p90", "right"),
+        ("best first", "right"),
+    ]
     rows = [
         [
             device["choices"],

@@ -19,15 +19,48 @@ from domain.vocabulary import PLATFORMS, PRECISIONS, SCENARIOS
 __all__ = ["bench_endpoint", "endpoint_options"]
 
 _OF_ENDPOINTS = (
-    "endpoint", "api", "named", "served_as", "hardware", "count", "runtime", "tensor_parallel", "concurrency",
-    "request_rate", "slo", "tokenizer", "body", "key_variable", "request_timeout", "no_stream", "seed",
-)  # fmt: skip
+    "endpoint",
+    "api",
+    "named",
+    "served_as",
+    "hardware",
+    "count",
+    "runtime",
+    "tensor_parallel",
+    "concurrency",
+    "request_rate",
+    "slo",
+    "tokenizer",
+    "body",
+    "key_variable",
+    "request_timeout",
+    "no_stream",
+    "seed",
+)
 _OF_SCENARIOS = ("scenario", "target_qps", "target_latency", "min_duration", "min_queries")
 _OF_THIS_MACHINE = (
-    "models_set", "category", "plan_file", "weights", "mode", "image_sizes", "images", "audio_seconds", "frames", "optimizers",
-    "gradient_checkpointing", "compiled", "limit", "threads", "memory_limit_mb", "trust_remote_code", "allow_pickle",
-    "low_memory", "verify_only", "benchmark_only", "dry_run",
-)  # fmt: skip
+    "models_set",
+    "category",
+    "plan_file",
+    "weights",
+    "mode",
+    "image_sizes",
+    "images",
+    "audio_seconds",
+    "frames",
+    "optimizers",
+    "gradient_checkpointing",
+    "compiled",
+    "limit",
+    "threads",
+    "memory_limit_mb",
+    "trust_remote_code",
+    "allow_pickle",
+    "low_memory",
+    "verify_only",
+    "benchmark_only",
+    "dry_run",
+)
 _UNKNOWN = "unknown"
 
 
@@ -37,28 +70,92 @@ def endpoint_options(verb: Any) -> Any:
         (
             click.option("--scenario", type=click.Choice(SCENARIOS), help="As MLPerf means it; docs/endpoints.md."),
             click.option("--target-qps", type=AMOUNTS, help="Server scenario: queries a second, as they come."),
-            click.option("--target-latency", type=click.FloatRange(min=0, min_open=True), metavar="MS", help="Server: bound of p99; single stream: of p90."),
-            click.option("--min-duration", type=click.FloatRange(min=0), default=0.0, metavar="S", help="At least so long; MLPerf asks for 600."),
-            click.option("--min-queries", type=click.IntRange(min=0), default=0, metavar="N", help="At least so many; MLPerf asks for 100."),
-            click.option("--endpoint", metavar="URL", help="Measure what is served there; nothing of its machine is seen."),
-            click.option("--api", type=click.Choice(["openai", "tgi", "ovms", "http"]), default="openai", show_default=True, help="How it is asked."),
+            click.option(
+                "--target-latency",
+                type=click.FloatRange(min=0, min_open=True),
+                metavar="MS",
+                help="Server: bound of p99; single stream: of p90.",
+            ),
+            click.option(
+                "--min-duration",
+                type=click.FloatRange(min=0),
+                default=0.0,
+                metavar="S",
+                help="At least so long; MLPerf asks for 600.",
+            ),
+            click.option(
+                "--min-queries",
+                type=click.IntRange(min=0),
+                default=0,
+                metavar="N",
+                help="At least so many; MLPerf asks for 100.",
+            ),
+            click.option(
+                "--endpoint", metavar="URL", help="Measure what is served there; nothing of its machine is seen."
+            ),
+            click.option(
+                "--api",
+                type=click.Choice(["openai", "tgi", "ovms", "http"]),
+                default="openai",
+                show_default=True,
+                help="How it is asked.",
+            ),
             click.option("--model", "named", metavar="NAME", help="The model that the endpoint serves."),
             click.option("--served-as", metavar="NAME", help="What the endpoint calls it, where that is another name."),
             click.option("--hardware", metavar="SLUG", help="You state: on what it is served; `unknown` is an answer."),
-            click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="You state: devices of that hardware."),
+            click.option(
+                "--count",
+                type=click.IntRange(min=1),
+                default=1,
+                metavar="N",
+                help="You state: devices of that hardware.",
+            ),
             click.option("--runtime", metavar="NAME[==V]", help="You state: the software, such as vllm==0.11.0."),
-            click.option("--tensor-parallel", type=click.IntRange(min=1), metavar="N", help="You state: devices that share a layer."),
+            click.option(
+                "--tensor-parallel",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="You state: devices that share a layer.",
+            ),
             click.option("--concurrency", type=NUMBERS, help="Requests under way at a time; each number is a row."),
             click.option("--request-rate", type=AMOUNTS, help="Requests a second of a Poisson process instead."),
-            click.option("--slo", metavar="ttft=MS,tpot=MS,latency=MS", help="What a good request keeps: gives goodput."),
-            click.option("--tokenizer", type=click.Path(), metavar="FILE", help="tokenizer.json: exact prompts, counts checked."),
-            click.option("--body", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The request of --api http."),
-            click.option("--key-variable", default="ASSAY_ENDPOINT_KEY", show_default=True, metavar="VARIABLE", help="Where its key stands."),
-            click.option("--request-timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, metavar="S", help="Nothing came for so long: failed."),
+            click.option(
+                "--slo", metavar="ttft=MS,tpot=MS,latency=MS", help="What a good request keeps: gives goodput."
+            ),
+            click.option(
+                "--tokenizer", type=click.Path(), metavar="FILE", help="tokenizer.json: exact prompts, counts checked."
+            ),
+            click.option(
+                "--body",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="The request of --api http.",
+            ),
+            click.option(
+                "--key-variable",
+                default="ASSAY_ENDPOINT_KEY",
+                show_default=True,
+                metavar="VARIABLE",
+                help="Where its key stands.",
+            ),
+            click.option(
+                "--request-timeout",
+                type=click.FloatRange(min=0.1),
+                default=60.0,
+                show_default=True,
+                metavar="S",
+                help="Nothing came for so long: failed.",
+            ),
             click.option("--no-stream", is_flag=True, help="Measure whole answers: no time to the first token."),
-            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of prompts and arrivals."),
+            click.option(
+                "--seed",
+                type=click.IntRange(min=0),
+                default=0,
+                show_default=True,
+                metavar="N",
+                help="Of prompts and arrivals.",
+            ),
         )
-    ):  # fmt: skip
+    ):
         verb = option(verb)
     return verb
 
@@ -99,7 +196,9 @@ def _refuse(names: tuple[str, ...], why: str, remedy: str) -> None:
     for parameter in context.command.params:
         name = str(parameter.name)
         if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"{parameter.opts[0]} {why}", field=parameter.opts[0].lstrip("-").replace("-", "_"), remedy=remedy)  # fmt: skip
+            raise UsageError(
+                f"{parameter.opts[0]} {why}", field=parameter.opts[0].lstrip("-").replace("-", "_"), remedy=remedy
+            )
 
 
 def _plan(how: dict[str, Any]) -> Any:
@@ -172,8 +271,9 @@ def _model_named(how: dict[str, Any]) -> str:
     if len(names) != 1:
         raise UsageError(
             "an endpoint serves one model at a time." if names else "which model it serves is not said.",
-            field="model", remedy="Say --model NAME, once.",
-        )  # fmt: skip
+            field="model",
+            remedy="Say --model NAME, once.",
+        )
     return str(names[0])
 
 
@@ -184,9 +284,10 @@ def _stated(how: dict[str, Any]) -> Any:
 
     if not how["hardware"]:
         raise UsageError(
-            "on which hardware the model is served cannot be seen from here.", field="hardware",
+            "on which hardware the model is served cannot be seen from here.",
+            field="hardware",
             remedy="State it: --hardware nvidia-l4, or --hardware unknown.",
-        )  # fmt: skip
+        )
     existing = find(how["hardware"])
     device = existing.id if existing else slug(how["hardware"])
     source = get_current_context().get_parameter_source("precisions")
@@ -197,9 +298,10 @@ def _stated(how: dict[str, Any]) -> Any:
         if not value or len(values) != 1:
             example = "cuda" if name == "platform" else "fp16"
             raise UsageError(
-                f"which {name} serves the model cannot be seen from here.", field=name,
+                f"which {name} serves the model cannot be seen from here.",
+                field=name,
                 remedy=f"State one: --{name} {example}, or --{name} {'other' if name == 'platform' else _UNKNOWN}.",
-            )  # fmt: skip
+            )
     platform, precision = how["platforms"][0], how["precisions"][0]
     if platform not in PLATFORMS:
         raise UsageError(f"{platform!r} is no platform.", field="platform", remedy=f"One of {', '.join(PLATFORMS)}.")
@@ -212,7 +314,11 @@ def _stated(how: dict[str, Any]) -> Any:
 
         msgspec.convert(model, Identifier)
     except msgspec.ValidationError:
-        raise UsageError(f"{model!r} is no name of a model.", field="model", remedy="Leave out spaces and quotes, and give what the endpoint calls it by --served-as.") from None  # fmt: skip
+        raise UsageError(
+            f"{model!r} is no name of a model.",
+            field="model",
+            remedy="Leave out spaces and quotes, and give what the endpoint calls it by --served-as.",
+        ) from None
     return Stated(
         model=model,
         hardware=device,

@@ -147,8 +147,13 @@ def tell_plan(plan: Plan, *, as_json: bool) -> int:
 
 def _table(cases: Sequence[Rehearsed]) -> Any:
     columns: list[str | tuple[str, str]] = [
-        "model", ("platform", "fixed"), ("precision", "fixed"), ("mode", "fixed"), "sizes", "why not",
-    ]  # fmt: skip
+        "model",
+        ("platform", "fixed"),
+        ("precision", "fixed"),
+        ("mode", "fixed"),
+        "sizes",
+        "why not",
+    ]
     rows = [
         [
             each.case.model.rpartition("/")[2],
@@ -177,9 +182,19 @@ def _size(name: str, value: Any) -> str:
 
 
 _BESIDE_A_FILE = {
-    "plan_file", "out", "resume", "verify_only", "benchmark_only", "dry_run", "record", "expect", "server", "token", "as_json",
+    "plan_file",
+    "out",
+    "resume",
+    "verify_only",
+    "benchmark_only",
+    "dry_run",
+    "record",
+    "expect",
+    "server",
+    "token",
+    "as_json",
     "force",
-}  # fmt: skip
+}
 _OF_THE_PLAN = ("weights", "device", "limit", "timeout_s", "low_memory", "trust_remote_code", "allow_pickle")
 
 

@@ -219,8 +219,11 @@ def _recommend(client: Client, model: str) -> None:
         where = "on the hardware of this machine" if hardware == "own" else "on anything the catalogue knows"
         answers().print(f"[bold]{model.rpartition('/')[2]} {where}[/bold]")
         question: dict[str, Any] = {
-            "hardware": hardware, "batch_sizes": list(BATCHES), "top": TOP, "per_hardware": hardware == "all",
-        }  # fmt: skip
+            "hardware": hardware,
+            "batch_sizes": list(BATCHES),
+            "top": TOP,
+            "per_hardware": hardware == "all",
+        }
         answer = ask(client, partial(client.recommend, **question), model, {})
         tell_answer(answer, TOP)
         answers().print()

@@ -58,16 +58,25 @@ def _scaling(comparison: Comparison, at: int, result: batches.Scaling, rows: lis
     basis_legend(rows)
     st.caption(_words(result, panels))
     st.dataframe(
-        batches.table(result.lines), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500, alt=f"Batches of {comparison.model}",
+        batches.table(result.lines),
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(rows) <= 15 else 500,
+        alt=f"Batches of {comparison.model}",
         column_config={"Line": st.column_config.Column(pinned=True), **evidence_columns()},
-    )  # fmt: skip
+    )
     _failed(result)
     name = stem(PAGE, f"{comparison.model}-batch", at)
     picture = picture_files(
-        name, lambda: charts.scalings(drawn, panels, theme=shade), f"{comparison.model} over the batch", answer=sentence,
-        footer=f"position {formatting.count(at)} · " + " · ".join(f"{line.letter} {line.name}" for line in result.lines),
-    )  # fmt: skip
+        name,
+        lambda: charts.scalings(drawn, panels, theme=shade),
+        f"{comparison.model} over the batch",
+        answer=sentence,
+        footer=f"position {formatting.count(at)} · "
+        + " · ".join(f"{line.letter} {line.name}" for line in result.lines),
+    )
     downloads([*table_files(name, rows, as_of=at), *picture], PAGE)
 
 

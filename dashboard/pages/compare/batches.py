@@ -94,9 +94,14 @@ def find(
         )
 
     answer = query.batches(
-        model, mode, position, hardware=hardware or None, platform=",".join(platforms) or None,
-        precision=",".join(precisions) or None, lines=MOST_LINES,
-    )  # fmt: skip
+        model,
+        mode,
+        position,
+        hardware=hardware or None,
+        platform=",".join(platforms) or None,
+        precision=",".join(precisions) or None,
+        lines=MOST_LINES,
+    )
     lines, work = _lines(answer["rows"]), Work(**answer["work"])
     others = answer["total"] - len(lines)
     where = list(dict.fromkeys(str(points[0]["hardware"]) for points in lines)) or [hardware] * bool(hardware)

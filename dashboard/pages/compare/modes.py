@@ -49,10 +49,12 @@ def _pair(pair: Row) -> Pair:
     inference, training = (_an_item(completed(pair[mode])) for mode in ("inference", "training"))
     alike = {key: value for key, value in pair.items() if key not in ("inference", "training", "ratio")}
     return Pair(
-        name_of(completed(alike)), inference, training,
+        name_of(completed(alike)),
+        inference,
+        training,
         ratios.of(training, inference, LATENCY.key, LATENCY.low, LATENCY.high),
         ratios.of(training, inference, MEMORY.key, MEMORY.low, MEMORY.high),
-    )  # fmt: skip
+    )
 
 
 def _an_item(row: dict[str, Any]) -> dict[str, Any]:

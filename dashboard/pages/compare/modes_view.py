@@ -45,21 +45,29 @@ def _pairs(request: Comparison, at: int, pairs: list[modes.Pair], answer: dict[s
     basis_legend(rows)
     st.caption(_words(pairs, shown, answer))
     st.dataframe(
-        modes.table(pairs), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(pairs) <= 15 else 500, alt=f"Training and inference of {request.model}",
+        modes.table(pairs),
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(pairs) <= 15 else 500,
+        alt=f"Training and inference of {request.model}",
         column_config={
             "Configuration": st.column_config.Column(pinned=True),
             **evidence_columns("Evidence inference", "Evidence training"),
         },
-    )  # fmt: skip
+    )
     name = stem(PAGE, f"{request.model}-modes", at)
     everything = query.all_modes(request.model, at, **comparison.filters(request))
     files = table_files(name, lambda: modes.flat(modes.paired(everything())), as_of=at)
     footer = f"position {formatting.count(at)} · {formatting.count(len(shown))} of {formatting.count(answer['ratios']['pairs'])} pairs"
     picture = picture_files(
-        name, lambda: charts.modes(drawn, theme=shade, picture=True), f"Training and inference of {request.model}",
-        answer=sentence, footer=footer,
-    )  # fmt: skip
+        name,
+        lambda: charts.modes(drawn, theme=shade, picture=True),
+        f"Training and inference of {request.model}",
+        answer=sentence,
+        footer=footer,
+    )
     downloads([*files, *picture], PAGE)
 
 

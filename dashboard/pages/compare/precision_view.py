@@ -38,8 +38,11 @@ def _choose(comparison: Comparison, at: int) -> None:
     most = query.of_model(comparison.model, comparison.mode, at, limit=0)["whole"]["hardware"]
     if most:
         turn(PAGE, msgspec.structs.replace(comparison, hw=most[0]["hardware"]))
-    nothing(comparison, "Nothing was measured for this model. Choose a hardware to see what is predicted, or measure:",
-            f"assay bench {comparison.model} --precision fp32,bf16")  # fmt: skip
+    nothing(
+        comparison,
+        "Nothing was measured for this model. Choose a hardware to see what is predicted, or measure:",
+        f"assay bench {comparison.model} --precision fp32,bf16",
+    )
 
 
 def _beside(comparison: Comparison, at: int, result: precisions.Precisions) -> None:
@@ -61,22 +64,31 @@ def _beside(comparison: Comparison, at: int, result: precisions.Precisions) -> N
                 continue
             chart(
                 charts.intervals(drawn, metric, theme=shade, beside=1.0),
-                key=f"{PAGE} {metric.key}", words=f"{metric.title}: {sentence}",
-            )  # fmt: skip
+                key=f"{PAGE} {metric.key}",
+                words=f"{metric.title}: {sentence}",
+            )
     basis_legend(rows)
     st.caption(_words(result))
     st.dataframe(
-        precisions.table(rows), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500, alt=f"Precisions of {comparison.model} on {comparison.hw}",
+        precisions.table(rows),
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(rows) <= 15 else 500,
+        alt=f"Precisions of {comparison.model} on {comparison.hw}",
         column_config=evidence_columns(),
-    )  # fmt: skip
+    )
     name = stem(PAGE, f"{comparison.model}-{comparison.hw}-precision", at)
     footer = f"position {formatting.count(at)} · batch {result.batch}"
     speed = charts_of[precisions.SPEED.title] or rows
     picture = picture_files(
-        name, lambda: charts.intervals(speed, precisions.SPEED, theme=shade, beside=1.0, picture=True),
-        f"Precisions of {comparison.model} on {comparison.hw}", answer=sentence, footer=footer,
-    )  # fmt: skip
+        name,
+        lambda: charts.intervals(speed, precisions.SPEED, theme=shade, beside=1.0, picture=True),
+        f"Precisions of {comparison.model} on {comparison.hw}",
+        answer=sentence,
+        footer=footer,
+    )
     downloads([*table_files(name, rows, as_of=at), *picture], PAGE)
 
 

@@ -20,13 +20,21 @@ from presentation.palette import badge
 __all__ = ["LESS_MEMORY", "SPEED", "Precisions", "beside_fp32", "find", "output_check", "sentence", "table"]
 
 SPEED = Metric(
-    "speed_ratio", "speed_ratio_low", "speed_ratio_high", "Speed against fp32", lambda _: formatting.Scale("×", 1.0),
+    "speed_ratio",
+    "speed_ratio_low",
+    "speed_ratio_high",
+    "Speed against fp32",
+    lambda _: formatting.Scale("×", 1.0),
     "larger is better",
-)  # fmt: skip
+)
 LESS_MEMORY = Metric(
-    "memory_ratio", "memory_ratio_low", "memory_ratio_high", "Peak memory against fp32", lambda _: formatting.Scale("×", 1.0),
+    "memory_ratio",
+    "memory_ratio_low",
+    "memory_ratio_high",
+    "Peak memory against fp32",
+    lambda _: formatting.Scale("×", 1.0),
     "smaller is better",
-)  # fmt: skip
+)
 _METHOD = ("platform", "compiled", "concurrency", "arrival_rate_per_s")
 """What a row has to share with the fp32 that it stands beside: under another load a call takes another time."""
 
@@ -81,9 +89,7 @@ def beside_fp32(rows: Sequence[Row]) -> list[dict[str, Any]]:
             }
         )
     named = [{**row, "named": _named(row)} for row in result]
-    return sorted(
-        named, key=lambda row: (str(row.get("platform")), row[LATENCY.key] or float("inf"))
-    )  # fmt: skip
+    return sorted(named, key=lambda row: (str(row.get("platform")), row[LATENCY.key] or float("inf")))
 
 
 def _named(row: Row) -> str:

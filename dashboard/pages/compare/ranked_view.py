@@ -31,9 +31,15 @@ class OnHardware(NamedTuple):
 def find(comparison: Comparison, metric: Metric, position: int) -> OnHardware:
     """Return what was measured or imported on a hardware, at most a hundred configurations, the best of each model first."""
     answer = query.models(
-        comparison.hw, comparison.mode, ",".join(comparison.platform) or None, ",".join(comparison.precision) or None, comparison.batch, MOST,
-        metric.key if metric in (ENERGY, TOKEN_ENERGY) else LATENCY.key, position,
-    )  # fmt: skip
+        comparison.hw,
+        comparison.mode,
+        ",".join(comparison.platform) or None,
+        ",".join(comparison.precision) or None,
+        comparison.batch,
+        MOST,
+        metric.key if metric in (ENERGY, TOKEN_ENERGY) else LATENCY.key,
+        position,
+    )
     rows = [{**completed(row), "subject": row["model"]} for row in answer["rows"] if row.get(metric.key) is not None]
     rows.sort(key=lambda row: float(row[metric.key]), reverse=metric.better.startswith("larger"))
     return OnHardware(distinguished(rows), int(answer["total"]))
@@ -115,10 +121,15 @@ def _chart(request: Comparison, at: int, rows: list[dict[str, Any]], rest: str) 
         st.caption(rest)
     head = "Model" if request.what == "models" else "Hardware"
     st.dataframe(
-        comparison.table(rows, metric), hide_index=True, key=f"{PAGE} table", row_height=36,
-        placeholder=formatting.MISSING, height="content" if len(rows) <= 15 else 500,
-        column_config={head: st.column_config.Column(pinned=True), **evidence_columns()}, alt=f"{head} for {subject}",
-    )  # fmt: skip
+        comparison.table(rows, metric),
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(rows) <= 15 else 500,
+        column_config={head: st.column_config.Column(pinned=True), **evidence_columns()},
+        alt=f"{head} for {subject}",
+    )
     _downloads(request, at, rows, shown, sentence)
 
 

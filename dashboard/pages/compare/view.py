@@ -23,9 +23,12 @@ __all__ = ["ahead", "show"]
 
 PAGE = "compare"
 WORDS = {
-    "hardware": "Hardware for a model", "models": "Models on a hardware", "modes": "Training and inference",
-    "precision": "Precisions", "batch": "Batch sizes",
-}  # fmt: skip
+    "hardware": "Hardware for a model",
+    "models": "Models on a hardware",
+    "modes": "Training and inference",
+    "precision": "Precisions",
+    "batch": "Batch sizes",
+}
 QUESTIONS = {
     "hardware": "How does this model run on different hardware, and is the difference real?",
     "models": "Which models run how fast on this hardware, and is the difference real?",
@@ -92,9 +95,13 @@ def _values(comparison: Comparison) -> dict[str, Any]:
 def _bar(comparison: Comparison, position: int) -> None:
     """Show the widgets of one kind of comparison; what they say becomes the address."""
     st.segmented_control(
-        "What is compared", KINDS, key=widget(PAGE, "what"), format_func=lambda kind: WORDS[kind], required=True,
+        "What is compared",
+        KINDS,
+        key=widget(PAGE, "what"),
+        format_func=lambda kind: WORDS[kind],
+        required=True,
         label_visibility="collapsed",
-    )  # fmt: skip
+    )
     shown = SHOWN[comparison.what]
     first: list[str] = [name for name in ("model", "hw", "metric", "scale", "basis") if name in shown]
     columns = st.columns([5 if name in ("model", "hw") else 3 for name in first], vertical_alignment="bottom")
@@ -132,17 +139,25 @@ def _chosen(comparison: Comparison) -> Comparison:
 def _model(comparison: Comparison, position: int) -> None:
     existing = [str(row["id"]) for row in answers.models(position)]
     st.selectbox(
-        "Model", _with(existing, [comparison.model]), index=None, key=widget(PAGE, "model"), accept_new_options=True,
+        "Model",
+        _with(existing, [comparison.model]),
+        index=None,
+        key=widget(PAGE, "model"),
+        accept_new_options=True,
         placeholder="Type a part of its name",
-    )  # fmt: skip
+    )
 
 
 def _hardware(comparison: Comparison, position: int) -> None:
     every = comparison.what in ("modes", "batch")
     st.selectbox(
-        "Hardware", _with(_devices(comparison, position), [comparison.hw]), index=None, key=widget(PAGE, "hw"),
-        accept_new_options=True, placeholder="All that measured it" if every else "Type a part of its name",
-    )  # fmt: skip
+        "Hardware",
+        _with(_devices(comparison, position), [comparison.hw]),
+        index=None,
+        key=widget(PAGE, "hw"),
+        accept_new_options=True,
+        placeholder="All that measured it" if every else "Type a part of its name",
+    )
 
 
 def _devices(request: Comparison, position: int) -> list[str]:
@@ -196,11 +211,16 @@ def _batch(_: Comparison, __: int) -> None:
 
 
 _WIDGETS: Mapping[str, Callable[[Comparison, int], None]] = {
-    "model": _model, "hw": _hardware, "metric": _metric, "scale": _one_of("Scale", "scale", SCALES),
-    "basis": _one_of("Basis", "basis", BASES_SHOWN), "mode": _one_of("Mode", "mode", MODES),
-    "platform": _some_of("Platform", "platform", PLATFORMS), "precision": _some_of("Precision", "precision", PRECISIONS),
+    "model": _model,
+    "hw": _hardware,
+    "metric": _metric,
+    "scale": _one_of("Scale", "scale", SCALES),
+    "basis": _one_of("Basis", "basis", BASES_SHOWN),
+    "mode": _one_of("Mode", "mode", MODES),
+    "platform": _some_of("Platform", "platform", PLATFORMS),
+    "precision": _some_of("Precision", "precision", PRECISIONS),
     "batch": _batch,
-}  # fmt: skip
+}
 
 
 def _with(options: Sequence[str], chosen: Sequence[str]) -> list[str]:

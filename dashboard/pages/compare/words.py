@@ -23,9 +23,15 @@ from presentation.palette import badge
 __all__ = ["Rows", "against_cpu", "chosen", "filters", "known", "modes", "rows", "sentence", "table"]
 
 TELLING = {
-    "runtime": "runtime", "compiled": "", "layout": "", "threads": "threads", "scenario": "", "image_size": "size",
-    "sequence_length": "length", "weights": "weights",
-}  # fmt: skip
+    "runtime": "runtime",
+    "compiled": "",
+    "layout": "",
+    "threads": "threads",
+    "scenario": "",
+    "image_size": "size",
+    "sequence_length": "length",
+    "weights": "weights",
+}
 """Fields that may tell rows of one name apart, in the order in which they are said."""
 _HEADS = ("Hardware", "Model")
 MOST_ASKED = 1000
@@ -49,9 +55,14 @@ def known(comparison: Comparison, position: int) -> dict[str, Any]:
     # Prices are of estimates and answers: nothing that was measured has one.
     order = {"limit": 0} if metric is COST else {"metric": metric.key, "per": "call", "limit": MOST}
     return query.of_model(
-        comparison.model, comparison.mode, position, platform=",".join(comparison.platform) or None,
-        precision=",".join(comparison.precision) or None, batch_size=comparison.batch, **order,
-    )  # fmt: skip
+        comparison.model,
+        comparison.mode,
+        position,
+        platform=",".join(comparison.platform) or None,
+        precision=",".join(comparison.precision) or None,
+        batch_size=comparison.batch,
+        **order,
+    )
 
 
 def modes(comparison: Comparison, position: int) -> dict[str, Any]:
@@ -62,9 +73,11 @@ def modes(comparison: Comparison, position: int) -> dict[str, Any]:
 def filters(comparison: Comparison) -> dict[str, Any]:
     """Return what a view leaves of a model's rows, as the API takes it."""
     return {
-        "hardware": comparison.hw or None, "platform": ",".join(comparison.platform) or None,
-        "precision": ",".join(comparison.precision) or None, "batch_size": comparison.batch,
-    }  # fmt: skip
+        "hardware": comparison.hw or None,
+        "platform": ",".join(comparison.platform) or None,
+        "precision": ",".join(comparison.precision) or None,
+        "batch_size": comparison.batch,
+    }
 
 
 def rows(comparison: Comparison, position: int, *, estimates: bool = True) -> Rows:
@@ -162,9 +175,15 @@ def against_cpu(rows: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any
         baseline = baselines.get(cpu_baseline.work_of(row))
         itself = baseline is not None and row.get("configuration") == baseline.get("configuration")
         low, high = (None, None) if baseline is None or itself else ratios.of(baseline, row, *LATENCY[:3])[1:]
-        against_cpu.append({**row, SPEEDUP.key: row.get(SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
-                     SPEEDUP.low: low, SPEEDUP.high: high,
-                     "baseline": None if baseline is None else name_of(baseline)})  # fmt: skip
+        against_cpu.append(
+            {
+                **row,
+                SPEEDUP.key: row.get(SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
+                SPEEDUP.low: low,
+                SPEEDUP.high: high,
+                "baseline": None if baseline is None else name_of(baseline),
+            }
+        )
     return against_cpu
 
 

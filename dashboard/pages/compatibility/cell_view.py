@@ -70,13 +70,20 @@ def _seen(matrix: Matrix, row: Mapping[str, Any], platform: str, at: int) -> Non
     table["Last seen"] = [formatting.when(moment, zone()) for moment in table["Last seen"]]
     table["Evidence"] = [f"/runs?row={event}" if event else None for event in table["Evidence"]]
     st.dataframe(
-        table.dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} outcomes", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(table) <= 10 else 400, alt="Outcomes by model and precision",
+        table.dropna(axis="columns", how="all"),
+        hide_index=True,
+        key=f"{PAGE} outcomes",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(table) <= 10 else 400,
+        alt="Outcomes by model and precision",
         column_config={
             "Model": st.column_config.Column(pinned=True),
-            "Evidence": st.column_config.LinkColumn(display_text=EVENT, help="The newest event behind it, on the page Runs"),
+            "Evidence": st.column_config.LinkColumn(
+                display_text=EVENT, help="The newest event behind it, on the page Runs"
+            ),
         },
-    )  # fmt: skip
+    )
     if matrix.level == "model":
         with guarded("What was measured"):
             _measured(str(row["name"]), platform, matrix.hw or None, at)
@@ -87,9 +94,10 @@ def _links(matrix: Matrix, row: Mapping[str, Any], platform: str) -> list[str]:
         return [f"[Its models one by one](/{PAGE}?level=model&family={quote(str(row['family']))})"]
     name, platform = quote(str(row["name"])), quote(platform)
     return [
-        f"[The model](/models?id={name})", f"[Compare hardware](/compare?model={name}&platform={platform})",
+        f"[The model](/models?id={name})",
+        f"[Compare hardware](/compare?model={name}&platform={platform})",
         f"[Over time](/trends?model={name}&platform={platform})",
-    ]  # fmt: skip
+    ]
 
 
 def _stages(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -125,21 +133,33 @@ def _measured(model: str, platform: str, hardware: str | None, at: int) -> None:
     st.markdown("**What was measured** :gray[the best of each configuration, fastest an item first]")
     scale = formatting.latency_scale([row["latency_ms"] for row in result])
     st.dataframe(
-        pd.DataFrame([
-            {
-                "Hardware": row["hardware"], "Precision": row["precision"], "Mode": row["mode"], "Batch": row["batch_size"],
-                "Latency (95 % CI)": scale.show(row["latency_ms"], row["latency_ms_low"], row["latency_ms_high"])
-                + (" (mean)" if row["latency_is_mean"] else ""),
-                "Throughput": formatting.throughput(row["throughput_per_s"]), "n": row["n"], "Basis": row["basis"],
-                "Verdict": row["verdict"], "Measured": formatting.when(row["time"], zone()),
-                "Run": f"/runs?run={row['run_id']}" if row["run_id"] else None,
-            }
-            for row in result[:MOST_ROWS]
-        ]).dropna(axis="columns", how="all"),
-        hide_index=True, key=f"{PAGE} measured", row_height=36, placeholder=formatting.MISSING,
-        height="content" if len(result) <= 10 else 400, alt="Measurements of the model on the platform",
+        pd.DataFrame(
+            [
+                {
+                    "Hardware": row["hardware"],
+                    "Precision": row["precision"],
+                    "Mode": row["mode"],
+                    "Batch": row["batch_size"],
+                    "Latency (95 % CI)": scale.show(row["latency_ms"], row["latency_ms_low"], row["latency_ms_high"])
+                    + (" (mean)" if row["latency_is_mean"] else ""),
+                    "Throughput": formatting.throughput(row["throughput_per_s"]),
+                    "n": row["n"],
+                    "Basis": row["basis"],
+                    "Verdict": row["verdict"],
+                    "Measured": formatting.when(row["time"], zone()),
+                    "Run": f"/runs?run={row['run_id']}" if row["run_id"] else None,
+                }
+                for row in result[:MOST_ROWS]
+            ]
+        ).dropna(axis="columns", how="all"),
+        hide_index=True,
+        key=f"{PAGE} measured",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(result) <= 10 else 400,
+        alt="Measurements of the model on the platform",
         column_config={"Run": st.column_config.LinkColumn(display_text=r"run=(.{1,24})")},
-    )  # fmt: skip
+    )
     if len(result) > MOST_ROWS:
         st.caption(f"The first {MOST_ROWS} of {formatting.count(len(result))}; Compare has all.")
 
@@ -149,13 +169,23 @@ def _claims(cell: Mapping[str, Any], platform: str, at: int) -> None:
     matching_claims = [claim for claim in asking.claims(platform, at) if claim["id"] in about]
     st.markdown("**What documents claim** :gray[no evidence: nothing above rests on it]")
     st.dataframe(
-        pd.DataFrame([
-            {
-                "Name there": item["name"], "Claims": item["says"] or item["printed"], "Beside what was seen": item["verdict"],
-                "How": item["how"], "Document": item["document"], "Section": item["section"],
-            }
-            for item in matching_claims
-        ]),
-        hide_index=True, key=f"{PAGE} claims", row_height=36, height="content" if len(matching_claims) <= 8 else 330,
-        placeholder=formatting.MISSING, alt="What documents claim of the cell",
-    )  # fmt: skip
+        pd.DataFrame(
+            [
+                {
+                    "Name there": item["name"],
+                    "Claims": item["says"] or item["printed"],
+                    "Beside what was seen": item["verdict"],
+                    "How": item["how"],
+                    "Document": item["document"],
+                    "Section": item["section"],
+                }
+                for item in matching_claims
+            ]
+        ),
+        hide_index=True,
+        key=f"{PAGE} claims",
+        row_height=36,
+        height="content" if len(matching_claims) <= 8 else 330,
+        placeholder=formatting.MISSING,
+        alt="What documents claim of the cell",
+    )

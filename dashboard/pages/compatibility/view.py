@@ -82,9 +82,12 @@ def _bar(matrix: Matrix, at: int) -> None:
     )
     existing = [str(row["id"]) for row in answers.hardware(at)]
     first[3].selectbox(
-        "Hardware", list(dict.fromkeys([*existing, *([matrix.hw] if matrix.hw else [])])), index=None, key=widget(PAGE, "hw"),
+        "Hardware",
+        list(dict.fromkeys([*existing, *([matrix.hw] if matrix.hw else [])])),
+        index=None,
+        key=widget(PAGE, "hw"),
         placeholder="All",
-    )  # fmt: skip
+    )
     first[4].toggle(
         "Claims",
         key=widget(PAGE, "claims"),
@@ -107,10 +110,16 @@ def _bar(matrix: Matrix, at: int) -> None:
         )
     state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(matrix)}
     chosen = msgspec.structs.replace(
-        matrix, level=state["level"] or matrix.level, family=state["family"] or "", category=state["category"] or "",
-        hw=state["hw"] or "", platform=tuple(state["platform"]), state=tuple(state["state"]), stale=state["stale"],
+        matrix,
+        level=state["level"] or matrix.level,
+        family=state["family"] or "",
+        category=state["category"] or "",
+        hw=state["hw"] or "",
+        platform=tuple(state["platform"]),
+        state=tuple(state["state"]),
+        stale=state["stale"],
         claims=bool(state["claims"]),
-    )  # fmt: skip
+    )
     if chosen != matrix:
         # Another matrix has other pages, and other cells.
         turn(PAGE, msgspec.structs.replace(chosen, page=1, sel=""))
@@ -154,9 +163,15 @@ def _choose(states: Sequence[str]) -> None:
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> None:
     st.dataframe(
-        cells.known_table(rows), hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING, height=500,
-        column_config={"Name": st.column_config.Column(pinned=True)}, alt="The cells of the matrix",
-    )  # fmt: skip
+        cells.known_table(rows),
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height=500,
+        column_config={"Name": st.column_config.Column(pinned=True)},
+        alt="The cells of the matrix",
+    )
 
 
 def _clicked() -> None:
@@ -189,9 +204,13 @@ def _chosen_cell(matrix: Matrix, rows: Sequence[Mapping[str, Any]], at: int) -> 
     names = [cells.name_of_cell(row["name"], cell["platform"]) for row in rows for cell in row["cells"]]
     options = names if not matrix.sel or matrix.sel in names else [matrix.sel, *names]
     chosen = st.selectbox(
-        "Open a cell", options, index=None, key=widget(PAGE, "sel"), placeholder="Click on the map, or type a name",
+        "Open a cell",
+        options,
+        index=None,
+        key=widget(PAGE, "sel"),
+        placeholder="Click on the map, or type a name",
         format_func=lambda name: name.replace("~", " on "),
-    )  # fmt: skip
+    )
     if (chosen or "") != matrix.sel:
         go(PAGE, msgspec.structs.replace(matrix, sel=chosen or ""))
         st.rerun()
@@ -241,4 +260,4 @@ def _downloads(matrix: Matrix, at: int, answer: Mapping[str, Any], said: str) ->
             ("Report, HTML", f"{name}_report.html", "text/html", answers.reporter("compatibility", None, at)),
         ],
         PAGE,
-    )  # fmt: skip
+    )

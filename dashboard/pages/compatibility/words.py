@@ -78,9 +78,18 @@ def _cell(values: Sequence[str]) -> str:
 
 
 _READERS = {
-    "level": one_of(LEVELS), "family": text, "category": one_of((*CATEGORIES, "unknown")), "hw": text, "platform": slugs,
-    "state": _states, "stale": one_of(STALE), "claims": yes_or_no, "page": whole, "sel": _cell, "as_of": position,
-}  # fmt: skip
+    "level": one_of(LEVELS),
+    "family": text,
+    "category": one_of((*CATEGORIES, "unknown")),
+    "hw": text,
+    "platform": slugs,
+    "state": _states,
+    "stale": one_of(STALE),
+    "claims": yes_or_no,
+    "page": whole,
+    "sel": _cell,
+    "as_of": position,
+}
 
 
 def read_matrix(params: Params) -> Read:
@@ -91,11 +100,17 @@ def read_matrix(params: Params) -> Read:
 def request(matrix: Matrix) -> dict[str, Any]:
     """Return the question as the API takes it."""
     wanted: dict[str, Any] = {
-        "level": matrix.level, "family": matrix.family or None, "category": matrix.category or None, "hardware": matrix.hw or None,
-        "platform": list(matrix.platform) or None, "seen": list(matrix.state) or None, "claims": matrix.claims,
+        "level": matrix.level,
+        "family": matrix.family or None,
+        "category": matrix.category or None,
+        "hardware": matrix.hw or None,
+        "platform": list(matrix.platform) or None,
+        "seen": list(matrix.state) or None,
+        "claims": matrix.claims,
         "stale": {ANY: None, "yes": True, "no": False}[matrix.stale],
-        "offset": (matrix.page - 1) * PAGE_ROWS, "limit": PAGE_ROWS,
-    }  # fmt: skip
+        "offset": (matrix.page - 1) * PAGE_ROWS,
+        "limit": PAGE_ROWS,
+    }
     return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -129,10 +144,19 @@ CLASSES = {
 }
 """Every class of cells, the best first; the last is no evidence."""
 _OF_STATE = {
-    "verified": "right", "ran": "ran", "wrong": "part", "fell back": "part", "out of memory": "failed", "timeout": "failed",
-    "error": "failed", "unsupported": "unsupported", "unavailable": "unsupported", "skipped": "unsupported",
-    "claimed": "claimed", "no evidence": "claimed",
-}  # fmt: skip
+    "verified": "right",
+    "ran": "ran",
+    "wrong": "part",
+    "fell back": "part",
+    "out of memory": "failed",
+    "timeout": "failed",
+    "error": "failed",
+    "unsupported": "unsupported",
+    "unavailable": "unsupported",
+    "skipped": "unsupported",
+    "claimed": "claimed",
+    "no evidence": "claimed",
+}
 _LETTERS = {"out of memory": "M", "timeout": "T", "error": "E", "fell back": "↘"}
 """What says more than the class does."""
 
@@ -193,16 +217,24 @@ def sentence(answer: Row, level: str) -> str:
 
 def known_table(rows: Sequence[Row]) -> pd.DataFrame:
     """Return one line a cell for people: what was seen, how good that is, how much stands behind it, what documents claim."""
-    return pd.DataFrame([
-        {
-            "Name": row["name"], "Platform": cell["platform"],
-            "Seen": f"{CLASSES[class_of(cell)].glyph} {cell['state']}" if _tried(cell) else formatting.MISSING,
-            "Level": cell.get("level") or formatting.MISSING, "Models": _of(cell), "Speed over CPU": _speed(cell),
-            "Runs": cell.get("tries"), "Age": _age(cell), "What stopped it": _first_line(cell.get("stopped")),
-            "Documents claim": cell.get("claimed"),
-        }
-        for row in rows for cell in row["cells"]
-    ]).dropna(axis="columns", how="all")  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "Name": row["name"],
+                "Platform": cell["platform"],
+                "Seen": f"{CLASSES[class_of(cell)].glyph} {cell['state']}" if _tried(cell) else formatting.MISSING,
+                "Level": cell.get("level") or formatting.MISSING,
+                "Models": _of(cell),
+                "Speed over CPU": _speed(cell),
+                "Runs": cell.get("tries"),
+                "Age": _age(cell),
+                "What stopped it": _first_line(cell.get("stopped")),
+                "Documents claim": cell.get("claimed"),
+            }
+            for row in rows
+            for cell in row["cells"]
+        ]
+    ).dropna(axis="columns", how="all")
 
 
 def _tried(cell: Row) -> bool:
@@ -236,12 +268,14 @@ def wide(rows: Sequence[Row], platforms: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row a family or model with a column a platform that holds the state; where nobody tried, null."""
     return [
         {
-            "name": row["name"], "category": row["category"], "family": row["family"],
+            "name": row["name"],
+            "category": row["category"],
+            "family": row["family"],
             **dict.fromkeys(platforms),
             **{cell["platform"]: cell["state"] for cell in row["cells"]},
         }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def outcomes(cells: Sequence[Row]) -> list[dict[str, Any]]:
@@ -249,14 +283,20 @@ def outcomes(cells: Sequence[Row]) -> list[dict[str, Any]]:
     lines = []
     for cell in cells:
         events = cell.get("evidence_ids") or [cell.get("evidence")]
-        lines.append({
-            "Model": cell["model_id"], "Precision": cell.get("precision"),
-            "Seen": f"{CLASSES[_OF_STATE[cell['state']]].glyph} {cell['state']}",
-            "Stopped at": None if works(cell["state"]) else cell.get("stopped_stage"),
-            "Error": _first_line(cell.get("stopped_message") or cell.get("stopped_error")),
-            "Measurements": cell.get("measurements"), "Tests": cell.get("tests"), "Failures": cell.get("failures"),
-            "Last seen": cell.get("last_seen"), "Evidence": events[0],
-        })  # fmt: skip
+        lines.append(
+            {
+                "Model": cell["model_id"],
+                "Precision": cell.get("precision"),
+                "Seen": f"{CLASSES[_OF_STATE[cell['state']]].glyph} {cell['state']}",
+                "Stopped at": None if works(cell["state"]) else cell.get("stopped_stage"),
+                "Error": _first_line(cell.get("stopped_message") or cell.get("stopped_error")),
+                "Measurements": cell.get("measurements"),
+                "Tests": cell.get("tests"),
+                "Failures": cell.get("failures"),
+                "Last seen": cell.get("last_seen"),
+                "Evidence": events[0],
+            }
+        )
     return sorted(lines, key=lambda line: (line["Stopped at"] is None, str(line["Model"]), str(line["Precision"])))
 
 

@@ -10,9 +10,25 @@ from dashboard.service import KEPT, checked, client, kept
 __all__ = ["listed", "one", "points", "roofline", "tried"]
 
 DRAWN = [
-    "model", "platform", "precision", "mode", "batch_size", "verdict", "origin", "runtime", "basis", "latency_ms", "latency_is_mean",
-    "n", "flop_per_byte", "flops_per_s", "roof_flops_per_s", "share", "over", "stands_for",
-]  # fmt: skip
+    "model",
+    "platform",
+    "precision",
+    "mode",
+    "batch_size",
+    "verdict",
+    "origin",
+    "runtime",
+    "basis",
+    "latency_ms",
+    "latency_is_mean",
+    "n",
+    "flop_per_byte",
+    "flops_per_s",
+    "roof_flops_per_s",
+    "share",
+    "over",
+    "stands_for",
+]
 """What the picture and the tables say of a point."""
 
 

@@ -62,10 +62,14 @@ def _prices(row: Mapping[str, Any], at: int) -> None:
     old = f"; {formatting.count(stale)} stale: older than 90 days, or undated" if stale else ""
     st.caption(text + old)
     st.dataframe(
-        words.prices_table(prices), hide_index=True, key="hardware prices", row_height=36,
-        height="content" if len(prices) <= 10 else 400, alt=f"Prices of {row['id']}",
+        words.prices_table(prices),
+        hide_index=True,
+        key="hardware prices",
+        row_height=36,
+        height="content" if len(prices) <= 10 else 400,
+        alt=f"Prices of {row['id']}",
         column_config={"Machine": st.column_config.Column(pinned=True)},
-    )  # fmt: skip
+    )
     downloads(table_files(stem("hardware", f"{row['id']}_prices", at), prices, as_of=at), "hardware prices")
 
 
@@ -76,10 +80,15 @@ def _environments(row: Mapping[str, Any], at: int) -> None:
         st.caption("None was recorded.")
         return
     st.dataframe(
-        words.environments_table(seen[-MOST:]), hide_index=True, key="hardware environments", row_height=36,
-        height="content" if len(seen) <= 10 else 400, placeholder=formatting.MISSING,
-        alt=f"Environments of {row['id']}", column_config={"Fingerprint": st.column_config.Column(pinned=True)},
-    )  # fmt: skip
+        words.environments_table(seen[-MOST:]),
+        hide_index=True,
+        key="hardware environments",
+        row_height=36,
+        height="content" if len(seen) <= 10 else 400,
+        placeholder=formatting.MISSING,
+        alt=f"Environments of {row['id']}",
+        column_config={"Fingerprint": st.column_config.Column(pinned=True)},
+    )
     if len(seen) > MOST:
         st.caption(f"The newest {MOST} of {formatting.count(len(seen))}.")
     downloads(table_files(stem("hardware", f"{row['id']}_environments", at), seen, as_of=at), "hardware environments")
@@ -138,10 +147,16 @@ def _list(request: Device, at: int, strip: DeltaGenerator) -> None:
     count = f"The {LISTED} that were measured most; a search finds the others." if more else None
     st.caption(count or f"{formatting.count(len(shown))} found. Choose a row, or a name below, to open it.")
     picked = st.dataframe(
-        device.listed(shown), hide_index=True, key=f"{PAGE} list", row_height=36, on_select="rerun",
-        selection_mode="single-row", height="content" if len(shown) <= 15 else 560, alt="Hardware that was found",
+        device.listed(shown),
+        hide_index=True,
+        key=f"{PAGE} list",
+        row_height=36,
+        on_select="rerun",
+        selection_mode="single-row",
+        height="content" if len(shown) <= 15 else 560,
+        alt="Hardware that was found",
         column_config={"Hardware": st.column_config.Column(pinned=True), "Measurements": COUNT},
-    )  # fmt: skip
+    )
     _open([str(row["id"]) for row in shown], picked["selection"]["rows"], chosen)
     downloads(table_files(stem(PAGE, chosen.search, at), shown, as_of=at), PAGE)
 
@@ -249,9 +264,13 @@ def _tabs(request: Device) -> Device:
         if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
             turn(PAGE, Device(as_of=request.as_of))
         st.segmented_control(
-            "Part", device.TABS, key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
+            "Part",
+            device.TABS,
+            key=widget(PAGE, "tab"),
+            required=True,
+            format_func=TITLES.__getitem__,
             label_visibility="collapsed",
-        )  # fmt: skip
+        )
     chosen = msgspec.structs.replace(request, tab=st.session_state[widget(PAGE, "tab")] or request.tab)
     if chosen != request:
         go(PAGE, chosen)
@@ -320,10 +339,14 @@ def _check(document: Mapping[str, Any]) -> None:
         return
     st.markdown(f"**Check these** :gray[{formatting.count(document['above_count'])} over their roof, ringed above]")
     st.dataframe(
-        roofs.above_table(document["above"]), hide_index=True, key=f"{PAGE} above", row_height=36,
-        height="content" if len(document["above"]) <= 6 else 250, alt="Points over their roof",
+        roofs.above_table(document["above"]),
+        hide_index=True,
+        key=f"{PAGE} above",
+        row_height=36,
+        height="content" if len(document["above"]) <= 6 else 250,
+        alt="Points over their roof",
         column_config={"Configuration": st.column_config.Column(pinned=True)},
-    )  # fmt: skip
+    )
     first = (
         f" The table has the first {len(document['above'])}."
         if len(document["above"]) < document["above_count"]
@@ -351,14 +374,22 @@ def _points(device: Device, document: Mapping[str, Any], sentence: str, at: int)
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> None:
     st.dataframe(
-        roofs.points_table(rows), hide_index=True, key=f"{PAGE} points", row_height=36, height=400,
-        placeholder=formatting.MISSING, alt="Points of the roofline",
+        roofs.points_table(rows),
+        hide_index=True,
+        key=f"{PAGE} points",
+        row_height=36,
+        height=400,
+        placeholder=formatting.MISSING,
+        alt="Points of the roofline",
         column_config={
-            "Model": st.column_config.Column(pinned=True), "Of its roof, %": NUMBER(format="%.1f"),
-            "GFLOP/s": NUMBER(format="localized"), "FLOP per byte": NUMBER(format="%.2f"),
-            "Latency ms": NUMBER(format="%.3f"), "n": NUMBER(format="localized"),
+            "Model": st.column_config.Column(pinned=True),
+            "Of its roof, %": NUMBER(format="%.1f"),
+            "GFLOP/s": NUMBER(format="localized"),
+            "FLOP per byte": NUMBER(format="%.2f"),
+            "Latency ms": NUMBER(format="%.3f"),
+            "n": NUMBER(format="localized"),
         },
-    )  # fmt: skip
+    )
 
 
 def _models(document: Mapping[str, Any], at: int) -> None:
@@ -371,9 +402,14 @@ def _models(document: Mapping[str, Any], at: int) -> None:
     if document["best"]:
         st.markdown("Fastest measured of each category")
         st.dataframe(
-            device.best_table(document["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
-            alt="Fastest configuration of each category", column_config={"Category": st.column_config.Column(pinned=True)},
-        )  # fmt: skip
+            device.best_table(document["best"]),
+            hide_index=True,
+            key=f"{PAGE} best",
+            row_height=36,
+            height="content",
+            alt="Fastest configuration of each category",
+            column_config={"Category": st.column_config.Column(pinned=True)},
+        )
         st.caption("Different models: a category's fastest is the lightest work, not the best fit.")
         _links("models", [str(row["model"]) for row in document["best"]])
         request = {"what": "models", "hw": document["hardware"]}
@@ -381,13 +417,17 @@ def _models(document: Mapping[str, Any], at: int) -> None:
     st.markdown("What was tried, by family")
     shown = document["items"]
     st.dataframe(
-        device.families_table(shown), hide_index=True, key=f"{PAGE} families", row_height=36,
-        height="content" if len(shown) <= 12 else 460, alt="Coverage by family",
+        device.families_table(shown),
+        hide_index=True,
+        key=f"{PAGE} families",
+        row_height=36,
+        height="content" if len(shown) <= 12 else 460,
+        alt="Coverage by family",
         column_config={
             "Family": st.column_config.Column(pinned=True),
             "Tried": st.column_config.ProgressColumn("Tried, %", format="%.0f", min_value=0, max_value=100),
         },
-    )  # fmt: skip
+    )
     if document["next_cursor"]:
         st.caption(f"The {formatting.count(len(shown))} rows with the most models tried.")
     downloads(table_files(stem(PAGE, f"{document['hardware']}_families", at), shown, as_of=at), f"{PAGE} families")
@@ -405,9 +445,14 @@ def _siblings(request: Device, document: Mapping[str, Any], at: int) -> None:
         st.info("Nothing of its kind is in the catalogue, and no other hardware ran its models.")
         return
     st.dataframe(
-        device.siblings_table(rows), hide_index=True, key=f"{PAGE} siblings", row_height=36, height="content",
-        alt=f"Hardware like {request.id}", column_config={"Hardware": st.column_config.Column(pinned=True)},
-    )  # fmt: skip
+        device.siblings_table(rows),
+        hide_index=True,
+        key=f"{PAGE} siblings",
+        row_height=36,
+        height="content",
+        alt=f"Hardware like {request.id}",
+        column_config={"Hardware": st.column_config.Column(pinned=True)},
+    )
     st.caption(
         "× is the other's figure over this one's. Speed is the median over configurations measured on both: the same model, "
         "work, batch and precision; software may differ."

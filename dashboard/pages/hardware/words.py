@@ -41,7 +41,7 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "cores": ("Cores", formatting.count),
     "clock_hz": ("Clock", lambda value: formatting.si(value, "Hz")),
     "sustained_bandwidth_bytes_per_s": ("Bandwidth, reached", lambda value: formatting.si(value, "B/s")),
-}  # fmt: skip
+}
 _ALWAYS = ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w")
 """Figures that are listed as unknown where nobody gave them."""
 
@@ -62,9 +62,17 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _READERS = {
-    "id": text, "tab": one_of(TABS), "search": text, "kind": one_of(HARDWARE_KINDS), "vendor": text,
-    "known": one_of(KNOWN), "platform": text, "precision": text, "mode": one_of(MODES), "as_of": position,
-}  # fmt: skip
+    "id": text,
+    "tab": one_of(TABS),
+    "search": text,
+    "kind": one_of(HARDWARE_KINDS),
+    "vendor": text,
+    "known": one_of(KNOWN),
+    "platform": text,
+    "precision": text,
+    "mode": one_of(MODES),
+    "as_of": position,
+}
 
 
 def read_device(params: Params) -> Read:

@@ -40,14 +40,22 @@ def show_operators(bar: Model, document: Mapping[str, Any], at: int) -> None:
     chart(drawn, key=f"{PART} picture", words=f"Operators of {bar.id}: {sentence}")
     number = st.column_config.NumberColumn
     st.dataframe(
-        model.operators_table(operators), hide_index=True, key=f"{PART} table", row_height=36, height="content",
-        placeholder=formatting.MISSING, alt=f"Operators of {bar.id}",
+        model.operators_table(operators),
+        hide_index=True,
+        key=f"{PART} table",
+        row_height=36,
+        height="content",
+        placeholder=formatting.MISSING,
+        alt=f"Operators of {bar.id}",
         column_config={
-            "Operator": st.column_config.Column(pinned=True), "Calls": number(format="localized"),
-            "GFLOP": number(format="%.3f"), "MB moved": number(format="%.2f"), "Least ms": number(format="%.4f"),
+            "Operator": st.column_config.Column(pinned=True),
+            "Calls": number(format="localized"),
+            "GFLOP": number(format="%.3f"),
+            "MB moved": number(format="%.2f"),
+            "Least ms": number(format="%.4f"),
             "Of the time, %": number(format="%.1f"),
         },
-    )  # fmt: skip
+    )
     _files(bar, operators, sentence, at)
 
 
@@ -60,9 +68,11 @@ def _filled(model: Model, document: Mapping[str, Any], at: int) -> Model:
         own = next((str(row["id"]) for row in answers.hardware(at) if row.get("measured")), "")
         best = {"hardware": own, "platform": "cpu", "precision": "fp32", "batch_size": 1}
     usual = {
-        "hw": best["hardware"] or "", "platform": best["platform"], "precision": best["precision"] or "fp32",
+        "hw": best["hardware"] or "",
+        "platform": best["platform"],
+        "precision": best["precision"] or "fp32",
         "batch": best["batch_size"] or 1,
-    }  # fmt: skip
+    }
     if model.hw and model.hw != usual["hw"]:
         row = next((row for row in answers.hardware(at) if row["id"] == model.hw), {})
         said = [
@@ -130,9 +140,12 @@ def _whence(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str
 
 
 def _beside(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str, Any]) -> None:
-    document = query.predicted(model.id, at, **question, **{
-        name: row[name] for name in ("sequence_length", "image_size") if row[name] is not None
-    })  # fmt: skip
+    document = query.predicted(
+        model.id,
+        at,
+        **question,
+        **{name: row[name] for name in ("sequence_length", "image_size") if row[name] is not None},
+    )
     if document["latency_ms"] is None:
         return
     latency = formatting.latency(

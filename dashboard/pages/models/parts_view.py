@@ -63,9 +63,14 @@ def _fastest(document: Mapping[str, Any]) -> None:
         to_paste(f"assay bench {document['model']['id']}")
         return
     st.dataframe(
-        model.best_table(document["best"]), hide_index=True, key=f"{PAGE} best", row_height=36, height="content",
-        alt="Where the model was measured fastest", column_config={"Hardware": FIRST, "Evidence": EVIDENCE},
-    )  # fmt: skip
+        model.best_table(document["best"]),
+        hide_index=True,
+        key=f"{PAGE} best",
+        row_height=36,
+        height="content",
+        alt="Where the model was measured fastest",
+        column_config={"Hardware": FIRST, "Evidence": EVIDENCE},
+    )
     st.caption("One kind of work, the one measured on most hardware. Predictions for the others: Ranking.")
     links("hardware", [str(row["hardware"]) for row in document["best"]])
 
@@ -75,9 +80,14 @@ def _beside(title: str, rows: Sequence[Mapping[str, Any]], frame: Any) -> None:
         return
     st.markdown(f"**{title}**")
     st.dataframe(
-        frame, hide_index=True, key=f"{PAGE} {title}", row_height=36, height="content", alt=title,
+        frame,
+        hide_index=True,
+        key=f"{PAGE} {title}",
+        row_height=36,
+        height="content",
+        alt=title,
         column_config={"Model": FIRST, "Measurements": COUNT, "Tests": COUNT},
-    )  # fmt: skip
+    )
     links(PAGE, [str(row["id"]) for row in rows])
 
 
@@ -131,10 +141,15 @@ def _ranking_bar(request: Model) -> Model:
 def _ranking_files(model: Model, answer: Mapping[str, Any], rows: list[dict[str, Any]], sentence: str, at: int) -> None:
     metric, shade = charts.METRICS[model.metric], theme()
     st.dataframe(
-        ranking.table(rows), hide_index=True, key=f"{PAGE} ranked", row_height=36, height="content",
+        ranking.table(rows),
+        hide_index=True,
+        key=f"{PAGE} ranked",
+        row_height=36,
+        height="content",
         placeholder=formatting.MISSING,
-        column_config={"Hardware": FIRST}, alt=f"Hardware for {model.id}",
-    )  # fmt: skip
+        column_config={"Hardware": FIRST},
+        alt=f"Hardware for {model.id}",
+    )
 
     def draw() -> Any:
         return charts.intervals(rows, metric, theme=shade, ranked=True, picture=True)
@@ -154,10 +169,14 @@ def show_tests(document: Mapping[str, Any], at: int) -> None:
         to_paste(f"assay verify {document['model']['id']}")
         return
     st.dataframe(
-        model.platforms_table(rows), hide_index=True, key=f"{PAGE} platforms", row_height=36,
-        height="content" if len(rows) <= 15 else 560, alt="Where the model was tried",
+        model.platforms_table(rows),
+        hide_index=True,
+        key=f"{PAGE} platforms",
+        row_height=36,
+        height="content" if len(rows) <= 15 else 560,
+        alt="Where the model was tried",
         column_config={"Platform": FIRST, "Measurements": COUNT, "Evidence": EVIDENCE},
-    )  # fmt: skip
+    )
     st.caption(
         "✓ outputs were compared and right · measured: timed, outputs not compared · ✕ did not run, ran wrong, or every measurement "
         "is invalid · – only skipped"
@@ -189,9 +208,14 @@ def show_coverage(document: Mapping[str, Any], at: int) -> None:
     result = query.family(row["family"], row["category"], at)
     st.markdown(f"**The family {escape(row['family'])}**")
     st.dataframe(
-        model.family_table(result["items"]), hide_index=True, key=f"{PAGE} family", row_height=36, height="content",
-        alt=f"Coverage of the family {row['family']}", column_config={"Platform": FIRST, "Tried": SHARE},
-    )  # fmt: skip
+        model.family_table(result["items"]),
+        hide_index=True,
+        key=f"{PAGE} family",
+        row_height=36,
+        height="content",
+        alt=f"Coverage of the family {row['family']}",
+        column_config={"Platform": FIRST, "Tried": SHARE},
+    )
     for gap in result["gaps"][:3]:
         here = "" if gap["at_hand"] else ", for which no machine of yours is known"
         never = f"{formatting.count(gap['never_tried'])} of {formatting.count(gap['families'])} families of {gap['category']}"

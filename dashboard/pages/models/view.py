@@ -26,9 +26,12 @@ __all__ = ["show"]
 PAGE = "models"
 LISTED = 50
 TITLES = {
-    "about": "About", "hardware": "Ranking", "operators": "Operators", "tests": "Where it runs",
+    "about": "About",
+    "hardware": "Ranking",
+    "operators": "Operators",
+    "tests": "Where it runs",
     "coverage": "Gaps",
-}  # fmt: skip
+}
 COUNT = st.column_config.NumberColumn(format="localized")
 
 
@@ -69,11 +72,17 @@ def _list(model: Model, at: int, strip: DeltaGenerator) -> None:
     first = f"The {LISTED} that were measured most; a search finds the others."
     st.caption(first if more else f"{formatting.count(len(shown))} found. Choose a row, or a name below, to open it.")
     picked = st.dataframe(
-        words.listed(shown), hide_index=True, key=f"{PAGE} list", row_height=36, on_select="rerun",
-        selection_mode="single-row", height="content" if len(shown) <= 15 else 560, alt="Models that were found",
+        words.listed(shown),
+        hide_index=True,
+        key=f"{PAGE} list",
+        row_height=36,
+        on_select="rerun",
+        selection_mode="single-row",
+        height="content" if len(shown) <= 15 else 560,
+        alt="Models that were found",
         column_config={"Model": st.column_config.Column(pinned=True), "Measurements": COUNT, "Tests": COUNT},
         column_order=None if chosen.search else [name for name in words.listed([]).columns if name != "Found by"],
-    )  # fmt: skip
+    )
     _open([str(row["id"]) for row in shown], picked["selection"]["rows"], chosen)
     downloads(table_files(stem(PAGE, chosen.search, at), shown, as_of=at), PAGE)
 
@@ -93,9 +102,12 @@ def _list_bar(model: Model) -> Model:
     hint = "Part of a name: bert, llama 8b, resnet50"
     first[0].text_input("Search", key=widget(PAGE, "search"), placeholder=hint)
     first[1].selectbox(
-        "Category", ["", *CATEGORIES], key=widget(PAGE, "category"), format_func=lambda value: value or "any",
+        "Category",
+        ["", *CATEGORIES],
+        key=widget(PAGE, "category"),
+        format_func=lambda value: value or "any",
         filter_mode=None,
-    )  # fmt: skip
+    )
     first[2].text_input("Family", key=widget(PAGE, "family"), placeholder="bert, resnet, …")
     first[3].selectbox("Known", words.KNOWN, key=widget(PAGE, "known"), filter_mode=None)
     state: dict[str, Any] = {name: (st.session_state[widget(PAGE, name)] or "").strip() for name in values}
@@ -168,9 +180,13 @@ def _tabs(model: Model) -> Model:
         if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):
             turn(PAGE, Model(as_of=model.as_of))
         st.segmented_control(
-            "Part", words.TABS, key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
+            "Part",
+            words.TABS,
+            key=widget(PAGE, "tab"),
+            required=True,
+            format_func=TITLES.__getitem__,
             label_visibility="collapsed",
-        )  # fmt: skip
+        )
     chosen = msgspec.structs.replace(model, tab=st.session_state[widget(PAGE, "tab")] or model.tab)
     if chosen != model:
         go(PAGE, chosen)

@@ -67,10 +67,20 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _READERS = {
-    "id": text, "tab": one_of(TABS), "search": text, "category": one_of(CATEGORIES), "family": text, "known": one_of(KNOWN),
-    "hw": text, "platform": text, "precision": text, "batch": whole, "mode": one_of(MODES), "metric": one_of(OBJECTIVES),
+    "id": text,
+    "tab": one_of(TABS),
+    "search": text,
+    "category": one_of(CATEGORIES),
+    "family": text,
+    "known": one_of(KNOWN),
+    "hw": text,
+    "platform": text,
+    "precision": text,
+    "batch": whole,
+    "mode": one_of(MODES),
+    "metric": one_of(OBJECTIVES),
     "as_of": position,
-}  # fmt: skip
+}
 
 
 def read_model(params: Params) -> Read:

@@ -30,9 +30,11 @@ _kept = st.cache_data(show_spinner=False, ttl=FRESH_S, max_entries=4, scope="ses
 @st.cache_resource(show_spinner=False)  # type: ignore[untyped-decorator]
 def _operator() -> Client:
     return Client(
-        server=client().server, token=os.environ.get("ASSAY_OPERATOR_TOKEN") or None, timeout_s=SLOWEST_S,
+        server=client().server,
+        token=os.environ.get("ASSAY_OPERATOR_TOKEN") or None,
+        timeout_s=SLOWEST_S,
         patience_s=PATIENCE_S,
-    )  # fmt: skip
+    )
 
 
 def server() -> str:

@@ -92,15 +92,17 @@ def _day(day: Mapping[str, Any]) -> None:
     answer = operations.took(steps)
     st.markdown(f"**Throughput.** {answer}")
     chart(
-        day_chart.throughput(steps, step_s, zone=zone(), theme=theme()), key=f"{PAGE} throughput",
+        day_chart.throughput(steps, step_s, zone=zone(), theme=theme()),
+        key=f"{PAGE} throughput",
         words=f"Events a second in steps of ten minutes. {answer}",
-    )  # fmt: skip
+    )
     said = operations.behind(minutes, day["build"]["began"], day["now"], zone())
     st.markdown(f"**Lag, smaller is better.** {escape(said)}")
     chart(
-        day_chart.lag(minutes, steps, step_s, zone=zone(), theme=theme()), key=f"{PAGE} lag",
+        day_chart.lag(minutes, steps, step_s, zone=zone(), theme=theme()),
+        key=f"{PAGE} lag",
         words=f"Events that the tables were behind, minute by minute. {said}",
-    )  # fmt: skip
+    )
     st.caption("Lag is kept in memory, for a day: what was before the service began is not known, and not drawn.")
     _day_files(day, answer, said)
 
@@ -115,19 +117,25 @@ def _day_files(day: Mapping[str, Any], answer: str, said: str) -> None:
             "Throughput",
             table_files(name, steps, as_of=position)
             + picture_files(
-                name, lambda: day_chart.throughput(steps, step_s, zone=where, theme=shade, picture=True),
-                "Events that the log took", answer=answer, footer=footer,
+                name,
+                lambda: day_chart.throughput(steps, step_s, zone=where, theme=shade, picture=True),
+                "Events that the log took",
+                answer=answer,
+                footer=footer,
             ),
         ),
         (
             "Lag",
             table_files(lag, day["lag"], as_of=position)
             + picture_files(
-                lag, lambda: day_chart.lag(day["lag"], steps, step_s, zone=where, theme=shade, picture=True),
-                "How far the tables were behind the log", answer=said, footer=footer,
+                lag,
+                lambda: day_chart.lag(day["lag"], steps, step_s, zone=where, theme=shade, picture=True),
+                "How far the tables were behind the log",
+                answer=said,
+                footer=footer,
             ),
         ),
-    ]  # fmt: skip
+    ]
     downloads([(f"{what}: {label}", *rest) for what, files in both for label, *rest in files], PAGE)
 
 
@@ -141,9 +149,12 @@ def _letters(health: Mapping[str, Any], request: Operations) -> None:
         _table(rows, "letters", "Events that could not be projected")
         fromkeys = list(dict.fromkeys([*(row["Event"] for row in rows), *([request.event] if request.event else [])]))
         chosen = st.selectbox(
-            "Show an event as it was sent", fromkeys, index=fromkeys.index(request.event) if request.event else None,
-            placeholder="Choose its id", key=f"{PAGE} event",
-        )  # fmt: skip
+            "Show an event as it was sent",
+            fromkeys,
+            index=fromkeys.index(request.event) if request.event else None,
+            placeholder="Choose its id",
+            key=f"{PAGE} event",
+        )
         if (chosen or "") != request.event:
             go(PAGE, Operations(event=chosen or ""))
             st.rerun()
@@ -175,6 +186,11 @@ def _archive(day: Mapping[str, Any]) -> None:
 
 def _table(rows: Sequence[Mapping[str, Any]], key: str, alt: str) -> None:
     st.dataframe(
-        [dict(row) for row in rows], hide_index=True, key=f"{PAGE} {key}", row_height=36, placeholder=formatting.MISSING, alt=alt,
+        [dict(row) for row in rows],
+        hide_index=True,
+        key=f"{PAGE} {key}",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        alt=alt,
         height="content" if len(rows) <= 12 else 460,
-    )  # fmt: skip
+    )

@@ -90,14 +90,17 @@ def token_rows(
     """Return the tokens as a table, those that work first, then the newest; a use before this process began is not known."""
     rows = [
         {
-            "State": _state(token, now), "Name": token["name"], "Begins with": f"{token['prefix']}…",
-            "Scopes": ", ".join(token["scopes"]), "Appends as": token["source"] or "any source",
+            "State": _state(token, now),
+            "Name": token["name"],
+            "Begins with": f"{token['prefix']}…",
+            "Scopes": ", ".join(token["scopes"]),
+            "Appends as": token["source"] or "any source",
             "Last used": formatting.age(uses[token["id"]], now) if token["id"] in uses else None,
             "Expires": formatting.date(token["expires_at"], zone) if token["expires_at"] else "never",
             "Made": formatting.date(token["created_at"], zone),
         }
         for token in sorted(tokens, key=lambda item: str(item["created_at"]), reverse=True)
-    ]  # fmt: skip
+    ]
     return sorted(rows, key=lambda row: row["State"] != "✓ works")
 
 
@@ -122,11 +125,14 @@ def letter_rows(letters: Sequence[Row], zone: tzinfo | None = None) -> list[dict
     """Return dead letters by type and reason as a table; `Event` is the newest of each."""
     return [
         {
-            "Newest": formatting.date(letter["newest"], zone), "Type": letter["type"], "Reason": letter["reason"],
-            "Events": letter["events"], "Event": str(letter["event"]),
+            "Newest": formatting.date(letter["newest"], zone),
+            "Type": letter["type"],
+            "Reason": letter["reason"],
+            "Events": letter["events"],
+            "Event": str(letter["event"]),
         }
         for letter in letters
-    ]  # fmt: skip
+    ]
 
 
 def set_aside(value: int, rows: Sequence[Row]) -> str:
@@ -142,12 +148,14 @@ def archive_rows(segments: Sequence[Row], zone: tzinfo | None = None) -> list[di
     return [
         {
             "Positions": f"{formatting.count(segment['first_position'])}–{formatting.count(segment['last_position'])}",
-            "Events": segment["events"], "Size": formatting.memory(segment["bytes"]), "File": segment["facts"],
+            "Events": segment["events"],
+            "Size": formatting.memory(segment["bytes"]),
+            "File": segment["facts"],
             "Written": formatting.date(segment["created_at"], zone),
             "Bodies": "in the files alone" if segment["trimmed_at"] else "in the database too",
         }
         for segment in reversed(segments)
-    ]  # fmt: skip
+    ]
 
 
 def setting_rows(day: Row, server: str, zone: tzinfo | None = None) -> list[dict[str, str]]:

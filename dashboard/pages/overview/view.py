@@ -186,11 +186,14 @@ def _counts(record: Mapping[str, Any], at: int) -> None:
     newest = record.get("newest")
     shares = _fresh(at) if record["measurements"] else {30: None, 90: None}
     tiles = {
-        "Models": formatting.count(record["models"]), "Hardware": formatting.count(record["hardware"]),
-        "Measurements": formatting.count(record["measurements"]), "Newest": formatting.age(newest, datetime.now(UTC)),
-        "Runs": formatting.count(record["runs"]), "Tests": formatting.count(record["tests"]),
+        "Models": formatting.count(record["models"]),
+        "Hardware": formatting.count(record["hardware"]),
+        "Measurements": formatting.count(record["measurements"]),
+        "Newest": formatting.age(newest, datetime.now(UTC)),
+        "Runs": formatting.count(record["runs"]),
+        "Tests": formatting.count(record["tests"]),
         **{f"New in {days} days": formatting.share(share) for days, share in shares.items()},
-    }  # fmt: skip
+    }
     with st.grid(4, min_column_width=150, key="counts"):
         for title, value in tiles.items():
             st.metric(title, value, border=True)
@@ -226,9 +229,13 @@ def _worse(glance: Glance, at: int) -> None:
 
     st.subheader("What got worse", anchor=False)
     days = st.segmented_control(
-        "Over the last", SPANS, key=widget(PAGE, "days"), required=True, label_visibility="collapsed",
+        "Over the last",
+        SPANS,
+        key=widget(PAGE, "days"),
+        required=True,
+        label_visibility="collapsed",
         format_func=lambda span: "last day" if span == "1" else f"last {span} days",
-    )  # fmt: skip
+    )
     if days != glance.days:
         go(PAGE, msgspec.structs.replace(glance, days=days))
         st.rerun()
@@ -239,13 +246,18 @@ def _worse(glance: Glance, at: int) -> None:
     if not rows:
         return
     st.dataframe(
-        pd.DataFrame(rows).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} worse", row_height=36,
-        placeholder=formatting.MISSING, height="content", alt="What got worse",
+        pd.DataFrame(rows).dropna(axis="columns", how="all"),
+        hide_index=True,
+        key=f"{PAGE} worse",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content",
+        alt="What got worse",
         column_config={
             "Over time": st.column_config.LinkColumn(display_text="open"),
             "Run": st.column_config.LinkColumn(display_text=r"run=(.{1,13})"),
         },
-    )  # fmt: skip
+    )
     downloads(table_files(stem(PAGE, "worse", at), [*result["changes"], *result["turns"]], as_of=at), "worse")
 
 
@@ -269,15 +281,22 @@ def _live_runs() -> None:
 
 def _runs(rows: list[dict[str, Any]]) -> None:
     st.dataframe(
-        run_table(rows, datetime.now(UTC), zone()), hide_index=True, key="overview runs", row_height=36, placeholder=formatting.MISSING,
-        height="content", alt="The last ten runs",
+        run_table(rows, datetime.now(UTC), zone()),
+        hide_index=True,
+        key="overview runs",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content",
+        alt="The last ten runs",
         column_config={
             "Run": st.column_config.Column(width=260),
-            "Started": st.column_config.Column(help="When it began; `came` is when it came, of a run that does not say so."),
+            "Started": st.column_config.Column(
+                help="When it began; `came` is when it came, of a run that does not say so."
+            ),
             "Open": st.column_config.LinkColumn(display_text="open"),
             **{head: st.column_config.NumberColumn(format="localized") for head in ("Rows", "Failed", "Tests")},
         },
-    )  # fmt: skip
+    )
 
 
 def _coverage(document: Mapping[str, Any], at: int) -> None:
@@ -286,17 +305,21 @@ def _coverage(document: Mapping[str, Any], at: int) -> None:
     st.markdown(f"**{escape(sentence)}**")
     chart(
         charts.coverage(document["cells"], families_of(document), platforms, theme=shade),
-        key=f"{PAGE} coverage", words=f"Measurements by family and platform: {sentence}",
-    )  # fmt: skip
+        key=f"{PAGE} coverage",
+        words=f"Measurements by family and platform: {sentence}",
+    )
     st.caption(
         "Measurements by family and platform, darker is more (log). An outline means that nothing was measured there."
     )
     folded("As a table", partial(_cells, document["cells"]), key=f"{PAGE} folded")
     name = stem(PAGE, "coverage", at)
     picture = picture_files(
-        name, lambda: charts.coverage(document["cells"], families_of(document), platforms, theme=shade, picture=True),
-        "Measurements by family and platform", answer=sentence, footer=f"position {formatting.count(at)}",
-    )  # fmt: skip
+        name,
+        lambda: charts.coverage(document["cells"], families_of(document), platforms, theme=shade, picture=True),
+        "Measurements by family and platform",
+        answer=sentence,
+        footer=f"position {formatting.count(at)}",
+    )
     downloads([*table_files(name, document["cells"], as_of=at), *picture], "coverage")
 
 
@@ -304,9 +327,13 @@ def _cells(rows: Sequence[Mapping[str, Any]]) -> None:
     names = ("family", "platform", "models", "hardware", "configurations", "measurements")
     heads = {name: name.capitalize() for name in names}
     st.dataframe(
-        pd.DataFrame(rows)[list(heads)].rename(columns=heads), hide_index=True, key=f"{PAGE} cells", row_height=36,
-        height=400, alt="Measurements by family and platform",
-    )  # fmt: skip
+        pd.DataFrame(rows)[list(heads)].rename(columns=heads),
+        hide_index=True,
+        key=f"{PAGE} cells",
+        row_height=36,
+        height=400,
+        alt="Measurements by family and platform",
+    )
 
 
 def _failing(document: Mapping[str, Any]) -> None:
@@ -314,10 +341,15 @@ def _failing(document: Mapping[str, Any]) -> None:
         return
     st.subheader("What failed most", anchor=False)
     st.dataframe(
-        failing_table(document["failing"]), hide_index=True, key=f"{PAGE} failing", row_height=36, height="content",
-        placeholder=formatting.MISSING, alt="What failed most",
+        failing_table(document["failing"]),
+        hide_index=True,
+        key=f"{PAGE} failing",
+        row_height=36,
+        height="content",
+        placeholder=formatting.MISSING,
+        alt="What failed most",
         column_config={"Newest": st.column_config.LinkColumn(display_text="open")},
-    )  # fmt: skip
+    )
 
 
 def _next(at: int) -> None:

@@ -33,21 +33,35 @@ def show_decisions(at: int) -> None:
         words="Success over overspend of our choices, filled and named, and of rules of thumb, hollow and numbered",
     )
     st.dataframe(
-        decisions.rules_table(rules), hide_index=True, key=f"{PAGE} table", row_height=36, height="content",
+        decisions.rules_table(rules),
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        height="content",
         alt="Rules that choose machines",
-    )  # fmt: skip
+    )
     st.subheader("Which device first?", anchor=False)
     st.caption("One device among eight or more: what the first choice loses beside the best measured one.")
     st.dataframe(
-        decisions.devices(document), hide_index=True, key=f"{PAGE} devices", row_height=36, height="content",
-        alt="Loss of the first choice", column_config={"Questions": COUNT},
-    )  # fmt: skip
+        decisions.devices(document),
+        hide_index=True,
+        key=f"{PAGE} devices",
+        row_height=36,
+        height="content",
+        alt="Loss of the first choice",
+        column_config={"Questions": COUNT},
+    )
     st.subheader("Does it fit in memory?", anchor=False)
     st.caption("Sure and wrong: it was said to fit with more than 95 %, and did not.")
     st.dataframe(
-        decisions.fits(document), hide_index=True, key=f"{PAGE} fits", row_height=36, height="content",
-        alt="Right answers about memory", column_config={"Questions": COUNT, "Sure and wrong": COUNT},
-    )  # fmt: skip
+        decisions.fits(document),
+        hide_index=True,
+        key=f"{PAGE} fits",
+        row_height=36,
+        height="content",
+        alt="Right answers about memory",
+        column_config={"Questions": COUNT, "Sure and wrong": COUNT},
+    )
     downloads(table_files(stem(PAGE, "rules", at), document["machines"], as_of=at), PAGE)
     st.caption("This measures all of it again; docs/choices.md says how.")
     to_paste(str(document["command"]))

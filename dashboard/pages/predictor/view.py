@@ -29,9 +29,11 @@ CHOICES = {"scores": ("split", "group"), "live": ("target", "group")}
 DOTS = "Dots are mean errors, ticks medians; smaller is better."
 COUNT = st.column_config.NumberColumn(format="localized")
 LIVE_TILES = (
-    ("Median error", "median_ape"), ("Within 20 %", "within_20"), ("80 % intervals held", "coverage_80"),
+    ("Median error", "median_ape"),
+    ("Within 20 %", "within_20"),
+    ("80 % intervals held", "coverage_80"),
     ("Mean error, models alike", "macro_mape"),
-)  # fmt: skip
+)
 
 
 def show() -> None:
@@ -89,13 +91,19 @@ def _bar(scores: Scores, names: list[str]) -> Scores:
     usual = next((name for name in names if name != "random"), names[0] if names else "")
     scores = msgspec.structs.replace(scores, split=scores.split if scores.split in names else usual)
     names_of: dict[str, tuple[str, Sequence[str]]] = {
-        "split": ("Held out", names), "group": ("Errors by", GROUPS), "target": ("Live accuracy of", LIVE_TARGETS),
-    }  # fmt: skip
+        "split": ("Held out", names),
+        "group": ("Errors by", GROUPS),
+        "target": ("Live accuracy of", LIVE_TARGETS),
+    }
     adopt(PAGE, scores, {"tab": scores.tab} | {name: getattr(scores, name) or None for name in names_of})
     st.segmented_control(
-        "Part", list(TITLES), key=widget(PAGE, "tab"), required=True, format_func=TITLES.__getitem__,
+        "Part",
+        list(TITLES),
+        key=widget(PAGE, "tab"),
+        required=True,
+        format_func=TITLES.__getitem__,
         label_visibility="collapsed",
-    )  # fmt: skip
+    )
     shown = CHOICES.get(scores.tab, ())
     for name, place in zip(shown, places(4, 2, 4) if shown else (), strict=False):
         label, options = names_of[name]
@@ -126,9 +134,14 @@ def _evaluations(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Ma
     _groups(request, answer)
     st.subheader("Split by split", anchor=False)
     st.dataframe(
-        scores.splits_table(rows), hide_index=True, key=f"{PAGE} splits", row_height=36, height="content",
-        column_config={"Held out": st.column_config.Column(pinned=True), "Rows": COUNT}, alt="Scores of each evaluation",
-    )  # fmt: skip
+        scores.splits_table(rows),
+        hide_index=True,
+        key=f"{PAGE} splits",
+        row_height=36,
+        height="content",
+        column_config={"Held out": st.column_config.Column(pinned=True), "Rows": COUNT},
+        alt="Scores of each evaluation",
+    )
     st.caption(
         "Errors are relative to what was measured. Whole groups are held out; macro is the mean over families or devices, "
         "so that the large ones do not decide. A random-row split is interpolation only."
@@ -139,9 +152,11 @@ def _evaluations(request: Scores, card: Mapping[str, Any], rows: Mapping[str, Ma
 def _tiles(answer: Mapping[str, Any]) -> None:
     overall = answer["overall"]
     figures = (
-        ("Median error", overall["median_ape"]), ("Within 20 %", overall["within_20"]),
-        ("80 % intervals held", overall.get("coverage_80")), ("Width of an 80 % interval", overall.get("width_80")),
-    )  # fmt: skip
+        ("Median error", overall["median_ape"]),
+        ("Within 20 %", overall["within_20"]),
+        ("80 % intervals held", overall.get("coverage_80")),
+        ("Width of an 80 % interval", overall.get("width_80")),
+    )
     with st.grid(4, min_column_width=150, key="figures"):
         for label, value in figures:
             st.metric(label, formatting.share(value), border=True)
@@ -197,9 +212,15 @@ def _widths(card: Mapping[str, Any]) -> None:
         return
     st.subheader("How wide are its intervals?", anchor=False)
     st.dataframe(
-        table, hide_index=True, key=f"{PAGE} widths", row_height=36, height="content", placeholder=formatting.MISSING,
-        alt="Reach of the intervals by level", column_config={"Rows": COUNT},
-    )  # fmt: skip
+        table,
+        hide_index=True,
+        key=f"{PAGE} widths",
+        row_height=36,
+        height="content",
+        placeholder=formatting.MISSING,
+        alt="Reach of the intervals by level",
+        column_config={"Rows": COUNT},
+    )
     st.caption(
         "By how far a question lies from what trained, in log units: every row has a difficulty of its own, and its interval "
         "reaches as far as both multiplied; docs/accuracy.md has the mean widths that come of it. Families and devices count as one draw each; where too few of them "
@@ -231,10 +252,14 @@ def _live(request: Scores, at: int) -> None:
     chart(charts.errors(rows, theme=theme()), key=f"{PAGE} live", words=f"Live errors by {request.group}")
     st.caption(DOTS)
     by_basis = [
-        {"Basis": basis, "Rows": item["rows"], "Median error": formatting.share(item["median_ape"]),
-         "80 % held": formatting.share(item.get("coverage_80"))}
+        {
+            "Basis": basis,
+            "Rows": item["rows"],
+            "Median error": formatting.share(item["median_ape"]),
+            "80 % held": formatting.share(item.get("coverage_80")),
+        }
         for basis, item in (accuracy.get("by_basis") or {}).items()
-    ]  # fmt: skip
+    ]
     st.dataframe(
         pd.DataFrame(by_basis), hide_index=True, key=f"{PAGE} basis", row_height=36, alt="Live errors by basis"
     )
@@ -247,9 +272,15 @@ def _counted(number: int, noun: str) -> str:
 def _history(at: int) -> None:
     st.subheader("Training history", anchor=False)
     st.dataframe(
-        scores.history(answers.predictors(at)), hide_index=True, key=f"{PAGE} history", row_height=36, height="content",
-        placeholder=formatting.MISSING, alt="Predictors, newest first", column_config={"Rows": COUNT, "Position": COUNT},
-    )  # fmt: skip
+        scores.history(answers.predictors(at)),
+        hide_index=True,
+        key=f"{PAGE} history",
+        row_height=36,
+        height="content",
+        placeholder=formatting.MISSING,
+        alt="Predictors, newest first",
+        column_config={"Rows": COUNT, "Position": COUNT},
+    )
     st.caption("`assay train` makes a new one from the log, which answers where it is not worse than the one in force.")
 
 

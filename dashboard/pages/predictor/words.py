@@ -37,14 +37,22 @@ SPLITS = {
     "time": "the last fifth by time",
 }
 TARGETS = {
-    "latency": "time of a call", "memory": "peak memory", "ttft": "time to first token", "tpot": "time per output token",
+    "latency": "time of a call",
+    "memory": "peak memory",
+    "ttft": "time to first token",
+    "tpot": "time per output token",
     "energy": "energy of a call",
-}  # fmt: skip
+}
 UNITS = {"memory": "bytes", "energy": "J"}
 SHARES = {
-    "mape": "MAPE", "median_ape": "median", "within_10": "within 10 %", "within_20": "within 20 %",
-    "coverage_80": "80 % holds", "coverage_90": "90 % holds", "width_80": "width at 80 %",
-}  # fmt: skip
+    "mape": "MAPE",
+    "median_ape": "median",
+    "within_10": "within 10 %",
+    "within_20": "within 20 %",
+    "coverage_80": "80 % holds",
+    "coverage_90": "90 % holds",
+    "width_80": "width at 80 %",
+}
 EMPTY_LEVEL = "not covered"
 FEWEST_ROWS = 20
 Answer = Mapping[str, Any]

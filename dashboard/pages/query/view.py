@@ -83,9 +83,12 @@ def _editor(query: Query, position: int) -> None:
     st.html(f"<style>{_MONO}</style>")
     with st.form(f"{PAGE} form", border=False):
         st.text_area(
-            "SQL", key=EDITOR, height=220, max_chars=queries.LONGEST_SQL,
+            "SQL",
+            key=EDITOR,
+            height=220,
+            max_chars=queries.LONGEST_SQL,
             placeholder="SELECT platform, count(*) AS n FROM measurements GROUP BY ALL",
-        )  # fmt: skip
+        )
         run = st.form_submit_button("Run", icon=":material/play_arrow:", help="Ctrl+Enter in the editor does the same")
     text = str(st.session_state.get(EDITOR) or "")
     if run and text.strip():
@@ -123,14 +126,25 @@ def _views(schema: int | None) -> None:
         ]
     )
     st.dataframe(
-        data_frame, hide_index=True, key=f"{PAGE} columns", height=314, row_height=32, placeholder="",
-        column_config={"Column": st.column_config.Column(pinned=True), "Meaning": st.column_config.Column(width="large")},
+        data_frame,
+        hide_index=True,
+        key=f"{PAGE} columns",
+        height=314,
+        row_height=32,
+        placeholder="",
+        column_config={
+            "Column": st.column_config.Column(pinned=True),
+            "Meaning": st.column_config.Column(width="large"),
+        },
         alt=f"Columns of the view {chosen}",
-    )  # fmt: skip
+    )
     st.button(
-        f"Begin with {chosen}", key=f"{PAGE} begin", on_click=_fill, args=(f"SELECT *\nFROM {chosen}\nLIMIT 100",),
+        f"Begin with {chosen}",
+        key=f"{PAGE} begin",
+        on_click=_fill,
+        args=(f"SELECT *\nFROM {chosen}\nLIMIT 100",),
         icon=":material/north_east:",
-    )  # fmt: skip
+    )
 
 
 def _result(query: Query, sql: str, position: int) -> dict[str, Any] | None:
@@ -157,11 +171,13 @@ def _result(query: Query, sql: str, position: int) -> dict[str, Any] | None:
     files = [
         ("CSV", f"{_name(result)}.csv", "text/csv", asked_for.filer(sql, "text/csv", position, query.as_of)),
         (
-            "Parquet", f"{_name(result)}.parquet", "application/vnd.apache.parquet",
+            "Parquet",
+            f"{_name(result)}.parquet",
+            "application/vnd.apache.parquet",
             asked_for.filer(sql, "application/vnd.apache.parquet", position, query.as_of),
         ),
         ("The SQL", f"{_name(result)}.sql", "application/sql", sql.encode),
-    ]  # fmt: skip
+    ]
     if len(set(heads)) < len(heads):
         st.info("Two columns have one name: give one another with AS, and the result is drawn too.")
     elif rows:
@@ -215,9 +231,12 @@ def _chart(
         return sql_chart.result(rows, what, horizontal=across, logarithmic=log, theme=shade, picture=True)
 
     return picture_files(
-        stem(PAGE, "", position), draw, title, answer=said,
+        stem(PAGE, "", position),
+        draw,
+        title,
+        answer=said,
         footer=f"position {formatting.count(position)} · {formatting.count(len(drawn))} of {formatting.count(len(rows))} rows",
-    )  # fmt: skip
+    )
 
 
 def _controls(query: Query, columns: Sequence[Mapping[str, str]], what: Drawing) -> Drawing:
@@ -235,8 +254,13 @@ def _controls(query: Query, columns: Sequence[Mapping[str, str]], what: Drawing)
     bar[2].selectbox("Height (y)", heights, key=widget(PAGE, "y"))
     bar[3].selectbox("Colour", [OURS, *names], key=widget(PAGE, "colour"))
     bar[4].selectbox(
-        "Scale of y", SCALES, key=widget(PAGE, "scale"), filter_mode=None, disabled=what.kind == "bar", help="Bars begin at zero."
-    )  # fmt: skip
+        "Scale of y",
+        SCALES,
+        key=widget(PAGE, "scale"),
+        filter_mode=None,
+        disabled=what.kind == "bar",
+        help="Bars begin at zero.",
+    )
     state = {name: st.session_state[widget(PAGE, name)] for name in values}
     if state != values:
         changed = {name: state[name] for name in values if state[name] != values[name]}
@@ -275,10 +299,15 @@ def _table(columns: Sequence[Mapping[str, str]], rows: Sequence[Sequence[Any]]) 
         for place, column in enumerate(columns)
     }
     st.dataframe(
-        frame, hide_index=True, key=f"{PAGE} table", row_height=36, placeholder=formatting.MISSING,
+        frame,
+        hide_index=True,
+        key=f"{PAGE} table",
+        row_height=36,
+        placeholder=formatting.MISSING,
         column_config={str(place): head for place, head in heads.items()},
-        height="content" if len(rows) <= 12 else 460, alt="The rows of the result",
-    )  # fmt: skip
+        height="content" if len(rows) <= 12 else 460,
+        alt="The rows of the result",
+    )
 
 
 def _column(values: list[Any], kind: str) -> Any:

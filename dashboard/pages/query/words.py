@@ -118,9 +118,15 @@ EXAMPLES = (
 def read_query(params: Params) -> Read:
     """Read the page's parameters; a packed text that is damaged is named."""
     readers = {
-        "q": _sql, "saved": _saved, "kind": one_of(KINDS), "x": text, "y": text, "colour": text, "scale": one_of(SCALES),
+        "q": _sql,
+        "saved": _saved,
+        "kind": one_of(KINDS),
+        "x": text,
+        "y": text,
+        "colour": text,
+        "scale": one_of(SCALES),
         "as_of": position,
-    }  # fmt: skip
+    }
     return understood(Query, params, readers)
 
 

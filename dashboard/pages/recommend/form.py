@@ -26,9 +26,13 @@ MIXES = {"latency:0.5,cost:0.5": "latency and cost alike", "latency:0.5,energy:0
 LISTS = ("hw", "vendor", "platform", "precision", "region", "provider")
 GENERATE = ("text_generation", "text_to_text", "multimodal")
 SERVED = {
-    "max_ttft": "First token within, ms", "max_tpot": "Each token within, ms", "min_tokens": "Tokens a second, at least",
-    "input": "Tokens of the prompt", "output": "Tokens to generate", "concurrency": "Requests at a time",
-}  # fmt: skip
+    "max_ttft": "First token within, ms",
+    "max_tpot": "Each token within, ms",
+    "min_tokens": "Tokens a second, at least",
+    "input": "Tokens of the prompt",
+    "output": "Tokens to generate",
+    "concurrency": "Requests at a time",
+}
 """What only a model that generates text has."""
 SIZES = {
     "seq": ("Sequence length, tokens", ("embedding", "text_generation", "text_to_text", "multimodal")),
@@ -38,9 +42,12 @@ SIZES = {
     "frames": ("Frames of a clip", ("video",)),
 }
 LIMITS = {
-    "max_ms": "Latency at most, ms", "max_usd": "Price at most, $/h", "max_gb": "Memory at most, GB",
-    "min_per_s": "Items a second, at least", "max_w": "Rated power at most, W",
-}  # fmt: skip
+    "max_ms": "Latency at most, ms",
+    "max_usd": "Price at most, $/h",
+    "max_gb": "Memory at most, GB",
+    "min_per_s": "Items a second, at least",
+    "max_w": "Rated power at most, W",
+}
 FIRST = {"model", "objective", "pct"}
 BOUNDS = {*LIMITS, "max_ttft", "max_tpot", "min_tokens", "confidence"}
 """What stands in the form always, and what under Limits; the rest is of the work, the hardware and the prices."""
@@ -84,15 +91,22 @@ def _first(columns: Sequence[DeltaGenerator], question: Question, models: Sequen
     """Show what every question says."""
     with columns[0]:
         st.selectbox(
-            "Model", _with([str(row["id"]) for row in models], [question.model]), index=None, key=widget(PAGE, "model"),
-            accept_new_options=True, placeholder="Type a part of its name, or a new id",
-        )  # fmt: skip
+            "Model",
+            _with([str(row["id"]) for row in models], [question.model]),
+            index=None,
+            key=widget(PAGE, "model"),
+            accept_new_options=True,
+            placeholder="Type a part of its name, or a new id",
+        )
     with columns[1]:
         st.selectbox(
-            "Objective", _with([*OBJECTIVES, *MIXES], [question.objective]), key=widget(PAGE, "objective"),
-            accept_new_options=True, format_func=lambda name: MIXES.get(name, name),
+            "Objective",
+            _with([*OBJECTIVES, *MIXES], [question.objective]),
+            key=widget(PAGE, "objective"),
+            accept_new_options=True,
+            format_func=lambda name: MIXES.get(name, name),
             help="One, or a mix that you type: latency:0.7,cost:0.3",
-        )  # fmt: skip
+        )
     with columns[2]:
         st.selectbox("Percentile", PERCENTILES, key=widget(PAGE, "pct"), filter_mode=None)
 
@@ -131,9 +145,14 @@ def _limits(shown: set[str]) -> None:
     names = {name: words for name, words in (LIMITS | SERVED).items() if name in shown and name not in WHOLE}
     _numbers(names)
     st.columns(3)[0].number_input(
-        "Confidence", min_value=0.5, max_value=0.999999, step=0.05, key=widget(PAGE, "confidence"), format="%g",
+        "Confidence",
+        min_value=0.5,
+        max_value=0.999999,
+        step=0.05,
+        key=widget(PAGE, "confidence"),
+        format="%g",
         help="Probability with which an estimate must meet the limits; 0.5 goes by the estimate alone.",
-    )  # fmt: skip
+    )
 
 
 def _filters(question: Question, shown: set[str], position: int) -> None:
@@ -146,9 +165,13 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
     _numbers({name: words for name, words in SERVED.items() if name in shown and name in WHOLE})
     left, right = st.columns(2)
     _choice(
-        left, "Hardware", "hw", [EVERYTHING, OWN, *(str(device.get("id")) for device in devices)], question,
+        left,
+        "Hardware",
+        "hw",
+        [EVERYTHING, OWN, *(str(device.get("id")) for device in devices)],
+        question,
         help="all = every device that is known; own = those that a runner of yours described; or type aws:g5.xlarge",
-    )  # fmt: skip
+    )
     _choice(
         right,
         "Vendor",
@@ -157,9 +180,11 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
         question,
     )
     st.text_input(
-        "Devices at hand, instead of hardware", key=widget(PAGE, "device"), placeholder="cuda:0=nvidia-l4@6000, cpu=intel-xeon-2c",
+        "Devices at hand, instead of hardware",
+        key=widget(PAGE, "device"),
+        placeholder="cuda:0=nvidia-l4@6000, cpu=intel-xeon-2c",
         help="A program's name for each, its hardware, and the MB that are free where you know: the answer says which to use now.",
-    )  # fmt: skip
+    )
     # A pair a row: on a phone the fields stand in the order in which they are read here.
     left, right = st.columns(2)
     _choice(left, "Platform", "platform", PLATFORMS, question)
@@ -187,9 +212,14 @@ def _numbers(names: Mapping[str, str]) -> None:
 
 def _choice(at: Any, words: str, name: str, options: Sequence[str], question: Question, **more: Any) -> None:
     at.multiselect(
-        words, _with(options, getattr(question, name)), key=widget(PAGE, name), select_all=False,
-        accept_new_options=True, placeholder="any", **more,
-    )  # fmt: skip
+        words,
+        _with(options, getattr(question, name)),
+        key=widget(PAGE, name),
+        select_all=False,
+        accept_new_options=True,
+        placeholder="any",
+        **more,
+    )
 
 
 def _asked(question: Question, shown: set[str]) -> Question:

@@ -16,29 +16,62 @@ from presentation.palette import badge
 __all__ = ["Relaxed", "chance", "chips", "counted", "excluded_table", "met", "relaxed", "without"]
 
 _CHIPS = {
-    "max_ms": "latency ≤ {:g} ms", "max_ttft": "first token ≤ {:g} ms", "max_tpot": "each token ≤ {:g} ms",
-    "min_per_s": "≥ {:g} items/s", "min_tokens": "≥ {:g} tokens/s", "max_gb": "memory ≤ {:g} GB",
-    "max_w": "power ≤ {:g} W", "max_usd": "price ≤ ${:g}/h", "confidence": "sure to {:g}", "hw": "hardware: {}",
-    "vendor": "vendor: {}", "count": "devices: {}", "platform": "platform: {}", "precision": "precision: {}",
-    "compiled": "{} only", "batch": "batch: {}", "seq": "sequence {}", "image": "image {} px", "images": "{} images", "device": "at hand: {}", "audio": "{:g} s of audio",
-    "frames": "{} frames", "input": "{} tokens in", "output": "{} tokens out", "concurrency": "{} requests at a time",
-    "region": "region: {}", "provider": "provider: {}", "spot": "spot prices too", "per_hw": "all configurations",
-    "mode": "{}", "as_of": "as of position {}",
-}  # fmt: skip
+    "max_ms": "latency ≤ {:g} ms",
+    "max_ttft": "first token ≤ {:g} ms",
+    "max_tpot": "each token ≤ {:g} ms",
+    "min_per_s": "≥ {:g} items/s",
+    "min_tokens": "≥ {:g} tokens/s",
+    "max_gb": "memory ≤ {:g} GB",
+    "max_w": "power ≤ {:g} W",
+    "max_usd": "price ≤ ${:g}/h",
+    "confidence": "sure to {:g}",
+    "hw": "hardware: {}",
+    "vendor": "vendor: {}",
+    "count": "devices: {}",
+    "platform": "platform: {}",
+    "precision": "precision: {}",
+    "compiled": "{} only",
+    "batch": "batch: {}",
+    "seq": "sequence {}",
+    "image": "image {} px",
+    "images": "{} images",
+    "device": "at hand: {}",
+    "audio": "{:g} s of audio",
+    "frames": "{} frames",
+    "input": "{} tokens in",
+    "output": "{} tokens out",
+    "concurrency": "{} requests at a time",
+    "region": "region: {}",
+    "provider": "provider: {}",
+    "spot": "spot prices too",
+    "per_hw": "all configurations",
+    "mode": "{}",
+    "as_of": "as of position {}",
+}
 """What narrows or changes an answer, by member; objective, percentile and picture have controls of their own."""
 
 _AMOUNTS: dict[str, Callable[[float | None], str]] = {
-    "max_latency_ms": formatting.latency, "max_ttft_ms": formatting.latency, "max_tpot_ms": formatting.latency,
-    "min_throughput_per_s": formatting.throughput, "min_tokens_per_s": formatting.throughput,
+    "max_latency_ms": formatting.latency,
+    "max_ttft_ms": formatting.latency,
+    "max_tpot_ms": formatting.latency,
+    "min_throughput_per_s": formatting.throughput,
+    "min_tokens_per_s": formatting.throughput,
     "max_memory_mb": lambda mb: formatting.memory(None if mb is None else mb * 1e6),
-    "max_power_w": lambda watts: formatting.MISSING if watts is None else f"{formatting.significant(watts)}{formatting.SPACE}W",
+    "max_power_w": lambda watts: (
+        formatting.MISSING if watts is None else f"{formatting.significant(watts)}{formatting.SPACE}W"
+    ),
     "max_usd_per_hour": formatting.money,
-}  # fmt: skip
+}
 _RULES = {
-    "max_latency_ms": "latency", "max_ttft_ms": "time to the first token", "max_tpot_ms": "time for each token",
-    "min_throughput_per_s": "items a second", "min_tokens_per_s": "tokens a second", "max_memory_mb": "memory",
-    "max_power_w": "power", "max_usd_per_hour": "price of an hour",
-}  # fmt: skip
+    "max_latency_ms": "latency",
+    "max_ttft_ms": "time to the first token",
+    "max_tpot_ms": "time for each token",
+    "min_throughput_per_s": "items a second",
+    "min_tokens_per_s": "tokens a second",
+    "max_memory_mb": "memory",
+    "max_power_w": "power",
+    "max_usd_per_hour": "price of an hour",
+}
 _EXACT = ("max_power_w", "max_usd_per_hour")
 """Figures of a list or a data sheet: they meet a limit or they do not."""
 

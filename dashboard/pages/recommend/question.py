@@ -178,9 +178,11 @@ LIMITS = {member.field: name for name, member in _MEMBERS.items() if name.starts
 _READERS = {name: member.read for name, member in _MEMBERS.items()} | {"view": one_of(PICTURES)}
 _FLAGS = {member.flag or f"--{member.field.replace('_', '-')}": name for name, member in _MEMBERS.items()}
 _SWITCHES = {
-    "--spot": ("spot", "yes"), "--per-hardware": ("per_hw", "yes"), "--compiled": ("compiled", "compiled"),
+    "--spot": ("spot", "yes"),
+    "--per-hardware": ("per_hw", "yes"),
+    "--compiled": ("compiled", "compiled"),
     "--eager": ("compiled", "eager"),
-}  # fmt: skip
+}
 
 
 def read_question(params: Params) -> Read:

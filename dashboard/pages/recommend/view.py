@@ -144,9 +144,12 @@ def _chips(question: Question) -> None:
     if not active:
         return
     kept = st.pills(
-        "In force (tap one to remove it)", list(active), selection_mode="multi", default=list(active),
+        "In force (tap one to remove it)",
+        list(active),
+        selection_mode="multi",
+        default=list(active),
         key=f"{PAGE} chips {'|'.join(active)}",
-    )  # fmt: skip
+    )
     removed = [active[words] for words in active if words not in kept]
     if removed:
         turn(PAGE, limits.without(question, removed))
@@ -213,19 +216,28 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
 
 def _table(model: str, rows: Sequence[Row]) -> None:
     st.dataframe(
-        ranking.table(rows), hide_index=True, key=f"{PAGE} table", placeholder=formatting.MISSING,
-        height="content" if len(rows) <= 15 else 500, row_height=36, alt=f"Ranking for {model}",
+        ranking.table(rows),
+        hide_index=True,
+        key=f"{PAGE} table",
+        placeholder=formatting.MISSING,
+        height="content" if len(rows) <= 15 else 500,
+        row_height=36,
+        alt=f"Ranking for {model}",
         column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
-    )  # fmt: skip
+    )
 
 
 def _switches(question: Question) -> None:
     """Offer the other picture and the other list; both are in the address."""
     with st.container(horizontal=True, vertical_alignment="center", key="switches"):
         view = st.segmented_control(
-            "Picture", PICTURES, default=question.view, key=f"{PAGE} picture of {question.view}",
-            label_visibility="collapsed", required=True,
-        )  # fmt: skip
+            "Picture",
+            PICTURES,
+            default=question.view,
+            key=f"{PAGE} picture of {question.view}",
+            label_visibility="collapsed",
+            required=True,
+        )
         every = st.toggle("All configurations", value=not question.per_hw, key=f"{PAGE} every {question.per_hw}")
     if (view, every) != (question.view, not question.per_hw):
         turn(PAGE, msgspec.structs.replace(question, view=view, per_hw=not every))

@@ -51,7 +51,10 @@ def _head(event: Mapping[str, Any], data: Mapping[str, Any], row: Mapping[str, A
     taken = next((retraction for retraction in row["retractions"] if retraction["event_id"] == event["id"]), None)
     sentence = escape(samples.sentence(data))
     if taken:
-        st.error(f"This row was taken back: {escape(taken['reason'])}. It is in no answer and in no training.", icon=":material/undo:")  # fmt: skip
+        st.error(
+            f"This row was taken back: {escape(taken['reason'])}. It is in no answer and in no training.",
+            icon=":material/undo:",
+        )
     gone = taken or row["run"].get("retracted_because")
     st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
     made = event.get("time")
@@ -150,7 +153,10 @@ def _files(
         return samples_chart.times(drawn, platform, theme=shade, picture=True)
 
     title = samples.named(data)
-    histogram = [(f"{label} of the histogram", file.replace("samples_", "histogram_", 1), media, make) for label, file, media, make in picture_files(name, lie, title, answer=text, footer=footer)]  # fmt: skip
+    histogram = [
+        (f"{label} of the histogram", file.replace("samples_", "histogram_", 1), media, make)
+        for label, file, media, make in picture_files(name, lie, title, answer=text, footer=footer)
+    ]
     return [
         *table_files(name, [{**item, **about} for item in samples.series(drawn)], as_of=at),
         *picture_files(name, draw, title, answer=text, footer=footer),

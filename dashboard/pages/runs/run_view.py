@@ -87,9 +87,13 @@ def _tab(request: Runs, run: Mapping[str, Any]) -> str:
     chosen = request.tab if request.tab in there else "row" if request.row else next(filled, "rows")
     adopt(PAGE, request, {"tab": chosen})
     shown = st.segmented_control(
-        "Part of the run", there, key=widget(PAGE, "tab"), format_func=lambda name: _label(name, run),
-        label_visibility="collapsed", required=True,
-    )  # fmt: skip
+        "Part of the run",
+        there,
+        key=widget(PAGE, "tab"),
+        format_func=lambda name: _label(name, run),
+        label_visibility="collapsed",
+        required=True,
+    )
     if shown and shown != chosen:
         go(PAGE, msgspec.structs.replace(request, tab=shown, cursor=""))
         st.rerun()
@@ -144,17 +148,29 @@ def _table(request: Runs, at: int, page: Mapping[str, Any], table: Any, tab: str
     """Show one page of facts; a click, or a choice by name, opens one."""
     items = page["items"]
     chosen = st.dataframe(
-        table, hide_index=True, row_height=36, key=f"{PAGE} {tab} {at} {request.cursor}", placeholder=formatting.MISSING,
-        height="content" if len(items) <= 12 else 470, on_select="rerun", selection_mode="single-row",
-        column_config={"Model": st.column_config.Column(pinned=True)}, alt=f"{NAMES[tab]} of the run",
-    )  # fmt: skip
+        table,
+        hide_index=True,
+        row_height=36,
+        key=f"{PAGE} {tab} {at} {request.cursor}",
+        placeholder=formatting.MISSING,
+        height="content" if len(items) <= 12 else 470,
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={"Model": st.column_config.Column(pinned=True)},
+        alt=f"{NAMES[tab]} of the run",
+    )
     picked = [items[at]["event_id"] for at in chosen["selection"]["rows"]]
     named = {row["event_id"]: f"{runs.named(row)}" for row in items}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         typed = st.selectbox(
-            "Open one", list(named), index=None, key=f"{PAGE} open {tab}", format_func=lambda entry: named[entry],
-            placeholder="one of these", width=420,
-        )  # fmt: skip
+            "Open one",
+            list(named),
+            index=None,
+            key=f"{PAGE} open {tab}",
+            format_func=lambda entry: named[entry],
+            placeholder="one of these",
+            width=420,
+        )
         if request.cursor and st.button("First", icon=":material/first_page:", key=f"{PAGE} first {tab}"):
             turn(PAGE, msgspec.structs.replace(request, cursor=""))
         following = page.get("next_cursor")

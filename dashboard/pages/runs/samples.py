@@ -16,13 +16,18 @@ __all__ = ["asked", "metrics", "named", "percentiles", "sentence", "series", "st
 
 STAGES = {"load_ms": "load", "convert_ms": "convert", "compile_ms": "compile", "first_run_ms": "first run"}
 STOPPED = {
-    "interval": "the interval of the median was narrow enough", "iterations": "the calls asked for were made",
-    "budget": "the time for it was spent", "samples": "one event holds no more samples",
-}  # fmt: skip
+    "interval": "the interval of the median was narrow enough",
+    "iterations": "the calls asked for were made",
+    "budget": "the time for it was spent",
+    "samples": "one event holds no more samples",
+}
 Data = Mapping[str, Any]
 WRITTEN: dict[str, Callable[[float], str]] = {
-    "ms": formatting.latency, "1/s": formatting.throughput, "B": formatting.memory, "share": formatting.share,
-}  # fmt: skip
+    "ms": formatting.latency,
+    "1/s": formatting.throughput,
+    "B": formatting.memory,
+    "share": formatting.share,
+}
 NAMES = {"tokens_per_s": "tokens a second", "ttft_ms": "time to first token", "tpot_ms": "time per token"}
 _UNITS = ("_per_s", "_ms", "_bytes", "_j", "_w")
 
@@ -30,12 +35,15 @@ _UNITS = ("_per_s", "_ms", "_bytes", "_j", "_w")
 def named(data: Data) -> str:
     """Name what a fact is of: model, platform, precision, batch, hardware."""
     execution, workload = data["execution"], data["workload"]
-    return " · ".join([
-        str(data["model"]["id"]).rpartition("/")[2], str(execution["platform"]),
-        str(execution.get("precision") or "precision unknown"),
-        loads.batch_words(workload),
-        loads.hardware_words(data, str(data["hardware"]["id"])),
-    ])  # fmt: skip
+    return " · ".join(
+        [
+            str(data["model"]["id"]).rpartition("/")[2],
+            str(execution["platform"]),
+            str(execution.get("precision") or "precision unknown"),
+            loads.batch_words(workload),
+            loads.hardware_words(data, str(data["hardware"]["id"])),
+        ]
+    )
 
 
 def sentence(data: Data) -> str:
@@ -64,10 +72,14 @@ def stages(data: Data, drawn: Data | None) -> list[dict[str, Any]]:
     at, stages = 0.0, []
     for name, took in metrics.items():
         existing = took is not None
-        stages.append({
-            "stage": name, "start": at if existing else None, "end": at + took if took is not None else None,
-            "took": scale.show(took) if existing else f"{formatting.MISSING} not recorded",
-        })  # fmt: skip
+        stages.append(
+            {
+                "stage": name,
+                "start": at if existing else None,
+                "end": at + took if took is not None else None,
+                "took": scale.show(took) if existing else f"{formatting.MISSING} not recorded",
+            }
+        )
         at += took or 0.0
     return stages
 
@@ -125,10 +137,15 @@ def metrics(data: Data) -> pd.DataFrame:
         item = judged.get(key) or {}
         about = METRICS.get(key)
         for name, written in _values(key, value):
-            rows.append({
-                "Metric": name, "Value": written, "Verdict": verdict(item.get("verdict")),
-                "Why": "; ".join(item.get("reasons") or []) or formatting.MISSING, "What it is": about.meaning if about else "",
-            })  # fmt: skip
+            rows.append(
+                {
+                    "Metric": name,
+                    "Value": written,
+                    "Verdict": verdict(item.get("verdict")),
+                    "Why": "; ".join(item.get("reasons") or []) or formatting.MISSING,
+                    "What it is": about.meaning if about else "",
+                }
+            )
     table = pd.DataFrame(rows)
     # A column in which nothing is said is left away.
     return table.drop(columns="Why") if rows and (table["Why"] == formatting.MISSING).all() else table
@@ -165,17 +182,24 @@ def asked(data: Data) -> pd.DataFrame:
     wanted: Data = seen.get("requested") or {}
     rows = [
         {
-            "What": name, "Asked": str(wanted.get(name) or formatting.MISSING), "Actual": _actual(seen.get(name)),
+            "What": name,
+            "Asked": str(wanted.get(name) or formatting.MISSING),
+            "Actual": _actual(seen.get(name)),
             "Same": _same(wanted.get(name), seen.get(name)),
         }
         for name in ("device", "platform", "precision")
-    ]  # fmt: skip
+    ]
     shares = {"fallback_share": "done elsewhere", "precision_share": "in that precision"}
     rows += [
-        {"What": f"share of the work {words}", "Asked": formatting.MISSING, "Actual": formatting.share(seen[name]), "Same": formatting.MISSING}
+        {
+            "What": f"share of the work {words}",
+            "Asked": formatting.MISSING,
+            "Actual": formatting.share(seen[name]),
+            "Same": formatting.MISSING,
+        }
         for name, words in shares.items()
         if seen.get(name) is not None
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 

@@ -63,9 +63,11 @@ def _list(request: Runs, at: int, strip: DeltaGenerator) -> None:
     result = asking.listed(runs.asked_of_list(request, PAGE_RUNS), at)
     with strip:
         provenance(
-            PAGE, f"position {formatting.count(at)}", msgspec.structs.replace(request, as_of=at),
+            PAGE,
+            f"position {formatting.count(at)}",
+            msgspec.structs.replace(request, as_of=at),
             terminal=_terminal(request),
-        )  # fmt: skip
+        )
     if request.as_of is None and "unfinished" in result["choices"]["outcome"]:
         live(at)
     _bar(request, result["choices"])
@@ -102,10 +104,17 @@ def _found(request: Runs, at: int, row: Mapping[str, Any]) -> None:
     mixed = runs.mix(items, now, zone())
     chart(verdict_mix(mixed, theme=theme()), key=f"{PAGE} picture", words=f"Rows of each run by verdict. {sentence}")
     chosen = st.dataframe(
-        runs.listed(items, now, zone()), hide_index=True, row_height=36, key=f"{PAGE} table {at} {request.cursor}",
-        placeholder=formatting.MISSING, height="content", on_select="rerun", selection_mode="single-row",
-        column_config=_columns(), alt="Runs, newest first",
-    )  # fmt: skip
+        runs.listed(items, now, zone()),
+        hide_index=True,
+        row_height=36,
+        key=f"{PAGE} table {at} {request.cursor}",
+        placeholder=formatting.MISSING,
+        height="content",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config=_columns(),
+        alt="Runs, newest first",
+    )
     if rows := chosen["selection"]["rows"]:
         turn(PAGE, Runs(run=items[rows[0]]["run_id"], as_of=request.as_of))
     _pages(request, row)
@@ -121,12 +130,20 @@ def _columns() -> dict[str, Any]:
 def _pages(request: Runs, row: Mapping[str, Any]) -> None:
     """Offer one run of the table by name, the newest runs, and those before these."""
     items = row["items"]
-    named = {run["run_id"]: f"{runs.heading(run)}, {formatting.when(run.get('started_at') or run['recorded_at'], zone())}" for run in items}  # fmt: skip
+    named = {
+        run["run_id"]: f"{runs.heading(run)}, {formatting.when(run.get('started_at') or run['recorded_at'], zone())}"
+        for run in items
+    }
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
-            "Open a run", list(named), index=None, format_func=lambda item: f"{named[item]} · {item}", key=f"{PAGE} open",
-            placeholder="one of these", width=420,
-        )  # fmt: skip
+            "Open a run",
+            list(named),
+            index=None,
+            format_func=lambda item: f"{named[item]} · {item}",
+            key=f"{PAGE} open",
+            placeholder="one of these",
+            width=420,
+        )
         if request.cursor and st.button("Newest", icon=":material/first_page:", key=f"{PAGE} newest"):
             turn(PAGE, msgspec.structs.replace(request, cursor=""))
         following = row.get("next_cursor")

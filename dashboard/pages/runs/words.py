@@ -15,15 +15,35 @@ from presentation import formatting, loads, run_progress
 from presentation.palette import VERDICT_GLYPHS
 
 __all__ = [
-    "TABS", "Runs", "asked_of_list", "environment", "failures", "finding", "heading", "latency", "listed", "measured", "mix",
-    "named", "read_runs", "sentence", "standing", "verdict",
-]  # fmt: skip
+    "TABS",
+    "Runs",
+    "asked_of_list",
+    "environment",
+    "failures",
+    "finding",
+    "heading",
+    "latency",
+    "listed",
+    "measured",
+    "mix",
+    "named",
+    "read_runs",
+    "sentence",
+    "standing",
+    "verdict",
+]
 
 TABS = ("row", "rows", "failures", "tests", "environment")
 KEPT_FIELDS = {
-    "driver": "Driver", "os": "Operating system", "kernel": "Kernel", "python": "Python", "cpu": "Processor",
-    "machine": "Machine", "hypervisor": "Hypervisor", "memory_bytes": "Memory",
-}  # fmt: skip
+    "driver": "Driver",
+    "os": "Operating system",
+    "kernel": "Kernel",
+    "python": "Python",
+    "cpu": "Processor",
+    "machine": "Machine",
+    "hypervisor": "Hypervisor",
+    "memory_bytes": "Memory",
+}
 Row = Mapping[str, Any]
 
 
@@ -49,9 +69,16 @@ def _event(values: Sequence[str]) -> str:
 
 
 _READERS: dict[str, Reader] = {
-    "run": text, "row": _event, "tab": one_of(TABS), "kind": text, "origin": text, "hw": text, "outcome": text,
-    "cursor": text, "as_of": position,
-}  # fmt: skip
+    "run": text,
+    "row": _event,
+    "tab": one_of(TABS),
+    "kind": text,
+    "origin": text,
+    "hw": text,
+    "outcome": text,
+    "cursor": text,
+    "as_of": position,
+}
 
 
 def read_runs(params: Params) -> Read:
@@ -107,10 +134,16 @@ def mix(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> list[dict[s
     for run in items:
         shares = {name: int(run.get(f"rows_{name}") or 0) for name in run_progress.VERDICTS}
         words = f"{formatting.count(run['rows'])} rows: {run_progress.verdicts(run)}" if run.get("rows") else "no rows"
-        drawn.append({
-            "run": run["run_id"], "label": f"{_begun(run, zone)} · {heading(run)}", "counts": shares,
-            "text": _figures(run), "brief": _brief(run), "told": f"{words} · {run_progress.length(run)} · {standing(run, now)}",
-        })  # fmt: skip
+        drawn.append(
+            {
+                "run": run["run_id"],
+                "label": f"{_begun(run, zone)} · {heading(run)}",
+                "counts": shares,
+                "text": _figures(run),
+                "brief": _brief(run),
+                "told": f"{words} · {run_progress.length(run)} · {standing(run, now)}",
+            }
+        )
     return drawn
 
 
@@ -144,19 +177,26 @@ def _brief(run: Row) -> str:
 def listed(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
     """Return runs as a table, in words and figures."""
     heads = {
-        "Rows": "rows", "Valid": "rows_valid", "Suspect": "rows_suspect", "Invalid": "rows_invalid", "Failed": "rows_failed",
-        "Tests": "rows_tested", "Models": "models",
-    }  # fmt: skip
-    return pd.DataFrame({
-        "Run": [heading(run) for run in items],
-        "State": [run_progress.state(run, now).word for run in items],
-        "Started": [_begun(run, zone) for run in items],
-        "Took": [run_progress.duration(run) for run in items],
-        **{head: pd.Series([run.get(key) for run in items], dtype="Int64") for head, key in heads.items()},
-        "Planned": pd.Series([run.get("planned") for run in items], dtype="Int64"),
-        "Source": [run_progress.source_words(run) for run in items],
-        "Id": [run["run_id"] for run in items],
-    })  # fmt: skip
+        "Rows": "rows",
+        "Valid": "rows_valid",
+        "Suspect": "rows_suspect",
+        "Invalid": "rows_invalid",
+        "Failed": "rows_failed",
+        "Tests": "rows_tested",
+        "Models": "models",
+    }
+    return pd.DataFrame(
+        {
+            "Run": [heading(run) for run in items],
+            "State": [run_progress.state(run, now).word for run in items],
+            "Started": [_begun(run, zone) for run in items],
+            "Took": [run_progress.duration(run) for run in items],
+            **{head: pd.Series([run.get(key) for run in items], dtype="Int64") for head, key in heads.items()},
+            "Planned": pd.Series([run.get("planned") for run in items], dtype="Int64"),
+            "Source": [run_progress.source_words(run) for run in items],
+            "Id": [run["run_id"] for run in items],
+        }
+    )
 
 
 def _begun(run: Row, zone: tzinfo | None) -> str:
@@ -191,16 +231,20 @@ def latency(row: Row) -> str:
 def measured(rows: Sequence[Row]) -> pd.DataFrame:
     """Return rows of a run as a table: what was measured, how fast, and why it is doubted."""
     memory = formatting.memory_scale([row.get("peak_memory_bytes") for row in rows])
-    return pd.DataFrame({
-        **_subject(rows),
-        "Latency p50 (95 % CI)": [latency(row) for row in rows],
-        "n": pd.Series([row.get("latency_n") for row in rows], dtype="Int64"),
-        "Verdict": [verdict(row.get("verdict")) for row in rows],
-        "Throughput": [formatting.throughput(row.get("throughput_per_s")) for row in rows],
-        f"Peak memory {memory.unit}": [formatting.significant(memory.of(row.get("peak_memory_bytes"))) for row in rows],
-        "Why": ["; ".join(row.get("verdict_reasons") or []) or formatting.MISSING for row in rows],
-        "Hardware": [loads.hardware_words(row, row["hardware_id"]) for row in rows],
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            **_subject(rows),
+            "Latency p50 (95 % CI)": [latency(row) for row in rows],
+            "n": pd.Series([row.get("latency_n") for row in rows], dtype="Int64"),
+            "Verdict": [verdict(row.get("verdict")) for row in rows],
+            "Throughput": [formatting.throughput(row.get("throughput_per_s")) for row in rows],
+            f"Peak memory {memory.unit}": [
+                formatting.significant(memory.of(row.get("peak_memory_bytes"))) for row in rows
+            ],
+            "Why": ["; ".join(row.get("verdict_reasons") or []) or formatting.MISSING for row in rows],
+            "Hardware": [loads.hardware_words(row, row["hardware_id"]) for row in rows],
+        }
+    )
 
 
 def _subject(rows: Sequence[Row]) -> dict[str, Any]:
@@ -214,13 +258,15 @@ def _subject(rows: Sequence[Row]) -> dict[str, Any]:
 
 def failures(rows: Sequence[Row]) -> pd.DataFrame:
     """Return failures or tests of a run as a table: what, how far it came, and what to try."""
-    return pd.DataFrame({
-        **_subject(rows),
-        "Outcome": [str(row["outcome"]).replace("_", " ") for row in rows],
-        "Stage": [str(row["stage"]).replace("_", " ") for row in rows],
-        "Message": [str(row.get("message") or formatting.MISSING).partition("\n")[0] for row in rows],
-        "What to try": [row.get("remedy") or formatting.MISSING for row in rows],
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            **_subject(rows),
+            "Outcome": [str(row["outcome"]).replace("_", " ") for row in rows],
+            "Stage": [str(row["stage"]).replace("_", " ") for row in rows],
+            "Message": [str(row.get("message") or formatting.MISSING).partition("\n")[0] for row in rows],
+            "What to try": [row.get("remedy") or formatting.MISSING for row in rows],
+        }
+    )
 
 
 def environment(now: Row, differs: Mapping[str, Sequence[Any]] | None) -> pd.DataFrame:
@@ -230,11 +276,15 @@ def environment(now: Row, differs: Mapping[str, Sequence[Any]] | None) -> pd.Dat
     gone = {name: (name, None) for name, (_, new) in (differs or {}).items() if new is None}
     document = {**existing, **{KEPT_FIELDS.get(name, name): value for name, value in gone.items()}}
     changed = differs or {}
-    return pd.DataFrame({
-        "What": list(document),
-        "This run": [_shown(name, value) for name, value in document.values()],
-        "The run before": [_shown(name, changed[name][0]) if name in changed else "the same" for name, _ in document.values()],
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "What": list(document),
+            "This run": [_shown(name, value) for name, value in document.values()],
+            "The run before": [
+                _shown(name, changed[name][0]) if name in changed else "the same" for name, _ in document.values()
+            ],
+        }
+    )
 
 
 def _shown(name: str, value: Any) -> str:

@@ -66,10 +66,15 @@ def show_worse(trend: Trend, at: int) -> None:
     rows = regressions.lines(result, zone())
     if rows:
         st.dataframe(
-            pd.DataFrame(rows).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} worse", row_height=36,
-            placeholder=formatting.MISSING, height="content" if len(rows) <= 12 else 470, alt="What got worse",
+            pd.DataFrame(rows).dropna(axis="columns", how="all"),
+            hide_index=True,
+            key=f"{PAGE} worse",
+            row_height=36,
+            placeholder=formatting.MISSING,
+            height="content" if len(rows) <= 12 else 470,
+            alt="What got worse",
             column_config={"Over time": st.column_config.LinkColumn(display_text="open"), "Run": _REGRESSIONS_VIEW_RUN},
-        )  # fmt: skip
+        )
         st.caption(
             "Beyond 10 % with the 95 % intervals apart, the worst first. Choose a model above to see its history."
         )
@@ -154,17 +159,25 @@ def _metrics(trend: Trend, at: int) -> list[str]:
 def _bar(trend: Trend, names: Sequence[str], metrics: Sequence[str]) -> None:
     first = st.columns([5, 3, 2, 2], vertical_alignment="bottom")
     first[0].selectbox(
-        "Model", list(dict.fromkeys([*names, *([trend.model] if trend.model else [])])), index=None, key=widget(PAGE, "model"),
-        accept_new_options=True, placeholder="Type a part of its name",
-    )  # fmt: skip
+        "Model",
+        list(dict.fromkeys([*names, *([trend.model] if trend.model else [])])),
+        index=None,
+        key=widget(PAGE, "model"),
+        accept_new_options=True,
+        placeholder="Type a part of its name",
+    )
     if trend.model:
         _how(trend, metrics, first[1:])
     state = {name: st.session_state.get(widget(PAGE, name)) for name in _values(trend)}
     chosen = msgspec.structs.replace(
-        trend, model=state["model"] or "", metric=state["metric"], x=state["x"], scale=state["scale"],
+        trend,
+        model=state["model"] or "",
+        metric=state["metric"],
+        x=state["x"],
+        scale=state["scale"],
         **{name: tuple(state[name]) for name in ("hw", "platform", "precision")},
         **{name: state[name].isoformat() if state[name] else "" for name in ("since", "until")},
-    )  # fmt: skip
+    )
     if chosen != trend:
         fewer = chosen.model != trend.model
         turn(PAGE, msgspec.structs.replace(chosen, rows=()) if fewer else chosen)
@@ -244,10 +257,15 @@ def _question(trend: Trend) -> dict[str, Any]:
     """Return what names the configurations that can be picked and gives the points of those that are: one question, one wait."""
     until = (date.fromisoformat(trend.until) + timedelta(days=1)).isoformat() if trend.until else None
     question = {
-        "model": trend.model, "metric": trend.metric, "top": OFFERED, "limit": asking.POINTS, "points_top": USUAL,
-        "points_of": list(trend.rows), "since": f"{trend.since}T00:00:00" if trend.since else None,
+        "model": trend.model,
+        "metric": trend.metric,
+        "top": OFFERED,
+        "limit": asking.POINTS,
+        "points_top": USUAL,
+        "points_of": list(trend.rows),
+        "since": f"{trend.since}T00:00:00" if trend.since else None,
         "until": f"{until}T00:00:00" if until else None,
-    }  # fmt: skip
+    }
     return {name: value for name, value in (question | _filters(trend)).items() if value not in (None, [])}
 
 
@@ -327,9 +345,11 @@ def _changes(trend: Trend, lanes: Sequence[Lane]) -> None:
             f", {formatting.count(unclear)} of them unclear" if unclear else ""
         )
         folded(
-            words, partial(_rows, changed, "changes", "Changes, newest first"), key=f"{PAGE} every change",
+            words,
+            partial(_rows, changed, "changes", "Changes, newest first"),
+            key=f"{PAGE} every change",
             icon=":material/table_rows:",
-        )  # fmt: skip
+        )
 
 
 def _linked(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,16 +365,25 @@ def _linked(line: Mapping[str, Any]) -> dict[str, Any]:
 def _points(trend: Trend, lanes: Sequence[Lane]) -> None:
     lines = [line for lane in lanes for line in history.points_table(lane, trend.metric, zone())]
     folded(
-        "Every point", partial(_rows, lines, "points", "Every point"), key=f"{PAGE} every point", icon=":material/table_rows:",
+        "Every point",
+        partial(_rows, lines, "points", "Every point"),
+        key=f"{PAGE} every point",
+        icon=":material/table_rows:",
         expanded=len(lines) == len(lanes),
-    )  # fmt: skip
+    )
 
 
 def _rows(lines: Sequence[Mapping[str, Any]], name: str, words: str) -> None:
     st.dataframe(
-        pd.DataFrame(lines).dropna(axis="columns", how="all"), hide_index=True, key=f"{PAGE} {name}", row_height=36,
-        placeholder=formatting.MISSING, height="content" if len(lines) <= 10 else 400, alt=words, column_config={"Run": _RUN},
-    )  # fmt: skip
+        pd.DataFrame(lines).dropna(axis="columns", how="all"),
+        hide_index=True,
+        key=f"{PAGE} {name}",
+        row_height=36,
+        placeholder=formatting.MISSING,
+        height="content" if len(lines) <= 10 else 400,
+        alt=words,
+        column_config={"Run": _RUN},
+    )
 
 
 def _nothing(trend: Trend, at: int, metrics: Sequence[str]) -> None:
@@ -374,9 +403,18 @@ def _downloads(request: Trend, at: int, lanes: Sequence[Lane], better: str, said
     name, shade = stem(PAGE, f"{request.model}_{request.metric}", at), theme()
     footer = f"position {formatting.count(at)} · {sum(len(lane.points) for lane in lanes)} measurements"
     rows = [
-        {"model": request.model, "metric": request.metric, "lane": lane.name, "hardware": lane.hardware, "platform": lane.platform, "precision": lane.precision, **point}
-        for lane in lanes for point in lane.points
-    ]  # fmt: skip
+        {
+            "model": request.model,
+            "metric": request.metric,
+            "lane": lane.name,
+            "hardware": lane.hardware,
+            "platform": lane.platform,
+            "precision": lane.precision,
+            **point,
+        }
+        for lane in lanes
+        for point in lane.points
+    ]
     span, numbered = span_of(lanes, request.x), history.numbered(lanes) if request.x == "order" else None
     viewer = zone()
 

@@ -35,12 +35,22 @@ __all__ = [
 
 Row = Mapping[str, Any]
 METRICS = {
-    "latency_ms": "Latency", "latency_p90_ms": "Latency p90", "latency_p95_ms": "Latency p95", "latency_p99_ms": "Latency p99",
-    "throughput_per_s": "Throughput", "tokens_per_s": "Tokens a second", "ttft_ms": "Time to first token",
-    "tpot_ms": "Time per token", "peak_memory_bytes": "Peak memory", "energy_j": "Energy of a call",
-    "energy_per_item_j": "Energy of an item", "energy_per_token_j": "Energy of a token", "power_w": "Power", "load_ms": "Load time",
+    "latency_ms": "Latency",
+    "latency_p90_ms": "Latency p90",
+    "latency_p95_ms": "Latency p95",
+    "latency_p99_ms": "Latency p99",
+    "throughput_per_s": "Throughput",
+    "tokens_per_s": "Tokens a second",
+    "ttft_ms": "Time to first token",
+    "tpot_ms": "Time per token",
+    "peak_memory_bytes": "Peak memory",
+    "energy_j": "Energy of a call",
+    "energy_per_item_j": "Energy of an item",
+    "energy_per_token_j": "Energy of a token",
+    "power_w": "Power",
+    "load_ms": "Load time",
     "first_run_ms": "First call",
-}  # fmt: skip
+}
 """What can be followed, by the API's names."""
 AXES = ("time", "order")
 MOST = 6
@@ -50,9 +60,14 @@ _KEY = 12
 _DIRECTIONS = {"ms": ("longer", "shorter"), "s": ("higher", "lower")}
 """Words for a greater and a smaller value, by the end of the metric's name."""
 _DISTINCT = {
-    "mode": "", "sequence_length": "length", "image_size": "size", "threads": "threads", "layout": "", "weights": "weights",
+    "mode": "",
+    "sequence_length": "length",
+    "image_size": "size",
+    "threads": "threads",
+    "layout": "",
+    "weights": "weights",
     "scenario": "",
-}  # fmt: skip
+}
 """Fields that may tell lanes of one name apart, in the order in which they are said."""
 
 
@@ -81,9 +96,19 @@ def _day(values: Sequence[str]) -> str:
 
 
 _READERS = {
-    "model": text, "metric": one_of(METRICS), "rows": slugs, "hw": slugs, "platform": slugs, "precision": slugs,
-    "x": one_of(AXES), "scale": one_of(SCALES), "since": _day, "until": _day, "days": positive, "as_of": position,
-}  # fmt: skip
+    "model": text,
+    "metric": one_of(METRICS),
+    "rows": slugs,
+    "hw": slugs,
+    "platform": slugs,
+    "precision": slugs,
+    "x": one_of(AXES),
+    "scale": one_of(SCALES),
+    "since": _day,
+    "until": _day,
+    "days": positive,
+    "as_of": position,
+}
 
 
 def read_trend(params: Params) -> Read:
@@ -117,13 +142,17 @@ def lanes(lines: Sequence[Row]) -> list[Lane]:
     names = _names({alike: members[0] for alike, members in together.items()})
     lanes = [
         Lane(
-            key=key_of(alike), name=names[alike], platform=str(members[0]["platform"]),
-            hardware=str(members[0]["hardware"]), precision=str(members[0]["precision"]),
+            key=key_of(alike),
+            name=names[alike],
+            platform=str(members[0]["platform"]),
+            hardware=str(members[0]["hardware"]),
+            precision=str(members[0]["precision"]),
             total=sum(line["count"] for line in members),
-            configurations=tuple(str(line["configuration"]) for line in members), points=_points(members),
+            configurations=tuple(str(line["configuration"]) for line in members),
+            points=_points(members),
         )
         for alike, members in together.items()
-    ]  # fmt: skip
+    ]
     return sorted(lanes, key=lambda lane: (-lane.total, lane.name))
 
 
@@ -275,14 +304,18 @@ def changes(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> list[dic
             step = point.get("step") or {}
             if not point["changed"] and step.get("state") not in ("worse", "better", "unclear"):
                 continue
-            lines.append({
-                "When": point["time"] or point["recorded_at"], "Configuration": lane.name,
-                "Change": change_words(step, metric) if step else "no change beyond 10 %",
-                "Before": scale.show(values.get(step.get("from"))) if step else formatting.MISSING,
-                "Now": scale.show(point["value"], point["low"], point["high"]),
-                "With it": parts_words(point["changed"]) or None, "Why unclear": step.get("why"),
-                "Run": f"/runs?run={point['run_id']}" if point["run_id"] else None,
-            })  # fmt: skip
+            lines.append(
+                {
+                    "When": point["time"] or point["recorded_at"],
+                    "Configuration": lane.name,
+                    "Change": change_words(step, metric) if step else "no change beyond 10 %",
+                    "Before": scale.show(values.get(step.get("from"))) if step else formatting.MISSING,
+                    "Now": scale.show(point["value"], point["low"], point["high"]),
+                    "With it": parts_words(point["changed"]) or None,
+                    "Why unclear": step.get("why"),
+                    "Run": f"/runs?run={point['run_id']}" if point["run_id"] else None,
+                }
+            )
     lines.sort(key=lambda line: str(line["When"]), reverse=True)
     return [{**line, "When": formatting.date(line["When"], zone)} for line in lines]
 
@@ -292,15 +325,19 @@ def points_table(lane: Lane, metric: str, zone: tzinfo | None) -> list[dict[str,
     scale = scale_for(metric, [point["value"] for point in lane.points])
     return [
         {
-            "Measured": formatting.when(point["time"] or point["recorded_at"], zone), "Configuration": lane.name,
+            "Measured": formatting.when(point["time"] or point["recorded_at"], zone),
+            "Configuration": lane.name,
             METRICS[metric]: scale.show(point["value"], point["low"], point["high"])
             + (" (mean)" if point["is_mean"] and metric == "latency_ms" else ""),
-            "n": point["n"], "Verdict": point["verdict"], "Origin": point["origin"],
+            "n": point["n"],
+            "Verdict": point["verdict"],
+            "Origin": point["origin"],
             "Runtime": " ".join(str(part) for part in (point["runtime"], point["runtime_version"]) if part) or None,
-            "Environment": point["environment"], "Run": f"/runs?run={point['run_id']}" if point["run_id"] else None,
+            "Environment": point["environment"],
+            "Run": f"/runs?run={point['run_id']}" if point["run_id"] else None,
         }
         for point in lane.points
-    ]  # fmt: skip
+    ]
 
 
 def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:

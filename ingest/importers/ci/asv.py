@@ -66,9 +66,11 @@ class Asv:
             machine = {**_around(file, "machine.json"), **machine}
         commit = word(result, "commit_hash") or ""
         document = Document(
-            file, self.name, source=f"asv results of commit {commit[:40]}".removesuffix(" of commit "),
+            file,
+            self.name,
+            source=f"asv results of commit {commit[:40]}".removesuffix(" of commit "),
             environment=_environment(result, machine),
-        )  # fmt: skip
+        )
         yield from document.events(_rows(document, _File(result, _around(file, "benchmarks.json"), _hardware(machine))))
 
 
@@ -252,6 +254,9 @@ def _environment(row: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]
     python = word(row, "python") or ""  # of an existing environment a path of its machine
     libraries = {name: version for name in request if (version := word(request, name))}
     return environment(
-        libraries, os=word(machine, "os"), python=python if python[:1].isdigit() else None, machine=word(machine, "arch"),
+        libraries,
+        os=word(machine, "os"),
+        python=python if python[:1].isdigit() else None,
+        machine=word(machine, "arch"),
         cpu=word(machine, "cpu"),
-    )  # fmt: skip
+    )

@@ -29,11 +29,40 @@ _UNFIT = re.compile(r"[\s\x00-\x1f\"\\]+")
 _ABSOLUTE = re.compile(r"(?<![^\s=('\"])(?:[A-Za-z]:[\\/]|[\\/~])[^\s:]*")
 _PER_CALL = re.compile(r"\s*(?:/|\bper\b)\s*(?:iter(?:ation)?|op|run|call|it)s?$")
 _SHORT = {"nsec": "ns", "usec": "us", "msec": "ms", "secs": "s", "second": "s", "μs": "us", "joule": "j", "joules": "j"}
-_RATES = frozenset((
-    "iter/sec", "iter/s", "iters/sec", "iters/s", "it/s", "ops/sec", "ops/s", "op/s", "calls/s", "items/s", "items/sec",
-    "samples/s", "samples/sec", "images/s", "images/sec", "img/s", "imgs/s", "req/s", "requests/s", "requests/sec",
-    "qps", "rps", "fps", "1/s", "hz", "inferences/s", "inf/s", "queries/s", "operations/s", "operations / second",
-))  # fmt: skip
+_RATES = frozenset(
+    (
+        "iter/sec",
+        "iter/s",
+        "iters/sec",
+        "iters/s",
+        "it/s",
+        "ops/sec",
+        "ops/s",
+        "op/s",
+        "calls/s",
+        "items/s",
+        "items/sec",
+        "samples/s",
+        "samples/sec",
+        "images/s",
+        "images/sec",
+        "img/s",
+        "imgs/s",
+        "req/s",
+        "requests/s",
+        "requests/sec",
+        "qps",
+        "rps",
+        "fps",
+        "1/s",
+        "hz",
+        "inferences/s",
+        "inf/s",
+        "queries/s",
+        "operations/s",
+        "operations / second",
+    )
+)
 _TOKEN_RATES = frozenset(("tokens/s", "tokens/sec", "token/s", "tok/s", "toks/s", "t/s", "output tokens/s"))
 _MODELS = ("model", "model_name", "model_id")
 _SIZES = {

@@ -24,9 +24,15 @@ _NAME = re.compile(
     r"(?P<how>(?: .+?)?) \[(?P<key>[0-9a-f]{32})\](?: (?P<column>[a-z0-9_]+))?"
 )
 _SIZES = {
-    "batch": "batch_size", "sequence": "sequence_length", "image": "image_size", "images": "images", "frames": "frames",
-    "input": "input_tokens", "output": "output_tokens", "concurrency": "concurrency",
-}  # fmt: skip
+    "batch": "batch_size",
+    "sequence": "sequence_length",
+    "image": "image_size",
+    "images": "images",
+    "frames": "frames",
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "concurrency": "concurrency",
+}
 _RATES = {"audio s": "audio_seconds", "arrivals/s": "arrival_rate_per_s"}
 _SIZE = re.compile(r" (?P<word>audio s|arrivals/s|[a-z]+) (?P<size>\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= |$)")
 _LATENCY = re.compile(r"latency_(?:ms[._])?(?P<statistic>[a-z0-9]+?)(?:_ms)?")

@@ -83,7 +83,12 @@ def _first(head: str) -> Any:
 
 
 def _is_bench(result: Any) -> bool:
-    return isinstance(result, dict) and isinstance(result.get("name"), str) and isinstance(result.get("unit"), str) and "value" in result  # fmt: skip
+    return (
+        isinstance(result, dict)
+        and isinstance(result.get("name"), str)
+        and isinstance(result.get("unit"), str)
+        and "value" in result
+    )
 
 
 def _found(file: File) -> Any:

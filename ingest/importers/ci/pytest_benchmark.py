@@ -62,9 +62,12 @@ class PytestBenchmark:
             raise BadFile(str(bad)) from None
         version = word(result, "version")
         document = Document(
-            file, self.name, source=f"pytest-benchmark {version or ''}".strip(), time=time,
+            file,
+            self.name,
+            source=f"pytest-benchmark {version or ''}".strip(),
+            time=time,
             environment=_environment(machine or {}),
-        )  # fmt: skip
+        )
         yield from document.events(_rows(document, result, machine or {}))
 
 
@@ -115,11 +118,15 @@ def _hardware(machine: dict[str, Any]) -> dict[str, Any]:
 
 def _environment(machine: dict[str, Any]) -> dict[str, Any] | None:
     libraries = {
-        name.removesuffix("_version"): result for name in machine
+        name.removesuffix("_version"): result
+        for name in machine
         if name.endswith("_version") and name not in _NO_LIBRARY and (result := word(machine, name))
-    }  # fmt: skip
+    }
     system = [said for name in ("system", "release") if (said := word(machine, name))]
     return environment(
-        libraries, os=" ".join(system) or None, python=word(machine, "python_version"),
-        machine=word(machine, "machine"), cpu=first_word(machine, ("cpu.brand_raw", "cpu.brand")),
-    )  # fmt: skip
+        libraries,
+        os=" ".join(system) or None,
+        python=word(machine, "python_version"),
+        machine=word(machine, "machine"),
+        cpu=first_word(machine, ("cpu.brand_raw", "cpu.brand")),
+    )

@@ -29,8 +29,14 @@ from ingest.importers.refusals import BadRow, Refused
 
 __all__ = ["PytestReport"]
 
-_OUTCOMES = {"passed": "passed", "failed": "failed", "error": "error", "skipped": "skipped", "xfailed": "skipped",
-             "xpassed": "passed"}  # fmt: skip
+_OUTCOMES = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "error",
+    "skipped": "skipped",
+    "xfailed": "skipped",
+    "xpassed": "passed",
+}
 _STAGES = ("setup", "call", "teardown")
 _OPEN = 10_000
 """So many tests of a log may be under way at once, workers of pytest-xdist included."""

@@ -51,7 +51,9 @@ class SeedBatch:
         outcome = json_document(file)
         if not isinstance(outcome, dict):
             raise BadFile("is not a batch of benchmarks")
-        document = Document(file, NAME, source="earlier framework, batch of benchmarks", time=moment(outcome.get("timestamp")))  # fmt: skip
+        document = Document(
+            file, NAME, source="earlier framework, batch of benchmarks", time=moment(outcome.get("timestamp"))
+        )
         yield from document.events(_failures(document, outcome))
         results = outcome.get("results")
         for name, result in (results if isinstance(results, dict) else {}).items():

@@ -41,7 +41,9 @@ class SeedCompatibility:
         """Return whether the file is a matrix; an empty one is known by its name."""
         if has_members(file, "model_families", "hardware_compatibility"):
             return True
-        return file.base == "hardware_compatibility_matrix.json" and has_members(file, "hardware_types", "model_families")  # fmt: skip
+        return file.base == "hardware_compatibility_matrix.json" and has_members(
+            file, "hardware_types", "model_families"
+        )
 
     def rows(self, file: File) -> Iterator[dict[str, Any] | Refused]:
         """Yield a run, the means and the failures; see Importer."""

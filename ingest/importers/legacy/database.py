@@ -31,7 +31,15 @@ __all__ = ["SeedDuckDB"]
 NAME = "seed-duckdb"
 PORTION = 10_000
 _MAGIC = b"DUCK"
-_OUTCOMES = {"pass": "passed", "passed": "passed", "fail": "failed", "failed": "failed", "error": "error", "skip": "skipped", "skipped": "skipped"}  # fmt: skip
+_OUTCOMES = {
+    "pass": "passed",
+    "passed": "passed",
+    "fail": "failed",
+    "failed": "failed",
+    "error": "error",
+    "skip": "skipped",
+    "skipped": "skipped",
+}
 _DIMENSIONS = """
 SELECT fact.*, model.model_name, model.model_family, model.modality, model.parameters_million,
     hardware.hardware_type, hardware.device_name
@@ -193,7 +201,9 @@ def _failed(draft: Draft, said: str, outcome: str) -> Draft:
 
 
 def _compatible(record: dict[str, Any]) -> Draft:
-    draft = _draft(record, record.get("hardware_type"), kind="test", test="compatibility", stage="load", outcome="passed")  # fmt: skip
+    draft = _draft(
+        record, record.get("hardware_type"), kind="test", test="compatibility", stage="load", outcome="passed"
+    )
     draft.remedy = text(record, "suggested_fix")
     if record.get("is_compatible") is True:
         return draft

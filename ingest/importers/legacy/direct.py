@@ -209,7 +209,11 @@ def _row(result: Any, row: int) -> Draft:
     if (memory := number(result, "memory_peak_mb", unit="mib")) is not None:
         draft.metrics["peak_memory_bytes"] = round(memory)
     beside = result.get("metrics")
-    busy = number(beside, "cpu_util_percent" if platform == "cpu" else "gpu_util_percent") if isinstance(beside, dict) else None  # fmt: skip
+    busy = (
+        number(beside, "cpu_util_percent" if platform == "cpu" else "gpu_util_percent")
+        if isinstance(beside, dict)
+        else None
+    )
     if busy is not None:
         draft.metrics["utilisation"] = busy / 100
     return draft

@@ -160,16 +160,26 @@ class _Reader:
     def _of_generation(self, record: str, platform: str, prefix: str) -> _Time | None:
         """Return the time of a generation that members side by side describe, or those of `timing` and `metrics`."""
         timing, metrics = self._top.get(f"{prefix}_timing"), self._top.get(f"{prefix}_metrics")
-        values = {
-            name.removeprefix(f"{prefix}_"): value for name, value in self._top.items() if name.startswith(f"{prefix}_")
-        } | (timing if isinstance(timing, dict) else {}) | (metrics if isinstance(metrics, dict) else {})  # fmt: skip
+        values = (
+            {
+                name.removeprefix(f"{prefix}_"): value
+                for name, value in self._top.items()
+                if name.startswith(f"{prefix}_")
+            }
+            | (timing if isinstance(timing, dict) else {})
+            | (metrics if isinstance(metrics, dict) else {})
+        )
         took = number(values, "total_time", unit="s") or number(values, "generation_time", unit="s")
         typed = number(values, "generation_time")
         if took is None:
             return None
         rate = number(values, "tokens_per_second")
         tokens = whole(values, "generated_tokens")
-        beside = {"output": self._top.get(f"{prefix}_output"), "output_tokens": tokens, "total_time (s)": values.get("total_time")}  # fmt: skip
+        beside = {
+            "output": self._top.get(f"{prefix}_output"),
+            "output_tokens": tokens,
+            "total_time (s)": values.get("total_time"),
+        }
         clock = [value for value in (typed, rate if rate and typed and tokens is None else None) if value]
         return _Time(record, platform, beside, took, clock, metrics={"tokens_per_s": rate})
 
@@ -219,7 +229,9 @@ class _Reader:
         )
         if platform == "cuda" and device and not device.startswith("cuda"):
             machine = machine._replace(gpu=device)
-        time = moment(document.get("timestamp")) or moment(self._metadata.get("test_timestamp") or self._metadata.get("timestamp"))  # fmt: skip
+        time = moment(document.get("timestamp")) or moment(
+            self._metadata.get("test_timestamp") or self._metadata.get("timestamp")
+        )
         return {
             "model": named or model_of(f"skill/{self._skill.name}", category=category_of(self._skill.name)),
             "execution": {"platform": platform},
@@ -307,12 +319,28 @@ def _taken(read: Callable[..., _Time | None], record: str, platform: str, docume
 
 
 def _of_example(record: str, platform: str, document: Mapping[str, Any]) -> _Time | None:
-    parts = [document, *(part for name in ("performance", "performance_metrics", "metrics", "timing") if isinstance(part := document.get(name), dict))]  # fmt: skip
+    parts = [
+        document,
+        *(
+            part
+            for name in ("performance", "performance_metrics", "metrics", "timing")
+            if isinstance(part := document.get(name), dict)
+        ),
+    ]
     for part in parts:
-        for field, unit in (("elapsed_time", "s"), ("execution_time", "s"), ("inference_time", "s"), ("generation_time", "s"), ("processing_time_ms", "ms")):  # fmt: skip
+        for field, unit in (
+            ("elapsed_time", "s"),
+            ("execution_time", "s"),
+            ("inference_time", "s"),
+            ("generation_time", "s"),
+            ("processing_time_ms", "ms"),
+        ):
             took = number(part, field, unit=unit)
             if took is not None:
-                rates = {"tokens_per_s": _of(parts, "tokens_per_second"), "realtime_factor": _of(parts, "realtime_factor")}  # fmt: skip
+                rates = {
+                    "tokens_per_s": _of(parts, "tokens_per_second"),
+                    "realtime_factor": _of(parts, "realtime_factor"),
+                }
                 return _Time(record, platform, document, took, [float(part[field])], metrics=rates)
     return None
 
@@ -339,7 +367,10 @@ def _answer(document: Mapping[str, Any]) -> list[str]:
     """Return the texts that an example's model is said to have given, none or one."""
     output = document.get("output")
     if isinstance(output, dict):
-        output = next((output[name] for name in ("text", "generated_text", "first_output") if isinstance(output.get(name), str)), None)  # fmt: skip
+        output = next(
+            (output[name] for name in ("text", "generated_text", "first_output") if isinstance(output.get(name), str)),
+            None,
+        )
     return [output] if isinstance(output, str) else []
 
 

@@ -187,7 +187,9 @@ def _collected(document: Document, row: dict[str, Any], skill: Skill) -> Iterato
     yield from skill_drafts(document, row, skill)
 
 
-def _script(document: Document, run: dict[str, Any], script: str, place: str, time: str | None) -> Iterator[Draft | Refused]:  # fmt: skip
+def _script(
+    document: Document, run: dict[str, Any], script: str, place: str, time: str | None
+) -> Iterator[Draft | Refused]:
     name = _of_script(script)
     results = run.get("json_result")
     if run.get("return_code"):
@@ -221,7 +223,11 @@ def _platforms(
             continue
         model = text(result, "model") or text(around, "model_id") or text(around, "model")
         took = next((field for field in ("inference_time", "execution_time") if field in result), None)
-        written = [value for field in (took, "peak_memory_mb", "realtime_factor") if field and isinstance(value := result.get(field), float)]  # fmt: skip
+        written = [
+            value
+            for field in (took, "peak_memory_mb", "realtime_factor")
+            if field and isinstance(value := result.get(field), float)
+        ]
         say = {
             part: scrub(value, limit=300)
             for part in ("status", "init", "handler_created")
@@ -248,7 +254,9 @@ def _platforms(
             draft.error, draft.message = error_of(text(result, "error") or text(result, "status") or "no success")
         yield draft
         if took and passed:
-            yield from _tried(document, lambda r=result, t=took, s=shared, w=word: _timed(r, t, s, record_at(place, w, t)))  # fmt: skip
+            yield from _tried(
+                document, lambda r=result, t=took, s=shared, w=word: _timed(r, t, s, record_at(place, w, t))
+            )
 
 
 def _timed(result: dict[str, Any], field: str, shared: dict[str, Any], record: str) -> Draft:
@@ -311,7 +319,9 @@ def _ways(
             draft.stage = "load"
         yield draft
         if passed and written:
-            yield from _tried(document, lambda t=times, s=shared, d=draft, k=key: _latency(t, s, d, record_at("performance", k)))  # fmt: skip
+            yield from _tried(
+                document, lambda t=times, s=shared, d=draft, k=key: _latency(t, s, d, record_at("performance", k))
+            )
 
 
 def _latency(times: Mapping[str, Any], shared: dict[str, Any], test: Draft, record: str) -> Draft:

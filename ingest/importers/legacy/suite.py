@@ -75,7 +75,9 @@ class SeedSuite:
     ) -> Iterator[dict[str, Any] | Refused]:
         inner = document if "system_info" in document else _first_inner(document)
         machine = machine_of(inner.get("system_info"))
-        opened = Document(file, NAME, source=SOURCE, time=moment(document.get("timestamp")), environment=machine.environment)  # fmt: skip
+        opened = Document(
+            file, NAME, source=SOURCE, time=moment(document.get("timestamp")), environment=machine.environment
+        )
         yield from opened.events(_numbered(_rows(opened, document, simulated)))
 
 
@@ -191,7 +193,9 @@ def _case(shared: dict[str, Any], record: Mapping[str, Any], case: str, result: 
 
 def _samples(result: Mapping[str, Any]) -> list[float]:
     listed = result.get("latencies")
-    numbers = [number({"latencies": value}, "latencies", unit="s") for value in (listed if isinstance(listed, list) else [])]  # fmt: skip
+    numbers = [
+        number({"latencies": value}, "latencies", unit="s") for value in (listed if isinstance(listed, list) else [])
+    ]
     return [value for value in numbers if value is not None]
 
 
@@ -200,9 +204,12 @@ def _latency(mean: float | None, samples: list[float]) -> dict[str, Any]:
     if not samples:
         return {"mean": mean}
     result = {
-        "mean": mean or statistics.fmean(samples), "min": min(samples), "max": max(samples),
-        "p50": statistics.median(samples), "n": len(samples),
-    }  # fmt: skip
+        "mean": mean or statistics.fmean(samples),
+        "min": min(samples),
+        "max": max(samples),
+        "p50": statistics.median(samples),
+        "n": len(samples),
+    }
     return result | ({"stddev": statistics.stdev(samples)} if len(samples) > 1 else {})
 
 

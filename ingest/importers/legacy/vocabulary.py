@@ -39,14 +39,30 @@ __all__ = [
 ]
 
 _PLATFORMS = {
-    "cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "nvidia": "cuda", "openvino": "openvino", "mps": "mps", "apple": "mps",
-    "rocm": "rocm", "amd": "rocm", "amd rocm": "rocm", "qualcomm": "qnn", "qnn": "qnn", "snpe": "qnn",
-    "webnn": "webnn", "webgpu": "webgpu", "wasm": "wasm",
-}  # fmt: skip
+    "cpu": "cpu",
+    "cuda": "cuda",
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "openvino": "openvino",
+    "mps": "mps",
+    "apple": "mps",
+    "rocm": "rocm",
+    "amd": "rocm",
+    "amd rocm": "rocm",
+    "qualcomm": "qnn",
+    "qnn": "qnn",
+    "snpe": "qnn",
+    "webnn": "webnn",
+    "webgpu": "webgpu",
+    "wasm": "wasm",
+}
 _UNKNOWN = {
-    "cpu": ("unknown-cpu", "cpu"), "cuda": ("unknown-gpu", "gpu"), "rocm": ("unknown-gpu", "gpu"),
-    "mps": ("unknown-gpu", "gpu"), "qnn": ("unknown-npu", "npu"),
-}  # fmt: skip
+    "cpu": ("unknown-cpu", "cpu"),
+    "cuda": ("unknown-gpu", "gpu"),
+    "rocm": ("unknown-gpu", "gpu"),
+    "mps": ("unknown-gpu", "gpu"),
+    "qnn": ("unknown-npu", "npu"),
+}
 _MODALITIES = {"text": None, "vision": "vision", "image": "vision", "audio": "audio", "multimodal": "multimodal"}
 _SAYS = re.compile(r"simul|mock|fake|dummy|placeholder", re.IGNORECASE)
 _KINDS = frozenset(("implementation_type", "implementation", "initialization_type", "result_type", "device", "status"))
@@ -139,16 +155,21 @@ def machine_of(info: Mapping[str, Any] | None) -> Machine:
     libraries = {
         name: version
         for name, field in (
-            ("torch", "torch_version"), ("transformers", "transformers_version"), ("numpy", "numpy_version"),
-            ("cuda", "cuda_version"), ("openvino", "openvino_version"),
+            ("torch", "torch_version"),
+            ("transformers", "transformers_version"),
+            ("numpy", "numpy_version"),
+            ("cuda", "cuda_version"),
+            ("openvino", "openvino_version"),
         )
         if (version := text(info, field)) is not None and version != "mocked"
-    }  # fmt: skip
+    }
     said = {
-        "os": text(info, "platform"), "kernel": text(info, "os_release"), "machine": text(info, "architecture"),
+        "os": text(info, "platform"),
+        "kernel": text(info, "os_release"),
+        "machine": text(info, "architecture"),
         "python": (text(info, "python_version") or "").split(" ")[0] or None,
         "memory_bytes": _bytes(info),
-    }  # fmt: skip
+    }
     return Machine(gpu=gpu, environment=environment(libraries, **said))
 
 

@@ -84,7 +84,11 @@ def _records(row: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
             for word in ("webnn", "webgpu"):
                 if isinstance(model, dict) and isinstance(model.get(word), dict):
                     where = record_at("results_by_modality", modality, f"[{index}]", word)
-                    yield where, _compared, {**model[word], "model": model.get("model"), "platform": word, "modality": modality}  # fmt: skip
+                    yield (
+                        where,
+                        _compared,
+                        {**model[word], "model": model.get("model"), "platform": word, "modality": modality},
+                    )
     for outer, inner in _members(row):
         for side in ("with_parallel", "without_parallel"):
             if isinstance(inner, dict) and isinstance(inner.get(side), dict):
@@ -179,10 +183,12 @@ def _latency(performance: Any) -> dict[str, Any]:
     if not isinstance(performance, dict):
         raise BadRow("performance", "is missing")
     latency = {
-        "mean": number(performance, "avg_inference_time_ms"), "min": number(performance, "min_inference_time_ms"),
-        "max": number(performance, "max_inference_time_ms"), "stddev": number(performance, "std_dev_ms", zero=True),
+        "mean": number(performance, "avg_inference_time_ms"),
+        "min": number(performance, "min_inference_time_ms"),
+        "max": number(performance, "max_inference_time_ms"),
+        "stddev": number(performance, "std_dev_ms", zero=True),
         "n": whole(performance, "iterations"),
-    }  # fmt: skip
+    }
     if latency["mean"] is None:
         raise BadRow("avg_inference_time_ms", "is missing")
     return latency

@@ -76,14 +76,20 @@ _FROM_SUMMARY: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _RATES = {
     "throughput_per_s": ("result_samples_per_second", "result_completed_samples_per_sec"),
     "tokens_per_s": (
-        "result_tokens_per_second", "result_completed_tokens_per_second", "result_inferred_tokens_per_second",
+        "result_tokens_per_second",
+        "result_completed_tokens_per_second",
+        "result_inferred_tokens_per_second",
         "result_inferred_completed_tokens_per_second",
     ),
-}  # fmt: skip
+}
 _JUDGED = (
-    "early_stopping_latency_ss", "early_stopping_latency_ms", "result_first_token_99.00_percentile_latency_ns",
-    "result_time_per_output_token_99.00_percentile_ns", "result_99.90_percentile_latency_ns", "loadgen_version",
-)  # fmt: skip
+    "early_stopping_latency_ss",
+    "early_stopping_latency_ms",
+    "result_first_token_99.00_percentile_latency_ns",
+    "result_time_per_output_token_99.00_percentile_ns",
+    "result_99.90_percentile_latency_ns",
+    "loadgen_version",
+)
 
 
 class _Place(NamedTuple):
@@ -252,9 +258,11 @@ def _place(file: File) -> _Place:
 def _description(log: Path, results: Path, system: str) -> File | None:
     """Return the file that describes a system; `results` is the folder that holds the systems' results."""
     candidates = (
-        log.with_name("system.json"), log.with_name(f"{system}.json"), results / f"{system}.json",
+        log.with_name("system.json"),
+        log.with_name(f"{system}.json"),
+        results / f"{system}.json",
         results.parent / "systems" / f"{system}.json",
-    )  # fmt: skip
+    )
     return next((File(path, path.name) for path in candidates if path.is_file()), None)
 
 

@@ -133,31 +133,33 @@ def _of_flat(row: int, record: dict[str, str]) -> Iterator[Draft]:
     open_division = (text(record, "Division") or "").startswith("open")
     benchmark = _needed(record, "Model", "MlperfModel") if open_division else _needed(record, "MlperfModel", "Model")
     names = ("version", "Division", "Organization", "Platform")
-    yield draft_of(Result(
-        benchmark=benchmark,
-        rules=text(record, "MlperfModel"),
-        scenario=_needed(record, "Scenario"),
-        field="Result",
-        value=number(record, "Result"),
-        unit=text(record, "Units") or text(record, "Result_Units"),
-        power=number(record, "Result_Power"),
-        power_unit=text(record, "Result_Power_Units"),
-        version=text(record, "version"),
-        inferred=_flag(record, "inferred"),
-        system=System(
-            accelerator=text(record, "accelerator_model_name"),
-            accelerators=_count(record, "accelerators_per_node"),
-            nodes=_count(record, "number_of_nodes"),
-            processor=text(record, "host_processor_model_name"),
-            processors=_count(record, "host_processors_per_node"),
-            cores=_count(record, "host_processor_core_count"),
-            software=text(record, "framework"),
-            name=text(record, "Platform"),
-        ),
-        said=_kept(record, "uid", *names, "SystemName", "Model", "Scenario", "Accuracy", "Availability"),
-        key=[text(record, name) for name in names],
-        row=row,
-    ))  # fmt: skip
+    yield draft_of(
+        Result(
+            benchmark=benchmark,
+            rules=text(record, "MlperfModel"),
+            scenario=_needed(record, "Scenario"),
+            field="Result",
+            value=number(record, "Result"),
+            unit=text(record, "Units") or text(record, "Result_Units"),
+            power=number(record, "Result_Power"),
+            power_unit=text(record, "Result_Power_Units"),
+            version=text(record, "version"),
+            inferred=_flag(record, "inferred"),
+            system=System(
+                accelerator=text(record, "accelerator_model_name"),
+                accelerators=_count(record, "accelerators_per_node"),
+                nodes=_count(record, "number_of_nodes"),
+                processor=text(record, "host_processor_model_name"),
+                processors=_count(record, "host_processors_per_node"),
+                cores=_count(record, "host_processor_core_count"),
+                software=text(record, "framework"),
+                name=text(record, "Platform"),
+            ),
+            said=_kept(record, "uid", *names, "SystemName", "Model", "Scenario", "Accuracy", "Availability"),
+            key=[text(record, name) for name in names],
+            row=row,
+        )
+    )
 
 
 def _of_tiny(row: int, record: dict[str, str]) -> Draft:
@@ -165,20 +167,22 @@ def _of_tiny(row: int, record: dict[str, str]) -> Draft:
     said = _kept(
         record, "uid", "version", "Division", "Submitter", "Benchmark", "Model", "Processor(s) Name", "SoC Name"
     )
-    draft = draft_of(Result(
-        benchmark=text(record, "Model") or f"tiny-{_needed(record, 'Benchmark')}",
-        scenario="SingleStream",
-        field="median_throughput",
-        value=number(record, "median_throughput"),
-        unit=text(record, "median_throughput_metric"),
-        power=number(record, "median_energy_cost"),
-        power_unit=text(record, "median_energy_cost_metric"),
-        version=text(record, "version"),
-        system=System(software=text(record, "Inference Framework")),
-        said=said,
-        key=[said.get(name) for name in ("version", "Division", "Submitter", "SoC Name", "Benchmark", "uid")],
-        row=row,
-    ))  # fmt: skip
+    draft = draft_of(
+        Result(
+            benchmark=text(record, "Model") or f"tiny-{_needed(record, 'Benchmark')}",
+            scenario="SingleStream",
+            field="median_throughput",
+            value=number(record, "median_throughput"),
+            unit=text(record, "median_throughput_metric"),
+            power=number(record, "median_energy_cost"),
+            power_unit=text(record, "median_energy_cost_metric"),
+            version=text(record, "version"),
+            system=System(software=text(record, "Inference Framework")),
+            said=said,
+            key=[said.get(name) for name in ("version", "Division", "Submitter", "SoC Name", "Benchmark", "uid")],
+            row=row,
+        )
+    )
     draft.hardware = hardware_of(_needed(record, "SoC Name", "Processor(s) Name"), kind="other")
     draft.execution["platform"] = "other"
     return draft

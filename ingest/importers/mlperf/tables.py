@@ -184,12 +184,17 @@ def _result(
             name=system,
         ),
         said={
-            "Public ID": identity, "Organization": organization, "System Name": system, "Division": division,
-            "Availability": availability, "Scenario": scenario, "Benchmark": benchmark,
+            "Public ID": identity,
+            "Organization": organization,
+            "System Name": system,
+            "Division": division,
+            "Availability": availability,
+            "Scenario": scenario,
+            "Benchmark": benchmark,
         },
         key=[identity, division],
         row=row,
-    )  # fmt: skip
+    )
 
 
 def _count(*said: str | None) -> int | None:

@@ -61,14 +61,23 @@ _MODELS: dict[str, tuple[str, str | None, str | None]] = {
 }
 """Benchmark → model, category and task. What nobody publishes under a name of its own is `mlperf/…`."""
 _TOKENS_SINCE = {
-    "llama2-70b": (4, 0), "mixtral-8x7b": (4, 1), "gptj": (4, 1), "llama3.1-405b": (5, 0), "llama3.1-8b": (5, 1),
-    "deepseek-r1": (5, 1), "whisper": (5, 1), "gpt-oss-120b": (6, 0),
-}  # fmt: skip
+    "llama2-70b": (4, 0),
+    "mixtral-8x7b": (4, 1),
+    "gptj": (4, 1),
+    "llama3.1-405b": (5, 0),
+    "llama3.1-8b": (5, 1),
+    "deepseek-r1": (5, 1),
+    "whisper": (5, 1),
+    "gpt-oss-120b": (6, 0),
+}
 _ACCURACY = re.compile(r"-(99(?:\.\d+)?)$")
 _SCENARIOS: dict[str, tuple[str, int | None]] = {
-    "offline": ("offline", None), "server": ("server", None), "interactive": ("server", None),
-    "singlestream": ("single_stream", 1), "multistream": ("single_stream", 8),
-}  # fmt: skip
+    "offline": ("offline", None),
+    "server": ("server", None),
+    "interactive": ("server", None),
+    "singlestream": ("single_stream", 1),
+    "multistream": ("single_stream", 8),
+}
 _DEVICES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(words, re.IGNORECASE), kind, platform)
     for words, kind, platform in (
@@ -91,13 +100,25 @@ _BEHIND_MEMORY = re.compile(r"(\d\s?GB)\b.*$", re.IGNORECASE)
 _RUNTIMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(words, re.IGNORECASE), name)
     for words, name in (
-        (r"vllm", "vllm"), (r"sglang", "sglang"), (r"tensorrt[\s_-]?llm|trt-?llm", "tensorrt-llm"),
-        (r"tensorrt", "tensorrt"), (r"openvino", "openvino"), (r"onnx ?runtime|\bort\b", "onnxruntime"),
-        (r"arm ?nn", "armnn"), (r"tf ?lite|tensorflow lite|litert", "tflite"), (r"deepsparse", "deepsparse"),
-        (r"migraphx", "migraphx"), (r"\btvm\b", "tvm"), (r"cloud ai sdk", "cloud-ai-sdk"), (r"sima sdk", "sima-sdk"),
-        (r"tensorflow", "tensorflow"), (r"\bjax\b", "jax"), (r"mxnet", "mxnet"), (r"pytorch|\btorch\b", "torch"),
+        (r"vllm", "vllm"),
+        (r"sglang", "sglang"),
+        (r"tensorrt[\s_-]?llm|trt-?llm", "tensorrt-llm"),
+        (r"tensorrt", "tensorrt"),
+        (r"openvino", "openvino"),
+        (r"onnx ?runtime|\bort\b", "onnxruntime"),
+        (r"arm ?nn", "armnn"),
+        (r"tf ?lite|tensorflow lite|litert", "tflite"),
+        (r"deepsparse", "deepsparse"),
+        (r"migraphx", "migraphx"),
+        (r"\btvm\b", "tvm"),
+        (r"cloud ai sdk", "cloud-ai-sdk"),
+        (r"sima sdk", "sima-sdk"),
+        (r"tensorflow", "tensorflow"),
+        (r"\bjax\b", "jax"),
+        (r"mxnet", "mxnet"),
+        (r"pytorch|\btorch\b", "torch"),
     )
-)  # fmt: skip
+)
 _VERSION = re.compile(r"[\s_=:-]*(?:sdk\s*)?(?:version\s*)?v?(\d+(?:\.\d+)+[\w.+-]*)", re.IGNORECASE)
 _LIBRARY = re.compile(r"\s*([A-Za-z][A-Za-z .+/_-]*?)[\s_-]+v?(\d[\w.+~:-]*)\s*")
 _NONE = frozenset(("", "-", "--", "n/a", "na", "none", "null", "undefined", "cpu"))

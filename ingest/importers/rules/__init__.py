@@ -51,10 +51,19 @@ TOGETHER_RULES: dict[str, Callable[[Sequence[Draft]], Iterator[tuple[Draft, Find
 }
 """Rules that compare the rows of a file."""
 
-_OF_CLAIMS = frozenset((
-    "simulated-flag", "canned-answer", "failed-start", "typed-figures", "no-device-counters", "fell-back",
-    "warm-up-inside", "zero-means-missing", "averaged-over",
-))  # fmt: skip
+_OF_CLAIMS = frozenset(
+    (
+        "simulated-flag",
+        "canned-answer",
+        "failed-start",
+        "typed-figures",
+        "no-device-counters",
+        "fell-back",
+        "warm-up-inside",
+        "zero-means-missing",
+        "averaged-over",
+    )
+)
 """Rules that have nothing to say of a row without claims; most rows have none, and there are millions."""
 _OF_FIGURES = tuple(name for name in ROW_RULES if name not in _OF_CLAIMS)
 

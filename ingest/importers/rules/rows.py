@@ -75,7 +75,9 @@ def simulated_flag(draft: Draft) -> Finding | None:
 def _admits(value: Any) -> bool:
     """Return whether a flag's value admits it: true, or words that do; a member that denies it proves nothing."""
     if isinstance(value, str):
-        return not _DENIES.fullmatch(value) and (bool(_SAYS_SO.search(value)) or value.strip().lower() in ("true", "yes", "1"))  # fmt: skip
+        return not _DENIES.fullmatch(value) and (
+            bool(_SAYS_SO.search(value)) or value.strip().lower() in ("true", "yes", "1")
+        )
     return bool(value)
 
 
@@ -230,7 +232,9 @@ def warm_up_inside(draft: Draft) -> Finding | None:
     others = statistics.median(samples[1:])
     if samples[0] < WARM_UP * others:
         return None
-    return Finding("warm-up-inside", "suspect", f"the first call took {samples[0] / others:.3g} × the median of the others")  # fmt: skip
+    return Finding(
+        "warm-up-inside", "suspect", f"the first call took {samples[0] / others:.3g} × the median of the others"
+    )
 
 
 def zero_means_missing(draft: Draft) -> Finding | None:

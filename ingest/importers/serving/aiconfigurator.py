@@ -33,9 +33,14 @@ __all__ = ["AiConfigurator"]
 
 _NEEDED = {"silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system", "backend", "isl", "osl"}
 _SIZES = {
-    "tensor": "tp_size", "pipeline": "pp_size", "attention_data": "attention_dp_size",
-    "expert_tensor": "moe_tp_size", "expert": "moe_ep_size", "batch_size": "batch_size", "workers": "num_workers",
-}  # fmt: skip
+    "tensor": "tp_size",
+    "pipeline": "pp_size",
+    "attention_data": "attention_dp_size",
+    "expert_tensor": "moe_tp_size",
+    "expert": "moe_ep_size",
+    "batch_size": "batch_size",
+    "workers": "num_workers",
+}
 _PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu", "google": "tpu"}
 _PART = re.compile(r"\s*([a-z_]+)=([^;]*)")
 

@@ -186,12 +186,24 @@ def _latency(row: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _load(row: dict[str, Any], config: dict[str, Any]) -> tuple[int | None, float | None]:
     """Return concurrency and requests a second as they were asked for."""
-    phases = [item for item in items(config, "phases") if isinstance(item, dict)] if isinstance(config.get("phases"), list) else []  # fmt: skip
+    phases = (
+        [item for item in items(config, "phases") if isinstance(item, dict)]
+        if isinstance(config.get("phases"), list)
+        else []
+    )
     profiling = [phase for phase in phases if "profiling" in (phase.get("kind"), phase.get("name"))] or phases[:1]
     loads = [*profiling[:1], *(members(config, path.rstrip(".")) if path else config for path in _LOADS)]
     flat = [load for load in loads if isinstance(load, dict)]
-    concurrency = next((size for load in flat if isinstance(load.get("concurrency"), int) and (size := count(load, "concurrency"))), None)  # fmt: skip
-    rates = [rate for load in flat for name in ("request_rate", "rate") if isinstance(load.get(name), int | float) and (rate := quantity(load, name))]  # fmt: skip
+    concurrency = next(
+        (size for load in flat if isinstance(load.get("concurrency"), int) and (size := count(load, "concurrency"))),
+        None,
+    )
+    rates = [
+        rate
+        for load in flat
+        for name in ("request_rate", "rate")
+        if isinstance(load.get(name), int | float) and (rate := quantity(load, name))
+    ]
     values = within(row, "run_info.variation_values")
     for path, value in values.items() if isinstance(values, dict) else ():
         if path.endswith("concurrency") and isinstance(value, int) and not isinstance(value, bool):
@@ -204,10 +216,13 @@ def _workload(row: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     sent = _average(row, "input_sequence_length", "num_input_token")
     made = _average(row, "output_sequence_length", "num_output_token")
     return {
-        "mode": "inference", "scenario": "serving",
-        "input_tokens": max(1, round(sent)) if sent else None, "output_tokens": max(1, round(made)) if made else None,
-        "concurrency": concurrency, "arrival_rate_per_s": rate,
-    }  # fmt: skip
+        "mode": "inference",
+        "scenario": "serving",
+        "input_tokens": max(1, round(sent)) if sent else None,
+        "output_tokens": max(1, round(made)) if made else None,
+        "concurrency": concurrency,
+        "arrival_rate_per_s": rate,
+    }
 
 
 def _metrics(row: dict[str, Any], latency: dict[str, Any], gpus: list[dict[str, Any]]) -> dict[str, Any]:
@@ -243,11 +258,8 @@ def _gpus(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the GPUs of the telemetry that were busy; all of them where it does not say."""
     endpoints = members(row, "telemetry_data.endpoints") if isinstance(row.get("telemetry_data"), dict) else {}
     every = [
-        gpu
-        for endpoint in endpoints.values()
-        for gpu in members(endpoint, "gpus").values()
-        if isinstance(gpu, dict)
-    ]  # fmt: skip
+        gpu for endpoint in endpoints.values() for gpu in members(endpoint, "gpus").values() if isinstance(gpu, dict)
+    ]
     existing = [(gpu, _average(members(gpu, "metrics"), *_BUSY)) for gpu in every]
     return [gpu for gpu, share in existing if share] or every
 

@@ -35,8 +35,15 @@ from ingest.importers.tables.csv_drafts import csv_drafts, hardware_named, heade
 __all__ = ["Argonne"]
 
 _COLUMNS = {
-    "Hardware", "Num of Hardware", "Framework", "Model", "Input Output Length", "Batch Size", "Latency", "Throughput",
-}  # fmt: skip
+    "Hardware",
+    "Num of Hardware",
+    "Framework",
+    "Model",
+    "Input Output Length",
+    "Batch Size",
+    "Latency",
+    "Throughput",
+}
 _PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu", "habana": "hpu"}
 _TOLERANCE = 0.02
 _SET_UP = ("Intel PVC GPU", "vllm", 1)

@@ -38,9 +38,20 @@ __all__ = ["LlamaBench"]
 
 _NEEDED = ("model_filename", "model_type", "n_prompt", "n_gen", "avg_ns")
 _PLATFORMS = {
-    "cuda": "cuda", "hip": "rocm", "rocm": "rocm", "hipblas": "rocm", "metal": "mps", "mtl": "mps", "sycl": "xpu",
-    "vulkan": "vulkan", "kompute": "vulkan", "opencl": "opencl", "cann": "cann", "musa": "musa", "webgpu": "webgpu",
-}  # fmt: skip
+    "cuda": "cuda",
+    "hip": "rocm",
+    "rocm": "rocm",
+    "hipblas": "rocm",
+    "metal": "mps",
+    "mtl": "mps",
+    "sycl": "xpu",
+    "vulkan": "vulkan",
+    "kompute": "vulkan",
+    "opencl": "opencl",
+    "cann": "cann",
+    "musa": "musa",
+    "webgpu": "webgpu",
+}
 """Backends that run on a GPU; CPU, BLAS, AMX and RPC are none."""
 _FLAGS = ("cuda", "metal", "sycl", "vulkan", "kompute", "opencl", "cann")
 """Columns of builds before there was `backends`, one a backend."""
@@ -151,10 +162,16 @@ def _draft(row: dict[str, Any], at: int) -> Draft:
         claims={"samples_ms": samples},
         original={
             f"{name} ({unit})": as_said(row[name])
-            for name, unit in (("avg_ns", "ns"), ("stddev_ns", "ns"), ("avg_ts", "tokens/s"), ("stddev_ts", "tokens/s"), ("model_size", "bytes"))
+            for name, unit in (
+                ("avg_ns", "ns"),
+                ("stddev_ns", "ns"),
+                ("avg_ts", "tokens/s"),
+                ("stddev_ts", "tokens/s"),
+                ("model_size", "bytes"),
+            )
             if row.get(name) is not None
         },
-    )  # fmt: skip
+    )
 
 
 def _workload(prompt: int | None, made: int | None) -> dict[str, Any]:
@@ -192,8 +209,11 @@ def _model(row: dict[str, Any]) -> dict[str, Any]:
     if name.lower() in _NAMELESS:
         name = "-".join(words[:2]) or "unknown"
     return model_of(
-        name, category="text_generation", family=_family(words), parameters=whole(row, "model_n_params"),
-    )  # fmt: skip
+        name,
+        category="text_generation",
+        family=_family(words),
+        parameters=whole(row, "model_n_params"),
+    )
 
 
 def _family(words: list[str]) -> str | None:

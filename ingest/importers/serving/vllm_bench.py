@@ -62,18 +62,25 @@ _LATENCY = ("avg_latency", "latencies", "percentiles")
 _THROUGHPUT = ("elapsed_time", "num_requests", "requests_per_second")
 _PYTORCH = ".pytorch.json"
 _E2E = {
-    "mean": "mean_e2el_ms", "stddev": "std_e2el_ms", "p50": "median_e2el_ms", "p90": "p90_e2el_ms",
-    "p95": "p95_e2el_ms", "p99": "p99_e2el_ms",
-}  # fmt: skip
+    "mean": "mean_e2el_ms",
+    "stddev": "std_e2el_ms",
+    "p50": "median_e2el_ms",
+    "p90": "p90_e2el_ms",
+    "p95": "p95_e2el_ms",
+    "p99": "p99_e2el_ms",
+}
 _DEVICES = ("gpu_type", "gpu", "gpu_name", "accelerator", "hardware", "device_name")
 _COUNTED = re.compile(r"(?P<count>\d{1,5})\s*[xX×]\s*(?P<name>\S.*)")
 _PARALLEL = {
-    "tensor": ("tensor_parallel_size", "tp", "tp_size"), "pipeline": ("pipeline_parallel_size", "pp", "pp_size"),
+    "tensor": ("tensor_parallel_size", "tp", "tp_size"),
+    "pipeline": ("pipeline_parallel_size", "pp", "pp_size"),
     "data": ("data_parallel_size", "dp", "dp_size"),
-}  # fmt: skip
+}
 _TP = re.compile(r"[_-]tp(\d{1,3})(?=[_.-]|$)", re.IGNORECASE)
 _ENGINES = ("vllm", "sglang", "tensorrt-llm", "tgi", "lmdeploy", "deepspeed-mii", "llama.cpp", "scalellm")
-_KEPT = re.compile(r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl)_ms|total_(?:input|output)_tokens|total_token_throughput|failed|num_prompts|max_concurrent_requests")  # fmt: skip
+_KEPT = re.compile(
+    r"(?:mean|median|std|p[\d.]+)_(?:ttft|tpot|itl)_ms|total_(?:input|output)_tokens|total_token_throughput|failed|num_prompts|max_concurrent_requests"
+)
 
 
 class VllmBench:
@@ -214,10 +221,14 @@ def _draft(said: _Said, at: int) -> Draft:
     name = first_word(document, ("model_id", "model"))
     draft.model = (
         model_of(model_name(name), category="text_generation" if "output_throughput" in result else None)
-        if name else {"id": f"benchmark/{re.sub(r'[^A-Za-z0-9_.-]+', '-', said.name)[:180]}"}
-    )  # fmt: skip
+        if name
+        else {"id": f"benchmark/{re.sub(r'[^A-Za-z0-9_.-]+', '-', said.name)[:180]}"}
+    )
     tensor = _TP.search(said.name)
-    parallelism = {kind: next((outcome for item in names if (outcome := count(document, item))), None) for kind, names in _PARALLEL.items()}  # fmt: skip
+    parallelism = {
+        kind: next((outcome for item in names if (outcome := count(document, item))), None)
+        for kind, names in _PARALLEL.items()
+    }
     if tensor and parallelism["tensor"] is None:
         parallelism["tensor"] = int(tensor[1]) or None
     if draft.kind == "measurement" and not any(draft.metrics.values()):
@@ -247,9 +258,12 @@ def _serve(result: dict[str, Any]) -> Draft:
     each = {name: quantity(result, f"total_{name}_tokens") for name in ("input", "output")}
     sizes = {f"{name}_tokens": max(1, round(total / completed)) for name, total in each.items() if total and completed}
     workload = {
-        "mode": "inference", "scenario": "serving", **sizes, "concurrency": count(result, "max_concurrency"),
+        "mode": "inference",
+        "scenario": "serving",
+        **sizes,
+        "concurrency": count(result, "max_concurrency"),
         "arrival_rate_per_s": rate,
-    }  # fmt: skip
+    }
     original = {name: as_said(value) for name, value in result.items() if value is not None and _KEPT.fullmatch(name)}
     burstiness = quantity(result, "burstiness")
     options = {"burstiness": burstiness} if rate and burstiness not in (None, 1.0) else {}
@@ -267,9 +281,14 @@ def _serve(result: dict[str, Any]) -> Draft:
         "ttft_ms": _typical(result, "ttft"),
         "tpot_ms": _typical(result, "tpot"),
         "goodput_per_s": next(
-            (outcome for name in ("request_goodput", "request_goodput:") if (outcome := quantity(result, name, zero=True)) is not None), None
+            (
+                outcome
+                for name in ("request_goodput", "request_goodput:")
+                if (outcome := quantity(result, name, zero=True)) is not None
+            ),
+            None,
         ),
-    }  # fmt: skip
+    }
     draft = _blank(workload=workload, metrics=metrics, original=original | left_out)
     draft.execution = options
     return draft
@@ -290,13 +309,18 @@ def _latency(result: dict[str, Any], document: dict[str, Any]) -> Draft:
     if existing:
         latency |= {"min": min(existing), "max": max(existing)}
     workload = {
-        "mode": "inference", "scenario": "single_stream", "batch_size": count(document, "batch_size"),
-        "input_tokens": count(document, "input_len"), "output_tokens": count(document, "output_len"),
-    }  # fmt: skip
+        "mode": "inference",
+        "scenario": "single_stream",
+        "batch_size": count(document, "batch_size"),
+        "input_tokens": count(document, "input_len"),
+        "output_tokens": count(document, "output_len"),
+    }
     return _blank(
-        workload=workload, metrics={"latency_ms": {**latency, **tails}}, original=original | more,
+        workload=workload,
+        metrics={"latency_ms": {**latency, **tails}},
+        original=original | more,
         claims={"samples_ms": existing},
-    )  # fmt: skip
+    )
 
 
 def _offline(result: dict[str, Any], document: dict[str, Any]) -> Draft:
@@ -305,9 +329,14 @@ def _offline(result: dict[str, Any], document: dict[str, Any]) -> Draft:
     sizes = {"input_tokens": count(document, "input_len"), "output_tokens": made} if random else {}
     original = {
         f"{name} ({unit})": as_said(result[name])
-        for name, unit in (("tokens_per_second", "input and output tokens/s"), ("elapsed_time", "s"), ("num_requests", "requests"), ("total_num_tokens", "tokens"))
+        for name, unit in (
+            ("tokens_per_second", "input and output tokens/s"),
+            ("elapsed_time", "s"),
+            ("num_requests", "requests"),
+            ("total_num_tokens", "tokens"),
+        )
         if result.get(name) is not None
-    }  # fmt: skip
+    }
     return _blank(
         workload={"mode": "inference", "scenario": "offline", **sizes},
         metrics={"throughput_per_s": rate, "tokens_per_s": rate * made if rate and made and random else None},

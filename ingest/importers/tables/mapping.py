@@ -77,15 +77,37 @@ class TableMapping(NamedTuple):
 
 
 UNITS: dict[str, dict[str, float]] = {
-    "time": {"s": 1e3, "sec": 1e3, "seconds": 1e3, "ms": 1.0, "milliseconds": 1.0, "us": 1e-3, "µs": 1e-3,
-             "microseconds": 1e-3, "ns": 1e-6, "nanoseconds": 1e-6, "min": 6e4, "minutes": 6e4},
-    "bytes": {"B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30},
+    "time": {
+        "s": 1e3,
+        "sec": 1e3,
+        "seconds": 1e3,
+        "ms": 1.0,
+        "milliseconds": 1.0,
+        "us": 1e-3,
+        "µs": 1e-3,
+        "microseconds": 1e-3,
+        "ns": 1e-6,
+        "nanoseconds": 1e-6,
+        "min": 6e4,
+        "minutes": 6e4,
+    },
+    "bytes": {
+        "B": 1.0,
+        "bytes": 1.0,
+        "kB": 1e3,
+        "KB": 1e3,
+        "MB": 1e6,
+        "GB": 1e9,
+        "KiB": 2.0**10,
+        "MiB": 2.0**20,
+        "GiB": 2.0**30,
+    },
     "share": {"share": 1.0, "%": 0.01},
     "power": {"W": 1.0, "mW": 1e-3, "kW": 1e3},
     "energy": {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "Wh": 3600.0},
     "rate": {"1/s": 1.0, "1/ms": 1e3, "1/min": 1 / 60, "1/h": 1 / 3600},
     "moment": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
-}  # fmt: skip
+}
 """Units by what they measure, and the factor to Assay's; a moment in one of its units counts from 1970."""
 _DIMENSIONS = {"ms": "time", "B": "bytes", "share": "share", "W": "power", "J": "energy", "1/s": "rate"}
 _NUMBERS = ("audio_seconds", "arrival_rate_per_s")
@@ -146,9 +168,11 @@ def _targets() -> dict[str, Target]:
 TARGETS: dict[str, Target] = _targets()
 """What a column can be, by the name that a mapping uses."""
 _REQUIRED = {
-    "model": "model: {column: …}", "hardware": "hardware: {value: NVIDIA L4}", "mode": "mode: {value: inference}",
+    "model": "model: {column: …}",
+    "hardware": "hardware: {value: NVIDIA L4}",
+    "mode": "mode: {value: inference}",
     "platform": "platform: {value: cuda}",
-}  # fmt: skip
+}
 _MEMBERS = ("column", "value", "unit", "rename", "missing", "zone")
 _TOP = ("columns", "delimiter", "source", "licence")
 

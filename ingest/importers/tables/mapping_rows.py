@@ -18,8 +18,20 @@ from ingest.importers.tables.mapping import Source, TableMapping, Target, target
 
 __all__ = ["RowMaker"]
 
-_TRUTHS = {"true": True, "yes": True, "y": True, "1": True, "1.0": True, "on": True,
-           "false": False, "no": False, "n": False, "0": False, "0.0": False, "off": False}  # fmt: skip
+_TRUTHS = {
+    "true": True,
+    "yes": True,
+    "y": True,
+    "1": True,
+    "1.0": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "n": False,
+    "0": False,
+    "0.0": False,
+    "off": False,
+}
 _SECTIONS = ("model", "workload", "execution", "runtime", "hardware", "metrics", "environment", "observed", "row")
 
 Sections = dict[str, dict[str, Any]]
@@ -169,9 +181,16 @@ def _moment(row: Mapping[str, Any], column: str, source: Source) -> str | None:
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], str, Source], Any]] = {
-    "word": _word_of, "number": _number, "share": _share, "bytes": _bytes, "whole": _whole, "truth": _truth,
-    "moment": _moment, "precision": _precision, "any": _any,
-}  # fmt: skip
+    "word": _word_of,
+    "number": _number,
+    "share": _share,
+    "bytes": _bytes,
+    "whole": _whole,
+    "truth": _truth,
+    "moment": _moment,
+    "precision": _precision,
+    "any": _any,
+}
 """How a field is read by the kind of its target; as text where it has none of these."""
 
 

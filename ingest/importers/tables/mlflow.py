@@ -41,10 +41,26 @@ from ingest.importers.refusals import BadRow, Refused
 __all__ = ["FIGURES", "PARAMETERS", "RATES", "SIZES", "TIMES", "MLflow", "runs_at"]
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
-    "model": ("model", "model_name", "model_id", "model_name_or_path", "pretrained_model_name_or_path", "base_model",
-              "_name_or_path", "checkpoint"),
-    "hardware": ("hardware", "hardware_id", "gpu", "gpu_name", "gpu_type", "device_name", "accelerator_name",
-                 "accelerator"),
+    "model": (
+        "model",
+        "model_name",
+        "model_id",
+        "model_name_or_path",
+        "pretrained_model_name_or_path",
+        "base_model",
+        "_name_or_path",
+        "checkpoint",
+    ),
+    "hardware": (
+        "hardware",
+        "hardware_id",
+        "gpu",
+        "gpu_name",
+        "gpu_type",
+        "device_name",
+        "accelerator_name",
+        "accelerator",
+    ),
     "cpu": ("cpu", "cpu_name"),
     "count": ("gpu_count", "num_gpus", "n_gpu", "num_devices", "world_size"),
     "platform": ("platform", "device", "backend", "accelerator"),
@@ -61,10 +77,12 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "output_tokens": ("output_tokens", "output_len", "max_new_tokens", "new_tokens"),
     "concurrency": ("concurrency", "num_concurrent_requests", "max_concurrency"),
     "optimizer": ("optimizer", "optim", "optimizer_name"),
-}  # fmt: skip
+}
 """What is taken of params and tags, and the names under which it is looked for, in this order."""
 TIMES: dict[str, str] = {
-    **dict.fromkeys(("latency", "mean_latency", "latency_mean", "avg_latency", "latency_avg", "step_time"), "latency_ms.mean"),
+    **dict.fromkeys(
+        ("latency", "mean_latency", "latency_mean", "avg_latency", "latency_avg", "step_time"), "latency_ms.mean"
+    ),
     **dict.fromkeys(("latency_p50", "p50_latency", "median_latency", "latency_median"), "latency_ms.p50"),
     **{f"{name}_latency": f"latency_ms.{name}" for name in ("p90", "p95", "p99", "min", "max")},
     **{f"latency_{name}": f"latency_ms.{name}" for name in ("p90", "p95", "p99", "min", "max")},
@@ -75,28 +93,65 @@ TIMES: dict[str, str] = {
     **dict.fromkeys(("compile_time", "compilation_time", "compile"), "compile_ms"),
     **dict.fromkeys(("convert_time", "conversion_time", "convert"), "convert_ms"),
     **dict.fromkeys(("first_run_time", "first_run", "first_inference_time"), "first_run_ms"),
-    **{name: f"{name.removesuffix('_time')}_ms" for name in ("preprocess_time", "postprocess_time", "forward_time",
-                                                            "backward_time", "optimizer_time")},
-}  # fmt: skip
+    **{
+        name: f"{name.removesuffix('_time')}_ms"
+        for name in ("preprocess_time", "postprocess_time", "forward_time", "backward_time", "optimizer_time")
+    },
+}
 """Times by their names without a unit, which has to follow: `_ms`, `_s`, `_us`, `_seconds` …"""
 SIZES: dict[str, str] = {
     **dict.fromkeys(("peak_memory", "max_memory", "peak_rss", "peak_memory_usage"), "peak_memory_bytes"),
-    **dict.fromkeys(("peak_gpu_memory", "gpu_peak_memory", "max_memory_allocated", "max_gpu_memory", "device_memory",
-                     "peak_device_memory", "gpu_memory_peak"), "device_memory_bytes"),
-}  # fmt: skip
+    **dict.fromkeys(
+        (
+            "peak_gpu_memory",
+            "gpu_peak_memory",
+            "max_memory_allocated",
+            "max_gpu_memory",
+            "device_memory",
+            "peak_device_memory",
+            "gpu_memory_peak",
+        ),
+        "device_memory_bytes",
+    ),
+}
 """Amounts of memory by their names without a unit, which has to follow: `_bytes`, `_mb`, `_gb`, `_mib` …"""
 RATES: dict[str, str] = {
-    **dict.fromkeys(("throughput_per_s", "samples_per_second", "samples_per_sec", "inference_samples_per_second",
-                     "eval_samples_per_second", "images_per_second", "images_per_sec", "requests_per_second", "qps", "fps",
-                     "items_per_second"), "throughput_per_s"),
+    **dict.fromkeys(
+        (
+            "throughput_per_s",
+            "samples_per_second",
+            "samples_per_sec",
+            "inference_samples_per_second",
+            "eval_samples_per_second",
+            "images_per_second",
+            "images_per_sec",
+            "requests_per_second",
+            "qps",
+            "fps",
+            "items_per_second",
+        ),
+        "throughput_per_s",
+    ),
     **dict.fromkeys(("train_samples_per_second", "training_samples_per_second"), "throughput_per_s"),
-    **dict.fromkeys(("tokens_per_s", "tokens_per_second", "tokens_per_sec", "output_tokens_per_second",
-                     "output_throughput_tokens_per_second"), "tokens_per_s"),
-}  # fmt: skip
+    **dict.fromkeys(
+        (
+            "tokens_per_s",
+            "tokens_per_second",
+            "tokens_per_sec",
+            "output_tokens_per_second",
+            "output_throughput_tokens_per_second",
+        ),
+        "tokens_per_s",
+    ),
+}
 FIGURES: dict[str, str] = {
-    "energy_j": "energy_j", "energy_joules": "energy_j", "power_w": "power_w", "mean_power_w": "power_w",
-    "average_power_w": "power_w", "realtime_factor": "realtime_factor",
-}  # fmt: skip
+    "energy_j": "energy_j",
+    "energy_joules": "energy_j",
+    "power_w": "power_w",
+    "mean_power_w": "power_w",
+    "average_power_w": "power_w",
+    "realtime_factor": "realtime_factor",
+}
 _TIME_UNITS = {
     "ms": "ms",
     "milliseconds": "ms",
@@ -157,9 +212,14 @@ def runs_at(address: str) -> Iterator[dict[str, Any]]:
         client = tracking.MlflowClient(tracking_uri=address)
         experiments = _pages(lambda token: client.search_experiments(max_results=_PAGE, page_token=token))
         for experiment in experiments:
-            yield from map(_plain, _pages(
-                lambda token, of=experiment.experiment_id: client.search_runs([of], max_results=_PAGE, page_token=token)
-            ))  # fmt: skip
+            yield from map(
+                _plain,
+                _pages(
+                    lambda token, of=experiment.experiment_id: client.search_runs(
+                        [of], max_results=_PAGE, page_token=token
+                    )
+                ),
+            )
     except AssayError:
         raise
     except ImportError as error:
@@ -210,11 +270,15 @@ def _plain(run: Any) -> dict[str, Any]:
     info = run.info
     return {
         "info": {
-            "run_id": info.run_id, "run_name": info.run_name, "experiment_id": info.experiment_id, "status": info.status,
-            "start_time": info.start_time, "end_time": info.end_time,
+            "run_id": info.run_id,
+            "run_name": info.run_name,
+            "experiment_id": info.experiment_id,
+            "status": info.status,
+            "start_time": info.start_time,
+            "end_time": info.end_time,
         },
         "data": {"params": dict(run.data.params), "metrics": dict(run.data.metrics), "tags": dict(run.data.tags)},
-    }  # fmt: skip
+    }
 
 
 def _drafts(file: File, document: Document) -> Iterator[Draft | Refused]:

@@ -168,7 +168,10 @@ _GUESSES: tuple[tuple[str, str], ...] = (
     (r"concurrency|clients", "concurrency"),
     (r"(num_)?threads", "threads"),
     (r"(num_)?(gpus|devices)", "hardware.count"),
-    (r"(mean|avg|average)_?(latency|time)|(latency|time)_?(mean|avg|average)|latency|time|step_time|duration", "latency_ms.mean"),
+    (
+        r"(mean|avg|average)_?(latency|time)|(latency|time)_?(mean|avg|average)|latency|time|step_time|duration",
+        "latency_ms.mean",
+    ),
     (r"(median|p50)(_?(latency|time))?|(latency|time)_?(median|p50)", "latency_ms.p50"),
     (r"p90(_?(latency|time))?|(latency|time)_?p90", "latency_ms.p90"),
     (r"p95(_?(latency|time))?|(latency|time)_?p95", "latency_ms.p95"),
@@ -190,15 +193,27 @@ _GUESSES: tuple[tuple[str, str], ...] = (
     (r"status|outcome|result", "outcome"),
     (r"error|exception", "message"),
     (r"(is_)?simulated|mock(ed)?", "simulated"),
-)  # fmt: skip
+)
 """What columns are mostly called, without their unit, and what that is."""
 _UNIT = re.compile(
     r"[\s_]*[(\[]\s*(?P<bracketed>[^)\]]+?)\s*[)\]]$|_(?P<behind>ms|us|ns|sec|s|seconds|mb|mib|gb|gib|kb|kib|bytes|w|j|pct|percent)$"
 )
 _SPELLED = {
-    "mb": "MB", "mib": "MiB", "gb": "GB", "gib": "GiB", "kb": "kB", "kib": "KiB", "bytes": "B", "b": "B", "sec": "s",
-    "seconds": "s", "w": "W", "j": "J", "pct": "%", "percent": "%",
-}  # fmt: skip
+    "mb": "MB",
+    "mib": "MiB",
+    "gb": "GB",
+    "gib": "GiB",
+    "kb": "kB",
+    "kib": "KiB",
+    "bytes": "B",
+    "b": "B",
+    "sec": "s",
+    "seconds": "s",
+    "w": "W",
+    "j": "J",
+    "pct": "%",
+    "percent": "%",
+}
 _TAKES = {
     "_ms": ("s", "ms", "us", "ns"),
     "_bytes": ("B", "kB", "KiB", "MB", "MiB", "GB", "GiB"),

@@ -45,11 +45,17 @@ __all__ = ["AiHub"]
 
 _COLUMNS = {"model", "component", "precision", "device", "runtime", "status", "latency_ms", "unit", "layers_npu"}
 _RUNTIMES = {
-    "tflite": ("tflite", "tflite"), "torchscript_onnx_tflite": ("tflite", "tflite"),
-    "onnx": ("onnxruntime", "onnx_runtime"), "torchscript_onnx": ("onnxruntime", "onnx_runtime"),
-    "precompiled_qnn_onnx": ("onnxruntime", "onnx_runtime"), "qnn": ("qairt", "qairt"), "qnn_dlc": ("qairt", "qairt"),
-    "qnn_context_binary": ("qairt", "qairt"), "torchscript_onnx_qnn": ("qairt", "qairt"), "genie": ("genie", "genie"),
-}  # fmt: skip
+    "tflite": ("tflite", "tflite"),
+    "torchscript_onnx_tflite": ("tflite", "tflite"),
+    "onnx": ("onnxruntime", "onnx_runtime"),
+    "torchscript_onnx": ("onnxruntime", "onnx_runtime"),
+    "precompiled_qnn_onnx": ("onnxruntime", "onnx_runtime"),
+    "qnn": ("qairt", "qairt"),
+    "qnn_dlc": ("qairt", "qairt"),
+    "qnn_context_binary": ("qairt", "qairt"),
+    "torchscript_onnx_qnn": ("qairt", "qairt"),
+    "genie": ("genie", "genie"),
+}
 """Ways of running, as our runtime and the tool whose version is its."""
 _ON = {"npu": "qnn", "cpu": "cpu"}
 _PASSED = ("passed", "success", "succeeded")

@@ -31,20 +31,34 @@ from ingest.importers.refusals import BadRow, Refused
 __all__ = ["BenchmarkApp"]
 
 _TITLES = {
-    "Command line parameters": "cmd_options", "Configuration setup": "configuration_setup",
-    "Execution results": "execution_results", "Group Latencies": "groups",
-}  # fmt: skip
+    "Command line parameters": "cmd_options",
+    "Configuration setup": "configuration_setup",
+    "Execution results": "execution_results",
+    "Group Latencies": "groups",
+}
 _NAMES = {
-    "target device": "target_device", "API": "api", "batch size": "batch_size",
-    "number of parallel infer requests": "nireq", "benchmark mode": "benchmark_mode",
-    "read model time (ms)": "read_model_time", "read network time (ms)": "read_model_time",
-    "compile model time (ms)": "load_model_time", "load network time (ms)": "load_model_time",
-    "import model time (ms)": "import_model_time", "first inference time (ms)": "first_inference_time",
-    "total number of iterations": "iterations_num", "Median latency (ms)": "latency_median",
-    "latency (ms)": "latency_median", "Percentile boundary": "percentile_boundary",
-    "Average latency (ms)": "latency_avg", "avg latency": "latency_avg", "Min latency (ms)": "latency_min",
-    "min latency": "latency_min", "Max latency (ms)": "latency_max", "max latency": "latency_max",
-}  # fmt: skip
+    "target device": "target_device",
+    "API": "api",
+    "batch size": "batch_size",
+    "number of parallel infer requests": "nireq",
+    "benchmark mode": "benchmark_mode",
+    "read model time (ms)": "read_model_time",
+    "read network time (ms)": "read_model_time",
+    "compile model time (ms)": "load_model_time",
+    "load network time (ms)": "load_model_time",
+    "import model time (ms)": "import_model_time",
+    "first inference time (ms)": "first_inference_time",
+    "total number of iterations": "iterations_num",
+    "Median latency (ms)": "latency_median",
+    "latency (ms)": "latency_median",
+    "Percentile boundary": "percentile_boundary",
+    "Average latency (ms)": "latency_avg",
+    "avg latency": "latency_avg",
+    "Min latency (ms)": "latency_min",
+    "min latency": "latency_min",
+    "Max latency (ms)": "latency_max",
+    "max latency": "latency_max",
+}
 """Names of the CSV reports, as those of the JSON report."""
 _PERCENTILE = re.compile(r"latency \((\d+) percentile\) \(ms\)")
 _STREAMS = re.compile(r"number of (.+) streams|(.+)_streams_num")

@@ -45,9 +45,13 @@ _LINE = re.compile(
     r"(?P<name>[A-Z][A-Za-z0-9 ]*?)(?: total)?(?: is |:)\s*(?P<value>[0-9.eE+-]+)\s*(?P<unit>sec|s|ms|bytes|%)?\s*"
 )
 _LATENCIES = {
-    "Min Latency": "min", "Max Latency": "max", "P50 Latency": "p50", "P90 Latency": "p90", "P95 Latency": "p95",
+    "Min Latency": "min",
+    "Max Latency": "max",
+    "P50 Latency": "p50",
+    "P90 Latency": "p90",
+    "P95 Latency": "p95",
     "P99 Latency": "p99",
-}  # fmt: skip
+}
 _MEANS = ("Average inference time cost", "Average time cost")
 _COUNTS = ("Total inference requests", "Total iterations", "Runs")
 _BEGINS = (*_MEANS, "Session creation time cost", "First inference time cost", "Total time cost")
@@ -59,10 +63,24 @@ _SERIES = re.compile(
 _DETAIL = {"engine", "version", "device", "model_name", "average_latency_ms", "test_times", "QPS"}
 _SUMMARY = re.compile(r"b(?P<batch>\d+)(?:_s(?P<length>\d+))?")
 _PLATFORMS = {
-    "cpu": "cpu", "dnnl": "cpu", "xnnpack": "cpu", "acl": "cpu", "armnn": "cpu", "cuda": "cuda", "tensorrt": "cuda",
-    "nvtensorrtrtx": "cuda", "rocm": "rocm", "migraphx": "rocm", "openvino": "openvino", "qnn": "qnn",
-    "webgpu": "webgpu", "dml": "directml", "coreml": "coreml", "nnapi": "nnapi", "vitisai": "vitisai",
-}  # fmt: skip
+    "cpu": "cpu",
+    "dnnl": "cpu",
+    "xnnpack": "cpu",
+    "acl": "cpu",
+    "armnn": "cpu",
+    "cuda": "cuda",
+    "tensorrt": "cuda",
+    "nvtensorrtrtx": "cuda",
+    "rocm": "rocm",
+    "migraphx": "rocm",
+    "openvino": "openvino",
+    "qnn": "qnn",
+    "webgpu": "webgpu",
+    "dml": "directml",
+    "coreml": "coreml",
+    "nnapi": "nnapi",
+    "vitisai": "vitisai",
+}
 _KINDS = {"cpu": "cpu", "cuda": "gpu", "rocm": "gpu", "directml": "gpu", "webgpu": "gpu"}
 _TAKES_VALUE = frozenset("ebmrtpScxyufFoidTCRX")
 """Options of the command that are followed by a value."""

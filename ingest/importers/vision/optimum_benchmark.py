@@ -60,22 +60,50 @@ _JOULE_OF_KWH = 3.6e6
 _AGREE = 0.01
 """A throughput further than this from batch ÷ mean latency is not what it says."""
 _CATEGORIES = {
-    "text-generation": "text_generation", "text2text-generation": "text_to_text", "summarization": "text_to_text",
-    "translation": "text_to_text", "feature-extraction": "embedding", "fill-mask": "embedding",
-    "text-classification": "embedding", "token-classification": "embedding", "question-answering": "embedding",
-    "multiple-choice": "embedding", "sentence-similarity": "embedding", "image-classification": "vision",
-    "object-detection": "vision", "semantic-segmentation": "vision", "image-segmentation": "vision",
-    "audio-classification": "audio", "audio-frame-classification": "audio", "audio-xvector": "audio",
-    "automatic-speech-recognition": "audio", "image-to-text": "multimodal", "image-text-to-text": "multimodal",
-    "visual-question-answering": "multimodal", "text-to-image": "diffusion", "image-to-image": "diffusion",
-    "inpainting": "diffusion", "stable-diffusion": "diffusion", "stable-diffusion-xl": "diffusion",
-}  # fmt: skip
+    "text-generation": "text_generation",
+    "text2text-generation": "text_to_text",
+    "summarization": "text_to_text",
+    "translation": "text_to_text",
+    "feature-extraction": "embedding",
+    "fill-mask": "embedding",
+    "text-classification": "embedding",
+    "token-classification": "embedding",
+    "question-answering": "embedding",
+    "multiple-choice": "embedding",
+    "sentence-similarity": "embedding",
+    "image-classification": "vision",
+    "object-detection": "vision",
+    "semantic-segmentation": "vision",
+    "image-segmentation": "vision",
+    "audio-classification": "audio",
+    "audio-frame-classification": "audio",
+    "audio-xvector": "audio",
+    "automatic-speech-recognition": "audio",
+    "image-to-text": "multimodal",
+    "image-text-to-text": "multimodal",
+    "visual-question-answering": "multimodal",
+    "text-to-image": "diffusion",
+    "image-to-image": "diffusion",
+    "inpainting": "diffusion",
+    "stable-diffusion": "diffusion",
+    "stable-diffusion-xl": "diffusion",
+}
 _TEXT = frozenset(("text_generation", "text_to_text", "embedding", "multimodal"))
 _STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "stddev": "stdev"}
 _OPTIONS = (
-    "device_map", "attn_implementation", "cache_implementation", "quantization_scheme", "quantize", "peft_type",
-    "deepspeed_inference", "autocast_enabled", "use_cache", "use_merged", "tp_plan", "bettertransformer",
-)  # fmt: skip
+    "device_map",
+    "attn_implementation",
+    "cache_implementation",
+    "quantization_scheme",
+    "quantize",
+    "peft_type",
+    "deepspeed_inference",
+    "autocast_enabled",
+    "use_cache",
+    "use_merged",
+    "tp_plan",
+    "bettertransformer",
+)
 """Members of the backend that change the work."""
 
 
@@ -99,9 +127,11 @@ class OptimumBenchmark:
         config, report = _parts(file)
         said = members(config, "environment") if isinstance(config.get("environment"), dict) else {}
         document = Document(
-            file, self.name, source=f"optimum-benchmark {word(said, 'optimum_benchmark_version') or ''}".strip(),
+            file,
+            self.name,
+            source=f"optimum-benchmark {word(said, 'optimum_benchmark_version') or ''}".strip(),
             environment=_environment(said),
-        )  # fmt: skip
+        )
         yield from document.events(_rows(document, config, report))
 
 
@@ -153,9 +183,15 @@ def _draft(config: dict[str, Any], report: dict[str, Any]) -> Draft:
         execution["options"] = (execution.get("options") or {}) | work.options
     metrics, original = _metrics(report, work)
     return Draft(
-        model=model, workload=work.workload, execution=execution, hardware=_hardware(config, backend), metrics=metrics,
-        row=1, original=original, claims={"samples_ms": _samples(report, work.target)},
-    )  # fmt: skip
+        model=model,
+        workload=work.workload,
+        execution=execution,
+        hardware=_hardware(config, backend),
+        metrics=metrics,
+        row=1,
+        original=original,
+        claims={"samples_ms": _samples(report, work.target)},
+    )
 
 
 def _samples(report: dict[str, Any], target: str) -> list[float]:
@@ -176,8 +212,10 @@ def _inference(scenario: dict[str, Any], report: dict[str, Any], category: str |
         raise BadRow("config.scenario.name", f"a scenario {kind!r} measures a whole data set, not one call")
     shapes, request = members(scenario, "input_shapes"), members(scenario, "generate_kwargs")
     workload: dict[str, Any] = {
-        "mode": "inference", "scenario": "single_stream", "batch_size": count(shapes, "batch_size"),
-    }  # fmt: skip
+        "mode": "inference",
+        "scenario": "single_stream",
+        "batch_size": count(shapes, "batch_size"),
+    }
     options = {
         name: result for name in ("num_beams", "num_return_sequences") if (result := count(request, name) or 1) > 1
     }
@@ -216,10 +254,13 @@ def _training(config: dict[str, Any], scenario: dict[str, Any]) -> _Work:
     )
     processes = _processes(config)
     workload = {
-        "mode": "training", "scenario": "offline", "batch_size": each * accumulated * processes if each else None,
-        "sequence_length": count(shapes, "sequence_length"), "optimizer": word(request, "optim"),
+        "mode": "training",
+        "scenario": "offline",
+        "batch_size": each * accumulated * processes if each else None,
+        "sequence_length": count(shapes, "sequence_length"),
+        "optimizer": word(request, "optim"),
         "gradient_checkpointing": truth(request.get("gradient_checkpointing")),
-    }  # fmt: skip
+    }
     return _Work(workload, "train", {"gradient_accumulation_steps": accumulated} if accumulated > 1 else {})
 
 
@@ -238,7 +279,10 @@ def _metrics(report: dict[str, Any], work: _Work) -> tuple[dict[str, Any], dict[
         metrics |= _tokens(report, work, latency, original)
     metrics["throughput_per_s"] = _throughput(report, work, latency.get("mean"), original)
     metrics |= _memory(report, work.target) | {"energy_j": _energy(report, work, original)}
-    for name, targets in (("load_ms", ("load_model", "load")), ("first_run_ms", ("first_forward", "first_generate", "first_call"))):  # fmt: skip
+    for name, targets in (
+        ("load_ms", ("load_model", "load")),
+        ("first_run_ms", ("first_forward", "first_generate", "first_call")),
+    ):
         seconds = [result for target in targets if (result := quantity(report, f"{target}.latency.mean", unit="s"))]
         metrics[name] = seconds[0] if seconds else None
     if all(value is None for value in metrics.values()):
@@ -290,9 +334,7 @@ def _tokens(
     }
 
 
-def _throughput(
-    report: dict[str, Any], work: _Work, mean_ms: float | None, original: dict[str, Any]
-) -> float | None:  # fmt: skip
+def _throughput(report: dict[str, Any], work: _Work, mean_ms: float | None, original: dict[str, Any]) -> float | None:
     stated, batch = quantity(report, f"{work.target}.throughput.value"), work.workload["batch_size"]
     if batch is None or mean_ms is None:
         return stated
@@ -308,7 +350,10 @@ def _memory(report: dict[str, Any], target: str) -> dict[str, int | None]:
     """Return the largest of the target and, for generation, of its parts."""
     targets = (target, "prefill", "decode") if target == "generate" else (target,)
     values: dict[str, int | None] = {}
-    for ours, names in (("peak_memory_bytes", ("max_ram",)), ("device_memory_bytes", ("max_allocated", "max_process_vram"))):  # fmt: skip
+    for ours, names in (
+        ("peak_memory_bytes", ("max_ram",)),
+        ("device_memory_bytes", ("max_allocated", "max_process_vram")),
+    ):
         sizes = []
         for item in targets:
             unit = (word(report, f"{item}.memory.unit") or "MB").lower()
@@ -354,8 +399,10 @@ def _execution(config: dict[str, Any], backend: dict[str, Any]) -> dict[str, Any
     name, version = word(backend, "name") or "pytorch", word(backend, "version")
     processes = _processes(config)
     options: dict[str, Any] = {
-        option: said for option in _OPTIONS if (said := backend.get(option)) not in (None, False) and isinstance(said, str | bool | int)
-    }  # fmt: skip
+        option: said
+        for option in _OPTIONS
+        if (said := backend.get(option)) not in (None, False) and isinstance(said, str | bool | int)
+    }
     if truth(within(config, "launcher.numactl")):
         options["numactl"] = True
     return {
@@ -394,10 +441,15 @@ def _precision(backend: dict[str, Any]) -> str | None:
 
 def _environment(said: dict[str, Any]) -> dict[str, Any] | None:
     libraries = {
-        name.removesuffix("_version"): result for name in said
+        name.removesuffix("_version"): result
+        for name in said
         if name.endswith("_version") and name != "python_version" and (result := word(said, name))
-    }  # fmt: skip
+    }
     return environment(
-        libraries, os=word(said, "platform"), python=word(said, "python_version"), cpu=word(said, "cpu"),
-        machine=word(said, "machine"), memory_bytes=bytes_of(said, "cpu_ram_mb", "mb"),
-    )  # fmt: skip
+        libraries,
+        os=word(said, "platform"),
+        python=word(said, "python_version"),
+        cpu=word(said, "cpu"),
+        machine=word(said, "machine"),
+        memory_bytes=bytes_of(said, "cpu_ram_mb", "mb"),
+    )

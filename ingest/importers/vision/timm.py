@@ -43,11 +43,15 @@ _NAME = re.compile(
     r"(?:@(?P<date>\d{4}-\d{2}-\d{2})-(?P<commit>[0-9a-f]{7,40}))?\.csv"
 )
 _HARDWARE = {
-    "rtx3090": "NVIDIA GeForce RTX 3090", "3090": "NVIDIA GeForce RTX 3090",
-    "rtx4090": "NVIDIA GeForce RTX 4090", "4090": "NVIDIA GeForce RTX 4090",
-    "rtx5090": "NVIDIA GeForce RTX 5090", "5090": "NVIDIA GeForce RTX 5090",
-    "i9_10940x": "Intel Core i9-10940X", "i7_12700h": "Intel Core i7-12700H",
-}  # fmt: skip
+    "rtx3090": "NVIDIA GeForce RTX 3090",
+    "3090": "NVIDIA GeForce RTX 3090",
+    "rtx4090": "NVIDIA GeForce RTX 4090",
+    "4090": "NVIDIA GeForce RTX 4090",
+    "rtx5090": "NVIDIA GeForce RTX 5090",
+    "5090": "NVIDIA GeForce RTX 5090",
+    "i9_10940x": "Intel Core i9-10940X",
+    "i7_12700h": "Intel Core i7-12700H",
+}
 """What timm's file names call a device, and its full name."""
 _MODES = {"infer": "inference", "train": "training"}
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,179}")
@@ -96,8 +100,17 @@ class Timm:
             )
             return
         table = _table_of(file, match)
-        yield _event(table, RUN_STARTED, {"run_id": table.run_id, "kind": "import", "hardware": [table.hardware],
-                                          "environment": table.environment, "provenance": table.provenance})  # fmt: skip
+        yield _event(
+            table,
+            RUN_STARTED,
+            {
+                "run_id": table.run_id,
+                "kind": "import",
+                "hardware": [table.hardware],
+                "environment": table.environment,
+                "provenance": table.provenance,
+            },
+        )
         measured = refused = 0
         for item in _items(table):
             measured += not isinstance(item, Refused)

@@ -62,9 +62,16 @@ _NIGHTLY = re.compile(
 )
 _CPU = re.compile(r"(?P<model>.+)-(?P<test>eval|train)_(?P<metric>latency|throughput|cmem)")
 _METRICS = {
-    "latencies": "latency", "latency": "latency", "throughput": "throughput", "throughputs": "throughput",
-    "cpu_peak_mem": "cmem", "cmem": "cmem", "gpu_peak_mem": "gmem", "gmem": "gmem", "accuracy": "accuracy",
-}  # fmt: skip
+    "latencies": "latency",
+    "latency": "latency",
+    "throughput": "throughput",
+    "throughputs": "throughput",
+    "cpu_peak_mem": "cmem",
+    "cmem": "cmem",
+    "gpu_peak_mem": "gmem",
+    "gmem": "gmem",
+    "accuracy": "accuracy",
+}
 _DTYPES = "amp_bf16|amp_fp16|amp|bfloat16|float16|float32|float64|fp16|bf16|fp32|int8|no_amp|none|notset"
 _TABLE = re.compile(
     r"(?P<compiler>.+?)_(?P<suite>torchbench|huggingface|timm_models|timm)"

@@ -136,9 +136,12 @@ def _clock_hz(value: Any) -> float | None:
 
 
 _VIOLATIONS = {
-    "active_prochot_thrm": "processor_hot", "active_ppt_pwr": "power_cap", "active_socket_thrm": "thermal_slowdown",
-    "active_vr_thrm": "regulator_hot", "active_hbm_thrm": "memory_hot",
-}  # fmt: skip
+    "active_prochot_thrm": "processor_hot",
+    "active_ppt_pwr": "power_cap",
+    "active_socket_thrm": "thermal_slowdown",
+    "active_vr_thrm": "regulator_hot",
+    "active_hbm_thrm": "memory_hot",
+}
 
 
 def power_w(row: Mapping[str, Any]) -> float | None:

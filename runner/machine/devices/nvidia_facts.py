@@ -12,17 +12,32 @@ from collections.abc import Iterable, Sequence
 __all__ = ["DEVICE_LOST", "absence", "architecture_problem", "fp8_problem", "lost_reasons", "mig_profile", "slowed_by"]
 
 _REASONS = {
-    0x1: "idle", 0x2: "application_clocks", 0x4: "power_cap", 0x8: "hardware_slowdown", 0x10: "sync_boost",
-    0x20: "thermal_slowdown", 0x40: "hardware_thermal_slowdown", 0x80: "power_brake", 0x100: "display_clocks",
-}  # fmt: skip
+    0x1: "idle",
+    0x2: "application_clocks",
+    0x4: "power_cap",
+    0x8: "hardware_slowdown",
+    0x10: "sync_boost",
+    0x20: "thermal_slowdown",
+    0x40: "hardware_thermal_slowdown",
+    0x80: "power_brake",
+    0x100: "display_clocks",
+}
 _MIG = re.compile(r"\bMIG\s+(\d+(?:c\.\d+)?g\.\d+gb(?:\+\w+)?)", re.I)
 _TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d+)\)", re.I)
 _LOST = (
-    "gpu is lost", "fallen off the bus", "no cuda-capable device is detected", "cuda error: unknown error",
-    "hiperrornodevice", "no rocm-capable device", "hip error: unknown",
-    "ur_result_error_device_lost", "dxgi_error_device_removed", "uncorrectable ecc", "ze_result_error_device_lost",
+    "gpu is lost",
+    "fallen off the bus",
+    "no cuda-capable device is detected",
+    "cuda error: unknown error",
+    "hiperrornodevice",
+    "no rocm-capable device",
+    "hip error: unknown",
+    "ur_result_error_device_lost",
+    "dxgi_error_device_removed",
+    "uncorrectable ecc",
+    "ze_result_error_device_lost",
     "nvml_error_gpu_is_lost",
-)  # fmt: skip
+)
 
 
 DEVICE_LOST = "The device is gone: look into dmesg (NVIDIA: Xid), end what hangs on it, reset or restart, and go on with --resume."
