@@ -12,7 +12,7 @@ from domain.hosts import allowed_hosts
 __all__ = ["SCRIPT", "command"]
 
 SCRIPT = Path(__file__).with_name("app.py")
-_START, _SERVED = SCRIPT.with_name("start.py"), SCRIPT.with_name("served.py")
+_START, _SERVED = SCRIPT.with_name("start.py"), SCRIPT.with_name("server.py")
 
 
 def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0.1") -> list[str]:
