@@ -19,12 +19,13 @@ from litestar.types import (
     Send,
 )
 
-from api.container import Parts, opened
+from api.container import Parts
 from api.http.access import address_of, guard
 from api.http.body import Timely, has_body
 from api.http.logs import CURRENT, Asked, request_id
 from api.http.openapi import openapi
 from api.http.problems import EXCEPTION_HANDLERS
+from api.lifespan import opened
 from api.routes import events, health, operations
 from api.routes.append import append_events
 from api.settings import Settings

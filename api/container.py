@@ -4,59 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import gc
 import logging
-import os
-import signal
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from litestar import Litestar
 
 from api.background.audit import operation, record
 from api.background.circuit import Circuit
 from api.background.metrics import Metrics
 from api.background.positions import Positions
 from api.http import logs
-from api.http.access import Access, require_tokens
+from api.http.access import Access
 from api.http.body_budget import Room
-from api.http.connections import CONNECTIONS, ActivePeers, AddressLimit, connection_limit
+from api.http.connections import ActivePeers
 from api.http.keys import Keys, KeyStore
 from api.http.response_cache import Answered
 from api.http.tokens import TokenStore
 from api.settings import Settings
-from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError, unusable_file
+from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError
 from domain.events import Decoded
-from ingest.log import migrate
 from ingest.log.append import Appended, Expected
 from ingest.log.artifacts import ArtifactStore
 from ingest.log.coalescer import Coalescer
 from ingest.log.event_log import Archived, EventLog
-from ingest.log.postgres import Database, open_database
+from ingest.log.postgres import Database
 from predictor.answering.table_cache import Reading, Readings
 
 if TYPE_CHECKING:
     from api.background.lag_history import Minutes
     from api.background.table_copies import Snapshots
-    from api.background.watch import Watch
     from ingest.projection import Projection, Tables
     from ingest.projection.divergence import Divergence
     from predictor.live.answerer import LiveAnswerer
+    from predictor.live.drift import Drift
 
-__all__ = ["QUERIES", "Parts", "checked_database", "opened", "predictor_in_force"]
+__all__ = ["QUERIES", "Parts", "predictor_in_force"]
 
 QUERIES = 4
 """Child processes of free queries at a time; the next gets TooBusy."""
 _LOG = logging.getLogger(__name__)
 COMMIT_S = 15.0
 """A Postgres that has not committed by then counts as away."""
-SUPERVISION_S = 0.3
-DRAIN_S = 5.0
 WAIT_S = 2.0
 """How long a read waits for the tables to reach its `min_position`."""
 
@@ -106,7 +96,7 @@ class Parts:
         self.asking = asyncio.Lock()
         self.naming = asyncio.Lock()
         self.began = datetime.now(UTC)
-        self.watch: Watch | None = None
+        self.drift: Drift | None = None
         self.minutes: Minutes | None = None
         self._snapshots: Snapshots | None = None
         self._projection: Projection | None = None
@@ -114,14 +104,12 @@ class Parts:
         if settings.projects:
             from api.background.lag_history import Minutes
             from api.background.table_copies import Snapshots
-            from api.background.watch import Watch
             from ingest.projection import Projection
             from predictor.live.answerer import LiveAnswerer
 
             self._snapshots = Snapshots(settings.home / "snapshots")
             self._projection = Projection(settings.home, database, on_divergence=self._diverged)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
-            self.watch = Watch(self, settings.retrain_every_s)
             self.minutes = Minutes(self._projection.health)
 
     @property
@@ -230,116 +218,3 @@ def _no_tables() -> PartMissing:
     return PartMissing(
         "this process takes events only; it has no tables.", field="role", remedy="Ask a node of role query or all."
     )
-
-
-def checked_database(settings: Settings) -> Database:
-    """Return the database, its schema up to date; raise what forbids to serve with these settings.
-
-    An embedded server gets its schema here; one of the user's own must have it (`assay db upgrade`).
-    """
-    database = open_database(settings.home, settings.database_url)
-    try:
-        if database.embedded:
-            migrate.upgrade(database.url)
-        elif migrate.revision(database.url) != migrate.head():
-            raise ServiceUnavailable(
-                "the schema of the database is not the one of this version.",
-                field="ASSAY_DATABASE_URL",
-                remedy="Run `assay db upgrade` once.",
-            )
-        require_tokens(settings, TokenStore(database.url))
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-@contextmanager
-def _remembered(app: Litestar) -> Iterator[None]:
-    """Leave what forbids to start at `app.state.failure`: the server tells only that there was something."""
-    try:
-        yield
-    except AssayError as error:
-        app.state.failure = error
-        raise
-    except OSError as error:
-        app.state.failure = unusable_file(error)
-        raise
-
-
-@asynccontextmanager
-async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
-    """Open all parts for as long as the application lives; they are at `app.state.parts`."""
-    logs.configure(settings.log_level)
-    async with AsyncExitStack() as stack:
-        stack.enter_context(_remembered(app))
-        if settings.supervisor is not None:
-            threading.Thread(target=_end_with, args=(settings.supervisor,), name="supervisor", daemon=True).start()
-        database = await asyncio.to_thread(_patiently, settings)
-        stack.push_async_callback(asyncio.to_thread, database.close)
-        parts = Parts(settings, database)
-        stack.callback(parts.access_log.flush)
-        await stack.enter_async_context(parts.log)
-        await stack.enter_async_context(parts.circuit)
-        await stack.enter_async_context(parts.access)
-        await stack.enter_async_context(parts.coalescer)
-        await stack.enter_async_context(parts.positions)
-        if parts.projects:
-            await asyncio.to_thread(parts.projection.start)
-            stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
-        if parts.watch is not None:
-            await stack.enter_async_context(parts.watch)
-        if parts.minutes is not None:
-            await stack.enter_async_context(parts.minutes)
-        most = max(1, min(settings.connections_per_address, connection_limit(CONNECTIONS) // 2))
-        stack.enter_context(AddressLimit(most, parts.active))
-        app.state.parts = parts
-        # What is loaded now stays; a body of a thousand events makes no garbage that needs a search for cycles.
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
-        if settings.supervisor is not None:
-            _end_streams_at_the_end(parts)
-            _announce(settings.ready_folder)
-        yield
-    if settings.supervisor is not None:
-        # Everything is closed; taking the modules apart would hold up a restart by seconds.
-        os._exit(0)
-
-
-def _end_streams_at_the_end(parts: Parts) -> None:
-    """Make SIGTERM end the answers that would go on for ever too: the server, which hears it as well, waits for them."""
-    loop = asyncio.get_running_loop()
-
-    def ending(*_: object) -> None:
-        asyncio.run_coroutine_threadsafe(parts.positions.close(), loop)
-
-    # The loop's own handlers are woken through a file descriptor, whatever Python's handler is.
-    signal.signal(signal.SIGTERM, ending)
-
-
-def _announce(folder: Path | None) -> None:
-    """Tell the process that started this worker that it can answer: the worker before it may end."""
-    if folder is not None:
-        (folder / str(os.getpid())).touch()
-
-
-def _end_with(supervisor: int) -> None:
-    """End this worker when the process that started it is gone: nobody else would, and the port would stay taken."""
-    while os.getppid() == supervisor:
-        time.sleep(SUPERVISION_S)
-    _LOG.error("the process that started this worker is gone; it ends too")
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(DRAIN_S)
-    os._exit(1)
-
-
-def _patiently(settings: Settings) -> Database:
-    """Return the checked database; a worker waits for a Postgres that is away, as its siblings that are up do."""
-    while True:
-        try:
-            return checked_database(settings)
-        except ServiceUnavailable as error:
-            if settings.supervisor is None:
-                raise
-            _LOG.warning("waiting for Postgres: %s", error)
-            time.sleep(1.0)

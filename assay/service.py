@@ -159,8 +159,8 @@ def _serve_workers(settings: Settings) -> None:
 
     from granian.constants import Loops
 
-    from api.container import checked_database
     from api.http.logs import dictconfig
+    from api.lifespan import checked_database
     from api.settings import Settings as ServiceSettings
 
     # Each worker imports the code anew, so that a restart one by one brings a new version in.

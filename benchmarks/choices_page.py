@@ -175,7 +175,7 @@ def picture(lines: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Return success over overspend of every rule as SVG, with the corner that the bar asks for."""
     import altair as alt
 
-    from dashboard import chart_files
+    from presentation.charts import chart_files
 
     span = alt.Scale(type="log", domain=[0.004, 20])
     height = alt.Scale(domain=[0.4, 1.0], zero=False)

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dashboard import chart_files
 from dashboard.frame import Download
+from presentation.charts import chart_files
 
 __all__ = ["picture_files", "stem", "table_files"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from api.background.background_task import Following
 from api.background.training import train
+from api.container import Parts
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
-    from api.container import Parts
     from ingest.projection.fold import History
     from predictor.live.drift import Drift
 
@@ -34,19 +34,18 @@ class Watch(Following):
     def __init__(self, parts: Parts, every_s: float | None) -> None:
         self._parts = parts
         self._every_s = every_s
-        self.drift: Drift | None = None
         self._seen: tuple[History, int] | None = None
 
     async def look(self) -> None:
         """Look once: keep what is seen of drift, and train where there is a reason to."""
         parts = self._parts
         seen = (parts.projection.history, parts.projection.position)
-        if self.drift is None or seen != self._seen:
-            self.drift, self._seen = await asyncio.to_thread(parts.answerer.drift), seen
+        if parts.drift is None or seen != self._seen:
+            parts.drift, self._seen = await asyncio.to_thread(parts.answerer.drift), seen
         if self._every_s is None or not parts.settings.appends or parts.circuit.away is not None:
             return
         last, measured = await asyncio.to_thread(_newest, parts)
-        why = reason_to_train(self.drift, last, measured, self._every_s, datetime.now(UTC))
+        why = reason_to_train(parts.drift, last, measured, self._every_s, datetime.now(UTC))
         if why is not None and not parts.training.locked():
             _LOG.info("training %s", why)
             trained = await train(parts, ACTOR, why=f"trained {why}")

@@ -127,7 +127,7 @@ def _of_tables(parts: Parts) -> Json:
         kept = parts.kept(tables)
         unknown = kept.of("unknown types", lambda: _unknown_types(tables))
         predictor = kept.of("newest training", lambda: _predictor(tables))
-    drift = parts.watch.drift if parts.watch is not None else None
+    drift = parts.drift
     return {
         "position": parts.projection.position,
         "duckdb": "open",

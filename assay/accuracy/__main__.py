@@ -23,7 +23,7 @@ RESULTS = Path("benchmarks/results/accuracy")
 
 def write(out: Path, results: Path) -> list[Path]:
     """Write `accuracy.md` and the pictures that it shows into a folder, and return their paths."""
-    from dashboard import chart_files
+    from presentation.charts import chart_files
 
     predictor = load_shipped()
     card, benchmarks = of_card(predictor.card), of_benchmarks(results)

@@ -1,24 +1,14 @@
-"""What an importer is, and the stream of events and refusals that a list of paths becomes."""
+"""The protocols of an importer and of what watches an import."""
 
 from __future__ import annotations
 
-import difflib
-import itertools
-import re
-import traceback
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from domain.errors import AssayError, Unavailable, UnknownFormat, UsageError
-from ingest.importers.files import File, expand, require
-from ingest.importers.reading import BadFile
-from ingest.importers.refusals import BadRow, Refused
+from ingest.importers.files import File
+from ingest.importers.refusals import Refused
 
-__all__ = ["Importer", "Remote", "Watcher", "import_paths", "sniff"]
-
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-"""Two letters at least: one is the drive of a path."""
+__all__ = ["Importer", "Remote", "Watcher"]
 
 
 class Importer(Protocol):
@@ -56,107 +46,3 @@ class Watcher(Protocol):
 
     def read(self, size: float) -> None:
         """So many more bytes have been read, of `files.total_bytes` in all."""
-
-
-class _Nobody:
-    def opened(self, file: File, importer: Importer | None) -> None:
-        pass
-
-    def read(self, size: float) -> None:
-        pass
-
-
-def sniff(file: File, importers: Mapping[str, Importer]) -> Importer | None:
-    """Return the importer that recognises the file, or None."""
-    return next((importer for importer in importers.values() if _recognises(importer, file)), None)
-
-
-def _recognises(importer: Importer, file: File) -> bool:
-    try:
-        return importer.sniff(file)
-    except BadFile:
-        return False
-
-
-def import_paths(
-    format: str,  # noqa: A002 - the word that users type
-    paths: Iterable[Path | str],
-    importers: Mapping[str, Importer] | None = None,
-    *,
-    watcher: Watcher | None = None,
-    guarded: bool = True,
-) -> Iterator[dict[str, Any] | Refused]:
-    """Yield the events and refusals of all files; `format` is an importer's name or `auto`.
-
-    A file that was named and that the importer does not know is refused; one that lay in a folder is passed over.
-    UnknownFormat where there is no such format, UsageError where a path is nothing. A Remote format takes addresses as
-    well as paths. A mistake in an importer refuses the file, saying so; unless `guarded` it is raised.
-    """
-    if importers is None:
-        from ingest.importers.registry import IMPORTERS
-
-        importers = IMPORTERS
-    if format != "auto" and format not in importers:
-        near = difflib.get_close_matches(format, importers, n=3)
-        raise UnknownFormat(format, near, field="format", remedy="`assay import --list` shows all; `auto` finds out.")
-    paths = list(paths)
-    chosen = importers if format == "auto" else {format: importers[format]}
-    remote = chosen.get(format)
-    addresses = [str(path) for path in paths if isinstance(remote, Remote) and _ADDRESS.match(str(path))]
-    paths = [path for path in paths if str(path) not in addresses]
-    require(paths)
-    fetched = (item for address in addresses if isinstance(remote, Remote) for item in remote.fetch(address))
-    return itertools.chain(fetched, _import(paths, chosen, format != "auto", watcher or _Nobody(), guarded))
-
-
-def _import(
-    paths: Iterable[Path | str], importers: Mapping[str, Importer], chosen: bool, watcher: Watcher, guarded: bool
-) -> Iterator[dict[str, Any] | Refused]:
-    for file in expand(paths, tell=watcher.read):
-        if isinstance(file, Refused):
-            yield file
-            continue
-        importer: Importer | None = None
-        try:
-            # Who names format and file has decided; what lies in a folder has to look like it.
-            importer = next(iter(importers.values())) if chosen and file.given else sniff(file, importers)
-            watcher.opened(file, importer)
-            if importer is not None:
-                yield from importer.rows(file)
-            elif file.given:
-                yield Refused(path=file.name, reason="no importer recognises this file")
-        except (UsageError, Unavailable):
-            raise
-        except Exception as error:
-            refused = _refused(file, importer, error)
-            if refused is None and not guarded:
-                raise
-            yield refused or _failed(file, importer, error)
-
-
-def _refused(file: File, importer: Importer | None, error: Exception) -> Refused | None:
-    """Return the refusal of a file that cannot be read; None where the error tells of a mistake of the importer's."""
-    name = importer.name if importer is not None else None
-    match error:
-        case BadFile():
-            return Refused(path=file.name, format=name, reason=error.reason, row=error.row)
-        case BadRow():
-            return Refused(path=file.name, format=name, reason=error.reason, field=error.field)
-        case AssayError():
-            return Refused(path=file.name, format=name, reason=error.detail, field=error.field)
-        case OSError() | UnicodeError():
-            said = error.strerror if isinstance(error, OSError) and error.strerror else error
-            return Refused(path=file.name, format=name, reason=f"cannot be read: {said}")
-        case _:
-            return None
-
-
-def _failed(file: File, importer: Importer | None, error: Exception) -> Refused:
-    """Return the refusal of a file that an importer broke on, with what somebody needs who mends the importer."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(last.filename).name}, line {last.lineno}"
-    return Refused(
-        path=file.name,
-        format=importer.name if importer is not None else None,
-        reason=f"the importer failed: {type(error).__name__}: {error} ({where}); please report it",
-    )

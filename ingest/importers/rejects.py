@@ -13,19 +13,17 @@ import hashlib
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from domain.events import RUN_FINISHED, RUN_STARTED
 from domain.scrub import scrub
+from ingest.importers.base import Importer
 from ingest.importers.files import File
 from ingest.importers.identity import row_id
 from ingest.importers.reading import BadFile, json_lines
 from ingest.importers.refusals import BadRow, Refused
-
-if TYPE_CHECKING:
-    from ingest.importers.base import Importer
 
 __all__ = ["Rejects"]
 
@@ -41,6 +39,9 @@ class Rejects:
 
     name = "rejects"
     title = "rows that an earlier import refused, mended (`--rejects`)"
+
+    def __init__(self, importers: Mapping[str, Importer]) -> None:
+        self._importers = importers
 
     def sniff(self, file: File) -> bool:
         """Return whether the file was named and its first line is a refusal: in a folder it lies beside what it tells of."""
@@ -60,7 +61,7 @@ class Rejects:
         yield _run(RUN_STARTED, {"run_id": run_id, "kind": "import", "provenance": provenance})
         counts = {"measured": 0, "failed": 0, "tests": 0}
         for line, value in json_lines(file):
-            for item in _again(file, line, value):
+            for item in _again(self._importers, file, line, value):
                 if isinstance(item, Refused):
                     counts["failed"] += 1
                     yield item
@@ -71,7 +72,7 @@ class Rejects:
         yield _run(RUN_FINISHED, {"run_id": run_id, "outcome": "completed", **counts})
 
 
-def _again(file: File, line: int, value: Any) -> Iterator[dict[str, Any] | Refused]:
+def _again(importers: Mapping[str, Importer], file: File, line: int, value: Any) -> Iterator[dict[str, Any] | Refused]:
     """Yield what the importer of a line makes of its content, each with the place where the row stood."""
     if isinstance(value, BadFile):
         yield Refused(path=file.name, row=line, format="rejects", reason=value.reason)
@@ -81,7 +82,7 @@ def _again(file: File, line: int, value: Any) -> Iterator[dict[str, Any] | Refus
     except msgspec.ValidationError as error:
         yield Refused(path=file.name, row=line, format="rejects", reason=f"is no refusal: {error}")
         return
-    importer = _importers().get(refused.format or "")
+    importer = importers.get(refused.format or "")
     if importer is None or refused.content is None:
         yield refused
         return
@@ -96,12 +97,6 @@ def _again(file: File, line: int, value: Any) -> Iterator[dict[str, Any] | Refus
             yield _still(refused, error.reason, None)
         except BadRow as error:
             yield _still(refused, error.reason, error.field)
-
-
-def _importers() -> Mapping[str, Importer]:
-    from ingest.importers.registry import IMPORTERS
-
-    return {name: importer for name, importer in IMPORTERS.items() if name != Rejects.name}
 
 
 def _placed(item: dict[str, Any] | Refused, refused: Refused) -> dict[str, Any] | Refused:

@@ -4,8 +4,3 @@ A report is made from the rows of the HTTP client, as of one position of the log
 (`presentation.reports.content`) and then as HTML, Markdown, JSON, CSV or pictures. It has no clock: the same question at the
 same position gives the same bytes.
 """
-
-from presentation.reports.content import Asked, Chart, Report, Section, Table
-from presentation.reports.kinds import KINDS, Kind, build, command
-
-__all__ = ["KINDS", "Asked", "Chart", "Kind", "Report", "Section", "Table", "build", "command"]

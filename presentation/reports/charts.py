@@ -12,8 +12,8 @@ from typing import Any
 
 import altair as alt
 
-from dashboard import chart_files
 from presentation import charts, formatting
+from presentation.charts import chart_files
 from presentation.charts.axes import axis_of, needs_log, scale_of
 from presentation.charts.frame import finish, refuse_too_many
 from presentation.charts.marks import ends_of, line_of, points, rules

@@ -28,12 +28,12 @@ from dashboard.page_state import adopt, current, go, turn, widget
 from dashboard.pages.compatibility import query as asking
 from dashboard.pages.compatibility import words as cells
 from dashboard.pages.compatibility.cell_view import show_cell
+from dashboard.pages.compatibility.heat_map import CELL, heat_map
 from dashboard.pages.compatibility.words import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
 from domain.catalogues.models import catalogue
 from domain.compatibility.states import STATES
 from domain.vocabulary import CATEGORIES, PLATFORMS
 from presentation import formatting
-from presentation.charts.heat_map import CELL, heat_map
 
 __all__ = ["show"]
 

@@ -16,6 +16,7 @@ from dashboard.downloads import picture_files, stem
 from dashboard.frame import chart, downloads, dropped, escape, guarded, header, provenance, theme, trouble
 from dashboard.page_state import adopt, current, go, widget
 from dashboard.pages.query import query as asked_for
+from dashboard.pages.query import sql_chart
 from dashboard.pages.query import words as queries
 from dashboard.pages.query.words import (
     EXAMPLES,
@@ -31,7 +32,6 @@ from dashboard.pages.query.words import (
 )
 from domain.errors import UsageError
 from presentation import formatting
-from presentation.charts import sql_chart
 
 __all__ = ["show"]
 

@@ -34,11 +34,11 @@ from dashboard.frame import (
 from dashboard.page_state import adopt, current, go, turn, widget
 from dashboard.pages.trends import query as asking
 from dashboard.pages.trends import words as history
+from dashboard.pages.trends.chart import span_of, stacked, trend
 from dashboard.pages.trends.words import AXES, METRICS, MOST, Lane, Trend
 from domain.errors import AssayError
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from presentation import formatting
-from presentation.charts.trend_chart import span_of, stacked, trend
 
 __all__ = ["ahead", "show", "show_worse"]
 

@@ -5,9 +5,9 @@ from typing import Any
 import altair as alt
 import pytest
 
-from dashboard import chart_files
 from domain.comparison.parity import fields
 from presentation import charts, palette
+from presentation.charts import chart_files
 
 LINES = [
     {"name": "family", "calibration": [{"nominal": 0.8, "covered": 0.846}, {"nominal": 0.9, "covered": 0.88}]},

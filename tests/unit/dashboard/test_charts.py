@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import dashboard
-from dashboard import chart_files
 from domain.vocabulary import BASES
 from presentation import charts, palette
+from presentation.charts import chart_files
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import json
 import pytest
 import vl_convert
 
-from dashboard import chart_files
+from dashboard.pages.compatibility.heat_map import CELL, CELL_COLOURS, heat_map
+from presentation.charts import chart_files
 from presentation.charts.frame import shared
-from presentation.charts.heat_map import CELL, CELL_COLOURS, heat_map
 
 ROWS = [
     {

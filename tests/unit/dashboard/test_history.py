@@ -5,11 +5,12 @@ from __future__ import annotations
 import altair as alt
 import pytest
 
-from dashboard import chart_files, regressions
+from dashboard import regressions
 from dashboard.address import parameters
 from dashboard.pages.trends import words as history
+from dashboard.pages.trends.chart import span_of, stacked, trend
 from dashboard.pages.trends.words import Trend, lanes, read_trend
-from presentation.charts.trend_chart import span_of, stacked, trend
+from presentation.charts import chart_files
 
 
 def point(day, value=1.0, **more):

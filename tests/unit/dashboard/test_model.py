@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from dashboard import chart_files
 from dashboard.address import parameters
 from dashboard.pages.models import words
 from dashboard.pages.models.words import Model
 from presentation import formatting
+from presentation.charts import chart_files
 from presentation.charts.breakdown_chart import breakdown
 
 

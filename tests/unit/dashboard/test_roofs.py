@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dashboard import chart_files
 from dashboard.pages.hardware import roofline as roofs
 from presentation import formatting
+from presentation.charts import chart_files
 from presentation.charts.roofline_chart import roofline
 
 PEAK, FEED = 1e12, (1e11, "100 GB/s")

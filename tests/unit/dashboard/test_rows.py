@@ -241,7 +241,7 @@ def test_the_command_runs_this_script_with_this_python() -> None:
     assert words[0] == sys.executable
     assert Path(words[1]).name == "start.py"
     assert words[2] == "run"
-    assert Path(words[3]).name == "served.py"
+    assert Path(words[3]).name == "server.py"
     assert launch.SCRIPT.is_file()
     assert words[-2:] == ["--server", "http://127.0.0.1:8000"]
     assert words[words.index("--server.port") + 1] == "8599"

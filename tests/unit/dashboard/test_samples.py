@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard import chart_files
 from dashboard.pages.runs import samples
 from domain.canonical import digest
 from domain.payloads import SamplesRecorded
 from domain.samples import picture
-from presentation.charts import samples_chart
+from presentation.charts import chart_files, samples_chart
 from presentation.charts.frame import MAX_MARKS
 from presentation.charts.stages_chart import stages
 from presentation.charts.verdict_chart import verdict_mix

@@ -7,10 +7,10 @@ import zipfile
 import pytest
 
 from domain.errors import PartMissing, UnknownFormat, UsageError
-from ingest.importers.base import import_paths
 from ingest.importers.files import File, total_bytes
 from ingest.importers.reading import BadFile
 from ingest.importers.refusals import CONTENT_CHARACTERS, BadRow, Refused, writable
+from ingest.importers.registry import import_paths
 from ingest.importers.summary import Summary
 from ingest.importers.unknown_names import unresolved
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from domain.events import decode_event, encode_event
-from ingest.importers.base import import_paths
 from ingest.importers.ci.junit import JUnit
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused
-from ingest.importers.registry import IMPORTERS
+from ingest.importers.registry import IMPORTERS, import_paths
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests"><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="5" time="1.5"

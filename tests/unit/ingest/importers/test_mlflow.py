@@ -10,9 +10,9 @@ import pytest
 
 from domain.errors import PartMissing, ServiceUnavailable, UsageError
 from domain.events import decode_event, encode_event
-from ingest.importers.base import import_paths
 from ingest.importers.files import File
 from ingest.importers.refusals import Refused
+from ingest.importers.registry import import_paths
 from ingest.importers.tables.mlflow import MLflow
 
 INFO = {

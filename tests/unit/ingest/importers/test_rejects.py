@@ -10,6 +10,7 @@ import pytest
 from domain.events import decode_event, encode_event
 from ingest.importers import IMPORTERS, Refused, import_paths
 from ingest.importers.files import File
+from ingest.importers.rejects import Rejects
 
 NAME = "benchmark-infer-amp-nhwc-pt240-cu124-rtx4090.csv"
 HEADER = "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count\n"
@@ -66,10 +67,8 @@ def test_what_is_refused_again_keeps_its_place(rejects):
     assert ended["data"]["failed"] == 2
 
 
-def test_rows_of_a_document_keep_the_line_where_they_stood(tmp_path, monkeypatch):
+def test_rows_of_a_document_keep_the_line_where_they_stood(tmp_path):
     """Through an importer whose events say their row."""
-    from ingest.importers import rejects as module
-
     class Tool:
         name = "tool"
 
@@ -80,8 +79,7 @@ def test_rows_of_a_document_keep_the_line_where_they_stood(tmp_path, monkeypatch
     (tmp_path / "r.ndjson").write_text(
         json.dumps({"path": "a/x.json", "row": 40, "reason": "", "format": "tool", "content": "1"})
     )
-    monkeypatch.setattr(module, "_importers", lambda: {"tool": Tool()})
-    _, event, _ = IMPORTERS["rejects"].rows(File(tmp_path / "r.ndjson", "r.ndjson"))
+    _, event, _ = Rejects({"tool": Tool()}).rows(File(tmp_path / "r.ndjson", "r.ndjson"))
     assert event["data"]["imported"] == {"row": 40, "original": {"a": 1}}
     assert event["subject"] == event["data"]["run_id"] != "tool:1"
 
