@@ -1,7 +1,7 @@
 """The view is the URL: a page's parameters are read into a struct and written back, and live nowhere else.
 
 What a URL says that nobody understands is named, not dropped in silence. Values in a URL are slugs, never labels.
-The Recommend page's parameters are in `dashboard.pages.recommend.question`.
+The Recommend page's parameters are in `dashboard.screens.recommend.question`.
 """
 
 from __future__ import annotations

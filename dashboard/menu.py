@@ -1,4 +1,4 @@
-"""The pages there are: their places in the menu, their addresses, and the folder of `dashboard.pages` that shows each."""
+"""The pages there are: their places in the menu, their addresses, and the folder of `dashboard.screens` that shows each."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def _page(entry: Entry, *, operator: bool = True) -> Any:
 def _shown(name: str) -> Callable[[], None]:
     def show() -> None:
         # Imported when it is first opened: no page waits for what only another one needs.
-        import_module(f"dashboard.pages.{name}.view").show()
+        import_module(f"dashboard.screens.{name}.view").show()
 
     return show

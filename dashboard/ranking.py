@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from dashboard.pages.recommend.limits import chance
-from dashboard.pages.recommend.words import energy_doubt, figures, price_doubt, price_words, shown, title
+from dashboard.screens.recommend.limits import chance
+from dashboard.screens.recommend.words import energy_doubt, figures, price_doubt, price_words, shown, title
 from presentation import formatting
 from presentation.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import badge

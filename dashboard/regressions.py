@@ -7,7 +7,7 @@ from datetime import tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
-from dashboard.pages.trends.words import METRICS, change_words, scale_for
+from dashboard.screens.trends.words import METRICS, change_words, scale_for
 from presentation import formatting
 
 __all__ = ["lines", "sentence", "span_words"]

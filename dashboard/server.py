@@ -52,7 +52,7 @@ class Ahead:
 
     def _ask(self, page: str, params: Mapping[str, Sequence[str]]) -> None:
         try:
-            ahead = getattr(import_module(f"dashboard.pages.{page}.view"), "ahead", None)
+            ahead = getattr(import_module(f"dashboard.screens.{page}.view"), "ahead", None)
             if ahead is not None:
                 with suppress(AssayError):
                     ahead(params)

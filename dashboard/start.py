@@ -27,7 +27,7 @@ def warm() -> None:
     names = [entry.name for entries in import_module("dashboard.menu").MENU.values() for entry in entries]
     for name in names:
         try:
-            import_module(f"dashboard.pages.{name}.view")
+            import_module(f"dashboard.screens.{name}.view")
         except Exception:
             logging.getLogger("assay.dashboard").exception("The page %s cannot be imported", name)
     # Streamlit collects garbage after each run of a script; half of a run went into looking at what was imported.

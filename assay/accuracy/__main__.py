@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.accuracy.report import WORST_FAMILIES, report
 from assay.accuracy.results import Result, of_benchmarks, of_card
-from dashboard.pages.predictor import words
+from dashboard.screens.predictor import words
 from predictor.artifact.artifact import load_shipped
 
 if TYPE_CHECKING:

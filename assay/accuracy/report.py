@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.accuracy.results import Result
-from dashboard.pages.predictor.words import grouped, macro_devices
+from dashboard.screens.predictor.words import grouped, macro_devices
 from predictor.artifact.artifact import Predictor
 from presentation import formatting
 

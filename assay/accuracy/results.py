@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dashboard.pages.predictor.words import in_order, title
+from dashboard.screens.predictor.words import in_order, title
 from domain.errors import UsageError
 from predictor.artifact.artifact import Card
 

@@ -1,5 +1,5 @@
-"""One module a screen.
+"""One folder a page: its view, its queries and its words.
 
-Not called `pages`: Streamlit takes a folder of that name beside the script for its older navigation and shows
-the file names before ours.
+The folder is not named `pages`: Streamlit takes a folder of that name beside its script for its older navigation, and
+answers an address such as `/runs` with an error before the menu of `app.py` is known.
 """

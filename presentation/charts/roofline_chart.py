@@ -44,7 +44,7 @@ def roofline(
     theme: Theme | None = None,
     picture: bool = False,
 ) -> alt.LayerChart:
-    """Draw measured points of `GET /v1/hardware/{id}/roofline` under the roofs of `dashboard.pages.hardware.roofline`.
+    """Draw measured points of `GET /v1/hardware/{id}/roofline` under the roofs of `dashboard.screens.hardware.roofline`.
 
     `bandwidth` is bytes a second and their words; without it there is no slope, without roofs nothing is above the points.
     A point over its roof has a ring. Raise ValueError beyond `MAX_MARKS`.

@@ -25,19 +25,19 @@ LATENCIES = {1: 10.0, 2: 12.0, 4: 20.0, 8: 39.0}
 
 
 def compare() -> None:
-    from dashboard.pages.compare import view
+    from dashboard.screens.compare import view
 
     view.show()
 
 
 def overview() -> None:
-    from dashboard.pages.overview import view
+    from dashboard.screens.overview import view
 
     view.show()
 
 
 def recommend() -> None:
-    from dashboard.pages.recommend import view
+    from dashboard.screens.recommend import view
 
     view.show()
 

@@ -24,7 +24,7 @@ GPU = {"platform": "cuda", "precision": "fp16", "hardware": "acme-gpu"}
 
 
 def compatibility() -> None:
-    from dashboard.pages.compatibility import view
+    from dashboard.screens.compatibility import view
 
     view.show()
 

@@ -25,7 +25,7 @@ WORKLOAD = {"mode": "inference", "scenario": "single_stream", "sequence_length":
 
 
 def script() -> None:
-    from dashboard.pages.hardware import view
+    from dashboard.screens.hardware import view
 
     view.show()
 

@@ -17,8 +17,8 @@ from assay.client import Client
 from assay.home import find_home
 from assay.service import ephemeral
 from dashboard.menu import MENU
-from dashboard.pages.hardware.words import TABS as DEVICE_TABS
-from dashboard.pages.models.words import TABS as MODEL_TABS
+from dashboard.screens.hardware.words import TABS as DEVICE_TABS
+from dashboard.screens.models.words import TABS as MODEL_TABS
 from domain.errors import AssayError
 from domain.events import decode_event, encode_event
 from tests.integration.dashboard.conftest import dashboard_on

@@ -20,19 +20,19 @@ pytestmark = pytest.mark.xdist_group("dashboard")
 
 
 def recommend() -> None:
-    from dashboard.pages.recommend import view as recommend
+    from dashboard.screens.recommend import view as recommend
 
     recommend.show()
 
 
 def compare() -> None:
-    from dashboard.pages.compare import view as compare
+    from dashboard.screens.compare import view as compare
 
     compare.show()
 
 
 def overview() -> None:
-    from dashboard.pages.overview import view as overview
+    from dashboard.screens.overview import view as overview
 
     overview.show()
 

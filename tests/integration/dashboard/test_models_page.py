@@ -26,7 +26,7 @@ OPERATORS = [("aten.addmm", "mm", 40, 1e9, 100_000), ("aten.relu", "elementwise"
 
 
 def script() -> None:
-    from dashboard.pages.models import view
+    from dashboard.screens.models import view
 
     view.show()
 

@@ -23,7 +23,7 @@ ASKED = {"hardware": DEVICE, "platform": "cuda", "precision": "fp16", "batch_siz
 
 
 def predictor() -> None:
-    from dashboard.pages.predictor import view
+    from dashboard.screens.predictor import view
 
     view.show()
 

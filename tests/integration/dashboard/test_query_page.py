@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assay.client import Client
-from dashboard.pages.query.words import EXAMPLES, packed
+from dashboard.screens.query.words import EXAMPLES, packed
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("dashboard")]
 SQL = "SELECT hardware_id, platform, throughput_per_s\nFROM measurements\nWHERE throughput_per_s > 0 ORDER BY throughput_per_s"

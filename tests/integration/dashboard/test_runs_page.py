@@ -26,7 +26,7 @@ VALUES = [10.0 + at % 5 / 10 for at in range(61)]
 
 
 def page_of_runs() -> None:
-    from dashboard.pages.runs import view
+    from dashboard.screens.runs import view
 
     view.show()
 

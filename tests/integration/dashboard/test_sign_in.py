@@ -260,7 +260,7 @@ def test_without_a_sign_in_operations_is_for_this_machine_alone(
     monkeypatch.delenv("ASSAY_SIGN_IN", raising=False)
 
     def operations() -> None:
-        from dashboard.pages.operations import view
+        from dashboard.screens.operations import view
 
         view.show()
 

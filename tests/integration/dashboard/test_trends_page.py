@@ -24,7 +24,7 @@ VALUES = (4.0, 4.02, 2.0, 2.01, 3.0)
 
 
 def trends() -> None:
-    from dashboard.pages.trends import view
+    from dashboard.screens.trends import view
 
     view.show()
 

@@ -128,7 +128,7 @@ def test_facts_and_raw_samples_lie_apart(archive, filled):
 def test_a_writer_that_keeps_a_beat_hides_nothing_from_the_plan_of_a_file(
     database, archive, append, build, samples, monkeypatch
 ):
-    monkeypatch.setattr(ingest.archive, "SAMPLED_EVENTS", 100)
+    monkeypatch.setattr(ingest.archive.archive, "SAMPLED_EVENTS", 100)
     append([event for number in range(100) for event in (samples(), build.measurement(1.5 + number))])
     (segment,) = archive.write()
     assert "$.data.metrics.latency_ms.p50" in pq.read_schema(archive.folder / segment.facts).names

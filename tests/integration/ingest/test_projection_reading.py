@@ -72,7 +72,7 @@ def test_pages_put_together_are_the_whole(projection, append, build):
 
 
 def test_the_newest_rows_are_found_from_the_end_of_the_log(projection, append, build, monkeypatch):
-    monkeypatch.setattr("ingest.projection.state._STRETCH", 4)
+    monkeypatch.setattr("ingest.projection.snapshot_reader._STRETCH", 4)
     events = [build.measurement(hardware=f"acme-{number % 3}", batch_size=1 + number % 5) for number in range(90)]
     append([*events, build.retraction(event_id=events[-1]["id"])])
     projection.catch_up()

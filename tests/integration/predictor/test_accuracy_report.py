@@ -11,7 +11,7 @@ import pytest
 
 from assay.accuracy import of_benchmarks, of_card, report
 from assay.accuracy.__main__ import RESULTS, main
-from dashboard.pages.predictor.words import calibration
+from dashboard.screens.predictor.words import calibration
 from domain.errors import UsageError
 from predictor.artifact.artifact import load_shipped
 from predictor.artifact.calibrated import CalibratedMethod

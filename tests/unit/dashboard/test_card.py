@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.recommend import words as card
+from dashboard.screens.recommend import words as card
 from presentation import formatting
 from presentation.charts import COST, LATENCY, METRICS, THROUGHPUT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dashboard.address import parameters
-from dashboard.pages.compatibility import words
-from dashboard.pages.compatibility.words import Matrix, class_of, read_matrix, request, told
+from dashboard.screens.compatibility import words
+from dashboard.screens.compatibility.words import Matrix, class_of, read_matrix, request, told
 from domain.compatibility.states import STATES
 
 

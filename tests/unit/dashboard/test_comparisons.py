@@ -8,9 +8,9 @@ import pytest
 
 from dashboard import differences, evidence, ratios
 from dashboard.address import Comparison, parameters, read_comparison
-from dashboard.pages.compare import batches, modes, precisions
-from dashboard.pages.compare import words as comparison
-from dashboard.pages.compare.batches import Line
+from dashboard.screens.compare import batches, modes, precisions
+from dashboard.screens.compare import words as comparison
+from dashboard.screens.compare.batches import Line
 from presentation import charts, formatting
 
 

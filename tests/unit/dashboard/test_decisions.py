@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.pages.predictor import decisions
+from dashboard.screens.predictor import decisions
 from predictor.choosing.decisions import decisions as shipped
 from presentation import charts, formatting
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.address import parameters
-from dashboard.pages.hardware import words
-from dashboard.pages.hardware.words import Device
+from dashboard.screens.hardware import words
+from dashboard.screens.hardware.words import Device
 from presentation import formatting
 
 

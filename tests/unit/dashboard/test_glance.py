@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from dashboard.address import parameters
-from dashboard.pages.overview import view
-from dashboard.pages.overview.view import Glance
+from dashboard.screens.overview import view
+from dashboard.screens.overview.view import Glance
 from presentation import charts, formatting
 
 DAYS = [{"day": "2026-11-20", "configurations": 3}, {"day": "2026-09-30", "configurations": 1},

@@ -7,7 +7,7 @@ import json
 import pytest
 import vl_convert
 
-from dashboard.pages.compatibility.heat_map import CELL, CELL_COLOURS, heat_map
+from dashboard.screens.compatibility.heat_map import CELL, CELL_COLOURS, heat_map
 from presentation.charts import chart_files
 from presentation.charts.frame import shared
 

@@ -7,9 +7,9 @@ import pytest
 
 from dashboard import regressions
 from dashboard.address import parameters
-from dashboard.pages.trends import words as history
-from dashboard.pages.trends.chart import span_of, stacked, trend
-from dashboard.pages.trends.words import Trend, lanes, read_trend
+from dashboard.screens.trends import words as history
+from dashboard.screens.trends.chart import span_of, stacked, trend
+from dashboard.screens.trends.words import Trend, lanes, read_trend
 from presentation.charts import chart_files
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.recommend import limits
-from dashboard.pages.recommend.question import LIMITS, Question
+from dashboard.screens.recommend import limits
+from dashboard.screens.recommend.question import LIMITS, Question
 from presentation import formatting
 
 

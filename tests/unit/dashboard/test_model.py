@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dashboard.address import parameters
-from dashboard.pages.models import words
-from dashboard.pages.models.words import Model
+from dashboard.screens.models import words
+from dashboard.screens.models.words import Model
 from presentation import formatting
 from presentation.charts import chart_files
 from presentation.charts.breakdown_chart import breakdown

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from dashboard.pages.operations.words import (  # fmt: skip
+from dashboard.screens.operations.words import (  # fmt: skip
     archive_rows,
     behind,
     letter_rows,

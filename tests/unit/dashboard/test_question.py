@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard import address
-from dashboard.pages.recommend.question import (
+from dashboard.screens.recommend.question import (
     OBJECTIVES,
     PERCENTILES,
     PICTURES,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.hardware import roofline as roofs
+from dashboard.screens.hardware import roofline as roofs
 from presentation import formatting
 from presentation.charts import chart_files
 from presentation.charts.roofline_chart import roofline

@@ -12,7 +12,7 @@ import pytest
 from dashboard import differences, launch, ranking
 from dashboard.address import Comparison
 from dashboard.frame import escape
-from dashboard.pages.compare import words as comparison
+from dashboard.screens.compare import words as comparison
 from presentation import formatting
 from presentation.charts import COST, LATENCY, THROUGHPUT, Metric, name_of
 

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dashboard.address import parameters
-from dashboard.pages.runs import words
-from dashboard.pages.runs.words import Runs, read_runs
+from dashboard.screens.runs import words
+from dashboard.screens.runs.words import Runs, read_runs
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 ROW = "01a2021c-5247-7713-8e24-f7cecbfcdeb2"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard.pages.runs import samples
+from dashboard.screens.runs import samples
 from domain.canonical import digest
 from domain.payloads import SamplesRecorded
 from domain.samples import picture

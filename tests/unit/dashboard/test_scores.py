@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.predictor import words
+from dashboard.screens.predictor import words
 
 
 def score(**changes: Any) -> dict[str, Any]:

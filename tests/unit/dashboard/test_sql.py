@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.address import parameters
-from dashboard.pages.query.words import EXAMPLES, Query, addressed, drawing, line_of, packed, read_query, unpacked
+from dashboard.screens.query.words import EXAMPLES, Query, addressed, drawing, line_of, packed, read_query, unpacked
 
 KINDS = {"hardware_id": "VARCHAR", "platform": "VARCHAR", "day": "DATE", "batch": "BIGINT", "speed": "DOUBLE"}
 

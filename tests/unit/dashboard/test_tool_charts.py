@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dashboard.pages.query import sql_chart
-from dashboard.pages.query.words import Drawing
+from dashboard.screens.query import sql_chart
+from dashboard.screens.query.words import Drawing
 from presentation.charts import chart_files, day_chart
 
 START = datetime(2026, 11, 22, 0, tzinfo=UTC)

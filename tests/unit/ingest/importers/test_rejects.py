@@ -69,6 +69,7 @@ def test_what_is_refused_again_keeps_its_place(rejects):
 
 def test_rows_of_a_document_keep_the_line_where_they_stood(tmp_path):
     """Through an importer whose events say their row."""
+
     class Tool:
         name = "tool"
 

@@ -1,1 +1,0 @@
-"""One folder a page: its view, what it asks the service, and its words."""

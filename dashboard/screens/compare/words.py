@@ -1,0 +1,273 @@
+"""Rows of a comparison: what was measured, and where nothing was, what is predicted; never merged unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from pandas.io.formats.style import Styler
+
+from dashboard import answers, evidence, ratios
+from dashboard.address import Comparison
+from dashboard.differences import EVIDENCE
+from dashboard.ranking import completed
+from dashboard.screens.compare import query
+from domain.errors import AssayError
+from domain.performance import cpu_baseline
+from presentation import formatting
+from presentation.charts import COMPARED, COST, ENERGY, LATENCY, MEMORY, SPEEDUP, TOKEN_ENERGY, Metric, Row, name_of
+from presentation.loads import arrivals, hardware_words
+from presentation.palette import badge
+
+__all__ = ["Rows", "against_cpu", "chosen", "filters", "known", "modes", "rows", "sentence", "table"]
+
+TELLING = {
+    "runtime": "runtime",
+    "compiled": "",
+    "layout": "",
+    "threads": "threads",
+    "scenario": "",
+    "image_size": "size",
+    "sequence_length": "length",
+    "weights": "weights",
+}
+"""Fields that may tell rows of one name apart, in the order in which they are said."""
+_HEADS = ("Hardware", "Model")
+MOST_ASKED = 1000
+MOST = 100
+"""Rows that one comparison holds: the service ranks and cuts."""
+_LESS = {MEMORY: "smaller", ENERGY: "less", TOKEN_ENERGY: "less"}
+BETTER = {"smaller is better": min, "larger is better": max}
+
+
+class Rows(NamedTuple):
+    """Rows of a model, how many there are whatever the filters, and why none is predicted where none is."""
+
+    rows: list[dict[str, Any]]
+    total: int
+    unpredicted: str | None
+
+
+def known(comparison: Comparison, position: int) -> dict[str, Any]:
+    """Return the best hundred configurations of a model that the filters leave and that have the metric; counts of the `whole`."""
+    metric = COMPARED[comparison.metric]
+    # Prices are of estimates and answers: nothing that was measured has one.
+    order = {"limit": 0} if metric is COST else {"metric": metric.key, "per": "call", "limit": MOST}
+    return query.of_model(
+        comparison.model,
+        comparison.mode,
+        position,
+        platform=",".join(comparison.platform) or None,
+        precision=",".join(comparison.precision) or None,
+        batch_size=comparison.batch,
+        **order,
+    )
+
+
+def modes(comparison: Comparison, position: int) -> dict[str, Any]:
+    """Return the hundred pairs of a model's modes with the largest ratios that the filters leave; counts of the `whole`."""
+    return query.modes(comparison.model, position, limit=MOST, **filters(comparison))
+
+
+def filters(comparison: Comparison) -> dict[str, Any]:
+    """Return what a view leaves of a model's rows, as the API takes it."""
+    return {
+        "hardware": comparison.hw or None,
+        "platform": ",".join(comparison.platform) or None,
+        "precision": ",".join(comparison.precision) or None,
+        "batch_size": comparison.batch,
+    }
+
+
+def rows(comparison: Comparison, position: int, *, estimates: bool = True) -> Rows:
+    """Return what is known of a model, then, if asked for, what is predicted on other hardware.
+
+    What was measured is shown also where nothing can be predicted; then the reason comes with it.
+
+    Predictions are for one batch, the one asked for or else the most frequent among the evidence, the fastest of each
+    hardware and platform: estimates of everything would bury what was measured.
+    """
+    result = known(comparison, position)
+    whole = result["whole"]
+    others, unpredicted = _estimates(comparison, whole, position) if estimates else ([], None)
+    document = against_cpu([completed(row) for row in (*result["rows"], *others)], result["baselines"])
+    return Rows(document, whole["rows"] + len(others), unpredicted)
+
+
+def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[Row], str | None]:
+    """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all."""
+    size = comparison.batch or next((item["batch_size"] for item in whole["batch_size"]), 1)
+    question = {"model": comparison.model, "mode": comparison.mode, "batch_sizes": [size], "top": MOST_ASKED}
+    try:
+        predicted = answers.recommend(question, position)["ranked"]
+    except AssayError as problem:
+        if not whole["rows"]:
+            raise
+        return [], str(problem)
+    # Measured rows come with their method from the comparison; the recommendation would tell them a second time.
+    return _one_each([{**row, "mode": comparison.mode} for row in predicted if row.get("basis") not in EVIDENCE]), None
+
+
+def _one_each(estimates: Sequence[Row]) -> list[Row]:
+    first: dict[Any, Row] = {}
+    for row in estimates:
+        first.setdefault((row.get("hardware"), row.get("platform")), row)
+    return list(first.values())
+
+
+def chosen(everything: Sequence[Row], comparison: Comparison, metric: Metric) -> list[dict[str, Any]]:
+    """Return the rows that the filters leave and that have the metric, best first; evidence is never cut for estimates.
+
+    With the basis left to us, estimates are shown only where there is no evidence.
+    """
+    left = [dict(row) for row in everything if _passes(row, comparison) and row.get(metric.key) is not None]
+    matching_left = [row for row in left if row.get("basis") in EVIDENCE]
+    if comparison.basis == "measured" or (comparison.basis == "auto" and matching_left):
+        left = matching_left
+
+    def order(row: Row) -> float:
+        return -float(row[metric.key]) if metric.better.startswith("larger") else float(row[metric.key])
+
+    kept = sorted(left, key=lambda row: (row.get("basis") not in EVIDENCE, order(row)))[:MOST]
+    return distinguished(sorted(kept, key=order))
+
+
+def distinguished(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Add to rows of one name, as `distinct`, the words of the fields in which they differ; the run last."""
+    for key in ("", "run_id"):
+        alike: dict[str, list[Row]] = {}
+        for row in rows:
+            alike.setdefault(name_of(row), []).append(row)
+        tell = tuple(TELLING) if not key else (key,)
+        differing = {name: [each for each in tell if _differs(group, each)] for name, group in alike.items()}
+        rows = [
+            {**row, "distinct": " · ".join(_words(row, differing[name_of(row)])) or row.get("distinct")} for row in rows
+        ]
+    return [dict(row) for row in rows]
+
+
+def _differs(group: Sequence[Row], key: str) -> bool:
+    return len({str(row.get(key)) for row in group}) > 1
+
+
+def _words(row: Row, keys: Sequence[str]) -> list[str]:
+    saids = [_said(key, row.get(key)) for key in keys]
+    return [str(row["distinct"]), *saids] if saids and row.get("distinct") else saids
+
+
+def _said(key: str, value: Any) -> str:
+    if key == "compiled":
+        return "compiled" if value else "not compiled"
+    words = "not said" if value is None else str(value)
+    return words if key in ("runtime", "layout", "mode", "scenario") else f"{TELLING.get(key, 'run')} {words}"
+
+
+def against_cpu(rows: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any]]:
+    """Add to each row how often it does the work of its baseline, one of the rows of `plain` CPU.
+
+    The baseline is measured, by one of our runs or somebody's; without one, or where no batch was said, the factor is
+    missing.
+    """
+    baselines = cpu_baseline.baselines([completed(row) for row in plain])
+    against_cpu = []
+    for row in rows:
+        baseline = baselines.get(cpu_baseline.work_of(row))
+        itself = baseline is not None and row.get("configuration") == baseline.get("configuration")
+        low, high = (None, None) if baseline is None or itself else ratios.of(baseline, row, *LATENCY[:3])[1:]
+        against_cpu.append(
+            {
+                **row,
+                SPEEDUP.key: row.get(SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
+                SPEEDUP.low: low,
+                SPEEDUP.high: high,
+                "baseline": None if baseline is None else name_of(baseline),
+            }
+        )
+    return against_cpu
+
+
+def sentence(rows: Sequence[Row], metric: Metric) -> str:
+    """Say which row is best and by how much over the next that its interval does not reach.
+
+    Latencies are compared at one batch: a call of one item is always shorter than a call of many.
+    """
+    best = rows[0]
+    scale = metric.scale([best.get(metric.key)])
+    words = f"{name_of(best)}: {scale.show(best[metric.key], best.get(metric.low), best.get(metric.high))}"
+    words += f" ({badge(best.get('basis'), best.get('origin'))})"
+    others = [row for row in rows[1:] if metric is not LATENCY or row.get("batch_size") == best.get("batch_size")]
+    for other in others:
+        if apart(best, other, metric):
+            return f"{words}, {_by(best[metric.key], other[metric.key], metric)} than {name_of(other)}"
+    return f"{words}; the others cannot be told apart from it" if others else words
+
+
+def _by(best: float, other: float, metric: Metric) -> str:
+    """Write how much better: of a time or a rate how much faster, of an amount which part of the other is saved."""
+    less = _LESS.get(metric)
+    if less is not None:
+        return f"{formatting.share(1 - best / other)} {less}"
+    return formatting.change(other / best if metric.better.startswith("smaller") else best / other if other else None)
+
+
+def apart(first: Row, other: Row, metric: Metric) -> bool:
+    """Say whether two rows' intervals do not meet; a row without an interval is its value alone."""
+    ends = []
+    for row in (first, other):
+        low, high = row.get(metric.low), row.get(metric.high)
+        ends.append((row[metric.key] if low is None else low, row[metric.key] if high is None else high))
+    return bool(ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0])
+
+
+def table(rows: Sequence[Row], metric: Metric) -> Styler:
+    """Return the comparison as a table: value, interval, n, factor over plain CPU, basis."""
+    scale = metric.scale([row.get(metric.key) for row in rows])
+    value = f"{metric.title} {scale.unit}"
+    figures = {
+        value: [scale.of(row.get(metric.key)) for row in rows],
+        "low": [scale.of(row.get(metric.low)) for row in rows],
+        "high": [scale.of(row.get(metric.high)) for row in rows],
+        "vs plain CPU ×": [row.get(SPEEDUP.key) for row in rows],
+    }
+    if metric is SPEEDUP or all(row.get("subject") for row in rows):
+        # The first says it already; among models there is no one row of plain CPU to stand beside.
+        figures.pop("vs plain CPU ×")
+    named = {
+        _HEADS[bool(rows and rows[0].get("subject"))]: [
+            str(row.get("subject") or hardware_words(row, str(row.get("hardware") or formatting.MISSING)))
+            for row in rows
+        ],
+        "Platform": [str(row.get("platform") or formatting.MISSING) for row in rows],
+        "Precision": [str(row.get("precision") or formatting.MISSING) for row in rows],
+        "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
+        "Load": [arrivals(row) or formatting.MISSING for row in rows],
+    }
+    if not any(arrivals(row) for row in rows):
+        named.pop("Load")
+    rests = {
+        "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
+        "Basis": [badge(row.get("basis"), row.get("origin")) for row in rows],
+        "Verdict": [str(_verdict(row, metric) or formatting.MISSING) for row in rows],
+        "Baseline": [str(row.get("baseline") or formatting.MISSING) for row in rows],
+        "Evidence": [evidence.path_of(row) for row in rows],
+    }
+    if not any(row.get("baseline") for row in rows):
+        rests.pop("Baseline")
+    floats = {head: pd.Series(values, dtype="float64") for head, values in figures.items()}
+    frame = pd.DataFrame({**named, **floats, **rests})
+    return frame.style.format(dict.fromkeys(floats, formatting.significant), na_rep=formatting.MISSING)
+
+
+def _verdict(row: Row, metric: Metric) -> Any:
+    """The verdict on a metric: energy has its own."""
+    return row.get("energy_verdict" if metric in (ENERGY, TOKEN_ENERGY) else "verdict")
+
+
+def _passes(row: Row, comparison: Comparison) -> bool:
+    return (
+        row.get("mode") in (comparison.mode, None)
+        and (not comparison.platform or row.get("platform") in comparison.platform)
+        and (not comparison.precision or row.get("precision") in comparison.precision)
+        and (comparison.batch is None or row.get("batch_size") == comparison.batch)
+    )

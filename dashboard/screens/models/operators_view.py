@@ -1,0 +1,173 @@
+"""The part of the Models page that tells what the time of a call goes into, operator by operator, on a chosen hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import streamlit as st
+
+from dashboard import answers
+from dashboard.downloads import picture_files, stem, table_files
+from dashboard.frame import chart, downloads, escape, guarded, theme
+from dashboard.page_state import adopt, go, widget
+from dashboard.screens.models import query
+from dashboard.screens.models import words as model
+from dashboard.screens.models.words import Model
+from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
+from presentation import formatting
+from presentation.charts.breakdown_chart import breakdown
+from presentation.palette import badge
+
+__all__ = ["show_operators"]
+
+PAGE = "models"
+PART = f"{PAGE} operators"
+NAMES = ("hw", "platform", "precision", "batch", "mode")
+
+
+def show_operators(bar: Model, document: Mapping[str, Any], at: int) -> None:
+    """Show the operators of one call, the longest first, on the hardware chosen or the one measured fastest."""
+    bar = _bar(_filled(bar, document, at), at)
+    question = _question(bar)
+    operators = query.operators(bar.id, at, mode=bar.mode, **question)
+    sentence = model.bound_sentence(operators)
+    with st.container(key="answer"):
+        st.markdown(f"**{escape(sentence)}**")
+    _whence(bar, operators, at, question)
+    drawn = breakdown(model.parts(operators), _title(operators), theme=theme())
+    chart(drawn, key=f"{PART} picture", words=f"Operators of {bar.id}: {sentence}")
+    number = st.column_config.NumberColumn
+    st.dataframe(
+        model.operators_table(operators),
+        hide_index=True,
+        key=f"{PART} table",
+        row_height=36,
+        height="content",
+        placeholder=formatting.MISSING,
+        alt=f"Operators of {bar.id}",
+        column_config={
+            "Operator": st.column_config.Column(pinned=True),
+            "Calls": number(format="localized"),
+            "GFLOP": number(format="%.3f"),
+            "MB moved": number(format="%.2f"),
+            "Least ms": number(format="%.4f"),
+            "Of the time, %": number(format="%.1f"),
+        },
+    )
+    _files(bar, operators, sentence, at)
+
+
+def _filled(model: Model, document: Mapping[str, Any], at: int) -> Model:
+    """Fill what the address leaves open from where the model was measured fastest, else from the hardware of the log."""
+    best = next(
+        (row for row in document["best"] if row["precision"]), document["best"][0] if document["best"] else None
+    )
+    if best is None:
+        own = next((str(row["id"]) for row in answers.hardware(at) if row.get("measured")), "")
+        best = {"hardware": own, "platform": "cpu", "precision": "fp32", "batch_size": 1}
+    usual = {
+        "hw": best["hardware"] or "",
+        "platform": best["platform"],
+        "precision": best["precision"] or "fp32",
+        "batch": best["batch_size"] or 1,
+    }
+    if model.hw and model.hw != usual["hw"]:
+        row = next((row for row in answers.hardware(at) if row["id"] == model.hw), {})
+        said = [
+            described_platform["platform"]
+            for described_platform in row.get("described_platforms") or ()
+            if described_platform.get("available")
+        ]
+        usual |= {"platform": next(iter(said or row.get("platforms") or {}), "cpu"), "precision": "fp32", "batch": 1}
+    return msgspec.structs.replace(model, **{name: getattr(model, name) or value for name, value in usual.items()})
+
+
+def _bar(model: Model, at: int) -> Model:
+    adopt(PART, model, {name: getattr(model, name) for name in NAMES})
+    ids = [str(row["id"]) for row in answers.hardware(at)]
+    columns = st.columns([4, 2, 2, 1.5, 2], vertical_alignment="bottom")
+    columns[0].selectbox("Hardware", list(dict.fromkeys([*ids, model.hw])), key=widget(PART, "hw"))
+    columns[1].selectbox(
+        "Platform", list(dict.fromkeys([*PLATFORMS, model.platform])), key=widget(PART, "platform"), filter_mode=None
+    )
+    columns[2].selectbox(
+        "Precision",
+        list(dict.fromkeys([*PRECISIONS, model.precision])),
+        key=widget(PART, "precision"),
+        filter_mode=None,
+    )
+    columns[3].number_input("Batch", min_value=1, step=1, key=widget(PART, "batch"))
+    columns[4].selectbox("Mode", MODES, key=widget(PART, "mode"), filter_mode=None)
+    state = {name: st.session_state[widget(PART, name)] for name in NAMES}
+    chosen = msgspec.structs.replace(model, **state)
+    if chosen != model:
+        if chosen.hw != model.hw:
+            # Another device has platforms of its own.
+            chosen = msgspec.structs.replace(chosen, platform="", precision="", batch=None)
+        go(PAGE, chosen)
+        st.session_state.pop(f"{PART} adopted", None)
+        st.rerun()
+    return chosen
+
+
+def _question(model: Model) -> dict[str, Any]:
+    row: dict[str, Any] = {"hardware": model.hw or None, "platform": model.platform, "precision": model.precision}
+    return {**row, "batch_size": model.batch or 1}
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    if row["basis"] == "roofline":
+        return "share of the least time on the roofline, %"
+    return "share of the bytes moved, %"
+
+
+def _whence(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str, Any]) -> None:
+    sizes = {"sequence_length": "sequence length", "image_size": "image size"}
+    work = ", ".join(f"{words} {row[name]}" for name, words in sizes.items() if row[name] is not None)
+    traced = f"Traced ({row['phase']}{f', {work}' if work else ''}), batch {formatting.count(model.batch or 1)}"
+    if row["basis"] != "roofline":
+        st.caption(escape(f"{traced}. No times: {row['why_not']}. Shares are of bytes in fp32."))
+        return
+    floor = formatting.latency(row["latency_ms"])
+    st.caption(
+        escape(f"{traced}. Basis ┄ roofline: at least {floor} by the device's figures, not covered by measurement.")
+    )
+    with guarded("The prediction beside it"):
+        if model.mode == "inference":
+            _beside(model, row, at, question)
+
+
+def _beside(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str, Any]) -> None:
+    document = query.predicted(
+        model.id,
+        at,
+        **question,
+        **{name: row[name] for name in ("sequence_length", "image_size") if row[name] is not None},
+    )
+    if document["latency_ms"] is None:
+        return
+    latency = formatting.latency(
+        document["latency_ms"], document.get("latency_ms_low"), document.get("latency_ms_high")
+    )
+    explained = formatting.share(row["latency_ms"] / document["latency_ms"])
+    words = f"The whole call: {latency} ({badge(document['basis'], document.get('origin'))}); the roofline explains {explained} of it."
+    st.caption(escape(words))
+
+
+def _files(request: Model, row: Mapping[str, Any], sentence: str, at: int) -> None:
+    parts, title, shade = model.parts(row), _title(row), theme()
+
+    def draw() -> Any:
+        return breakdown(parts, title, theme=shade, picture=True)
+
+    where = (
+        f"{request.hw} · {request.platform} · {request.precision} · batch {request.batch}"
+        if row["hardware"]
+        else "by work alone"
+    )
+    footer = f"position {formatting.count(at)} · {where} · basis {row['basis']}"
+    name = stem(PAGE, f"{request.id}_operators", at)
+    pictures = picture_files(name, draw, f"Operators of {request.id}", answer=sentence, footer=footer)
+    downloads([*table_files(name, row["operators"], as_of=at), *pictures], PART)

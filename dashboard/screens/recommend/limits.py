@@ -1,0 +1,203 @@
+"""Limits in words: those in force, how surely a row meets them, why the others do not, and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pandas as pd
+
+from dashboard.screens.recommend.question import LIMITS, Question
+from presentation import formatting
+from presentation.charts import name_of
+from presentation.palette import badge
+
+__all__ = ["Relaxed", "chance", "chips", "counted", "excluded_table", "met", "relaxed", "without"]
+
+_CHIPS = {
+    "max_ms": "latency ≤ {:g} ms",
+    "max_ttft": "first token ≤ {:g} ms",
+    "max_tpot": "each token ≤ {:g} ms",
+    "min_per_s": "≥ {:g} items/s",
+    "min_tokens": "≥ {:g} tokens/s",
+    "max_gb": "memory ≤ {:g} GB",
+    "max_w": "power ≤ {:g} W",
+    "max_usd": "price ≤ ${:g}/h",
+    "confidence": "sure to {:g}",
+    "hw": "hardware: {}",
+    "vendor": "vendor: {}",
+    "count": "devices: {}",
+    "platform": "platform: {}",
+    "precision": "precision: {}",
+    "compiled": "{} only",
+    "batch": "batch: {}",
+    "seq": "sequence {}",
+    "image": "image {} px",
+    "images": "{} images",
+    "device": "at hand: {}",
+    "audio": "{:g} s of audio",
+    "frames": "{} frames",
+    "input": "{} tokens in",
+    "output": "{} tokens out",
+    "concurrency": "{} requests at a time",
+    "region": "region: {}",
+    "provider": "provider: {}",
+    "spot": "spot prices too",
+    "per_hw": "all configurations",
+    "mode": "{}",
+    "as_of": "as of position {}",
+}
+"""What narrows or changes an answer, by member; objective, percentile and picture have controls of their own."""
+
+_AMOUNTS: dict[str, Callable[[float | None], str]] = {
+    "max_latency_ms": formatting.latency,
+    "max_ttft_ms": formatting.latency,
+    "max_tpot_ms": formatting.latency,
+    "min_throughput_per_s": formatting.throughput,
+    "min_tokens_per_s": formatting.throughput,
+    "max_memory_mb": lambda mb: formatting.memory(None if mb is None else mb * 1e6),
+    "max_power_w": lambda watts: (
+        formatting.MISSING if watts is None else f"{formatting.significant(watts)}{formatting.SPACE}W"
+    ),
+    "max_usd_per_hour": formatting.money,
+}
+_RULES = {
+    "max_latency_ms": "latency",
+    "max_ttft_ms": "time to the first token",
+    "max_tpot_ms": "time for each token",
+    "min_throughput_per_s": "items a second",
+    "min_tokens_per_s": "tokens a second",
+    "max_memory_mb": "memory",
+    "max_power_w": "power",
+    "max_usd_per_hour": "price of an hour",
+}
+_EXACT = ("max_power_w", "max_usd_per_hour")
+"""Figures of a list or a data sheet: they meet a limit or they do not."""
+
+
+class Relaxed(NamedTuple):
+    """What would have to be given up for something to meet all limits, in words, and the question that then asks."""
+
+    words: str
+    question: Question
+
+
+def chips(question: Question) -> dict[str, str]:
+    """Return what is set, as words to show, with the member that each stands for."""
+    defaults = Question()
+    return {
+        words.format(_joined(getattr(question, name))): name
+        for name, words in _CHIPS.items()
+        if getattr(question, name) != getattr(defaults, name)
+    }
+
+
+def without(question: Question, members: Sequence[str]) -> Question:
+    """Return the question with these members as they are by default."""
+    defaults = Question()
+    return msgspec.structs.replace(question, **{name: getattr(defaults, name) for name in members})
+
+
+def chance(probability: float | None) -> str:
+    """Write a probability: never as certain or impossible, and in words where nobody knows."""
+    if probability is None:
+        return "nobody knows how likely"
+    if probability > 0.999:
+        return f"> 99.9{formatting.SPACE}%"
+    if probability < 0.001:
+        return f"< 0.1{formatting.SPACE}%"
+    return formatting.share(probability)
+
+
+def met(row: Mapping[str, Any]) -> list[str]:
+    """Say for each limit that was set how likely the row meets it; of a price or a data sheet, the figure itself."""
+    texts = []
+    for meet in row.get("meets") or ():
+        field = str(meet["constraint"])
+        amount = _amount(field, meet["value"]) if field in _EXACT else chance(meet["probability"])
+        texts.append(f"{_limit(field, meet['limit'])}: {amount}")
+    return texts
+
+
+def relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> list[Relaxed]:
+    """Return what would do: each entry alone, or all together where they are what one configuration misses."""
+    matching_entries = [entry for entry in entries if entry["constraint"] in LIMITS]
+    if len(matching_entries) > 1 and len({name_of(entry) for entry in matching_entries}) == 1:
+        return [_relaxed(question, matching_entries)]
+    return [_relaxed(question, [entry]) for entry in matching_entries]
+
+
+def _relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> Relaxed:
+    changes, words = {}, []
+    for entry in entries:
+        field = str(entry["constraint"])
+        changes[LIMITS[field]] = entry["would_do"] / 1000 if field == "max_memory_mb" else entry["would_do"]
+        words.append(f"{_limit(field, entry['would_do'])} instead of {_bare(field, entry['limit'])}")
+    text = f"{' and '.join(words)}: {name_of(entries[0])} ({badge(entries[0].get('basis'))})"
+    return Relaxed(text, msgspec.structs.replace(question, **changes))
+
+
+def counted(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return how many devices each rule left out on a platform, most first, with one of them as an example."""
+    by_rule: dict[str, list[Mapping[str, Any]]] = {}
+    for row in excluded:
+        by_rule.setdefault(str(row.get("rule")), []).append(row)
+    ordered = sorted(by_rule.items(), key=lambda item: -len(item[1]))
+    return pd.DataFrame(
+        {
+            "Left out": [len(rows) for _, rows in ordered],
+            "Rule": [_rule(rule) for rule, _ in ordered],
+            "For example": [_example(rows[0]) for _, rows in ordered],
+        }
+    )
+
+
+def excluded_table(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return what was left out and under which rule, as words."""
+    return pd.DataFrame(
+        {
+            "Hardware": [_word(row, "hardware") for row in excluded],
+            "Platform": [_word(row, "platform") for row in excluded],
+            "Rule": [_rule(_word(row, "rule")) for row in excluded],
+            "Detail": [_word(row, "detail") for row in excluded],
+            "Precision": [_listed(row.get("precisions")) for row in excluded],
+            "Batch": [_listed(row.get("batch_sizes")) for row in excluded],
+            "Evidence": [_listed(row.get("evidence")) for row in excluded],
+        }
+    )
+
+
+def _example(row: Mapping[str, Any]) -> str:
+    where = " · ".join(str(row[key]) for key in ("hardware", "platform") if row.get(key))
+    return f"{where}: {_word(row, 'detail')}"
+
+
+def _rule(rule: str) -> str:
+    """A rule is the limit that was missed, or words already."""
+    return _RULES.get(rule, rule)
+
+
+def _limit(field: str, limit: float) -> str:
+    return _CHIPS[LIMITS[field]].format(limit / 1000 if field == "max_memory_mb" else limit)
+
+
+def _bare(field: str, limit: float) -> str:
+    return _limit(field, limit).rpartition("≤ ")[2].rpartition("≥ ")[2]
+
+
+def _amount(field: str, value: float | None) -> str:
+    return _AMOUNTS[field](value)
+
+
+def _word(row: Mapping[str, Any], key: str) -> str:
+    value = row.get(key)
+    return formatting.MISSING if value is None or value == "" else str(value)
+
+
+def _listed(values: Sequence[Any] | None) -> str:
+    return ", ".join(str(item) for item in values) if values else formatting.MISSING
+
+
+def _joined(value: Any) -> Any:
+    return ", ".join(str(item) for item in value) if isinstance(value, tuple) else value

@@ -1,0 +1,390 @@
+"""Recommend: which hardware should run this model under my limits?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard import answers, evidence, ranking, sign_in
+from dashboard.address import Params
+from dashboard.downloads import picture_files, stem, table_files
+from dashboard.frame import (
+    basis_legend,
+    chart,
+    downloads,
+    dropped,
+    escape,
+    folded,
+    guarded,
+    header,
+    plain_table,
+    provenance,
+    theme,
+    titled,
+    to_paste,
+    to_read,
+    zone,
+)
+from dashboard.page_state import current, turn
+from dashboard.screens.recommend import limits
+from dashboard.screens.recommend import words as card
+from dashboard.screens.recommend.form import REFUSED, show_form
+from dashboard.screens.recommend.question import PICTURES, Question, command, from_command, read_question, request
+from domain.cookbook import Recipe, recipes
+from presentation import charts, formatting
+
+__all__ = ["ahead", "sentence_of", "show", "show_card"]
+
+MOST_LINKS = 20
+
+
+def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float | None) -> None:
+    """Show one option: its figures, what they cost, how surely they meet the limits, and what they rest on."""
+    rank = row.get("rank_band") or row.get("rank")
+    name = escape(" · ".join(charts.name_of(row).split(" · ")[1:]))
+    st.markdown(f"**{rank} · {escape(card.title(row))}**  \n:small[{name}]")
+    words = f"{percentile} latency" if metric is charts.LATENCY else metric.title
+    st.metric(words, card.shown(row, metric).partition(" (")[0])
+    escapes = [
+        escape(card.interval_words(row, metric, interval)),
+        escape(" · ".join(card.figures(row, metric, percentile))),
+    ]
+    escapes.append(escape(card.price_words(row) or "No price is known"))
+    doubt = card.price_doubt(row)
+    if doubt:
+        escapes[-1] += f" :orange-badge[{escape(doubt)}]"
+    power = card.power_words(row)
+    escapes += [escape(power)] if power else []
+    if metric is charts.ENERGY and (doubt := card.energy_doubt(row)) not in (None, "valid"):
+        escapes[0] += f" · energy is {escape(str(doubt))}"
+    escapes += [f"✓ {escape(sentence)}" for sentence in limits.met(row)]
+    _lines(escapes)
+    bar = card.memory_bar(row)
+    if bar:
+        st.html(bar)
+    _lines([escape(card.memory_words(row))])
+    _lines([escape(card.basis_words(row)), escape(sentence_of(str(row.get("why_above_next") or "")))])
+    with st.popover("Evidence and how to check", width="stretch"):
+        _checks(row)
+
+
+def _lines(lines: Sequence[str]) -> None:
+    """Show small lines, one below the other."""
+    st.markdown("  \n".join(f":small[{line}]" for line in lines if line))
+
+
+def _checks(row: Row) -> None:
+    st.caption(escape(card.error_words(row)))
+    explained = (row.get("explanation") or {}).get("told")
+    if explained:
+        st.caption(escape(sentence_of(str(explained))))
+    events = row.get("evidence") or []
+    if events:
+        st.caption(f"Rests on {formatting.count(len(events))} event{'' if len(events) == 1 else 's'} of the log:")
+        # As links, so that a row of numbers is one click away.
+        links = [f"[{event}]({evidence.row_path(str(event))})" for event in events[:MOST_LINKS]]
+        more = (
+            f"  \nand {formatting.count(len(events) - MOST_LINKS)} more, in the files below"
+            if len(events) > MOST_LINKS
+            else ""
+        )
+        st.markdown(":small[" + "  \n".join(links) + "]" + more)
+    st.caption("This measures it:")
+    to_paste(str(row["command"]))
+
+
+def sentence_of(words: str) -> str:
+    """Begin with a capital."""
+    return words[:1].upper() + words[1:]
+
+
+PAGE = "recommend"
+CARDS = 3
+LISTED = 10
+"""Of the ranking, how many stand below the picture; every one is in the table with every column."""
+Row = Mapping[str, Any]
+
+
+def show() -> None:
+    """Show the form, and under it the answer to what the address asks."""
+    header("Recommend", "Which hardware should run this model under my limits?")
+    with guarded("The service"):
+        health = answers.ready()
+        read = current(PAGE, read_question)
+        dropped(read.dropped)
+        question: Question = read.asked
+        strip = st.container()
+        show_form(question, health["position"])
+        _chips(question)
+        if question.model:
+            titled(question.model, "Recommend")
+            _answer(question, health["position"], strip)
+        else:
+            _examples(health["position"])
+
+
+def ahead(params: Params) -> None:
+    """Ask what the page will ask for these parameters."""
+    question: Question = read_question(params).asked
+    if question.model:
+        answers.recommend(request(question), answers.ready()["position"])
+
+
+def _chips(question: Question) -> None:
+    """Show what narrows the answer; taking a chip away asks again without it."""
+    refused = st.session_state.pop(REFUSED, [])
+    if refused:
+        st.warning("From the form: " + escape("; ".join(refused)) + ".")
+    active = limits.chips(question)
+    if not active:
+        return
+    kept = st.pills(
+        "In force (tap one to remove it)",
+        list(active),
+        selection_mode="multi",
+        default=list(active),
+        key=f"{PAGE} chips {'|'.join(active)}",
+    )
+    removed = [active[words] for words in active if words not in kept]
+    if removed:
+        turn(PAGE, limits.without(question, removed))
+
+
+def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
+    with guarded(question.model):
+        answer = answers.recommend(request(question), position)
+        with strip:
+            fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
+            provenance(PAGE, _footer(answer), fixed, terminal=command(fixed))
+        rows = ranking.banded(answer["ranked"])
+        _at_hand(answer)
+        _abstention(answer, rows)
+        if rows:
+            _ranked(question, answer, rows)
+        _would_do(question, answer)
+        _next(answer)
+        _excluded(answer)
+
+
+def _at_hand(answer: Mapping[str, Any]) -> None:
+    """Say which of the devices at hand to use now, and the order in which to fall back on the others."""
+    words = ranking.at_hand_words(answer.get("at_hand"))
+    if words:
+        st.info(escape(words), icon=":material/memory:")
+
+
+def _abstention(answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Say that nothing is recommended, which is an answer and no error."""
+    if answer.get("abstained"):
+        st.info(f"**No recommendation.** {escape(str(answer['abstained']))}", icon=":material/balance:")
+    elif not rows:
+        st.info("Nothing is left under these limits. The list below says which limit each device failed.")
+    for note in answer.get("notes") or []:
+        st.caption(escape(str(note)))
+
+
+def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, Any]]) -> None:
+    metric = ranking.metric_for(question.objective)
+    sentence = ranking.answer_sentence(rows, metric, question.pct)
+    with st.container(key="answer"):
+        if answer.get("abstained"):
+            st.caption("What is known, which does not decide it. First by the figures alone:")
+        st.subheader(escape(sentence), anchor=False)
+        tie = ranking.tie_sentence(rows)
+        if tie:
+            st.markdown(f":gray[{tie}]")
+    with st.container(key="cards"):
+        for column, row in zip(st.columns(min(CARDS, len(rows))), rows, strict=False):
+            with column, st.container(border=True, height="stretch", gap="xsmall"):
+                show_card(question.pct, row, metric, answer.get("interval"))
+    _switches(question)
+    draw = _drawer(question, answer, rows)
+    chart(draw(False), key=f"{PAGE} picture", words=f"{answer['model']}: {sentence}")
+    basis_legend(rows, answer.get("interval"))
+    _drawn_words(question, answer, rows)
+    to_read(ranking.brief(rows[:LISTED]), words=f"Ranking for {answer['model']}", name="Configuration")
+    folded("Every column", partial(_table, answer["model"], rows), key=f"{PAGE} folded", icon=":material/table_rows:")
+    with st.container(horizontal=True, vertical_alignment="center", key="take away"):
+        _files(question, answer, draw, sentence)
+        _keep(question, answer)
+
+
+def _table(model: str, rows: Sequence[Row]) -> None:
+    st.dataframe(
+        ranking.table(rows),
+        hide_index=True,
+        key=f"{PAGE} table",
+        placeholder=formatting.MISSING,
+        height="content" if len(rows) <= 15 else 500,
+        row_height=36,
+        alt=f"Ranking for {model}",
+        column_config={"Rank": st.column_config.Column(pinned=True), "Why": st.column_config.Column(width="large")},
+    )
+
+
+def _switches(question: Question) -> None:
+    """Offer the other picture and the other list; both are in the address."""
+    with st.container(horizontal=True, vertical_alignment="center", key="switches"):
+        view = st.segmented_control(
+            "Picture",
+            PICTURES,
+            default=question.view,
+            key=f"{PAGE} picture of {question.view}",
+            label_visibility="collapsed",
+            required=True,
+        )
+        every = st.toggle("All configurations", value=not question.per_hw, key=f"{PAGE} every {question.per_hw}")
+    if (view, every) != (question.view, not question.per_hw):
+        turn(PAGE, msgspec.structs.replace(question, view=view, per_hw=not every))
+
+
+def _drawer(question: Question, answer: Mapping[str, Any], rows: list[dict[str, Any]]) -> Callable[[bool], Any]:
+    shade, metric = theme(), ranking.metric_for(question.objective)
+
+    def draw(picture: bool) -> Any:
+        if question.view == "trade-off":
+            up = _up(answer)
+            at_least = question.min_per_s if up is charts.THROUGHPUT else None
+            limit = charts.Limit(latency_ms=question.max_ms, min_throughput_per_s=at_least)
+            points = ranking.drawn(rows, answer["front"])
+            return charts.tradeoff(points, up=up, theme=shade, limit=limit, percentile=question.pct, picture=picture)
+        return charts.intervals(rows, metric, theme=shade, percentile=question.pct, ranked=True, picture=picture)
+
+    return draw
+
+
+def _up(answer: Mapping[str, Any]) -> charts.Metric:
+    return charts.METRICS[answer["front"]["axes"][1]]
+
+
+def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Say how the ranking is ordered; what the trade-off's line is, and how much has no place on it."""
+    if question.view != "trade-off":
+        st.caption("Ordered by the value where it was measured, by the unfavourable end of the interval where not.")
+        return
+    up = _up(answer)
+    front = answer["front"]["options"]
+    beyond = len(ranking.drawn(rows, answer["front"])) - len(rows)
+    texts = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
+    if len(front) == 1:
+        texts = [f"One option is best in both latency and {up.title.lower()}"]
+    if beyond:
+        texts.append(
+            f"{beyond} of these {'is' if beyond == 1 else 'are'} not among the {len(rows)} listed, and drawn without interval"
+        )
+    missing = sum(not charts.can_be_drawn(row, up) for row in rows)
+    if missing:
+        lack = "price" if up is charts.COST else up.title.lower()
+        texts.append(f"{missing} of the listed have no {lack}, and are not drawn")
+    st.caption(". ".join(texts) + ".")
+
+
+def _files(question: Question, answer: Mapping[str, Any], draw: Callable[[bool], Any], sentence: str) -> None:
+    name = stem(PAGE, question.model, answer["position"])
+    title = f"Hardware for {question.model}"
+    downloads(
+        [
+            ("CSV, every column", f"{name}.csv", "text/csv", lambda: ranking.csv_file(answer)),
+            *table_files(name, answer["ranked"], as_of=answer["position"])[1:],
+            ("JSON, as the API answers", f"{name}.json", "application/json", lambda: ranking.json_file(answer)),
+            *picture_files(name, lambda: draw(True), title, answer=sentence, footer=_footer(answer)),
+        ],
+        PAGE,
+    )
+
+
+def _keep(question: Question, answer: Mapping[str, Any]) -> None:
+    """Offer to write the answer to the log, so that it is scored by what is measured later. Viewers only read."""
+    if sign_in.reader().role != "operator":
+        return
+    help_ = "Written to the log under its id; what it estimates is scored once it is measured."
+    if st.button("Keep this answer", icon=":material/bookmark_add:", key=f"{PAGE} keep", help=help_):
+        with guarded("Keeping it"):
+            identifier = answers.record(request(question), answer["position"])["id"]
+            st.success(
+                f"Kept as `{identifier}`. [Predictor](/predictor) says how right it was, as far as it is measured.",
+                icon=":material/bookmark_added:",
+            )
+
+
+def _would_do(question: Question, answer: Mapping[str, Any]) -> None:
+    result = limits.relaxed(question, answer.get("within_reach") or [])
+    if not result:
+        return
+    st.subheader("What would do", anchor=False)
+    for place, item in enumerate(result):
+        with st.container(horizontal=True, vertical_alignment="center", key=f"would do {place}"):
+            st.markdown(escape(sentence_of(item.words)), width="content")
+            if st.button("Ask that", key=f"{PAGE} would do {place}", type="tertiary", icon=":material/arrow_forward:"):
+                turn(PAGE, item.question)
+
+
+def _next(answer: Mapping[str, Any]) -> None:
+    suggestions = answer.get("suggestions") or []
+    if not suggestions:
+        return
+    st.subheader("What to measure next", anchor=False)
+    st.caption("Each with the probability that it changes what stands first, where that can be said.")
+    for suggestion in suggestions[:CARDS]:
+        chance = suggestion.get("probability")
+        likely = "" if chance is None else f"**{limits.chance(chance)}** · "
+        st.markdown(likely + escape(str(suggestion["why"]) if likely else sentence_of(str(suggestion["why"]))))
+        to_paste(str(suggestion["command"]))
+
+
+def _excluded(answer: Mapping[str, Any]) -> None:
+    excluded = answer["excluded"]
+    if not excluded:
+        return
+    st.subheader(f"Why not the others: {formatting.count(len(excluded))} left out", anchor=False)
+    plain_table(limits.counted(excluded), hide_index=True)
+    folded("Each of them", partial(_each, excluded), key=f"{PAGE} each excluded")
+
+
+def _each(excluded: Sequence[Mapping[str, Any]]) -> None:
+    st.dataframe(limits.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
+
+
+def _footer(answer: Mapping[str, Any]) -> str:
+    parts = [f"position {formatting.count(answer['position'])}"]
+    if answer.get("time"):
+        parts.append(formatting.date(answer["time"], zone()))
+    if answer.get("predictor"):
+        parts.append(f"predictor {formatting.digest(str(answer['predictor']))}")
+    if answer.get("interval"):
+        parts.append(f"{formatting.share(answer['interval']).replace('.0', '')} intervals")
+    if answer.get("considered"):
+        parts.append(
+            f"{formatting.count(answer['met'])} of {formatting.count(answer['considered'])} meet what is asked"
+        )
+    return " · ".join(parts)
+
+
+def _examples(position: int) -> None:
+    """Offer the cookbook: what this page can ask fills the form, the rest is for a terminal."""
+    if not answers.summary(position)["measurements"]:
+        st.info("Nothing has been measured yet. Type any model's id above, or measure one so that answers rest on it:")
+        to_paste("assay bench bert-base-uncased --platform cpu,openvino")
+    st.subheader("Questions to start from", anchor=False)
+    columns = st.columns(2)
+    for place, recipe in enumerate(recipes()):
+        question = from_command(recipe.command)
+        with columns[place % 2], st.container(border=True, key=f"recipe-{recipe.name}", gap="xsmall"):
+            if question is None:
+                st.markdown(f"**{escape(recipe.title)}**")
+            else:
+                _example(recipe, question)
+            st.caption(escape(recipe.asked))
+            if question is None:
+                to_paste(recipe.command)
+
+
+def _example(recipe: Recipe, question: Question) -> None:
+    mark = ":material/arrow_forward:"
+    if st.button(f"**{escape(recipe.title)}**", key=f"{PAGE} recipe {recipe.name}", type="tertiary", icon=mark):
+        turn(PAGE, question)
