@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # A hundred processes of the tests and of every plan read the same modules: each would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test torture lint up bench gallery lock audit sbom clean
+.PHONY: help setup demo check test torture lint up bench gallery lock audit sbom clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ demo: $(STAMP)  ## measure this machine, predict, recommend: from nothing to an 
 
 up: $(STAMP)  ## the API and the dashboard over what the demo kept
 	@$(BIN)/assay up
+
+check: $(STAMP) lint  ## lint, types, import contracts and the unit tests: before every commit
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit
 
 test: $(STAMP) lint  ## lint, types, import contracts and every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder

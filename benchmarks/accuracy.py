@@ -3,7 +3,7 @@
     python -m benchmarks.accuracy --data DATA --traces TRACES.ndjson.gz [names…] [--list]
 
 DATA holds the folders timm, aiconfigurator, argonne and ai_hub with the files that docs/importers.md names; TRACES are the
-operator traces of timm's models (`python benchmarks/trace_timm.py`). Every line is `predictor.learning.evaluation` over
+operator traces of timm's models (`python research/trace_timm.py`). Every line is `predictor.learning.evaluation` over
 rows as the importers give them, as `assay evaluate` runs it over a log; the result goes to benchmarks/results/accuracy/.
 """
 

@@ -3,7 +3,7 @@
     python -m benchmarks.choices --data DATA [--traces TRACES.ndjson.gz] [--only served devices memory] [--page]
 
 DATA holds the folders aiconfigurator, argonne, mlperf and timm with the files that docs/importers.md names; TRACES are the
-operator traces of timm's models (`python benchmarks/trace_timm.py`), which the question of memory needs. What is found goes
+operator traces of timm's models (`python research/trace_timm.py`), which the question of memory needs. What is found goes
 to benchmarks/results/choices.json, without a row of other people's data, to what the API and the dashboard show of it, and to
 docs/choices.md with its picture. `--page` writes the last three again from what was found before.
 """

@@ -41,7 +41,7 @@ def _opening(predictor: Predictor) -> list[str]:
     return [
         "# How accurate the shipped predictor is",
         "",
-        f"Made by `{COMMAND}` from the card in `predictor/prior/` and what the accuracy benchmark left; do not edit.",
+        f"Made by `{COMMAND}` from the card in `predictor/shipped/` and what the accuracy benchmark left; do not edit.",
         (
             f"Predictor `{predictor.digest}`: {card.rows:,} rows, {len(card.coverage.architectures):,} architectures,"
             f" {len(card.coverage.families)} families, {len(card.coverage.hardware)} devices."

@@ -4,7 +4,7 @@ Power is learned as a share of what the device is rated for, because few rows ha
 to that of its kind under the same load. Published figures are of whole systems, so a share may lie above 1. Where
 nothing was measured, or a device's rating is not known, there is no answer. On a device that was measured with other
 models the error is 16 %; of one that never was, the share of its kind says no more than its rating does (39 and 38 %,
-`python -m benchmarks.other_targets power`), and the interval shows it.
+`python -m research.other_targets power`), and the interval shows it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ category's; with more tries it becomes its own. Counts of a level weigh against 
 What others reported and what was measured here are told apart from the platform on, and meet again in the model.
 
 On 516 cases with models left out their log loss was 0.33, that of LightGBM on the same columns 0.36, of the base rate
-0.63 (`python -m benchmarks.other_targets outcomes`).
+0.63 (`python -m research.other_targets outcomes`).
 """
 
 from __future__ import annotations

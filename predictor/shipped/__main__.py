@@ -7,7 +7,7 @@ commit with --commit. The shipped one was made at commit 90cae8c5ab83d2d7e23b1fb
 same files beside the newest as NAME@DATE-COMMIT.csv (`git show COMMIT:results/NAME.csv`), and without the files of the
 RTX PRO 6000 Max-Q. TRACES is made from the same folder by
 
-    python benchmarks/trace_timm.py RESULTS TRACES.ndjson.gz
+    python research/trace_timm.py RESULTS TRACES.ndjson.gz
 
 which needs torch and timm. What is known of serving comes from --serving, see predictor/shipped/serving.py. Fitting takes about twenty seconds on one core, scoring on held-out groups thirty times that.
 The same files give the same digest.

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.cleaning import Label, Row, judged, labels, score
+from research.cleaning import Label, Row, judged, labels, score
 
 
 def test_there_are_labels_of_both_kinds_each_with_a_reason():

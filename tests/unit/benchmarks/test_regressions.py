@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.regressions import LAWS, alarms
+from research.regressions import LAWS, alarms
 
 BY_NAME = {law.name: law for law in LAWS}
 PAIRS = 150

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.suggesting import BUDGETS, POLICIES, Field, compared, simulated
 from domain.performance.roofline import OPERATOR_CLASSES
 from predictor.features.dataset import Row
 from predictor.features.table import Array, Table
 from predictor.suggesting.suggestion import run_seconds
+from research.suggesting import BUDGETS, POLICIES, Field, compared, simulated
 
 FAMILIES, MEMBERS = 24, 6
 

@@ -1,6 +1,6 @@
 """Trace those models of Qualcomm AI Hub whose architecture torchvision, timm or transformers builds.
 
-    python -m benchmarks.trace_ai_hub OUT.ndjson.gz
+    python -m research.trace_ai_hub OUT.ndjson.gz
 
 One line a model: the data of an `assay.model.traced.v1` event under the name that `assay import ai-hub` gives it. Sizes
 are those of the model cards (224 pixels and 384 tokens where they say nothing); what AI Hub changes for its devices is
@@ -163,7 +163,7 @@ def named() -> Iterator[tuple[str, Callable[[], Made]]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.trace_ai_hub",
+        prog="python -m research.trace_ai_hub",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

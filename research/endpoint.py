@@ -1,6 +1,6 @@
 """What does our client cost, what does it add, and do others that ask the same endpoint see the same?
 
-    python -m benchmarks.endpoint [--streams 200] [--gap-ms 50] [--rounds 3] [--aiperf PATH] [--vllm PATH]
+    python -m research.endpoint [--streams 200] [--gap-ms 50] [--rounds 3] [--aiperf PATH] [--vllm PATH]
 
 The endpoint is `benchmarks.programs.echo`: the text of each of its tokens is the reading of the monotonic clock at which
 it was sent, so that how late it was seen is known token by token. Beside our client, in turns, a reader that does nothing
@@ -218,7 +218,7 @@ def _tokenizer(home: Path) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.endpoint", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m research.endpoint", description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--gap-ms", type=float, default=50.0)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,7 +1,7 @@
 """Do our scenarios see what MLPerf's own load generator sees? The same service, the same arrivals, percentile by percentile.
 
     pip install mlcommons-loadgen
-    python -m benchmarks.scenarios [--qps 20] [--seconds 30] [--rounds 2]
+    python -m research.scenarios [--qps 20] [--seconds 30] [--rounds 2]
 
 The service sleeps 15 or 25 ms in turn and serves one query at a time, so that its times are known and use no processor.
 Server: loadgen draws its schedule from std::mt19937 and std::exponential_distribution; ours runs on the same schedule,
@@ -172,7 +172,7 @@ def _work(waiting: queue.Queue[tuple[int, float] | None], timed: list[tuple[floa
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scenarios", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m research.scenarios", description=__doc__.splitlines()[0])
     parser.add_argument("--qps", type=float, default=20.0)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rounds", type=int, default=2)

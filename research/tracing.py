@@ -1,4 +1,4 @@
-"""How long the operators of each model of the catalogue take to trace: `python -m benchmarks.tracing [name…]`.
+"""How long the operators of each model of the catalogue take to trace: `python -m research.tracing [name…]`.
 
 Seconds of one core, torch loaded and its first trace done: what a question waits for that needs a trace. The five slowest
 are named, with the seconds that building the model's class took of them.

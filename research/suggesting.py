@@ -1,8 +1,8 @@
 """Whether chosen measurements teach more than random ones.
 
-    python -m benchmarks.suggesting --timm FOLDER --traces FILE     every device of timm's results in turn is new
-    python -m benchmarks.suggesting --timm … --service              the same with the service's whole calibration: slow
-    python -m benchmarks.suggesting --files data/*.ndjson.gz        a machine of ours is new, and nothing else is known
+    python -m research.suggesting --timm FOLDER --traces FILE     every device of timm's results in turn is new
+    python -m research.suggesting --timm … --service              the same with the service's whole calibration: slow
+    python -m research.suggesting --files data/*.ndjson.gz        a machine of ours is new, and nothing else is known
 
 Half of the families are open questions, and runs of the other half can be bought. What was bought corrects the trees of the
 other devices (by an offset and a slope; with --service by all that it knows, measurements of the model on other devices too), or teaches multiples of work where there are none; the error on the open questions is compared at equal

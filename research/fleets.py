@@ -1,7 +1,7 @@
 """What an exact plan of a fleet saves over first-fit and over one kind of hardware, on made-up fleets; and how often the
 memory that is set aside where only the least need is known was enough, on the measurements in data/.
 
-python -m benchmarks.fleets prints the figures of docs/fleet.md.
+python -m research.fleets prints the figures of docs/fleet.md.
 """
 
 from __future__ import annotations

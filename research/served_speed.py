@@ -1,6 +1,6 @@
 """How long predictions of served language models take, in this process: one, a thousand, and with rows to correct them.
 
-    python -m benchmarks.served_speed [--prior FOLDER]
+    python -m research.served_speed [--prior FOLDER]
 
 Wall-clock medians of many on one thread, with the processor's seconds beside them: only these tell where others use the
 machine as well. FOLDER has a predictor that was made elsewhere; else it is the shipped one.
@@ -87,7 +87,7 @@ def told(what: str, work: Callable[[], Any]) -> None:
 def main() -> int:
     """Print a line each."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.served_speed",
+        prog="python -m research.served_speed",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """Do the cleaning rules find what was made up, and nothing else? Rows that a person labelled, against what the rules say.
 
-    python -m benchmarks.cleaning FOLDER [--missed]
+    python -m research.cleaning FOLDER [--missed]
 
 FOLDER holds the earlier framework's result files. `cleaning_labels.csv` has a file, the place of a record in it (as
 `imported.original.record` says it), the label (`simulated`, or `genuine`: a figure or an outcome that came from a run, under whatever

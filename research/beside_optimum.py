@@ -1,6 +1,6 @@
 """Side by side with optimum-benchmark: the same checkpoints, threads and seconds, each with the command its users type.
 
-    python -m benchmarks.beside_optimum [--pairs 5] [--seconds 5] [--threads N] [--only BERT]
+    python -m research.beside_optimum [--pairs 5] [--seconds 5] [--threads N] [--only BERT]
 
 Both start from nothing, load the same weights from a folder, warm up and measure; they take turns at going first. Prints for
 each model the medians over the pairs, the median ratio of the latencies, the seconds of the whole run on either side, and what

@@ -1,8 +1,8 @@
 """How well tails, outcomes and power are predicted of models that were left out, beside the simplest guess.
 
-    python -m benchmarks.other_targets tails data/*.ndjson.gz
-    python -m benchmarks.other_targets outcomes FILE.ndjson… FOLDER…
-    python -m benchmarks.other_targets power ../shared/data/mlperf
+    python -m research.other_targets tails data/*.ndjson.gz
+    python -m research.other_targets outcomes FILE.ndjson… FOLDER…
+    python -m research.other_targets power ../shared/data/mlperf
 
 Files of events, or files and folders that `assay import` takes. Power is also asked of devices that were left out.
 """
@@ -177,7 +177,7 @@ WHAT: dict[str, Callable[[Iterator[dict[str, Any]]], None]] = {"tails": tails, "
 def main() -> int:
     """Print what is asked."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.other_targets",
+        prog="python -m research.other_targets",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """How well a device is predicted from its siblings: each device held out in turn, with a few of its own rows as shots.
 
-    python -m benchmarks.reference_route ai-hub ../shared/data/ai_hub [--target memory] [--draws 5] [--every-unit]
+    python -m research.reference_route ai-hub ../shared/data/ai_hub [--target memory] [--draws 5] [--every-unit]
 
 Reads any files that `assay import` reads. Shots are drawn at random, ten of each software configuration or ten of the
 device in all, several times; beside the route stand an offset alone and the nearest sibling by the shots. Errors are
@@ -146,7 +146,7 @@ def covered(errors: dict[str, tuple[Array, Array]], nominal: float) -> tuple[flo
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.reference_route",
+        prog="python -m research.reference_route",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

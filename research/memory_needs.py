@@ -1,9 +1,9 @@
 """How well peak memory is predicted for models that took no part, beside what it replaces.
 
-    python -m benchmarks.memory_needs data/*.ndjson.gz [--import ai-hub PATH…] [--traces TRACES.ndjson.gz] [--split family]
+    python -m research.memory_needs data/*.ndjson.gz [--import ai-hub PATH…] [--traces TRACES.ndjson.gz] [--split family]
 
 Reads events (measurements and traces) of first-party files, and other tools' files with `--import`, whose models'
-traces come from `--traces` (`benchmarks/trace_ai_hub.py` makes them for AI Hub). Beside the method stand the floor of
+traces come from `--traces` (`research/trace_ai_hub.py` makes them for AI Hub). Beside the method stand the floor of
 weights and activations, the floor and a median constant by runtime, and the nearest model by its facts on the same
 runtime and device. The last lines are chances of fitting given to left-out models, and how often it did fit.
 """
@@ -82,7 +82,7 @@ def nearest(train: Table, asked: Table) -> Array:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.memory_needs",
+        prog="python -m research.memory_needs",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,6 +1,6 @@
 """Trace every timm model that a folder of timm result files names, for training the predictor's prior.
 
-    python benchmarks/trace_timm.py RESULTS_FOLDER OUT.ndjson.gz [--phase training] [--failed FAILED.txt] [--limit N]
+    python research/trace_timm.py RESULTS_FOLDER OUT.ndjson.gz [--phase training] [--failed FAILED.txt] [--limit N]
 
 RESULTS_FOLDER holds the `benchmark-*.csv` files of huggingface/pytorch-image-models (`results/`). Each (model,
 image size) in them is traced at batch 1 on torch's meta device, which takes a second or so and no weights, and

@@ -1,4 +1,4 @@
-"""How often `assay regressions` alarms where nothing changed, and where something did: `python -m benchmarks.regressions`.
+"""How often `assay regressions` alarms where nothing changed, and where something did: `python -m research.regressions`.
 
 Series of calls are drawn from laws of noise, summarised as a runner does, and compared as the verb does. Nothing is timed.
 """

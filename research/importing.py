@@ -1,6 +1,6 @@
 """How fast are other tools' files read, and does the memory stay flat? `assay import … --dry-run`, as a user types it.
 
-    python -m benchmarks.importing [--rows 200000] [--repeats 3] [--formats timm,table] [--memory]
+    python -m research.importing [--rows 200000] [--repeats 3] [--formats timm,table] [--memory]
 
 Files are made first. A rate is the rows over the time that they take beyond an import of one row, which is what Python
 and the catalogues cost to start; everything that a dry run does is in it: reading, cleaning, ids, checking, counting.
