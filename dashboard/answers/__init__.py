@@ -127,7 +127,8 @@ def reporter(kind: str, subject: str | None, position: int) -> Callable[[], byte
     item = client()
 
     def make() -> bytes:
-        from presentation.reports import Asked, build
+        from presentation.reports.content import Asked
+        from presentation.reports.kinds import build
         from presentation.reports.page import as_html
 
         return as_html(build(item, Asked(kind=kind, subject=subject, as_of=position)))

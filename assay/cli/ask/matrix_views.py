@@ -82,8 +82,8 @@ def check_up(client: Client, request: Asked) -> None:
 
 def page(client: Client, request: Asked, *, server: str | None) -> int:
     """Write the report on compatibility as one HTML page that needs nothing else."""
-    from presentation.reports import Asked as Report
-    from presentation.reports import build
+    from presentation.reports.content import Asked as Report
+    from presentation.reports.kinds import build
     from presentation.reports.writing import rendered
 
     made = build(

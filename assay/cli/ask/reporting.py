@@ -79,7 +79,8 @@ def report(
     run            one run (else the newest): what changed, tests, failures
     """
     from assay.cli.connection import connected
-    from presentation.reports import Asked, build
+    from presentation.reports.content import Asked
+    from presentation.reports.kinds import build
     from presentation.reports.writing import PICTURES, files, format_of, rendered, write
 
     if as_json and (out is not None or form not in (None, "json")):

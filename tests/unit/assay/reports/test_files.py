@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from domain.errors import UsageError
-from presentation.reports import Asked, writing
+from presentation.reports import writing
+from presentation.reports.content import Asked
 from presentation.reports.files import as_csv, as_json, defused
 
 
