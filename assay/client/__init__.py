@@ -18,7 +18,7 @@ from assay.client.choice import Choice, asked_devices, choice_of
 from assay.client.frames import Tabular
 from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
-from domain.answers import CapacityAnswer, Suggestions
+from domain.answers import CapacityAnswer, FleetPlan, Suggestions
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
@@ -414,9 +414,13 @@ class Client(Tabular):
 
     # Several models, and what fits
 
-    def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> Json:
-        """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints."""
-        return self._post("/v1/fleets", {"loads": [dict(load) for load in loads], **question}, timeout_s=300)
+    def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> FleetPlan:
+        """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints.
+
+        The other members of the question are those of `POST /v1/fleets`; costs are US dollars.
+        """
+        body = {"loads": [dict(load) for load in loads], **question}
+        return msgspec.convert(self._post("/v1/fleets", body, timeout_s=300), FleetPlan)
 
     def fit(
         self,

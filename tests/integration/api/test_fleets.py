@@ -34,9 +34,9 @@ def load(**more: Any) -> dict[str, Any]:
 
 def test_a_fleet_is_answered_with_the_same_bytes_twice(filled: Any, client: Any) -> None:
     answer = client.fleet([load(name="one"), load(name="two")], hardware=[DEVICE], providers=["fleets"])
-    assert (answer["feasible"], answer["usd_per_hour"]) == (True, 0.5)
-    assert [one["name"] for one in answer["loads"]] == ["one", "two"]
-    body = {"loads": [load()], "hardware": [DEVICE], "providers": ["fleets"], "as_of": answer["position"]}
+    assert (answer.feasible, answer.usd_per_hour) == (True, 0.5)
+    assert [load.name for load in answer.loads] == ["one", "two"]
+    body = {"loads": [load()], "hardware": [DEVICE], "providers": ["fleets"], "as_of": answer.position}
     again = [httpx.post(f"{filled.url}/v1/fleets", json=body, timeout=60) for _ in range(2)]
     assert again[0].status_code == 200
     assert again[0].content == again[1].content
