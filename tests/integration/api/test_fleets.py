@@ -36,10 +36,13 @@ def test_a_fleet_is_answered_with_the_same_bytes_twice(filled: Any, client: Any)
     answer = client.fleet([load(name="one"), load(name="two")], hardware=[DEVICE], providers=["fleets"])
     assert (answer.feasible, answer.usd_per_hour) == (True, 0.5)
     assert [load.name for load in answer.loads] == ["one", "two"]
-    body = {"loads": [load()], "hardware": [DEVICE], "providers": ["fleets"], "as_of": answer.position}
+    body = {"loads": [load(name="one"), load(name="two")], "hardware": [DEVICE], "providers": ["fleets"]}
+    body["as_of"] = answer.position
     again = [httpx.post(f"{filled.url}/v1/fleets", json=body, timeout=60) for _ in range(2)]
     assert again[0].status_code == 200
     assert again[0].content == again[1].content
+    sent = again[0].json()
+    assert answer_document(answer) == sent | {name: answer_document(answer)[name] for name in ("id", "question")}
     assert again[0].headers["etag"] == again[1].headers["etag"]
 
 
