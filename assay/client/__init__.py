@@ -18,6 +18,7 @@ from assay.client.choice import Choice, asked_devices, choice_of
 from assay.client.frames import Tabular
 from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
+from domain.answers import CapacityAnswer, FleetPlan, Suggestions
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
@@ -260,9 +261,35 @@ class Client(Tabular):
         """Return one configuration's prediction with its interval and basis."""
         return self._post("/v1/predictions", {"model": model, **question})
 
-    def suggest(self, budget_s: float, **question: Any) -> Json:
-        """Return the runs that would lower the error of open questions most in `budget_s` seconds, with plans."""
-        return self._post("/v1/suggestions", {"budget_s": budget_s, **question}, timeout_s=300)
+    def suggest(
+        self,
+        budget_s: float,
+        *,
+        models: Sequence[str] | None = None,
+        hardware: str | Sequence[str] | None = None,
+        mode: str | None = None,
+        platform: str | Sequence[str] | None = None,
+        precision: str | Sequence[str] | None = None,
+        batch_sizes: Sequence[int] | None = None,
+        top: int | None = None,
+        as_of: int | str | None = None,
+    ) -> Suggestions:
+        """Return the runs that lower the error of open questions most within `budget_s` seconds, with their plans.
+
+        `hardware` is `own`, `all` or slugs, `top` the most runs to return, `as_of` a position of the log or a snapshot.
+        """
+        question = {
+            "budget_s": budget_s,
+            "models": models,
+            "hardware": hardware,
+            "mode": mode,
+            "platform": platform,
+            "precision": precision,
+            "batch_sizes": batch_sizes,
+            "top": top,
+            "as_of": as_of,
+        }
+        return msgspec.convert(self._post("/v1/suggestions", question, timeout_s=300), Suggestions)
 
     def predictor(self, **filters: Any) -> Json:
         """Return the card of the predictor in force."""
@@ -387,10 +414,51 @@ class Client(Tabular):
 
     # Several models, and what fits
 
-    def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> Json:
-        """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints."""
-        return self._post("/v1/fleets", {"loads": [dict(load) for load in loads], **question}, timeout_s=300)
+    def fleet(self, loads: Sequence[Mapping[str, Any]], **question: Any) -> FleetPlan:
+        """Return the cheapest machines that serve several loads; each has a `model`, a rate and its constraints.
 
-    def fit(self, model: str, **question: Any) -> Json:
-        """Return the largest and best batch and the longest sequence that fit, by device, platform and precision."""
-        return self._post("/v1/fits", {"model": model, **question}, timeout_s=300)
+        The other members of the question are those of `POST /v1/fleets`; costs are US dollars.
+        """
+        body = {"loads": [dict(load) for load in loads], **question}
+        return msgspec.convert(self._post("/v1/fleets", body, timeout_s=300), FleetPlan)
+
+    def fit(
+        self,
+        model: str,
+        *,
+        hardware: str | Sequence[str] | None = None,
+        platform: str | Sequence[str] | None = None,
+        precision: str | Sequence[str] | None = None,
+        mode: str | None = None,
+        max_memory_mb: float | None = None,
+        sequence_length: int | None = None,
+        image_size: int | None = None,
+        images: int | None = None,
+        audio_seconds: float | None = None,
+        frames: int | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        as_of: int | str | None = None,
+    ) -> CapacityAnswer:
+        """Return the largest and best batch and the longest sequence that fit, by device, platform and precision.
+
+        `hardware` is `own`, `all` or slugs. `max_memory_mb` is in 10^6 bytes, `image_size` the side of an image in pixels,
+        `sequence_length`, `input_tokens` and `output_tokens` count tokens, `as_of` is a position of the log or a snapshot.
+        """
+        question = {
+            "model": model,
+            "hardware": hardware,
+            "platform": platform,
+            "precision": precision,
+            "mode": mode,
+            "max_memory_mb": max_memory_mb,
+            "sequence_length": sequence_length,
+            "image_size": image_size,
+            "images": images,
+            "audio_seconds": audio_seconds,
+            "frames": frames,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "as_of": as_of,
+        }
+        return msgspec.convert(self._post("/v1/fits", question, timeout_s=300), CapacityAnswer)

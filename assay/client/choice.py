@@ -7,23 +7,9 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import Rung
+
 __all__ = ["Choice", "Rung", "asked_devices", "choice_of"]
-
-
-class Rung(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that will do, with what it would run; latencies in ms, None where the interval is not known."""
-
-    name: str
-    hardware: str
-    platform: str
-    precision: str
-    basis: str
-    configuration: str
-    latency_ms: float | None = None
-    latency_ms_low: float | None = None
-    latency_ms_high: float | None = None
-    batch_size: int | None = None
-    compiled: bool = False
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

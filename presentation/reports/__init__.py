@@ -1,6 +1,6 @@
-"""Reports: what is known, put together for people who do not have the service at hand.
+"""Reports: files that show what a service knows to people who have no access to it.
 
-A report is made from the rows of the HTTP client, as of one position of the log, first as plain content
-(`presentation.reports.content`) and then as HTML, Markdown, JSON, CSV or pictures. It has no clock: the same question at the
-same position gives the same bytes.
+`presentation.reports.kinds.build` makes a report from the rows of the HTTP client as of one position of the log, first as
+plain content (`presentation.reports.content`), then as HTML, Markdown, JSON, CSV or pictures. A report has no clock: the
+same question at the same position gives the same bytes.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 from rich.table import Table
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from assay.client import Client
 
 __all__ = ["ask", "class_line", "parts_table", "predict", "recommend"]
+
+Answer = TypeVar("Answer")
 
 BAR = 24
 """Columns of the longest bar."""
@@ -222,9 +224,7 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
     return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
 
 
-def ask(
-    client: Client, question: Callable[[str], dict[str, Any]], model: str, flags: Mapping[str, Any]
-) -> dict[str, Any]:
+def ask(client: Client, question: Callable[[str], Answer], model: str, flags: Mapping[str, Any]) -> Answer:
     """Ask about a model; where the service lacks an operator trace, trace it here, post that, and ask again.
 
     A folder with a config is asked for by the id that its measurements have, an ONNX file by that of its trace.

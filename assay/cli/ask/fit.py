@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import rich_click as click
 
 from assay.cli.options import AS_OF, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from domain.answers import CapacityAnswer, CapacityEntry, OutputError, answer_document
 from presentation import formatting
 
 __all__ = ["fit"]
@@ -44,9 +44,9 @@ Examples:
 def fit(
     model: str, hardware: tuple[list[str], ...], server: str | None, token: str | None, as_json: bool, **flags: Any
 ) -> int:
-    """Tell for each device, platform and precision which batches and lengths fit, and which batch is best.
+    """Print for each device, platform and precision which batches and lengths fit, and which batch is best.
 
-    Exit code 1 where nothing can be told, and the answer says why.
+    Exit code 1 where nothing is known; the answer says why.
     """
     from assay.cli.ask.asking import ask
     from assay.cli.connection import connected
@@ -58,24 +58,24 @@ def fit(
     with connected(server, token) as client:
         answer = ask(client, lambda name: client.fit(name, **question), model, flags)
     if as_json:
-        print_json(answer)
+        print_json(answer_document(answer))
     else:
         _tell(answer)
-    return 0 if answer["fits"] else 1
+    return 0 if answer.fits else 1
 
 
-def _tell(answer: Mapping[str, Any]) -> None:
+def _tell(answer: CapacityAnswer) -> None:
     console = answers()
-    for note in answer["notes"]:
+    for note in answer.notes:
         say(f"[dim]{note}[/dim]")
-    if not answer["fits"]:
-        console.print(answer["abstained"])
+    if not answer.fits:
+        console.print(answer.abstained)
         return
     console.print(_table(answer))
-    if len(answer["fits"]) > SHOWN:
-        console.print(f"[dim]and {len(answer['fits']) - SHOWN} more, with --json[/dim]")
+    if len(answer.fits) > SHOWN:
+        console.print(f"[dim]and {len(answer.fits) - SHOWN} more, with --json[/dim]")
     console.print()
-    if any(_rough(fit) for fit in answer["fits"][:SHOWN]):
+    if any(_rough(fit) for fit in answer.fits[:SHOWN]):
         console.print(
             "[dim]≤ counts weights and live activations alone: at most so many; what a runtime takes is not known[/dim]"
         )
@@ -84,8 +84,8 @@ def _tell(answer: Mapping[str, Any]) -> None:
     console.print("[dim]error: cosine of the outputs with those of fp32 on the CPU; — was not verified[/dim]")
 
 
-def _table(answer: Mapping[str, Any]) -> Any:
-    several = len({fit["hardware"] for fit in answer["fits"][:SHOWN]}) > 1
+def _table(answer: CapacityAnswer) -> Any:
+    several = len({fit.hardware for fit in answer.fits[:SHOWN]}) > 1
     columns: list[str | tuple[str, str]] = [
         *(["hardware"] if several else []),
         "how",
@@ -98,47 +98,47 @@ def _table(answer: Mapping[str, Any]) -> Any:
         ("longest", "right"),
         ("cosine", "right"),
     ]
-    rows = [[*([fit["hardware"]] if several else []), *_row(fit)] for fit in answer["fits"][:SHOWN]]
+    rows = [[*([fit.hardware] if several else []), *_row(fit)] for fit in answer.fits[:SHOWN]]
     sizes = ", ".join(
-        f"{name.replace('_', ' ')} {value}" for name, value in answer["workload"].items() if name != "mode"
+        f"{name.replace('_', ' ')} {value:.12g}" for name, value in sorted(answer.workload.stated().items())
     )
-    where = "" if several else f" on {answer['fits'][0]['hardware']}"
-    return grid(f"What fits of {answer['model']}{where}{f', {sizes}' if sizes else ''}", columns, rows)
+    where = "" if several else f" on {answer.fits[0].hardware}"
+    return grid(f"What fits of {answer.model}{where}{f', {sizes}' if sizes else ''}", columns, rows)
 
 
-def _row(row: Mapping[str, Any]) -> list[str]:
-    memory, best, error = row["memory"] or {}, row["best"] or {}, row["output_error"]
-    least = memory.get("weights_bytes")
-    floor = None if least is None else least + (memory["activations_bytes"] or 0) + (memory["kv_cache_bytes"] or 0)
-    held = formatting.memory(memory["peak_bytes"]) if memory.get("peak_bytes") else f"≥ {formatting.memory(floor)}"
-    batch = formatting.count(row["largest_batch"])
-    speedup = row["speedup_over_fp32"]
+def _row(row: CapacityEntry) -> list[str]:
+    memory, best, error = row.memory, row.best, row.output_error
+    floor = None
+    if memory and memory.weights_bytes is not None:
+        floor = memory.weights_bytes + (memory.activations_bytes or 0) + (memory.kv_cache_bytes or 0)
+    peak = memory.peak_bytes if memory else None
+    batch = formatting.count(row.largest_batch)
+    speedup = row.speedup_over_fp32
     return [
-        f"{row['platform']} {row['precision']}",
-        formatting.memory(row["room_bytes"]),
-        held,
+        f"{row.platform} {row.precision}",
+        formatting.memory(row.room_bytes),
+        formatting.memory(peak) if peak else f"≥ {formatting.memory(floor)}",
         f"≤ {batch}" if _rough(row) else batch,
-        formatting.count(best.get("batch_size")),
-        formatting.throughput(best.get("throughput_per_s")),
+        formatting.count(best.batch_size if best else None),
+        formatting.throughput(best.throughput_per_s if best else None),
         formatting.significant(speedup) if speedup else formatting.MISSING,
-        formatting.count(row["longest"]["tokens"]),
+        formatting.count(row.longest.tokens),
         formatting.MISSING if error is None else _cosine(error),
     ]
 
 
-def _cosine(error: Mapping[str, Any]) -> str:
-    cosine = error.get("cosine")
-    shown = formatting.MISSING if cosine is None else f"{cosine:.5f}"
-    return shown if error.get("outcome") == "passed" else f"{shown} ({error.get('outcome')})"
+def _cosine(error: OutputError) -> str:
+    shown = formatting.MISSING if error.cosine is None else f"{error.cosine:.5f}"
+    return shown if error.outcome == "passed" else f"{shown} ({error.outcome})"
 
 
-def _rough(row: Mapping[str, Any]) -> bool:
-    return str(row["largest_basis"]).startswith("at most")
+def _rough(row: CapacityEntry) -> bool:
+    return row.largest_basis.startswith("at most")
 
 
-def _whys(answer: Mapping[str, Any]) -> dict[str, str]:
+def _whys(answer: CapacityAnswer) -> dict[str, str]:
     """Why the longest is what it is, with an example of where; each reason once."""
     matches: dict[str, str] = {}
-    for fit in answer["fits"][:SHOWN]:
-        matches.setdefault(fit["longest"]["why"], f"{fit['platform']} {fit['precision']}")
+    for fit in answer.fits[:SHOWN]:
+        matches.setdefault(fit.longest.why, f"{fit.platform} {fit.precision}")
     return matches

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import rich_click as click
 
 from assay.cli.options import AS_OF, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from domain.answers import FleetPlan, FleetProof, answer_document
 from domain.errors import TraceNeeded, UsageError
 from presentation import formatting
 
@@ -126,10 +126,10 @@ def fleet(
     with connected(server, token) as client:
         answer = _asked(client, question)
     if as_json:
-        print_json(answer)
+        print_json(answer_document(answer))
     else:
         _tell(answer)
-    return 0 if answer["feasible"] else 1
+    return 0 if answer.feasible else 1
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _read(path: Path) -> dict[str, Any]:
     return question
 
 
-def _asked(client: Client, question: dict[str, Any]) -> dict[str, Any]:
+def _asked(client: Client, question: dict[str, Any]) -> FleetPlan:
     """Ask; a model without an operator trace is traced here, where torch is installed, and asked about again."""
     from assay.cli.ask.asking import ask
 
@@ -162,69 +162,65 @@ def _asked(client: Client, question: dict[str, Any]) -> dict[str, Any]:
             ask(client, lambda name, sizes=sizes: client.recommend(name, **sizes), load["model"], load)  # type: ignore[misc]
 
 
-def _tell(answer: Mapping[str, Any]) -> None:
+def _tell(answer: FleetPlan) -> None:
     console = answers()
-    for note in answer["notes"]:
+    for note in answer.notes:
         say(f"[dim]{note}[/dim]")
-    for alternative in answer["unmet"]:
-        console.print(
-            f"{alternative['name'] or alternative['model'] or 'Together'}: {alternative['why']}", markup=False
-        )
-    if not answer["feasible"]:
+    for load in answer.unmet:
+        console.print(f"{load.name or load.model or 'Together'}: {load.why}", markup=False)
+    if not answer.feasible:
         return
     console.print(_machines(answer))
     console.print()
     console.print(_loads(answer))
     console.print()
     console.print(
-        f"{formatting.money(answer['usd_per_hour'])} an hour, {formatting.money(answer['usd_per_month'])} a month. {_proof(answer)}"
+        f"{formatting.money(answer.usd_per_hour)} an hour, {formatting.money(answer.usd_per_month)} a month. {_proof(answer.proof)}"
     )
-    ends = answer["ends"]
-    console.print(
-        f"At the expected speeds it would be {formatting.money(ends['expected'])}, at the optimistic end of their intervals "
-        f"{formatting.money(ends['optimistic'])}."
-    )
-    for alternative in answer["alternatives"]:
-        machines = ", ".join(f"{count} {name}" for name, count in alternative["machines"].items())
+    if answer.ends:
         console.print(
-            f"{alternative['what']}: {formatting.money(alternative['usd_per_hour'])} ({machines})", markup=False
+            f"At the expected speeds it would be {formatting.money(answer.ends.expected)}, at the optimistic end of their "
+            f"intervals {formatting.money(answer.ends.optimistic)}."
         )
-    if answer["unknown"]:
+    for alternative in answer.alternatives:
+        machines = ", ".join(f"{count} {name}" for name, count in alternative.machines.items())
+        console.print(f"{alternative.what}: {formatting.money(alternative.usd_per_hour)} ({machines})", markup=False)
+    if answer.unknown:
         console.print()
         console.print("[bold]Not known[/bold]")
-        for alternative in answer["unknown"][:SHOWN]:
-            console.print(f"  {alternative['what']}", markup=False)
-            if alternative["command"]:
-                console.print(f"    {alternative['command']}", markup=False, soft_wrap=True)
+        for doubt in answer.unknown[:SHOWN]:
+            console.print(f"  {doubt.what}", markup=False)
+            if doubt.command:
+                console.print(f"    {doubt.command}", markup=False, soft_wrap=True)
     console.print()
-    rules = Counter(item["rule"] for item in answer["excluded"])
+    rules = Counter(item.rule for item in answer.excluded)
     if rules:
         join = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
         console.print(f"[dim]left out, as --json names them: {join}[/dim]")
-    for alternative in answer["assumptions"]:
-        console.print(f"[dim]{alternative}[/dim]")
+    for assumption in answer.assumptions:
+        console.print(f"[dim]{assumption}[/dim]")
 
 
-def _machines(answer: Mapping[str, Any]) -> Any:
+def _machines(answer: FleetPlan) -> Any:
     rows: list[list[str]] = []
-    for machine in answer["machines"]:
-        what = [str(machine["count"]), machine["machine"], formatting.money(machine["usd_per_hour"])]
-        for place in machine["places"]:
-            for run in place["runs"]:
-                how = f"{run['platform']} {run['precision']} batch {run['batch_size']}"
+    for machine in answer.machines:
+        what = [str(machine.count), machine.machine, formatting.money(machine.usd_per_hour)]
+        for place in machine.places:
+            count = str(place.count)
+            for run in place.runs:
+                how = f"{run.platform} {run.precision} batch {run.batch_size}"
                 rows.append(
                     [
                         *what,
-                        str(place["count"]),
-                        run["name"] or run["model"].rpartition("/")[2],
+                        count,
+                        run.name or run.model.rpartition("/")[2],
                         how,
-                        formatting.share(run["utilisation"]),
-                        formatting.memory(run["memory_bytes"]),
-                        run["basis"],
+                        formatting.share(run.utilisation),
+                        formatting.memory(run.memory_bytes),
+                        run.basis,
                     ]
                 )
-                what = ["", "", ""]
-                place = {**place, "count": ""}
+                what, count = ["", "", ""], ""
     columns: list[str | tuple[str, str]] = [
         ("#", "right"),
         "machine",
@@ -239,20 +235,21 @@ def _machines(answer: Mapping[str, Any]) -> Any:
     return grid("The cheapest machines", columns, rows)
 
 
-def _loads(answer: Mapping[str, Any]) -> Any:
+def _loads(answer: FleetPlan) -> Any:
     rows = [
         [
-            load["name"] or load["model"].rpartition("/")[2],
-            f"{formatting.significant(load['rate'])} {_BY_NAME[load['unit']]}",
-            f"{formatting.significant(load['could_serve'])} {_BY_NAME[load['unit']]}",
+            load.name or load.model.rpartition("/")[2],
+            f"{formatting.significant(load.rate)} {_BY_NAME[load.unit]}",
+            f"{formatting.significant(load.could_serve)} {_BY_NAME[load.unit]}",
         ]
-        for load in answer["loads"]
+        for load in answer.loads
     ]
     return grid(None, ["load", ("asked", "right"), ("with the rest as it is up to", "right")], rows)
 
 
-def _proof(answer: Mapping[str, Any]) -> str:
-    proof = answer["proof"]
-    if proof["proven"]:
+def _proof(proof: FleetProof | None) -> str:
+    if proof is None:
+        return ""
+    if proof.proven:
         return "Nothing cheaper serves them."
-    return f"At most {formatting.share(proof['gap'])} could be saved: the search was stopped."
+    return f"At most {formatting.share(proof.gap)} could be saved: the search was stopped."

@@ -12,6 +12,7 @@ import rich_click as click
 from assay.cli.options import AS_OF, NUMBERS, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.output_files import OutputFile, overwritable
+from domain.answers import DeviceSuggestions, SuggestedRun, Suggestions, answer_document
 from domain.vocabulary import MODES
 
 __all__ = ["suggest"]
@@ -92,15 +93,15 @@ def suggest(
         values["hardware"] = named[0] if named in (["own"], ["all"]) else named
     with connected(server, token) as client:
         answer = client.suggest(models=list(models), **values)
-    written = _written(out, answer["devices"], force=force) if out and answer["runs"] else {}
+    written = _written(out, answer.devices, force=force) if out and answer.runs else {}
     if as_json:
-        print_json(answer)
+        print_json(answer_document(answer))
     else:
         _tell(answer, written)
-    return 0 if answer["runs"] else 1
+    return 0 if answer.runs else 1
 
 
-def _written(out: Path, devices: Sequence[Mapping[str, Any]], *, force: bool) -> dict[str, Path]:
+def _written(out: Path, devices: Sequence[DeviceSuggestions], *, force: bool) -> dict[str, Path]:
     """Write the plans and return their files by device."""
     import yaml
 
@@ -108,17 +109,19 @@ def _written(out: Path, devices: Sequence[Mapping[str, Any]], *, force: bool) ->
 
     suffix = out.suffix or ".yaml"
     files = {
-        item["hardware"]: out if len(devices) == 1 else out.with_name(f"{out.stem}.{item['hardware']}{suffix}")
+        item.hardware: out if len(devices) == 1 else out.with_name(f"{out.stem}.{item.hardware}{suffix}")
         for item in devices
     }
     with Staged(force=force) as staged:
         for device in devices:
-            text = yaml.safe_dump(_sorted(device["plan"]), sort_keys=False, default_flow_style=None, width=100)
-            staged.file(files[device["hardware"]]).write_text(
-                f"# Made by assay suggest for {device['hardware']}; the best run first.\n{text}", encoding="utf-8"
+            text = yaml.safe_dump(
+                _sorted(answer_document(device.plan)), sort_keys=False, default_flow_style=None, width=100
+            )
+            staged.file(files[device.hardware]).write_text(
+                f"# Made by assay suggest for {device.hardware}; the best run first.\n{text}", encoding="utf-8"
             )
     for device in devices:
-        say(f"plan of {device['runs']} runs written to {files[device['hardware']]}")
+        say(f"plan of {device.runs} runs written to {files[device.hardware]}")
     return files
 
 
@@ -130,55 +133,55 @@ def _sorted(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {name: [_sorted(item) for item in value] if name == "sweeps" else value for name, value in members}
 
 
-def _tell(answer: Mapping[str, Any], written: Mapping[str, Path]) -> None:
+def _tell(answer: Suggestions, written: Mapping[str, Path]) -> None:
     console = answers()
-    for note in answer["notes"]:
+    for note in answer.notes:
         say(f"[dim]{note}[/dim]")
-    if not answer["runs"]:
-        console.print(answer["abstained"], soft_wrap=False)
+    if not answer.runs:
+        console.print(answer.abstained, soft_wrap=False)
         return
     console.print(_table(answer))
-    if len(answer["runs"]) > SHOWN:
-        console.print(f"[dim]and {len(answer['runs']) - SHOWN} more, in the plan and with --json[/dim]")
-    questions, expected = answer["questions"], answer["expected"]
+    if len(answer.runs) > SHOWN:
+        console.print(f"[dim]and {len(answer.runs) - SHOWN} more, in the plan and with --json[/dim]")
+    questions, expected = answer.questions, answer.expected
     console.print()
     console.print(
-        f"{questions['open']} open answers of {questions['models']} questions ({questions['source']}); their expected error falls "
-        f"from {expected['error_before']:.0%} to {expected['error_after']:.0%}."
+        f"{questions.open} open answers of {questions.models} questions ({questions.source}); their expected error falls "
+        f"from {expected.error_before:.0%} to {expected.error_after:.0%}."
     )
-    for device in answer["devices"]:
-        name = written.get(device["hardware"], "plan.yaml")
+    for device in answer.devices:
+        name = written.get(device.hardware, "plan.yaml")
         console.print(
-            f"on {device['hardware']}, about {_minutes(device['seconds'])}: assay bench --plan {name}", soft_wrap=True
+            f"on {device.hardware}, about {_minutes(device.seconds)}: assay bench --plan {name}", soft_wrap=True
         )
     if not written:
         console.print("[dim]--out plan.yaml writes the plan[/dim]")
 
 
-def _table(answer: Mapping[str, Any]) -> Any:
-    several = len(answer["devices"]) > 1
+def _table(answer: Suggestions) -> Any:
+    several = len(answer.devices) > 1
     columns: list[str | tuple[str, str]] = [("#", "right"), "model", *(["hardware"] if several else []), "how"]
     columns += [("batch", "right"), ("seconds", "right"), "why"]
     rows = [
         [
-            str(run["rank"]),
-            run["model"].rpartition("/")[2],
-            *([run["hardware"]] if several else []),
+            str(run.rank),
+            run.model.rpartition("/")[2],
+            *([run.hardware] if several else []),
             _how(run),
-            str(run["batch_size"]),
-            f"{run['seconds']:.0f}",
-            run["why"],
+            str(run.batch_size),
+            f"{run.seconds:.0f}",
+            run.why,
         ]
-        for run in answer["runs"][:SHOWN]
+        for run in answer.runs[:SHOWN]
     ]
-    return grid(f"Worth measuring within {_minutes(answer['budget_s'])}", columns, rows)
+    return grid(f"Worth measuring within {_minutes(answer.budget_s)}", columns, rows)
 
 
-def _how(run: Mapping[str, Any]) -> str:
-    words = [run["platform"], run["precision"]]
-    if run["compiled"]:
+def _how(run: SuggestedRun) -> str:
+    words = [run.platform, run.precision]
+    if run.compiled:
         words.append("compiled")
-    return " ".join([*words, *([run["mode"]] if run["mode"] != "inference" else [])])
+    return " ".join([*words, *([run.mode] if run.mode != "inference" else [])])
 
 
 def _minutes(seconds: float) -> str:

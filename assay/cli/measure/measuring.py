@@ -1,4 +1,4 @@
-"""`assay bench`, `assay verify`: measuring, and whether it runs right."""
+"""`assay bench` measures models on this machine; `assay verify` checks their outputs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from domain.vocabulary import MODES
 from presentation import formatting
 
 if TYPE_CHECKING:
-    from runner.campaign.plan import Plan
-    from runner.campaign.rehearsal import Rehearsed
-if TYPE_CHECKING:
     from domain.payloads import TestReported
     from runner.campaign.expectations import Difference
+    from runner.campaign.plan import Plan
+    from runner.campaign.rehearsal import Rehearsed
 
 __all__ = ["Expecting", "bench", "expected_and_recorded", "expecting", "tell_plan", "verify"]
 
@@ -61,7 +60,7 @@ def expecting(record: Path | None, expect: Path | None, *, as_json: bool) -> Exp
         tests = list(_tests([*_lines(resumed), *events]))
         differences = compare_tests(expected, tests) if expected else []
         if expected:
-            for line in _expecting_told(differences):
+            for line in _comparison_lines(differences):
                 say(escape(line)) if as_json else answers().print(line, highlight=False, markup=False, soft_wrap=True)
         if record:
             with Staged(force=True) as staged:
@@ -99,7 +98,7 @@ def _tests(events: Iterable[dict[str, Any]]) -> Iterable[TestReported]:
     return (msgspec.convert(event["data"], TestReported) for event in events if event["type"] == TEST_REPORTED)
 
 
-def _expecting_told(differences: Sequence[Difference]) -> Iterable[str]:
+def _comparison_lines(differences: Sequence[Difference]) -> Iterable[str]:
     """Yield a line on all cases, and one on each that is not the same with what else was not as it was."""
     counts = Counter(each.state for each in differences)
     yield "Expected against collected: " + ", ".join(
@@ -115,8 +114,7 @@ def _expecting_told(differences: Sequence[Difference]) -> Iterable[str]:
 
 
 def _case(request: dict[str, Any]) -> str:
-    work = {name: value for name, value in request["workload"].items() if name not in ("mode", "scenario")}
-    sizes = ", ".join(f"{name} {value}" for name, value in work.items())
+    sizes = ", ".join(f"{name} {value}" for name, value in request["workload"].items() if name not in _NAMED_APART)
     return f"{request['model']} {request['platform']} {request['precision']} {request['workload']['mode']} ({sizes})"
 
 
@@ -124,7 +122,7 @@ _NAMED_APART = frozenset({"mode", "scenario"})
 
 
 def tell_plan(plan: Plan, *, as_json: bool) -> int:
-    """Tell every case, how long steady measuring takes at most, and what cannot run; 1 where something cannot."""
+    """Print every case, the longest time of steady measuring and what cannot run; return 1 if something cannot."""
     import msgspec
 
     from assay.home import find_home
@@ -146,14 +144,8 @@ def tell_plan(plan: Plan, *, as_json: bool) -> int:
 
 
 def _table(cases: Sequence[Rehearsed]) -> Any:
-    columns: list[str | tuple[str, str]] = [
-        "model",
-        ("platform", "fixed"),
-        ("precision", "fixed"),
-        ("mode", "fixed"),
-        "sizes",
-        "why not",
-    ]
+    fixed = [(name, "fixed") for name in ("platform", "precision", "mode")]
+    columns: list[str | tuple[str, str]] = ["model", *fixed, "sizes", "why not"]
     rows = [
         [
             each.case.model.rpartition("/")[2],
@@ -171,10 +163,8 @@ def _table(cases: Sequence[Rehearsed]) -> Any:
 def _sizes(workload: Any) -> str:
     import msgspec
 
-    values = {
-        name: value for name, value in msgspec.to_builtins(workload).items() if value and name not in _NAMED_APART
-    }
-    return ", ".join(_size(name.replace("_", " "), value) for name, value in values.items())
+    sizes = msgspec.to_builtins(workload).items()
+    return ", ".join(_size(name.replace("_", " "), size) for name, size in sizes if size and name not in _NAMED_APART)
 
 
 def _size(name: str, value: Any) -> str:
@@ -230,7 +220,7 @@ def _chosen(verb: Any) -> Any:
             click.option("--frames", type=NUMBERS, help="Frames of one clip."),
             click.option("--input-tokens", type=NUMBERS, help="Tokens of the prompt that is generated from."),
             click.option(
-                "--output-tokens", type=NUMBERS, help="Tokens to generate; prefill and decode are told apart."
+                "--output-tokens", type=NUMBERS, help="Tokens to generate; prefill and decode are measured separately."
             ),
             click.option("--optimizers", type=WORDS, default="adamw", show_default=True, help="Of training."),
             click.option("--gradient-checkpointing", is_flag=True, help="Train with less memory and more work."),
@@ -241,7 +231,7 @@ def _chosen(verb: Any) -> Any:
                 "options",
                 multiple=True,
                 metavar="NAME[=N]",
-                help="What a platform can be told beside: tensor-parallel=2, cuda-graphs, streams=4, device-map.",
+                help="Further options of a platform: tensor-parallel=2, cuda-graphs, streams=4, device-map.",
             ),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N models only."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads of one measurement."),
@@ -381,10 +371,11 @@ def _perform(
     settle: Expecting | None = None,
 ) -> int:
     """Verify (True) or measure (False), step by step, into one destination; the worst exit code counts."""
+    from assay.home import find_home
     from runner.campaign.bench import run_plan
     from runner.campaign.verify import run_verification
 
-    out = _file(out, resume)
+    out, cache = _file(out, resume), find_home().cache
     kept: list[dict[str, Any]] = []
     reports = []
     done = {verifies: _already_there(out, resume, verifies=verifies) for verifies in steps}
@@ -392,8 +383,8 @@ def _perform(
         for verifies in steps:
             work = run_verification if verifies else run_plan
             with progress() as show:
-                reports.append(work(plan, both(kept.append, deliver), show, done=done[verifies], cache=_cache()))
-    exit_code = _told(kept, reports, as_json=as_json)
+                reports.append(work(plan, both(kept.append, deliver), show, done=done[verifies], cache=cache))
+    exit_code = _report(kept, reports, as_json=as_json)
     return max(exit_code, settle(kept, out if resume else None)) if settle else exit_code
 
 
@@ -481,19 +472,12 @@ def _already_there(out: Path | None, resume: bool, *, verifies: bool) -> set[str
     from runner.campaign.resume import cases_in
 
     type_ = TEST_REPORTED if verifies else MEASUREMENT_RECORDED
-
     if resume and out is None:
         raise UsageError("goes with --out.", field="resume", remedy="Name the file that the interrupted run wrote.")
     return cases_in(out, type_) if resume and out and out.exists() else set()
 
 
-def _cache() -> Path:
-    from assay.home import find_home
-
-    return find_home().cache
-
-
-def _told(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
+def _report(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
     from assay.cli.measure.endpoint_table import scenario_notes
     from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.answers import answer_document
 from domain.errors import ImpossibleConstraint, UnknownHardware, UsageError
 
 DEVICE = "nvidia-a10"
@@ -33,23 +34,27 @@ def load(**more: Any) -> dict[str, Any]:
 
 def test_a_fleet_is_answered_with_the_same_bytes_twice(filled: Any, client: Any) -> None:
     answer = client.fleet([load(name="one"), load(name="two")], hardware=[DEVICE], providers=["fleets"])
-    assert (answer["feasible"], answer["usd_per_hour"]) == (True, 0.5)
-    assert [one["name"] for one in answer["loads"]] == ["one", "two"]
-    body = {"loads": [load()], "hardware": [DEVICE], "providers": ["fleets"], "as_of": answer["position"]}
+    assert (answer.feasible, answer.usd_per_hour) == (True, 0.5)
+    assert [load.name for load in answer.loads] == ["one", "two"]
+    body = {"loads": [load(name="one"), load(name="two")], "hardware": [DEVICE], "providers": ["fleets"]}
+    body["as_of"] = answer.position
     again = [httpx.post(f"{filled.url}/v1/fleets", json=body, timeout=60) for _ in range(2)]
     assert again[0].status_code == 200
     assert again[0].content == again[1].content
+    sent = again[0].json()
+    assert answer_document(answer) == sent | {name: answer_document(answer)[name] for name in ("id", "question")}
     assert again[0].headers["etag"] == again[1].headers["etag"]
 
 
 def test_what_fits_is_answered_with_the_same_bytes_twice(filled: Any, client: Any) -> None:
     answer = client.fit(MODEL, hardware=[DEVICE])
     # Measured and never traced: nothing is known of other batches.
-    assert answer["fits"] == [] or answer["fits"][0]["hardware"] == DEVICE
-    body = {"model": MODEL, "hardware": [DEVICE], "as_of": answer["position"]}
+    assert answer.fits == [] or answer.fits[0].hardware == DEVICE
+    body = {"model": MODEL, "hardware": [DEVICE], "as_of": answer.position}
     again = [httpx.post(f"{filled.url}/v1/fits", json=body, timeout=60) for _ in range(2)]
     assert again[0].status_code == 200
     assert again[0].content == again[1].content
+    assert again[0].json() == answer_document(answer) | {"id": again[0].json()["id"]}
 
 
 @pytest.mark.parametrize(

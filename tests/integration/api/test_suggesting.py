@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.answers import answer_document
 from domain.catalogues.models import in_category
 from domain.errors import AssayError, UnknownHardware, UnknownModel
 
@@ -48,27 +49,27 @@ def traced(client: Any, build: Any) -> Any:
 def test_runs_come_within_the_budget_with_a_plan_for_each_device(service: Any, traced: Any) -> None:
     asked = {"budget_s": 90.0, "models": MODELS, "hardware": [UNMEASURED], "platform": "cuda"}
     answer = traced.suggest(**asked)
-    assert 0 < answer["seconds"] <= 90.0
-    assert answer["questions"]["source"] == "asked"
-    (device,) = answer["devices"]
-    assert (device["hardware"], device["own"]) == (UNMEASURED, False)
-    planned = [(model, *sweep["platforms"]) for sweep in device["plan"]["sweeps"] for model in sweep["models"]]
-    assert planned == [(run["model"], "cuda") for run in answer["runs"]]
-    again = [httpx.post(f"{service.url}/v1/suggestions", json={**asked, "as_of": answer["position"]}) for _ in range(2)]
+    assert 0 < answer.seconds <= 90.0
+    assert answer.questions.source == "asked"
+    (device,) = answer.devices
+    assert (device.hardware, device.own) == (UNMEASURED, False)
+    planned = [(model, *sweep.platforms) for sweep in device.plan.sweeps for model in sweep.models]
+    assert planned == [(run.model, "cuda") for run in answer.runs]
+    again = [httpx.post(f"{service.url}/v1/suggestions", json={**asked, "as_of": answer.position}) for _ in range(2)]
     assert again[0].content == again[1].content
     assert again[0].headers["etag"] == again[1].headers["etag"]
-    assert again[0].json()["runs"] == answer["runs"]
+    assert again[0].json()["runs"] == answer_document(answer)["runs"]
 
 
 def test_what_was_measured_since_is_not_suggested(traced: Any, build: Any) -> None:
     asked = {"models": MODELS, "hardware": [DEVICE], "platform": "cuda", "precision": "bf16", "batch_sizes": [1]}
-    first = traced.suggest(600.0, **asked)["runs"][0]["model"]
+    first = traced.suggest(600.0, **asked).runs[0].model
     measured = build.measurement(model=first, hardware=DEVICE, platform="cuda", precision="bf16")
     measured["data"]["workload"] = {
         "mode": "inference", "scenario": "single_stream", "batch_size": 1, "image_size": 224,
     }  # fmt: skip
     traced.wait_for(traced.post_events([measured])["last_position"])
-    assert first not in [run["model"] for run in traced.suggest(600.0, **asked)["runs"]]
+    assert first not in [run.model for run in traced.suggest(600.0, **asked).runs]
 
 
 def test_what_cannot_be_asked_is_named(service: Any, traced: Any) -> None:

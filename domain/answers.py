@@ -1,0 +1,841 @@
+"""The answers of the predictor: what the API sends, what `assay.Client` returns, and what people are shown.
+
+Units stand in the names: `_ms` milliseconds of one call at its batch, `_per_s` items or tokens a second, `_bytes` bytes,
+`_j` joules, `_w` watts, `usd_` US dollars. `_low` and `_high` are the ends of the interval of the figure before them; None
+is not known. Members that are lists of event ids are called `evidence`.
+
+On the wire a member that is None is null. Only the sizes of an item that are not stated, and other members whose
+documentation says so, are absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from domain.canonical import canonical
+
+__all__ = [
+    "AbstainedPrediction",
+    "AtHand",
+    "BestBatch",
+    "Breakdown",
+    "BriefExplanation",
+    "BriefPart",
+    "CapacityAnswer",
+    "CapacityEntry",
+    "Chances",
+    "DeviceSuggestions",
+    "ExcludedConfigurations",
+    "Exclusion",
+    "ExpectedError",
+    "Explanation",
+    "FleetAlternative",
+    "FleetConsidered",
+    "FleetDoubt",
+    "FleetEnds",
+    "FleetExclusion",
+    "FleetLoad",
+    "FleetMachine",
+    "FleetPlace",
+    "FleetPlan",
+    "FleetPrice",
+    "FleetProof",
+    "FleetRun",
+    "Front",
+    "FrontOption",
+    "HourPrice",
+    "LeftOut",
+    "Longest",
+    "MemoryParts",
+    "MemoryUse",
+    "Met",
+    "NextRun",
+    "OpenQuestions",
+    "OutputError",
+    "Part",
+    "Prediction",
+    "RankedOption",
+    "Reach",
+    "Recommendation",
+    "Rung",
+    "Sizes",
+    "SuggestedPlan",
+    "SuggestedRun",
+    "Suggestions",
+    "Sweep",
+    "UnmetLoad",
+    "Workload",
+    "answer_bytes",
+    "answer_document",
+]
+
+_NULL: Any = msgspec.field(default_factory=lambda: None)
+"""Default of a member that is null on the wire where it is None: `omit_defaults` leaves out plain defaults alone."""
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sizes of one item of a workload; None is not stated, and absent on the wire."""
+
+    sequence_length: int | None = None
+    image_size: int | None = None
+    images: int | None = None
+    audio_seconds: float | None = None
+    frames: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def stated(self) -> dict[str, Any]:
+        """Return the sizes that are stated, in the order of the members."""
+        sizes = {name: getattr(self, name) for name in Sizes.__struct_fields__}
+        return {name: value for name, value in sizes.items() if value is not None}
+
+
+class Workload(Sizes, frozen=True, kw_only=True):
+    """What an answer is about: the mode, and the sizes of one item."""
+
+    mode: str
+
+
+# Thousands are alive at a time and none can be part of a cycle, so that the collector need not walk them.
+class Chances(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Chances that add up to 1, the level that they rest on (`""`: none), how many tries it saw, and some of them."""
+
+    runs: float
+    unsupported: float
+    out_of_memory: float
+    fails: float
+    level: str
+    tries: int
+    evidence: tuple[str, ...] = ()
+
+
+class OutputError(msgspec.Struct, frozen=True, kw_only=True):
+    """How far verified outputs were from those of fp32 on the CPU: the worst output of the newest test."""
+
+    cosine: float | None
+    max_absolute: float | None
+    outcome: str
+    evidence: str
+
+
+class Met(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit, the figure that it bounds, and the probability that it is met. `exact` figures are no estimates."""
+
+    constraint: str
+    limit: float
+    value: float | None
+    probability: float | None
+    exact: bool
+
+
+class HourPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """The machines that an hour's price is of: `machines` of one offer with `devices_each` devices.
+
+    `age_days` counts from the offer's date to the time of the answer; a `stale` price is old or undated.
+    """
+
+    provider: str
+    instance: str | None
+    region: str | None
+    spot: bool
+    machines: int
+    devices_each: int
+    usd_per_hour_each: float
+    date: str | None
+    age_days: int | None
+    stale: bool
+    basis: str
+    source: str | None
+    evidence: str | None
+
+
+class MemoryParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the peak of a device's memory is made of, in bytes."""
+
+    weights_bytes: int | None
+    kv_cache_bytes: int | None
+    activations_bytes: int | None
+    runtime_bytes: int | None
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One group's share in ms: `roofline_ms` by physics, `learned_ms` beyond it (below 0: faster), `ms` both."""
+
+    group: str
+    roofline_ms: float
+    learned_ms: float
+    ms: float
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a latency is made of: `parts` add up to it, largest first; the other members are the roofline's."""
+
+    latency_ms: float
+    roofline_ms: float
+    bottleneck: str
+    told: str
+    parts: list[Part]
+    by_class_ms: dict[str, float]
+
+
+class BriefPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One group's share of a latency in ms."""
+
+    group: str
+    ms: float
+
+
+class BriefExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence on what bounds a latency, and its two largest parts."""
+
+    told: str
+    parts: list[BriefPart]
+
+
+class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
+    """The roofline of one call in ms: the total, its parts, the operator classes, and what bounds it."""
+
+    latency_ms: float
+    compute_ms: float
+    compute_bound_ms: float
+    memory_ms: float
+    launch_ms: float
+    by_class_ms: dict[str, float]
+    bound: str
+
+
+class Figures(Sizes, frozen=True, kw_only=True):
+    """The figures of one configuration, beside the sizes of an item.
+
+    `interval_covered` says whether measurement supports the interval of the latency. Energy has a basis and a verdict of
+    its own. `meets_all` is the probability that all limits are met. `n` counts samples of the newest run, `runs` the runs.
+    `on_front` says that no other option beats it in both axes of the front.
+    """
+
+    hardware_count: int = _NULL
+    batch_size: int | None = _NULL
+    concurrency: int | None = _NULL
+    runtime: str | None = _NULL
+    runtime_version: str | None = _NULL
+    compiled: bool = _NULL
+    layout: str | None = _NULL
+    origin: str | None = _NULL
+    latency_ms: float | None = _NULL
+    latency_ms_low: float | None = _NULL
+    latency_ms_high: float | None = _NULL
+    latency_is_mean: bool = _NULL
+    interval_covered: bool = _NULL
+    throughput_per_s: float | None = _NULL
+    ttft_ms: float | None = _NULL
+    ttft_ms_low: float | None = _NULL
+    ttft_ms_high: float | None = _NULL
+    tpot_ms: float | None = _NULL
+    tpot_ms_low: float | None = _NULL
+    tpot_ms_high: float | None = _NULL
+    tokens_per_s: float | None = _NULL
+    tokens_per_s_low: float | None = _NULL
+    tokens_per_s_high: float | None = _NULL
+    peak_memory_bytes: int | None = _NULL
+    memory_low_bytes: int | None = _NULL
+    memory_high_bytes: int | None = _NULL
+    memory_floor_bytes: int | None = _NULL
+    memory_parts: MemoryParts | None = _NULL
+    energy_j: float | None = _NULL
+    energy_j_low: float | None = _NULL
+    energy_j_high: float | None = _NULL
+    energy_per_item_j: float | None = _NULL
+    energy_per_item_j_low: float | None = _NULL
+    energy_per_item_j_high: float | None = _NULL
+    energy_basis: str | None = _NULL
+    energy_verdict: str | None = _NULL
+    power_w: float | None = _NULL
+    rated_power_w: float | None = _NULL
+    chances: Chances | None = _NULL
+    meets: list[Met] = _NULL
+    meets_all: float | None = _NULL
+    output_error: OutputError | None = _NULL
+    usd_per_hour: float | None = _NULL
+    usd_per_million: float | None = _NULL
+    price: HourPrice | None = _NULL
+    speedup_over_cpu: float | None = _NULL
+    n: int | None = _NULL
+    runs: int | None = _NULL
+    verdict: str | None = _NULL
+    age_days: int | None = _NULL
+    stale: bool = _NULL
+    method: str | None = _NULL
+    evidence: list[str] = _NULL
+    why: str = _NULL
+    command: str = _NULL
+    bottleneck: str | None = _NULL
+    on_front: bool = _NULL
+    why_above_next: str | None = _NULL
+
+
+class RankedOption(Figures, frozen=True, kw_only=True):
+    """One option of a recommendation: a configuration with its figures, why it stands there, and what it rests on.
+
+    `tied_with` is the rank of the option that it cannot be told from.
+    """
+
+    rank: int
+    configuration: str
+    hardware: str
+    platform: str
+    precision: str
+    basis: str
+    explanation: BriefExplanation | None = _NULL
+    tied_with: int | None = _NULL
+
+
+class FrontOption(msgspec.Struct, frozen=True, kw_only=True):
+    """An option that no other beats in both axes, by its rank."""
+
+    rank: int
+    hardware: str
+    platform: str
+    precision: str
+    batch_size: int | None
+    hardware_count: int
+    basis: str
+    latency_ms: float | None
+    latency_ms_low: float | None
+    latency_ms_high: float | None
+    throughput_per_s: float | None
+    usd_per_million: float | None
+
+
+class Front(msgspec.Struct, frozen=True, kw_only=True):
+    """The Pareto front of two objectives, by the first."""
+
+    axes: list[str]
+    options: list[FrontOption]
+
+
+class Rung(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that will do, with what it would run; latencies in ms, None where the interval is not known."""
+
+    name: str
+    hardware: str
+    platform: str
+    precision: str
+    basis: str
+    configuration: str
+    latency_ms: float | None = None
+    latency_ms_low: float | None = None
+    latency_ms_high: float | None = None
+    batch_size: int | None = None
+    compiled: bool = False
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A device at hand that will not do, and why."""
+
+    name: str
+    why: str
+
+
+class AtHand(msgspec.Struct, frozen=True, kw_only=True):
+    """The name of the device to `use` (None: none will do), all that will do in their order, and the others."""
+
+    use: str | None
+    order: list[Rung]
+    left_out: list[LeftOut]
+
+
+class ExcludedConfigurations(msgspec.Struct, frozen=True, kw_only=True):
+    """Configurations of one device and platform that one rule left out; the detail is that of the closest."""
+
+    hardware: str
+    platform: str | None
+    rule: str
+    detail: str | None
+    precisions: list[str]
+    batch_sizes: list[int]
+    evidence: list[str]
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """What a limit had to be for something to meet all of them, and the configuration that then does."""
+
+    constraint: str
+    limit: float
+    would_do: float
+    hardware: str
+    platform: str
+    precision: str
+    batch_size: int | None
+    concurrency: int | None
+    basis: str
+
+
+class NextRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A command worth running, why, and the probability that it changes what stands first (None: not known)."""
+
+    command: str
+    why: str
+    probability: float | None
+
+
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `recommend`: options best first, what was left out and why, and what to measure next.
+
+    `interval` is the share of cases that the intervals hold, `considered` counts options and `met` those that meet the
+    limits. `abstained` is a sentence where nothing is recommended, or where the order is no recommendation.
+    """
+
+    id: str
+    model: str
+    position: int
+    time: str | None
+    predictor: str
+    interval: float
+    question: dict[str, Any]
+    workload: Workload
+    considered: int
+    met: int
+    ranked: list[RankedOption]
+    front: Front
+    at_hand: AtHand | None
+    excluded: list[ExcludedConfigurations]
+    abstained: str | None
+    within_reach: list[Reach]
+    suggestions: list[NextRun]
+    notes: list[str]
+
+
+class AbstainedPrediction(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `predict` where nothing is known of the configuration; a client reads it as a `Prediction`."""
+
+    id: str
+    model: str
+    position: int
+    time: str | None
+    predictor: str
+    interval: float
+    workload: Workload
+    excluded: list[ExcludedConfigurations]
+    notes: list[str]
+    basis: str
+    measured: RankedOption | None
+    breakdown: Breakdown | None
+    explanation: Explanation | None
+    abstained: str | None
+
+
+class Prediction(Figures, frozen=True, kw_only=True):
+    """The answer to `predict`: the figures of one configuration, beside what was `measured` of it.
+
+    `breakdown` is the roofline of the configuration. Where `basis` is `abstained` there are no figures, and `abstained`
+    says why.
+    """
+
+    id: str
+    model: str
+    position: int
+    time: str | None
+    predictor: str
+    interval: float
+    workload: Workload
+    excluded: list[ExcludedConfigurations]
+    notes: list[str]
+    basis: str
+    configuration: str | None = _NULL
+    hardware: str | None = _NULL
+    platform: str | None = _NULL
+    precision: str | None = _NULL
+    measured: RankedOption | None = _NULL
+    breakdown: Breakdown | None = _NULL
+    explanation: Explanation | None = _NULL
+    abstained: str | None = _NULL
+
+
+class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What was left out of an answer, by which rule, with its figures or events.
+
+    `over` is how many times more memory it needs than there is.
+    """
+
+    hardware: str
+    platform: str | None
+    rule: str
+    precision: str | None = None
+    batch_size: int | None = None
+    detail: str | None = None
+    evidence: tuple[str, ...] = ()
+    over: float | None = None
+
+
+class Longest(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, and how they are known; None with the reason in `why`."""
+
+    tokens: int | None
+    why: str
+
+
+class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What batch 1 holds of a device's memory, in bytes, by its parts, and the basis of the peak."""
+
+    basis: str
+    peak_bytes: int | None
+    low_bytes: int | None
+    high_bytes: int | None
+    weights_bytes: int | None
+    activations_bytes: int | None
+    kv_cache_bytes: int | None
+    runtime_bytes: int | None
+
+
+class BestBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest batch that has the best throughput of those that fit."""
+
+    batch_size: int
+    throughput_per_s: float | None
+    latency_ms: float | None
+    latency_ms_low: float | None
+    latency_ms_high: float | None
+    memory_bytes: int | None
+    basis: str
+    interval_covered: bool
+    evidence: list[str]
+    why: str
+    command: str
+
+
+class CapacityEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What fits on one device under a platform and precision.
+
+    `room_bytes` is the memory that may be used, `out_of_memory` maps batch sizes to events, `largest_basis` says how the
+    largest batch is known.
+    """
+
+    hardware: str
+    platform: str
+    precision: str
+    runtime: str
+    compiled: bool
+    room_bytes: int | None
+    evidence: list[str]
+    out_of_memory: dict[str, str]
+    memory: MemoryUse | None
+    largest_batch: int | None
+    largest_basis: str
+    best: BestBatch | None
+    longest: Longest
+    speedup_over_fp32: float | None
+    output_error: OutputError | None
+
+
+class CapacityAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `fit`: batches and lengths by device, platform and precision, and what was left out."""
+
+    id: str
+    model: str
+    position: int
+    time: str | None
+    predictor: str
+    interval: float
+    question: dict[str, Any]
+    workload: Workload
+    fits: list[CapacityEntry]
+    excluded: list[Exclusion]
+    abstained: str | None
+    notes: list[str]
+
+
+class FleetPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the price of a machine is from, and how old it is."""
+
+    provider: str
+    instance: str | None
+    region: str | None
+    spot: bool
+    date: str | None
+    basis: str
+    source: str | None
+    evidence: str | None
+    age_days: int | None
+    stale: bool
+
+
+class FleetRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration that serves part of a load in each of its places.
+
+    `rate` is what each place serves in the load's `unit`, `share` that of the load; `most` is what the configuration
+    serves when always busy, at the pessimistic end and as expected. `memory_bytes` is set aside of each device.
+    """
+
+    load: int
+    name: str | None
+    model: str
+    unit: str
+    rate: float
+    share: float
+    most: float
+    most_expected: float
+    utilisation: float
+    memory_bytes: int | None
+    memory_basis: str
+    configuration: str
+    platform: str
+    precision: str
+    batch_size: int | None
+    compiled: bool
+    runtime: str | None
+    runtime_version: str | None
+    concurrency: int | None
+    latency_ms: float | None
+    latency_ms_low: float | None
+    latency_ms_high: float | None
+    throughput_per_s: float | None
+    ttft_ms: float | None
+    tpot_ms: float | None
+    tokens_per_s: float | None
+    basis: str
+    interval_covered: bool
+    stale: bool
+    meets: list[Met]
+    output_error: OutputError | None
+    evidence: list[str]
+    why: str
+    command: str
+
+
+class FleetPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` groups of `devices_each` devices that all run the same, how busy each is, and the memory held of each."""
+
+    count: int
+    devices_each: int
+    utilisation: float | None
+    memory_bytes: int | None
+    runs: list[FleetRun]
+
+
+class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` machines of one kind, what they cost an hour, and what runs on them."""
+
+    machine: str
+    hardware: str
+    devices: int
+    count: int
+    usd_per_hour: float | None
+    usd_per_hour_total: float
+    price: FleetPrice
+    places: list[FleetPlace]
+    idle_devices: int
+
+
+class FleetLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A load, what the machines could serve of it with the others as they are, and the headroom (0.1 is 10 %)."""
+
+    name: str | None
+    model: str
+    unit: str
+    rate: float
+    could_serve: float | None
+    headroom: float | None
+    configurations: int
+
+
+class FleetProof(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether nothing cheaper serves the loads; else the share that could be saved at the most."""
+
+    proven: bool
+    gap: float | None
+    bound_usd_per_hour: float | None
+    patterns: int
+
+
+class FleetEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars an hour of the cheapest plan at the ends of the intervals of throughput, and at the expected speeds."""
+
+    pessimistic: float | None
+    expected: float | None
+    optimistic: float | None
+
+
+class FleetAlternative(msgspec.Struct, frozen=True, kw_only=True):
+    """Another way, its cost, how much dearer it is (0.1 is 10 %), and its machines by name."""
+
+    what: str
+    usd_per_hour: float
+    dearer_by: float | None
+    machines: dict[str, int]
+
+
+class UnmetLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A load that cannot be served, by its index, and why; without one, all of them together.
+
+    Of all together `served_share` is what can be served, and `machines_needed` what it would take; `machines_needed` is
+    absent for a single load, as is `served_share`.
+    """
+
+    load: int | None
+    name: str | None
+    model: str | None
+    why: str
+    served_share: float | msgspec.UnsetType | None = msgspec.UNSET
+    machines_needed: int | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class FleetConsidered(msgspec.Struct, frozen=True, kw_only=True):
+    """How many machines, configurations and ways to share a device were weighed."""
+
+    machines: int
+    worth_having: int
+    configurations: int
+    patterns: int
+
+
+class FleetExclusion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was left out for a load (None: for all), by which rule; the lists are absent where they do not apply."""
+
+    load: int | None
+    model: str | None
+    hardware: str
+    platform: str | None
+    rule: str
+    detail: str | None
+    precisions: list[str] | msgspec.UnsetType = msgspec.UNSET
+    batch_sizes: list[int] | msgspec.UnsetType = msgspec.UNSET
+    evidence: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class FleetDoubt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan rests on and nobody measured, and the command that would tell, where one would."""
+
+    what: str
+    command: str | None
+
+
+class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `fleet`: the cheapest machines that serve every load, or which cannot be served.
+
+    `growth` is how many times as much of all loads the machines serve, `greedy_usd_per_hour` what first-fit comes to.
+    """
+
+    id: str
+    position: int
+    time: str | None
+    predictor: str
+    interval: float
+    question: dict[str, Any]
+    feasible: bool
+    usd_per_hour: float | None
+    usd_per_month: float | None
+    machines: list[FleetMachine]
+    loads: list[FleetLoad]
+    growth: float | None
+    proof: FleetProof | None
+    greedy_usd_per_hour: float | None
+    ends: FleetEnds | None
+    alternatives: list[FleetAlternative]
+    unmet: list[UnmetLoad]
+    considered: FleetConsidered
+    excluded: list[FleetExclusion]
+    unknown: list[FleetDoubt]
+    assumptions: list[str]
+    notes: list[str]
+
+
+class OpenQuestions(msgspec.Struct, frozen=True, kw_only=True):
+    """The questions that runs were chosen for: where they are from, and how many configurations are open."""
+
+    source: str
+    models: int
+    open: int
+    measured: int
+
+
+class SuggestedRun(Sizes, frozen=True, kw_only=True):
+    """A run worth its `seconds`: its `share` of the error that all runs take away, and how many other answers it helps."""
+
+    rank: int
+    model: str
+    hardware: str
+    own: bool
+    platform: str
+    precision: str
+    batch_size: int
+    mode: str
+    compiled: bool
+    seconds: float
+    basis: str
+    latency_ms: float | None
+    share: float
+    helps: int
+    helps_most: list[str]
+    why: str
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Runs of a plan that differ in the model alone; members that are empty are absent."""
+
+    models: list[str]
+    platforms: list[str]
+    precisions: list[str]
+    modes: list[str] = []
+    compiled: list[bool] = []
+    batch_sizes: list[int]
+    sequence_lengths: list[int] = []
+    image_sizes: list[int] = []
+    images: list[int] = []
+    frames: list[int] = []
+    audio_seconds: list[float] = []
+    input_tokens: list[int] = []
+    output_tokens: list[int] = []
+
+
+class SuggestedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as `assay bench --plan` reads it; `budget_s` is that of one run."""
+
+    assay: int
+    name: str
+    weights: str
+    budget_s: float
+    sweeps: list[Sweep]
+
+
+class DeviceSuggestions(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one device, the seconds that they take, and their plan."""
+
+    hardware: str
+    own: bool
+    runs: int
+    seconds: float
+    plan: SuggestedPlan
+
+
+class ExpectedError(msgspec.Struct, frozen=True, kw_only=True):
+    """How wrong the open answers are expected to be before and after the runs, as a share of the latency."""
+
+    error_before: float | None
+    error_after: float | None
+
+
+class Suggestions(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `suggest`: the runs that lower the error of open questions most within `budget_s` seconds."""
+
+    position: int
+    predictor: str
+    budget_s: float
+    seconds: float
+    questions: OpenQuestions
+    runs: list[SuggestedRun]
+    devices: list[DeviceSuggestions]
+    expected: ExpectedError
+    abstained: str | None
+    notes: list[str]
+
+
+def answer_bytes(answer: msgspec.Struct) -> bytes:
+    """Return an answer as it is sent: canonical JSON, so that equal answers have equal bytes."""
+    return canonical(msgspec.to_builtins(answer))
+
+
+def answer_document(answer: msgspec.Struct) -> dict[str, Any]:
+    """Return an answer as the JSON object that is sent: members by name, whole numbers without a fraction."""
+    document: dict[str, Any] = msgspec.json.decode(answer_bytes(answer))
+    return document
