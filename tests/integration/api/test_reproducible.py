@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from api.http.media import ARROW, CSV, FORMATS, JSON, PARQUET
 
@@ -88,11 +90,11 @@ def questions(service: Any) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def answers(service: Any, at: int) -> dict[tuple[str, str], tuple[int, bytes]]:
+def answers(service: Any, at: int, formats: Sequence[str]) -> dict[tuple[str, str], tuple[int, bytes]]:
     found = {}
     with httpx.Client(base_url=service.url, timeout=60) as client:
         for path, needed in questions(service):
-            for media in FORMATS:
+            for media in formats:
                 answer = client.get(path, params={**needed, "as_of": at}, headers={"Accept": media})
                 found[path, media] = (answer.status_code, answer.content)
                 if media != JSON and not answer.headers["content-type"].startswith(media):
@@ -103,7 +105,10 @@ def answers(service: Any, at: int) -> dict[tuple[str, str], tuple[int, bytes]]:
     return found
 
 
-def test_an_answer_at_a_position_is_the_same_bytes_after_later_events(fresh_service, build):
+@pytest.mark.parametrize(
+    "formats", [(JSON, ARROW), pytest.param(FORMATS, marks=pytest.mark.torture)], ids=["two", "all"]
+)
+def test_an_answer_at_a_position_is_the_same_bytes_after_later_events(formats, fresh_service, build):
     service = fresh_service()
     service.environment = {"ASSAY_RATE_LIMIT": "off"}
     service.start()
@@ -111,7 +116,7 @@ def test_an_answer_at_a_position_is_the_same_bytes_after_later_events(fresh_serv
     with service.client() as client:
         at = int(client.post_events(first)["last_position"])
         client.summary(min_position=at)
-        known = answers(service, at)
+        known = answers(service, at, formats)
         assert len(known) > 60
         assert {question[0]: told for question, (status, told) in known.items() if status not in (200, 406)} == {}
         last = int(client.post_events(after(build, first))["last_position"])
@@ -119,6 +124,6 @@ def test_an_answer_at_a_position_is_the_same_bytes_after_later_events(fresh_serv
         service.stop()
         service.start()  # Answers that were kept are forgotten.
         client.summary(min_position=last)
-        again = answers(service, at)
+        again = answers(service, at, formats)
     differing = [question for question in known if known[question] != again[question]]
     assert differing == []

@@ -82,7 +82,9 @@ def test_read_only_home_is_one_sentence(read_only, tmp_path):
     assert {words: told for words, told in said.items() if not any(sentence(*told, place) for place in places)} == {}
 
 
-@pytest.mark.parametrize(("name", "words"), [("", ["serve"]), (".wal", ["serve"]), ("", ["status"])])
+@pytest.mark.parametrize(
+    ("name", "words"), [("", ["serve"]), pytest.param(".wal", ["serve"], marks=pytest.mark.torture), ("", ["status"])]
+)
 def test_folder_in_place_of_the_tables_is_one_sentence(tmp_path, name, words):
     place = tmp_path / "projection" / f"assay-v{SCHEMA_VERSION}.duckdb{name}"
     place.mkdir(parents=True)

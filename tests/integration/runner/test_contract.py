@@ -9,6 +9,7 @@ import pytest
 from runner.contract import PlatformContract
 
 
+@pytest.mark.torture
 class TestCpu(PlatformContract):
     name = "cpu"
 

@@ -100,7 +100,7 @@ def test_prefill_and_decode_are_timed_apart_and_the_cache_is_counted() -> None:
     "name",
     [
         "assay/gpt2-small",
-        "assay/whisper-small",
+        pytest.param("assay/whisper-small", marks=pytest.mark.torture),
         pytest.param("assay/gptj-small", marks=pytest.mark.torture),
         pytest.param("assay/llava-small", marks=pytest.mark.torture),
     ],

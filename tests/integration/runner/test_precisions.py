@@ -51,7 +51,10 @@ def test_int8_without_linear_layers_is_refused_and_not_renamed() -> None:
 
 @pytest.mark.parametrize(
     ("precision", "model", "sizes"),
-    [("int8", "bert-tiny", {"sequence_length": 16}), ("int4", "assay/gpt2-small", DECODING)],
+    [
+        ("int8", "bert-tiny", {"sequence_length": 16}),
+        pytest.param("int4", "assay/gpt2-small", DECODING, marks=pytest.mark.torture),
+    ],
 )
 def test_openvino_quantizes_and_its_graph_says_so(
     precision: str, model: str, sizes: dict[str, int], tmp_path: Path

@@ -45,7 +45,10 @@ def test_a_measurement_has_the_memory_and_the_work_of_all_ranks() -> None:
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("assay/gpt2-small", "no plan for splitting"), ("assay/llava-small", "cannot be divided by 2")],
+    [
+        pytest.param("assay/gpt2-small", "no plan for splitting", marks=pytest.mark.torture),
+        ("assay/llava-small", "cannot be divided by 2"),
+    ],
 )
 def test_a_model_that_cannot_be_split_is_unsupported(model: str, said: str) -> None:
     failure = run_task(Measure(case=of_two(model), method=METHOD), timeout_s=120).failure

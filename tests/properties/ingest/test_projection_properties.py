@@ -16,7 +16,7 @@ from ingest.projection.fold import BATCH_SCHEMA, Folder, create
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 QUIET = settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
