@@ -19,10 +19,10 @@ from litestar.types import (
     Send,
 )
 
-from api.container import Parts
+from api.container import Container
 from api.http.access import address_of, guard
 from api.http.body import Timely, has_body
-from api.http.logs import CURRENT, Asked, request_id
+from api.http.logs import CURRENT, RequestRecord, request_id
 from api.http.openapi import openapi
 from api.http.problems import EXCEPTION_HANDLERS
 from api.lifespan import opened
@@ -62,17 +62,17 @@ class Service(Litestar):
     async def _answered(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]
         sent = dict(scope["headers"])
-        request = Asked(request_id(sent.get(b"x-request-id")), method, path)
+        request = RequestRecord(request_id(sent.get(b"x-request-id")), method, path)
         current = CURRENT.set(request)
-        parts: Parts = self.state.parts
+        container: Container = self.state.parts
         peer = scope.get("client")
-        parts.active.enter(peer)
+        container.active.enter(peer)
         try:
             if path == APPEND and method == "POST":
                 request.route = APPEND
-                await _append(scope, sent, receive, send, parts, request)
+                await _append(scope, sent, receive, send, container, request)
             else:
-                timely = Timely(receive, parts.settings.body_deadline_s)
+                timely = Timely(receive, container.settings.body_deadline_s)
 
                 async def marked(message: Message) -> None:
                     if message["type"] == "http.response.start":
@@ -92,11 +92,11 @@ class Service(Litestar):
                 await super().__call__(scope, timely, marked)
                 request.route = scope.get("path_template")
         finally:
-            parts.active.leave(peer)
+            container.active.leave(peer)
             duration_s = time.perf_counter() - request.begun
-            parts.metrics.answered(request, duration_s)
-            if parts.access_log.enabled:
-                parts.access_log.add(request, address_of(scope.get("client")), duration_s)
+            container.metrics.answered(request, duration_s)
+            if container.access_log.enabled:
+                container.access_log.add(request, address_of(scope.get("client")), duration_s)
             CURRENT.reset(current)
 
     def _allowed(self, path: str) -> bytes:
@@ -118,9 +118,14 @@ def _fits(template: str, path: str) -> bool:
 
 
 async def _append(
-    scope: HTTPScope, sent: dict[bytes, bytes], receive: Receive, send: Send, parts: Parts, request: Asked
+    scope: HTTPScope,
+    sent: dict[bytes, bytes],
+    receive: Receive,
+    send: Send,
+    container: Container,
+    request: RequestRecord,
 ) -> None:
-    answer = await append_events(scope, sent, receive, parts)
+    answer = await append_events(scope, sent, receive, container)
     request.status = answer.status
     headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     headers += [

@@ -17,10 +17,10 @@ from api.background.metrics import Metrics
 from api.background.positions import Positions
 from api.http import logs
 from api.http.access import Access
-from api.http.body_budget import Room
+from api.http.body_budget import BodyBudget
 from api.http.connections import ActivePeers
-from api.http.keys import Keys, KeyStore
-from api.http.response_cache import Answered
+from api.http.keys import KeyStore, SigningKeys
+from api.http.response_cache import ResponseCache
 from api.http.tokens import TokenStore
 from api.settings import Settings
 from domain.errors import AssayError, PartMissing, ProjectionBehind, ServiceUnavailable, UsageError
@@ -33,14 +33,14 @@ from ingest.log.postgres import Database
 from predictor.answering.table_cache import Reading, Readings
 
 if TYPE_CHECKING:
-    from api.background.lag_history import Minutes
+    from api.background.lag_history import LagHistory
     from api.background.table_copies import Snapshots
     from ingest.projection import Projection, Tables
     from ingest.projection.divergence import Divergence
     from predictor.live.answerer import LiveAnswerer
     from predictor.live.drift import Drift
 
-__all__ = ["QUERIES", "Parts", "predictor_in_force"]
+__all__ = ["QUERIES", "Container", "predictor_in_force"]
 
 QUERIES = 4
 """Child processes of free queries at a time; the next gets TooBusy."""
@@ -69,7 +69,7 @@ class _Archived:
         return self._archive.bodies(positions)
 
 
-class Parts:
+class Container:
     """What the routes work with. `projection` and `answerer` are None in the role `ingest`."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
@@ -78,16 +78,16 @@ class Parts:
         self.log = EventLog(database.url, archive=_Archived(settings.home, database.url))
         self.coalescer = Coalescer(self.append)
         self.positions = Positions(self.log)
-        self.answered = Answered()
+        self.answered = ResponseCache()
         self._readings = Readings()
         self.circuit = Circuit(database.url, revive=database.server.start if database.server is not None else None)
-        self.room = Room()
+        self.room = BodyBudget()
         self.metrics = Metrics(settings.role)
         self.access_log = logs.AccessLog(settings.log_level)
         self.tokens = TokenStore(database.url)
         self.access = Access(settings, self.tokens)
         self.signing_keys = KeyStore(database.url)
-        self.keys = Keys(self.signing_keys)
+        self.keys = SigningKeys(self.signing_keys)
         self.artifacts = ArtifactStore(database.url)
         self.active = ActivePeers()
         self.queries = 0
@@ -97,12 +97,12 @@ class Parts:
         self.naming = asyncio.Lock()
         self.began = datetime.now(UTC)
         self.drift: Drift | None = None
-        self.minutes: Minutes | None = None
+        self.minutes: LagHistory | None = None
         self._snapshots: Snapshots | None = None
         self._projection: Projection | None = None
         self._answerer: LiveAnswerer | None = None
         if settings.projects:
-            from api.background.lag_history import Minutes
+            from api.background.lag_history import LagHistory
             from api.background.table_copies import Snapshots
             from ingest.projection import Projection
             from predictor.live.answerer import LiveAnswerer
@@ -110,7 +110,7 @@ class Parts:
             self._snapshots = Snapshots(settings.home / "snapshots")
             self._projection = Projection(settings.home, database, on_divergence=self._diverged)
             self._answerer = LiveAnswerer(self._projection.cursor, lambda digest: self.artifacts.get(digest).content)
-            self.minutes = Minutes(self._projection.health)
+            self.minutes = LagHistory(self._projection.health)
 
     @property
     def projection(self) -> Projection:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from litestar import Litestar
 
-from api.container import Parts
+from api.container import Container
 from api.http import logs
 from api.http.access import require_tokens
 from api.http.connections import CONNECTIONS, AddressLimit, connection_limit
@@ -77,7 +77,7 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
             threading.Thread(target=_end_with, args=(settings.supervisor,), name="supervisor", daemon=True).start()
         database = await asyncio.to_thread(_patiently, settings)
         stack.push_async_callback(asyncio.to_thread, database.close)
-        parts = Parts(settings, database)
+        parts = Container(settings, database)
         stack.callback(parts.access_log.flush)
         await stack.enter_async_context(parts.log)
         await stack.enter_async_context(parts.circuit)
@@ -107,12 +107,12 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
         os._exit(0)
 
 
-def _end_streams_at_the_end(parts: Parts) -> None:
+def _end_streams_at_the_end(container: Container) -> None:
     """Make SIGTERM end the answers that would go on for ever too: the server, which hears it as well, waits for them."""
     loop = asyncio.get_running_loop()
 
     def ending(*_: object) -> None:
-        asyncio.run_coroutine_threadsafe(parts.positions.close(), loop)
+        asyncio.run_coroutine_threadsafe(container.positions.close(), loop)
 
     # The loop's own handlers are woken through a file descriptor, whatever Python's handler is.
     signal.signal(signal.SIGTERM, ending)

@@ -101,12 +101,12 @@ def values_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
     """
     if claim == "email" and claims.get("email_verified") is not True:
         return frozenset()
-    none: Any = claims.get(claim)
-    if none is None:
-        none = claims
+    member: Any = claims.get(claim)
+    if member is None:
+        member = claims
         for part in claim.split("."):
-            none = none.get(part) if isinstance(none, Mapping) else None
-    values = none if isinstance(none, list | tuple) else [none]
+            member = member.get(part) if isinstance(member, Mapping) else None
+    values = member if isinstance(member, list | tuple) else [member]
     return frozenset(value for value in values if isinstance(value, str))
 
 

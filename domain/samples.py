@@ -21,7 +21,7 @@ __all__ = [
     "Band",
     "Beyond",
     "Bin",
-    "Part",
+    "PartMedian",
     "Percentile",
     "Picture",
     "picture",
@@ -72,7 +72,7 @@ class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PartMedian(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a call, such as `forward_ms`: how many times were kept, and their median."""
 
     n: int
@@ -97,7 +97,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     histogram: list[Bin]
     beyond: Beyond | None
     percentiles: dict[str, Percentile]
-    parts: dict[str, Part]
+    parts: dict[str, PartMedian]
 
 
 def picture(recorded: SamplesRecorded, most: int = MOST_POINTS) -> Picture:
@@ -170,5 +170,5 @@ def _percentiles(steady: Sequence[float]) -> dict[str, Percentile]:
     return percentiles
 
 
-def _parts(parts: Mapping[str, Sequence[float]]) -> dict[str, Part]:
-    return {name: Part(n=len(times), median_ms=median(times)) for name, times in parts.items() if times}
+def _parts(parts: Mapping[str, Sequence[float]]) -> dict[str, PartMedian]:
+    return {name: PartMedian(n=len(times), median_ms=median(times)) for name, times in parts.items() if times}

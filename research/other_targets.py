@@ -23,7 +23,7 @@ from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTE
 from ingest.importers import Refused, import_paths
 from predictor.artifact.energy import Draw, draw_from_row, fit_energy
 from predictor.artifact.tails import PERCENTILES, fit_tails
-from predictor.failure_rates.cases import ENDS, Case, cases_of
+from predictor.failure_rates.cases import ENDS, TriedConfiguration, cases_of
 from predictor.failure_rates.cases import row_from_event as case_row
 from predictor.failure_rates.shares import Shares
 from predictor.features.dataset import Row, row_from_event, training_rows
@@ -105,7 +105,7 @@ def outcomes(events: Iterator[dict[str, Any]]) -> None:
             print(f"  said to run {told[here, 0].mean():.2f}, ran {ran:.2f} ({int(here.sum())} cases)")
 
 
-def _chances(shares: Shares, case: Case) -> list[float]:
+def _chances(shares: Shares, case: TriedConfiguration) -> list[float]:
     found = shares.chances(case)
     return [getattr(found, end) for end in ENDS]
 

@@ -19,7 +19,7 @@ import msgspec
 
 from domain.catalogues import hardware, language_models
 from domain.catalogues.hardware import HardwareSpec
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.option import Option, Sizes
 from predictor.answering.question import Question
 from predictor.answering.serving_context import Served
@@ -34,7 +34,7 @@ NEAR = 400
 """Rows of an installation that correct a question."""
 
 
-def known(predictor: Predictor, model: str, specs: Sequence[HardwareSpec], near: Sequence[Row] = ()) -> Known:
+def known(predictor: Predictor, model: str, specs: Sequence[HardwareSpec], near: Sequence[Row] = ()) -> AnswerContext:
     """Return what an answer knows, with these rows in the tables."""
     card, facts = predictor.card.serving, language_models.find(model)
     if card is None or facts is None:
@@ -45,13 +45,13 @@ def known(predictor: Predictor, model: str, specs: Sequence[HardwareSpec], near:
     served = Served(model=facts, concurrency=16, card=card, fitted=fitted, events={}, engines={})
     empty: dict[str, Any] = {"rows": (), "unspecified": (), "failures": {}, "prices": {}, "own": ()}
     sizes = Sizes(input_tokens=1024, output_tokens=256)
-    return Known(
+    return AnswerContext(
         model=model, position=0, time=None, trace=None, sizes=sizes, specs=specs, restricted=False,
         predictor=predictor, served=served, **empty,
     )  # fmt: skip
 
 
-def asked(about: Known, question: Question, count: int) -> list[Option]:
+def asked(about: AnswerContext, question: Question, count: int) -> list[Option]:
     """Return the options of a question, asked of as many devices as give that many."""
     served = about.served
     assert served is not None

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Following"]
+__all__ = ["BackgroundTask"]
 
 
-class Following(ABC):
+class BackgroundTask(ABC):
     """An async context manager around one endless task, which is cancelled at the end."""
 
     _task: asyncio.Task[None] | None = None

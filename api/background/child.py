@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from litestar.types import Receive
 
-__all__ = ["Worked", "main", "run", "unless_left"]
+__all__ = ["ChildAnswer", "main", "run", "unless_left"]
 
 _SPARED = ("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
 _MORE_BYTES = 2 * 2**30
@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
-class Worked(NamedTuple):
+class ChildAnswer(NamedTuple):
     """What a child answered: an object, and the bytes beside it."""
 
     told: Json
@@ -46,7 +46,7 @@ class Worked(NamedTuple):
 
 async def run(
     work: str, json: Json, *, timeout_s: float, most_bytes: int, secrets: bool = False, stranger: str | None = None
-) -> Worked:
+) -> ChildAnswer:
     """Do `work` in a child and return its result; raise the error that it names, UsageError where it takes too long.
 
     The child sees no environment but the paths, and the database's address only with `secrets`. `stranger` names the field
@@ -90,10 +90,10 @@ async def run(
     document: Json = msgspec.json.decode(line)
     if "problem" in document:
         raise _error(document["problem"])
-    return Worked(document, content)
+    return ChildAnswer(document, content)
 
 
-async def unless_left(receive: Receive, work: Coroutine[Any, Any, Worked]) -> Worked:
+async def unless_left(receive: Receive, work: Coroutine[Any, Any, ChildAnswer]) -> ChildAnswer:
     """Return what `work` gives; cancel it, which ends its child, and raise MalformedBody where the client leaves.
 
     `receive` is that of a request whose body was read whole.
@@ -197,7 +197,7 @@ def main() -> None:
     sys.stdout.buffer.write(content)
 
 
-def _query(json: Json) -> Worked:
+def _query(json: Json) -> ChildAnswer:
     from api.http.encoding import encoded, rows_as_json
     from api.http.media import JSON
     from api.http.select import select
@@ -206,9 +206,9 @@ def _query(json: Json) -> Worked:
     result = select(Path(json["path"]), json["sql"], json["limit"], as_of=json["as_of"])
     document = {**json["beside"], "truncated": result.truncated, "columns": result.columns}
     if json["media"] != JSON:
-        return Worked(document, encoded(result.table, json["media"]))
+        return ChildAnswer(document, encoded(result.table, json["media"]))
     head = msgspec.json.encode(document)
-    return Worked(document, b"".join([head[:-1], b',"rows":', *rows_as_json(result.table), b"}"]))
+    return ChildAnswer(document, b"".join([head[:-1], b',"rows":', *rows_as_json(result.table), b"}"]))
 
 
 def _confine(cpu_s: int) -> None:
@@ -224,24 +224,24 @@ def _confine(cpu_s: int) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _train(json: Json) -> Worked:
+def _train(json: Json) -> ChildAnswer:
     answerer = _answerer(json)
     comparison = msgspec.to_builtins(answerer.compare())
     trained = answerer.train()
-    return Worked({"event_data": trained.event_data, "comparison": comparison}, trained.content)
+    return ChildAnswer({"event_data": trained.event_data, "comparison": comparison}, trained.content)
 
 
-def _replay(json: Json) -> Worked:
+def _replay(json: Json) -> ChildAnswer:
     made, document = _answerer(json).replay(json["digest"], json["position"])
-    return Worked({"event_data": made.event_data, "replayed": document}, made.content)
+    return ChildAnswer({"event_data": made.event_data, "replayed": document}, made.content)
 
 
-def _evaluate(json: Json) -> Worked:
+def _evaluate(json: Json) -> ChildAnswer:
     from predictor.learning.routes import Evaluation
 
     question = {name: value for name, value in json.items() if name in Evaluation.__struct_fields__}
     scores: Json = _answerer(json).evaluate(msgspec.convert(question, Evaluation))
-    return Worked(scores, b"")
+    return ChildAnswer(scores, b"")
 
 
 def _answerer(json: Json) -> Any:

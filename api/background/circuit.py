@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from api.background.background_task import Following
+from api.background.background_task import BackgroundTask
 from domain.errors import AssayError, ServiceUnavailable
 
 __all__ = ["Circuit"]
@@ -20,7 +20,7 @@ ANSWER_S = 2
 """A Postgres that takes longer for `SELECT 1` counts as away."""
 
 
-class Circuit(Following):
+class Circuit(BackgroundTask):
     """Closed while Postgres answers. While it is open, requests that need Postgres are refused at once."""
 
     def __init__(self, url: str, *, revive: Callable[[], object] | None = None) -> None:

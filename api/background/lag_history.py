@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from api.background.background_task import Following
+from api.background.background_task import BackgroundTask
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
     from ingest.projection.health import Health
 
-__all__ = ["KEPT", "Minute", "Minutes"]
+__all__ = ["KEPT", "LagHistory", "Minute"]
 
 LOOK_S = 10.0
 KEPT = 24 * 60
@@ -32,7 +32,7 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
     lag_seconds: float | None
 
 
-class Minutes(Following):
+class LagHistory(BackgroundTask):
     """Looks at the projection's health every LOOK_S and keeps the worst of each minute."""
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Any
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from api.http.logs import Asked
+from api.http.logs import RequestRecord
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -87,7 +87,7 @@ class Metrics:
             if number:
                 self._event_counts[name].inc(number)
 
-    def answered(self, request: Asked, duration_s: float) -> None:
+    def answered(self, request: RequestRecord, duration_s: float) -> None:
         """Count one request."""
         route = request.route or "unmatched"
         key = (request.method, route, request.status)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from api.background.background_task import Following
+from api.background.background_task import BackgroundTask
 from domain.errors import AssayError
 from ingest.log.event_log import EventLog
 
@@ -24,7 +24,7 @@ class Head(NamedTuple):
     diverged: bool
 
 
-class Positions(Following):
+class Positions(BackgroundTask):
     """Tells listeners the last position whenever it has grown. Postgres is asked only while somebody listens."""
 
     def __init__(self, log: EventLog, *, poll_s: float = 0.1, beat_s: float = 10.0) -> None:

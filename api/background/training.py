@@ -11,7 +11,7 @@ import msgspec
 
 from api.background import child
 from api.background.audit import operation, written
-from api.container import Parts
+from api.container import Container
 from domain.errors import NotFound, PartMissing, TooBusy, UsageError
 from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, new_event
 from domain.payloads import PredictorChosen
@@ -27,39 +27,39 @@ SHIPPED = "shipped"
 Json = dict[str, Any]
 
 
-def require_appending(parts: Parts) -> None:
+def require_appending(container: Container) -> None:
     """Raise PartMissing on a node that takes no events: what is trained and chosen there would be known to nobody."""
-    if not parts.settings.appends:
+    if not container.settings.appends:
         raise PartMissing("this node appends nothing.", field="role", remedy="Ask a node of role all.")
 
 
-async def worked(parts: Parts, work: str, json: Json) -> child.Worked:
+async def worked(container: Container, work: str, json: Json) -> child.ChildAnswer:
     """Do one long work at a time on a copy of the tables: two would take the cores from the answers."""
-    if parts.training.locked():
+    if container.training.locked():
         raise TooBusy("a training or evaluation is under way.", field=work, remedy="Ask again when it is done.")
-    async with parts.training:
+    async with container.training:
         with ExitStack() as stack:
-            path, _ = await asyncio.to_thread(stack.enter_context, parts.snapshot())
-            json = {**json, "path": str(path), "database_url": parts.database.url}
+            path, _ = await asyncio.to_thread(stack.enter_context, container.snapshot())
+            json = {**json, "path": str(path), "database_url": container.database.url}
             return await child.run(work, json, timeout_s=TRAINING_S, most_bytes=TRAINED_BYTES, secrets=True)
 
 
-async def train(parts: Parts, actor: str, *, force: bool = False, why: str | None = None) -> Json:
+async def train(container: Container, actor: str, *, force: bool = False, why: str | None = None) -> Json:
     """Train, compare with what is in force, keep the artifact, record both as an event, and return what it says.
 
     What is worse than what is in force is kept and does not answer, unless `force`. `why` says who wanted it trained.
     """
-    require_appending(parts)
-    trained = await worked(parts, "train", {})
+    require_appending(container)
+    trained = await worked(container, "train", {})
     content, data = trained.content, _judged(trained.told["event_data"], trained.told["comparison"], force, why)
-    digest = await asyncio.to_thread(parts.artifacts.put, content, data["card"], ARTIFACT_KIND)
-    recorded_at = await parts.log.recorded_at(data["position"])
+    digest = await asyncio.to_thread(container.artifacts.put, content, data["card"], ARTIFACT_KIND)
+    recorded_at = await container.log.recorded_at(data["position"])
     event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SERVICE_SOURCE, time=recorded_at)
     document = operation(
         "predictor.trained", actor, digest, {"position": data["position"], "accepted": data["accepted"], "why": why}
     )
-    answer, _ = await parts.append([written(event), document])
-    await parts.reach(answer.position)
+    answer, _ = await container.append([written(event), document])
+    await container.reach(answer.position)
     return {**data, "digest": digest, "event_id": event["id"], "event_position": answer.position}
 
 
@@ -72,13 +72,13 @@ def _judged(data: Json, comparison: Json, force: bool, why: str | None) -> Json:
     return {**data, "accepted": accepted, "reason": f"{reason}; {why}" if why else reason, "comparison": beside}
 
 
-async def choose(parts: Parts, actor: str, digest: str | None, reason: str | None) -> Json:
+async def choose(container: Container, actor: str, digest: str | None, reason: str | None) -> Json:
     """Let the predictor of this digest (or its beginning, or `shipped`) answer from here on; without one, the one before.
 
     Raises NotFound where there is none, UsageError where there is none before, and CorruptArtifact where it cannot be read.
     """
-    require_appending(parts)
-    line, existing = await asyncio.to_thread(_known, parts)
+    require_appending(container)
+    line, existing = await asyncio.to_thread(_known, container)
     before = line[-1] if line else SHIPPED
     wanted = _beneath(line) if digest is None else _resolved(digest, existing)
     if wanted == before:
@@ -86,12 +86,12 @@ async def choose(parts: Parts, actor: str, digest: str | None, reason: str | Non
             f"{wanted} is in force already.", field="digest", remedy="`assay predictor list` names the others."
         )
     if wanted != SHIPPED:
-        await asyncio.to_thread(parts.answerer.require, wanted)
+        await asyncio.to_thread(container.answerer.require, wanted)
     data = PredictorChosen(digest=wanted, by=actor, reason=reason)
     event = new_event(PREDICTOR_CHOSEN, data, source=SERVICE_SOURCE, time=datetime.now(UTC))
     document = operation("predictor.chosen", actor, wanted, {"before": before, "reason": reason})
-    answer, _ = await parts.append([written(event), document])
-    await parts.reach(answer.position)
+    answer, _ = await container.append([written(event), document])
+    await container.reach(answer.position)
     return {
         **msgspec.to_builtins(data),
         "before": before,
@@ -100,8 +100,8 @@ async def choose(parts: Parts, actor: str, digest: str | None, reason: str | Non
     }
 
 
-def _known(parts: Parts) -> tuple[list[str], list[str]]:
-    with parts.tables(None) as tables:
+def _known(container: Container) -> tuple[list[str], list[str]]:
+    with container.tables(None) as tables:
         return tables.predictor_line(), tables.predictors().column("digest").to_pylist()
 
 
@@ -128,28 +128,28 @@ def _resolved(digest: str, names: list[str]) -> str:
     return result[0]
 
 
-async def replay(parts: Parts, digest: str) -> Json:
+async def replay(container: Container, digest: str) -> Json:
     """Train again at the position that a predictor was trained at; say whether it is the same bit for bit, and what differs.
 
     An artifact that is lost or damaged, and comes out the same, is put back.
     """
-    _, existing = await asyncio.to_thread(_known, parts)
+    _, existing = await asyncio.to_thread(_known, container)
     wanted = _resolved(digest, existing)
     if wanted == SHIPPED:
         raise UsageError(
             "the shipped predictor was not trained on this log.", field="digest", remedy="`assay predictor list`."
         )
     made = await worked(
-        parts, "replay", {"digest": wanted, "position": await asyncio.to_thread(_position, parts, wanted)}
+        container, "replay", {"digest": wanted, "position": await asyncio.to_thread(_position, container, wanted)}
     )
     document = made.told["replayed"]
     restored = document["same"] and document["stored"] != "whole"
     if restored:
-        await asyncio.to_thread(parts.artifacts.put, made.content, made.told["event_data"]["card"], ARTIFACT_KIND)
+        await asyncio.to_thread(container.artifacts.put, made.content, made.told["event_data"]["card"], ARTIFACT_KIND)
     return {**document, "restored": restored}
 
 
-def _position(parts: Parts, digest: str) -> int:
-    with parts.tables(None) as tables:
+def _position(container: Container, digest: str) -> int:
+    with container.tables(None) as tables:
         rows = tables.predictors().to_pylist()
     return int(next(row["trained_at_position"] for row in rows if row["digest"] == digest))

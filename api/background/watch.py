@@ -7,9 +7,9 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from api.background.background_task import Following
+from api.background.background_task import BackgroundTask
 from api.background.training import train
-from api.container import Parts
+from api.container import Container
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ ACTOR = "schedule"
 _LOG = logging.getLogger(__name__)
 
 
-class Watch(Following):
+class Watch(BackgroundTask):
     """Looks at the predictor in force once a minute; with `every_s` it also trains, on schedule and where it drifts.
 
     The clock decides when it is trained, never what comes of it: a training is a function of the log up to its position.
     """
 
-    def __init__(self, parts: Parts, every_s: float | None) -> None:
-        self._parts = parts
+    def __init__(self, container: Container, every_s: float | None) -> None:
+        self._parts = container
         self._every_s = every_s
         self._seen: tuple[History, int] | None = None
 
@@ -62,9 +62,9 @@ class Watch(Following):
                 _LOG.exception("the watch over the predictor failed; it looks again")
 
 
-def _newest(parts: Parts) -> tuple[dict[str, Any] | None, int]:
+def _newest(container: Container) -> tuple[dict[str, Any] | None, int]:
     """Return the newest training, and the position of the newest measurement."""
-    with parts.tables(None) as tables:
+    with container.tables(None) as tables:
         rows = tables.predictors().to_pylist()
         return rows[-1] if rows else None, tables.measured_position()
 

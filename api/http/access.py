@@ -13,7 +13,7 @@ from typing import Any, Self
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from api.background.background_task import Following
+from api.background.background_task import BackgroundTask
 from api.http.body import has_body
 from api.http.logs import CURRENT
 from api.http.problems import RateLimited, UnsupportedMedia
@@ -129,7 +129,7 @@ def require_tokens(settings: Settings, store: TokenStore) -> None:
     )
 
 
-class Access(Following):
+class Access(BackgroundTask):
     """Recognises tokens by what was last read of the table; no request waits for Postgres to be let in.
 
     An async context manager, which reads the table every REFRESH_S. A secret that is not known yet makes it read at

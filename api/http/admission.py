@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from api.container import Parts
+from api.container import Container
 from api.http.keys import SigningKey
 from api.http.tokens import Token
 from domain.catalogues import hardware, language_models, models
@@ -66,8 +66,8 @@ _NAME_SOURCES = {
 class Admission:
     """The decisions for the events of one request; `token` is None where the service is open."""
 
-    def __init__(self, parts: Parts, token: Token | None) -> None:
-        self._parts = parts
+    def __init__(self, container: Container, token: Token | None) -> None:
+        self._parts = container
         self._token = token
         self._source = token.source if token is not None else None
         self._free = token is None or token.allows("admin")

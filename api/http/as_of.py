@@ -10,7 +10,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 from litestar.params import QueryParameter
 
-from api.container import Parts
+from api.container import Container
 from domain.errors import UnknownSnapshot, UsageError
 
 __all__ = ["AsOf", "Asked", "named", "placed", "resolved"]
@@ -37,7 +37,7 @@ _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 async def resolved(
-    parts: Parts, as_of: int | str | None, min_position: int | None = None, *, field: str = "as_of"
+    container: Container, as_of: int | str | None, min_position: int | None = None, *, field: str = "as_of"
 ) -> int | None:
     """Return the position that is asked for, None for the newest; UnknownSnapshot for a name that no position has.
 
@@ -53,21 +53,21 @@ async def resolved(
             field=field,
             remedy="Give a position of 0 or more, or a name from `assay snapshot list`.",
         )
-    await parts.reach(min_position)
-    result = await asyncio.to_thread(named, parts, as_of, field)
+    await container.reach(min_position)
+    result = await asyncio.to_thread(named, container, as_of, field)
     return int(result["named_position"])
 
 
-async def placed(parts: Parts, question: Placed) -> Placed:
+async def placed(container: Container, question: Placed) -> Placed:
     """Return the question with a position in the place of a snapshot's name, once the tables have reached it."""
-    position = await resolved(parts, question.as_of)
-    await parts.reach(position, "as_of")
+    position = await resolved(container, question.as_of)
+    await container.reach(position, "as_of")
     return msgspec.structs.replace(question, as_of=position)  # type: ignore[type-var]
 
 
-def named(parts: Parts, name: str, field: str = "as_of") -> dict[str, Any]:
+def named(container: Container, name: str, field: str = "as_of") -> dict[str, Any]:
     """Return the row of a named position; UnknownSnapshot, with the nearest names, where there is none."""
-    with parts.tables(None) as tables:
+    with container.tables(None) as tables:
         rows = tables.snapshots(name=name).to_pylist()
         if rows:
             row: dict[str, Any] = rows[0]

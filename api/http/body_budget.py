@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from domain.errors import TooBusy
 
-__all__ = ["Held", "Room"]
+__all__ = ["BodyBudget", "Held"]
 
 BODIES = 2048
 BYTES = 64 * 2**20
@@ -13,7 +13,7 @@ some 320 MB above the idle process.
 """
 
 
-class Room:
+class BodyBudget:
     """Counts bodies and their bytes from the first byte read until the answer."""
 
     def __init__(self, bodies: int = BODIES, size_bytes: int = BYTES) -> None:
@@ -48,7 +48,7 @@ class Held:
 
     __slots__ = ("_room", "bytes")
 
-    def __init__(self, room: Room, size: int) -> None:
+    def __init__(self, room: BodyBudget, size: int) -> None:
         self._room = room
         self.bytes = size
 

@@ -12,7 +12,7 @@ from litestar import Request
 from api.http.encoding import encoded, flat
 from api.http.media import ARROW, CSV, FORMATS, JSON, PARQUET
 from api.http.problems import NotAcceptable
-from api.http.response_cache import Given
+from api.http.response_cache import CachedAnswer
 from ingest.projection.store import SCHEMA_VERSION
 
 __all__ = [
@@ -113,7 +113,7 @@ def respond(
     envelope: Mapping[str, Any],
     *,
     key: str = "items",
-) -> Given:
+) -> CachedAnswer:
     """Return rows in the format asked for; JSON has them under `key` beside the members of the envelope.
 
     Other formats carry the envelope's plain members as headers `Assay-…`, the cursor of the next page among them.
@@ -122,9 +122,9 @@ def respond(
     if media == JSON:
         headers = headers_of(tag, {})
         items = [plain(row) for row in (rows.to_pylist() if isinstance(rows, pa.Table) else rows)]
-        return Given(msgspec.json.encode({key: items, **envelope}), JSON, headers)
+        return CachedAnswer(msgspec.json.encode({key: items, **envelope}), JSON, headers)
     table = rows if isinstance(rows, pa.Table) else _table(rows)
-    return Given(encoded(table, media), media, headers_of(tag, envelope))
+    return CachedAnswer(encoded(table, media), media, headers_of(tag, envelope))
 
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 from domain.errors import NotFound, ServiceUnavailable, UsageError
 from domain.signing import key_id, read_public_key
 
-__all__ = ["KeyStore", "Keys", "SigningKey"]
+__all__ = ["KeyStore", "SigningKey", "SigningKeys"]
 
 REFRESH_S = 5.0
 """A key that is registered or revoked is known to every worker within this time."""
@@ -92,7 +92,7 @@ class KeyStore:
         return [SigningKey(**row) for row in rows]
 
 
-class Keys:
+class SigningKeys:
     """The keys as this process last read them; nothing is read before the first signed event."""
 
     def __init__(self, store: KeyStore) -> None:

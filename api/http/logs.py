@@ -24,7 +24,7 @@ import msgspec
 
 from api.http.tokens import PREFIX, Token
 
-__all__ = ["CURRENT", "AccessLog", "Asked", "configure", "dictconfig", "header", "request_id"]
+__all__ = ["CURRENT", "AccessLog", "RequestRecord", "configure", "dictconfig", "header", "request_id"]
 
 ID_LENGTH = 64
 _ID_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -42,7 +42,7 @@ def request_id(sent: bytes | None) -> str:
     return f"{_PROCESS}-{next(_NUMBERS):x}"
 
 
-class Asked:
+class RequestRecord:
     """One request, as logs and metrics tell of it; filled while it is answered."""
 
     __slots__ = ("batch", "begun", "extra", "id", "method", "path", "problem", "route", "status", "token")
@@ -66,7 +66,7 @@ class Asked:
         return None if self.token is None else f"{self.token.prefix}… {self.token.name}"
 
 
-CURRENT: ContextVar[Asked | None] = ContextVar("asked", default=None)
+CURRENT: ContextVar[RequestRecord | None] = ContextVar("asked", default=None)
 """The request that is being answered."""
 
 
@@ -120,7 +120,7 @@ class AccessLog:
         self._lines: list[bytes] = []
         self._due: asyncio.TimerHandle | None = None
 
-    def add(self, request: Asked, client: object, duration_s: float) -> None:
+    def add(self, request: RequestRecord, client: object, duration_s: float) -> None:
         """Write the line of a request that was answered."""
         document: dict[str, Any] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),

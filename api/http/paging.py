@@ -16,11 +16,11 @@ from litestar import Request, Response
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
 
-from api.container import Parts, predictor_in_force
+from api.container import Container, predictor_in_force
 from api.http.as_of import AsOf, resolved
 from api.http.formats import chosen_format, etag, fresh, respond
 from api.http.media import JSON
-from api.http.response_cache import Given
+from api.http.response_cache import CachedAnswer
 from domain.errors import UsageError
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
@@ -125,25 +125,25 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
     In a thread: DuckDB must not hold up other requests. 304 where the asker holds that state already; the bytes that were
     given before where the same was asked of it.
     """
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
     media = chosen_format(request)
-    await parts.reach(at.min_position)
-    await parts.reach(at.as_of, "as_of")
+    await container.reach(at.min_position)
+    await container.reach(at.as_of, "as_of")
 
     def read() -> Response[bytes]:
-        with parts.tables(at.as_of) as tables:
+        with container.tables(at.as_of) as tables:
             at.require(tables)
             position = tables.position
             tag = etag(tables.history, position, predictor_in_force(tables), media)
             if fresh(request, tag):
                 return Response(b"", status_code=304, headers={"ETag": tag, "Vary": "Accept"})
-            question = (request.scope["path"], request.scope["query_string"], tag, parts.projection.path)
-            value = parts.answered.find(question)
+            question = (request.scope["path"], request.scope["query_string"], tag, container.projection.path)
+            value = container.answered.find(question)
             if value is None:
                 rows, beside = answer(tables)
                 envelope = {**beside, "position": position, "schema": SCHEMA_VERSION}
                 value = respond(request, rows, tag, envelope, key=key)
-                parts.answered.keep(question, value)
+                container.answered.keep(question, value)
             return value.response()
 
     return await asyncio.to_thread(read)
@@ -151,24 +151,24 @@ async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: 
 
 async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Tables], Row]) -> Response[bytes]:
     """Return what `answer` reads from the tables at a position as one JSON document, made once for each state of the tables."""
-    parts: Parts = request.app.state.parts
-    await parts.reach(at.min_position)
-    await parts.reach(at.as_of, "as_of")
+    container: Container = request.app.state.parts
+    await container.reach(at.min_position)
+    await container.reach(at.as_of, "as_of")
 
     def read() -> Response[bytes]:
-        with parts.tables(at.as_of) as tables:
+        with container.tables(at.as_of) as tables:
             state = (
                 tables.history,
                 tables.position,
                 tables.checkpoint,
                 predictor_in_force(tables),
-                parts.projection.path,
+                container.projection.path,
             )
             question = (request.scope["path"], request.scope["query_string"], *state)
-            values = parts.answered.find(question)
+            values = container.answered.find(question)
             if values is None:
-                values = Given(msgspec.json.encode(answer(tables)), JSON, {})
-                parts.answered.keep(question, values)
+                values = CachedAnswer(msgspec.json.encode(answer(tables)), JSON, {})
+                container.answered.keep(question, values)
             return values.response()
 
     return await asyncio.to_thread(read)

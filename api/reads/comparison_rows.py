@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from api.container import Parts
+from api.container import Container
 from api.http.paging import Row
 from domain.measured import STATED
 from domain.metrics import METRICS
@@ -208,7 +208,7 @@ def _rank(row: Row, metric: str = "latency_ms", per: Per = "item") -> float:
     return -value if metric == SPEEDUP or METRICS[metric].better == "higher" else value
 
 
-def of_model(parts: Parts, tables: Tables, model: str, mode: str | None) -> tuple[list[Row], list[Row]]:
+def of_model(container: Container, tables: Tables, model: str, mode: str | None) -> tuple[list[Row], list[Row]]:
     """Return a model's best measurements, the fastest an item first, and among them the baselines of plain CPU.
 
     Each says how often it does the work of its baseline. They are read once for a state of the tables, so that another
@@ -223,7 +223,7 @@ def of_model(parts: Parts, tables: Tables, model: str, mode: str | None) -> tupl
             dict(row) for row in plain.values()
         ]
 
-    return parts.kept(tables).lists(("compared", model, mode), read)
+    return container.kept(tables).lists(("compared", model, mode), read)
 
 
 def counted(rows: Sequence[Row]) -> Row:

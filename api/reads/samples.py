@@ -10,7 +10,7 @@ import msgspec
 from litestar import MediaType, Request, Response, get
 from litestar.params import FromPath, QueryParameter
 
-from api.container import Parts
+from api.container import Container
 from domain.errors import Expired, NotFound
 from domain.events import MEASUREMENT_RECORDED, SAMPLES_RECORDED
 from domain.payloads import SamplesRecorded
@@ -34,12 +34,12 @@ async def samples(
     Times in ms in the order taken, warm-up first, or bands of smallest, middle and largest time where there are more than
     `points`; a histogram of the steady part; each percentile with what it needs. 410 where they have expired.
     """
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    question = await parts.log.get([str(event_id)])
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    question = await container.log.get([str(event_id)])
     if not question:
         raise NotFound(f"the log has no event {event_id}.", field="id", remedy="GET /v1/events lists them.")
-    stored = await _samples_of(parts, question[0])
+    stored = await _samples_of(container, question[0])
     data = msgspec.convert(stored.event["data"], SamplesRecorded)
     drawn = await asyncio.to_thread(picture, data, points)
     head = {
@@ -52,7 +52,7 @@ async def samples(
     return Response(msgspec.json.encode(head | msgspec.to_builtins(drawn)), media_type=MediaType.JSON)
 
 
-async def _samples_of(parts: Parts, request: Stored) -> Stored:
+async def _samples_of(container: Container, request: Stored) -> Stored:
     if request.type == SAMPLES_RECORDED:
         return request
     reference = request.event["data"].get("samples") if request.type == MEASUREMENT_RECORDED else None
@@ -62,7 +62,7 @@ async def _samples_of(parts: Parts, request: Stored) -> Stored:
             field="id",
             remedy="Our runner records them; what was imported has only its figures.",
         )
-    near = await _near(parts, request, reference["digest"])
+    near = await _near(container, request, reference["digest"])
     for stored in near:
         if _has(stored, request, reference["digest"]):
             return stored
@@ -79,9 +79,9 @@ async def _samples_of(parts: Parts, request: Stored) -> Stored:
     )
 
 
-async def _near(parts: Parts, request: Stored, digest: str) -> list[Stored]:
+async def _near(container: Container, request: Stored, digest: str) -> list[Stored]:
     """Return events of samples near a measurement: our runner sends them right behind it, and the log has no index of digests."""
-    read, types = parts.log.read, [SAMPLES_RECORDED]
+    read, types = container.log.read, [SAMPLES_RECORDED]
     first = await read(request.position, 1, types, subject=request.subject)
     if any(_has(stored, request, digest) for stored in first):
         return first

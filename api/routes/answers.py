@@ -12,11 +12,11 @@ from litestar import Request, Response, Router, get, post
 from litestar.params import FromPath, JSONBody
 
 from api.background.audit import written
-from api.container import Parts
+from api.container import Container
 from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from api.http.paging import MinPosition
-from api.http.response_cache import Given
+from api.http.response_cache import CachedAnswer
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound
 from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, new_event
@@ -28,9 +28,9 @@ __all__ = ["router"]
 Json = dict[str, Any]
 
 
-def _parts(request: Request[Any, Any, Any]) -> Parts:
-    parts: Parts = request.app.state.parts
-    return parts
+def _parts(request: Request[Any, Any, Any]) -> Container:
+    container: Container = request.app.state.parts
+    return container
 
 
 @post("/v1/recommendations", status_code=200, summary="Which hardware should run this model?")
@@ -44,32 +44,32 @@ async def recommend(request: Request[Any, Any, Any], data: JSONBody[Question]) -
         _require_append(request)
     data = (await placed(parts, data)).checked()
     position = data.at if data.at is not None else parts.projection.position
-    none = None if data.record else parts.answered.find(_asked_at(parts, data, position))
-    if none is None:
-        none = await asyncio.to_thread(_answer, parts, data)
+    cached = None if data.record else parts.answered.find(_asked_at(parts, data, position))
+    if cached is None:
+        cached = await asyncio.to_thread(_answer, parts, data)
     if data.record:
-        answer = msgspec.json.decode(none.content)
+        answer = msgspec.json.decode(cached.content)
         await _record(parts, RECOMMENDATION_ISSUED, "recommendation", answer["question"], answer)
-    return none.response()
+    return cached.response()
 
 
-def _answer(parts: Parts, data: Question) -> Given:
+def _answer(container: Container, data: Question) -> CachedAnswer:
     """Make an answer, and keep it for whoever asks the same at its position."""
-    history = str(parts.projection.history)
-    answer = parts.answerer.recommend(data)
+    history = str(container.projection.history)
+    answer = container.answerer.recommend(data)
     tag = etag(history, answer["position"], answer["predictor"])
-    values = Given(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
-    parts.answered.keep(_asked_at(parts, data, answer["position"]), values)
+    values = CachedAnswer(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
+    container.answered.keep(_asked_at(container, data, answer["position"]), values)
     return values
 
 
-def _asked_at(parts: Parts, data: Question, position: int) -> tuple[str, bytes, int, Any, Any]:
+def _asked_at(container: Container, data: Question, position: int) -> tuple[str, bytes, int, Any, Any]:
     """What decides an answer: the question and the position, which decides the predictor as well."""
-    projection = parts.projection
+    projection = container.projection
     return ("/v1/recommendations", canonical(data.identity()), position, projection.path, projection.history)
 
 
-async def _record(parts: Parts, type_: str, noun: str, question: Json, answer: Json) -> None:
+async def _record(container: Container, type_: str, noun: str, question: Json, answer: Json) -> None:
     """Append the answer; the event's id and time follow from the answer, so that twice is once."""
     data = {noun: answer["id"], "position": answer["position"], "question": question, "answer": answer}
     event = new_event(
@@ -80,7 +80,7 @@ async def _record(parts: Parts, type_: str, noun: str, question: Json, answer: J
         time=datetime.fromisoformat(answer["time"]) if answer["time"] else None,
         id=_identifier(noun, answer["id"]),
     )
-    await parts.append([written(event)])
+    await container.append([written(event)])
 
 
 def _identifier(noun: str, identity: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 import msgspec
 from litestar.types import HTTPScope, Receive
 
-from api.container import Parts
+from api.container import Container
 from api.http.access import address_of
 from api.http.admission import Admission, Checked
 from api.http.body import BODY_LIMIT_BYTES, Body, announced_bytes, read_body, split
@@ -86,13 +86,15 @@ _TAKEN = {"Content-Type": JSON}
 _encode = msgspec.json.Encoder().encode
 
 
-async def append_events(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, parts: Parts) -> Answer:
+async def append_events(
+    scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, container: Container
+) -> Answer:
     """Append the events of a request and return its answer; never raises but for cancellation."""
     try:
-        return await _answered(scope, headers, receive, parts)
+        return await _answered(scope, headers, receive, container)
     except AssayError as error:
         if isinstance(error, ServiceUnavailable):
-            parts.circuit.trip(error.detail)
+            container.circuit.trip(error.detail)
         document = problem(error)
     except Exception as error:
         document = unforeseen(error, "POST", scope["path"])
@@ -104,24 +106,24 @@ def _refused(document: dict[str, Any]) -> Answer:
     return Answer(status, {**headers, "Content-Type": MEDIA_TYPE}, content)
 
 
-async def _answered(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, parts: Parts) -> Answer:
-    token = await parts.access.check(headers, "append", writes=True)
+async def _answered(scope: HTTPScope, headers: Mapping[bytes, bytes], receive: Receive, container: Container) -> Answer:
+    token = await container.access.check(headers, "append", writes=True)
     request = CURRENT.get()
     if request is not None:
         request.token = token
     address = address_of(scope.get("client"))
-    left = parts.access.admit(token, address)
+    left = container.access.admit(token, address)
     if request is not None:
         request.extra += left
-    if not parts.settings.appends:
+    if not container.settings.appends:
         raise NotFound("this node takes no events.", field="role", remedy="Post to a node of role all or ingest.")
-    parts.circuit.require()
+    container.circuit.require()
     expected = _expected(scope["query_string"]) if scope["query_string"] else None
-    with parts.room.hold(min(announced_bytes(headers), BODY_LIMIT_BYTES)) as held:
-        raw = await read_body(receive, headers, held, parts.settings.body_deadline_s)
+    with container.room.hold(min(announced_bytes(headers), BODY_LIMIT_BYTES)) as held:
+        raw = await read_body(receive, headers, held, container.settings.body_deadline_s)
         body = split(raw, header(headers, b"content-type"))
-        parts.access.admit_events(token, address, len(body.events))
-        return await _taken(parts, body, token, expected)
+        container.access.admit_events(token, address, len(body.events))
+        return await _taken(container, body, token, expected)
 
 
 def _expected(query: bytes) -> Expected | None:
@@ -141,8 +143,8 @@ def _expected(query: bytes) -> Expected | None:
     return Expected(subject=subject, version=int(version))
 
 
-async def _taken(parts: Parts, body: Body, token: Token | None, expected: Expected | None) -> Answer:
-    admission = Admission(parts, token)
+async def _taken(container: Container, body: Body, token: Token | None, expected: Expected | None) -> Answer:
+    admission = Admission(container, token)
     checked = await admission.settle(await _checked(body.events, admission, expected))
     good = [event for event in checked if isinstance(event, Decoded)]
     if expected is not None and len(good) < len(checked):
@@ -150,11 +152,11 @@ async def _taken(parts: Parts, body: Body, token: Token | None, expected: Expect
         good, checked = [], [_unless_whole(event) for event in checked]
     appended: Sequence[Appended] = ()
     if body.single and good and expected is None:
-        appended = (await parts.coalescer.append(good[0]),)
+        appended = (await container.coalescer.append(good[0]),)
     elif good:
-        appended = await parts.append(good, expected)
+        appended = await container.append(good, expected)
     receipt, errors = _receipt(body.events, checked, appended)
-    _count(parts, receipt, appended)
+    _count(container, receipt, appended)
     if receipt.accepted + receipt.duplicate:
         return Answer(200, _TAKEN, _encode(receipt))
     return _nothing_taken(receipt, errors, single=body.single)
@@ -248,9 +250,9 @@ def _refusal(index: int, raw: bytes, error: AssayError) -> Refusal:
     )
 
 
-def _count(parts: Parts, receipt: Receipt, appended: Sequence[Appended]) -> None:
+def _count(container: Container, receipt: Receipt, appended: Sequence[Appended]) -> None:
     rejected = len(receipt.rejected)
-    parts.metrics.events(receipt.accepted, receipt.duplicate, rejected)
+    container.metrics.events(receipt.accepted, receipt.duplicate, rejected)
     request = CURRENT.get()
     if request is not None:
         positions = [item.position for item in appended if item.status != "conflict"]

@@ -11,7 +11,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.container import Parts
+from api.container import Container
 from api.http.paging import DEPENDENCIES, PAGE_LIMIT, At, Flag, Row, Text, told
 from api.reads.comparison_rows import (
     COLUMNS,
@@ -85,11 +85,11 @@ async def on_hardware(
     """
 
     _check_metric(metric, (*RANKED_BY, SPEEDUP))
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        whole, plain = of_model(parts, tables, name, mode)
+        whole, plain = of_model(container, tables, name, mode)
         require_model(tables, model, whole)
         rows = list(filter(_filter(tables, hardware, platform, precision, batch_size), whole))
         result = ordered(rows, ("hardware", "platform", "precision"), metric, per)
@@ -160,11 +160,11 @@ async def of_modes(
     in both modes, in one alone, and on which hardware.
     """
 
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        whole, every = _in_both(parts, tables, name)
+        whole, every = _in_both(container, tables, name)
         require_model(tables, model, whole)
         passes = _filter(tables, hardware, platform, precision, batch_size)
         existing, pairs = list(filter(passes, whole)), list(filter(passes, every))
@@ -191,7 +191,7 @@ def _filter(
     return lambda row: all(among is None or row[key] in among for key, among in wanted.items())
 
 
-def _in_both(parts: Parts, tables: Tables, model: str) -> tuple[list[Row], list[Row]]:
+def _in_both(container: Container, tables: Tables, model: str) -> tuple[list[Row], list[Row]]:
     """Return a model's rows of both modes with their stages, and their pairs; read once for a state of the tables."""
 
     def read() -> tuple[list[Row], list[Row]]:
@@ -199,7 +199,7 @@ def _in_both(parts: Parts, tables: Tables, model: str) -> tuple[list[Row], list[
         rows = [{**compared_row(row), "stages": {stage: row[stage] for stage in _STAGES}} for row in result]
         return rows, _pairs(rows)
 
-    return parts.kept(tables).lists(("modes", model), read)
+    return container.kept(tables).lists(("modes", model), read)
 
 
 def _spread(pairs: Iterable[Row]) -> Row:
@@ -240,11 +240,11 @@ async def of_batches(
     `batches` which were measured on any. `platform` and `precision` may name several between commas.
     """
 
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
 
     def answer(tables: Tables) -> tuple[list[Row], dict[str, Any]]:
         name = tables.resolve_model(model)
-        whole, _ = of_model(parts, tables, name, mode)
+        whole, _ = of_model(container, tables, name, mode)
         require_model(tables, model, whole)
         passes = _filter(tables, hardware, platform, precision, None)
         rows = [row for row in filter(passes, whole) if row["batch_size"] and row["latency_ms"]]

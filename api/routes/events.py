@@ -13,7 +13,7 @@ from litestar import MediaType, Request, Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
-from api.container import Parts
+from api.container import Container
 from api.http.access import OPEN
 from api.reads.samples import samples
 from api.routes.append import append_events
@@ -99,12 +99,12 @@ async def read(
     `last_position` is the log's own; below a position that was seen nothing will ever appear. `next` is where the next
     page is, null after the last.
     """
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
+    container: Container = request.app.state.parts
+    container.circuit.require()
     begin, end = _moment("since", since), _moment("until", until)
     wanted = Filters(types=types, subject=subject, source=source, since=begin, until=end, upto=upto)
-    last = await parts.log.last_position()
-    result, more = await _page(parts, after, limit, wanted)
+    last = await container.log.last_position()
+    result, more = await _page(container, after, limit, wanted)
     following = f"/v1/events?{wanted.query(result[-1].position, limit)}" if more else None
     headers = {"Vary": "Accept", "Assay-Last-Position": str(last)}
     if following is not None:
@@ -125,13 +125,13 @@ def _moment(name: str, text: str | None) -> datetime | None:
         raise UsageError(f"not a time: {error}.", field=name, remedy="Write 2026-01-31T00:00:00Z.") from error
 
 
-async def _page(parts: Parts, after: int, limit: int, wanted: Filters) -> tuple[list[Stored], bool]:
+async def _page(container: Container, after: int, limit: int, wanted: Filters) -> tuple[list[Stored], bool]:
     """Return one page and whether there is more; a few rows first, to know how large they are."""
     storeds: list[Stored] = []
     size, count = 0, min(FIRST_ROWS, limit)
     while True:
         request = min(count, limit - len(storeds))
-        rows = await parts.log.read(
+        rows = await container.log.read(
             after,
             request,
             wanted.types,
@@ -154,9 +154,9 @@ async def _page(parts: Parts, after: int, limit: int, wanted: Filters) -> tuple[
 @get("/v1/events/{event_id:uuid}", summary="Read one event")
 async def read_one(request: Request[Any, Any, Any], event_id: FromPath[UUID]) -> Response[bytes]:
     """Return one event of the log, retracted or not; 410 where it held raw samples that have expired."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    result = await parts.log.get([str(event_id)])
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    result = await container.log.get([str(event_id)])
     if not result:
         raise NotFound(f"the log has no event {event_id}.", field="id", remedy="GET /v1/events lists them.")
     if result[0].body is None:
@@ -194,12 +194,12 @@ async def stream(request: Request[Any, Any, Any], after: After = 0) -> ServerSen
     A client that reconnects with Last-Event-ID hears of what it missed; several new positions may come as the last. The
     event `diverged` says that the log lost events that were told of before (a failover, a restored backup): read again.
     """
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
     seen = request.headers.get("last-event-id", "")
     start = int(seen) if seen.isdecimal() and seen.isascii() and len(seen) < 19 else after
 
     async def told() -> AsyncIterator[ServerSentEventMessage]:
-        async for head in parts.positions.after(start):
+        async for head in container.positions.after(start):
             if head is None:
                 yield ServerSentEventMessage(comment="still here")
             elif head.diverged:

@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
-from api.container import Parts
+from api.container import Container
 from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from domain.canonical import canonical
@@ -20,10 +20,10 @@ __all__ = ["router"]
 @post("/v1/fleets", status_code=200, summary="Which machines serve these models and loads for the least money?")
 async def fleet(request: Request[Any, Any, Any], data: JSONBody[FleetQuestion]) -> Response[bytes]:
     """Return the machines, what runs on each, and the cost; or which load cannot be served, and by how much."""
-    parts: Parts = request.app.state.parts
-    question = await placed(parts, data)
-    history = str(parts.projection.history)
-    answer = await asyncio.to_thread(parts.answerer.fleet, question)
+    container: Container = request.app.state.parts
+    question = await placed(container, data)
+    history = str(container.projection.history)
+    answer = await asyncio.to_thread(container.answerer.fleet, question)
     tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 

@@ -13,7 +13,7 @@ import psycopg
 from litestar import MediaType, Request, Response, Router, get
 
 from api.background.metrics import CONTENT_TYPE
-from api.container import Parts, predictor_in_force
+from api.container import Container, predictor_in_force
 from api.http.access import OPEN
 from api.http.problems import problem, problem_response
 from domain.errors import ProjectionBehind, ServiceUnavailable
@@ -45,14 +45,14 @@ async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
     503 with the same members while Postgres is away, while the projector stands still, while the tables are made anew,
     and on a query node until its tables have caught up with the log for the first time.
     """
-    parts: Parts = request.app.state.parts
-    state = await _state(parts)
+    container: Container = request.app.state.parts
+    state = await _state(container)
     if state["error"]:
         error = ServiceUnavailable(
             f"not ready: {state['error']}", field=state["stands"], remedy="`assay doctor` says what to do."
         )
         return problem_response(state | problem(error))
-    if state["building"] or (state["status"] == "behind" and parts.settings.role == "query"):
+    if state["building"] or (state["status"] == "behind" and container.settings.role == "query"):
         behind = ProjectionBehind(
             f"the tables are at position {state['position']} of {state['log_position']}"
             f"{': ' + state['building'] if state['building'] else ''}.",
@@ -63,14 +63,14 @@ async def ready(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(msgspec.json.encode(state), media_type=MediaType.JSON)
 
 
-async def _state(parts: Parts) -> Json:
+async def _state(container: Container) -> Json:
     """Return everything there is to know of this process at this moment; waits ASKED_S at most for Postgres."""
     state: Json = {
         "status": "ready",
-        "role": parts.settings.role,
+        "role": container.settings.role,
         "worker": os.getpid(),
         "schema": None,
-        "embedded_postgres": parts.database.embedded,
+        "embedded_postgres": container.database.embedded,
         "position": None,
         "log_position": None,
         "lag_events": None,
@@ -87,19 +87,19 @@ async def _state(parts: Parts) -> Json:
         "duckdb": None,
         "predictor": None,
     }
-    if parts.projects:
-        state |= await asyncio.to_thread(_of_tables, parts)
-    if parts.circuit.away is None:
-        asking = asyncio.create_task(_asked(parts))
+    if container.projects:
+        state |= await asyncio.to_thread(_of_tables, container)
+    if container.circuit.away is None:
+        asking = asyncio.create_task(_asked(container))
         try:
             # Shielded: a thread that waits for a halted Postgres cannot be ended, and there must not be two of them.
             state |= await asyncio.wait_for(asyncio.shield(asking), ASKED_S)
         except TimeoutError:
-            parts.circuit.trip(f"no answer within {ASKED_S:g} s")
+            container.circuit.trip(f"no answer within {ASKED_S:g} s")
             asking.add_done_callback(_forgotten)
         except ServiceUnavailable as error:
-            parts.circuit.trip(error.detail)
-    away = parts.circuit.away
+            container.circuit.trip(error.detail)
+    away = container.circuit.away
     if away is not None:
         state |= {"error": f"Postgres is away: {away}.", "stands": "postgres"}
     return state | {"postgres": away or "answers"}
@@ -110,26 +110,26 @@ def _forgotten(asking: asyncio.Task[Json]) -> None:
         _LOG.warning("what the health asked has failed: %s", asking.exception())
 
 
-async def _asked(parts: Parts) -> Json:
+async def _asked(container: Container) -> Json:
     """Return what Postgres knows; one question at a time."""
-    async with parts.asking:
-        result, unsafe = await asyncio.to_thread(_of_archive, parts.database.url)
-        if not parts.projects:
-            last = await parts.log.last_position()
+    async with container.asking:
+        result, unsafe = await asyncio.to_thread(_of_archive, container.database.url)
+        if not container.projects:
+            last = await container.log.last_position()
             result |= {"position": last, "log_position": last}
         else:
-            result |= await asyncio.to_thread(_of_projection, parts)
+            result |= await asyncio.to_thread(_of_projection, container)
         return result | ({"error": str(not_durable(unsafe)), "stands": "postgres"} if unsafe else {})
 
 
-def _of_tables(parts: Parts) -> Json:
-    with parts.tables(None) as tables:
-        kept = parts.kept(tables)
+def _of_tables(container: Container) -> Json:
+    with container.tables(None) as tables:
+        kept = container.kept(tables)
         unknown = kept.of("unknown types", lambda: _unknown_types(tables))
         predictor = kept.of("newest training", lambda: _predictor(tables))
-    drift = parts.drift
+    drift = container.drift
     return {
-        "position": parts.projection.position,
+        "position": container.projection.position,
         "duckdb": "open",
         "unknown_types": unknown,
         "unknown_events": sum(item["events"] for item in unknown),
@@ -150,14 +150,14 @@ def _predictor(tables: Any) -> Json:
     }
 
 
-def _of_projection(parts: Parts) -> Json:
-    health: Json = msgspec.to_builtins(parts.projection.health())
+def _of_projection(container: Container) -> Json:
+    health: Json = msgspec.to_builtins(container.projection.health())
     if health["lag_events"] == 0 or (health["lag_seconds"] or math.inf) < CAUGHT_UP_S:
-        parts.caught_up = True
+        container.caught_up = True
     if health["error"] or not health["running"]:
         error = health["error"] or "the projector has stopped."
         return health | {"error": f"the tables are not kept up: {error}", "stands": "projection"}
-    return health if parts.caught_up and not health["building"] else health | {"status": "behind"}
+    return health if container.caught_up and not health["building"] else health | {"status": "behind"}
 
 
 def _unknown_types(tables: Any) -> list[Json]:
@@ -184,12 +184,12 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
 
     The counts are those of the worker that was met; the positions are the same on all.
     """
-    parts: Parts = request.app.state.parts
-    state = await _state(parts)
-    counted = parts.metrics
-    counted.queued.set(parts.coalescer.depth)
-    counted.bodies.set(parts.room.bodies)
-    counted.body_bytes.set(parts.room.bytes)
+    container: Container = request.app.state.parts
+    state = await _state(container)
+    counted = container.metrics
+    counted.queued.set(container.coalescer.depth)
+    counted.bodies.set(container.room.bodies)
+    counted.body_bytes.set(container.room.bytes)
     archive = state["archive"] or {}
     predictor = state["predictor"] or {}
     document = state | {

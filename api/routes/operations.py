@@ -11,7 +11,7 @@ from litestar import Request, Response, Router, delete, get, post
 from litestar.params import JSONBody, PathParameter
 
 from api.background.audit import LOCAL, operation
-from api.container import Parts
+from api.container import Container
 from api.http.keys import SigningKey
 from api.http.tokens import Scope, Token, grant
 from domain.errors import Forbidden, PayloadTooLarge
@@ -61,7 +61,7 @@ class SigningKeys(msgspec.Struct, frozen=True, kw_only=True):
     items: list[SigningKey]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperationReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that a program did beside the service and that the audit trail keeps; the service adds who it was."""
 
     action: Literal["results.migrated"]
@@ -83,15 +83,15 @@ def actor(request: Request[Any, Any, Any]) -> str:
 
 async def performed(request: Request[Any, Any, Any], action: str, on: str | None, details: dict[str, Any]) -> int:
     """Append what was done, and return the position of that event."""
-    parts: Parts = request.app.state.parts
-    (answer,) = await parts.append([operation(action, actor(request), on, details)])
+    container: Container = request.app.state.parts
+    (answer,) = await container.append([operation(action, actor(request), on, details)])
     return answer.position
 
 
 @post("/v1/tokens", opt=ADMIN, status_code=201, summary="Make a token")
 async def create(request: Request[Any, Any, Any], data: JSONBody[NewToken]) -> Response[MadeToken]:
     """Make a token and return its secret, this once. The first token is made on the command line only."""
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
     if request.state.token is None:
         # Whoever makes it locks everybody else out, so it takes someone who can reach the database.
         raise Forbidden(
@@ -99,21 +99,21 @@ async def create(request: Request[Any, Any, Any], data: JSONBody[NewToken]) -> R
             field="Authorization",
             remedy="Run `assay token create NAME --scope admin` where the service runs.",
         )
-    parts.circuit.require()
+    container.circuit.require()
     secret, made = await asyncio.to_thread(
-        parts.tokens.create, data.name, data.scopes, source=data.source, expires_at=data.expires_at
+        container.tokens.create, data.name, data.scopes, source=data.source, expires_at=data.expires_at
     )
     await performed(request, "token.created", made.id, grant(made))
-    await parts.access.refresh()
+    await container.access.refresh()
     return Response(MadeToken(secret=secret, token=made), headers=_PRIVATE)
 
 
 @get("/v1/tokens", opt=ADMIN, summary="All tokens")
 async def listed(request: Request[Any, Any, Any]) -> Response[Tokens]:
     """Return all tokens, the revoked and expired ones too; never a secret."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    return Response(Tokens(items=await asyncio.to_thread(parts.tokens.listed)), headers=_PRIVATE)
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    return Response(Tokens(items=await asyncio.to_thread(container.tokens.listed)), headers=_PRIVATE)
 
 
 @delete("/v1/tokens/{token_id:str}", opt=ADMIN, status_code=200, summary="Revoke a token")
@@ -121,19 +121,19 @@ async def revoke(
     request: Request[Any, Any, Any], token_id: Annotated[str, PathParameter(max_length=200)]
 ) -> Response[Token]:
     """Revoke the token of this id, prefix or name; at once here, within 5 s on every other worker."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    revoked = await asyncio.to_thread(parts.tokens.revoke, token_id)
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    revoked = await asyncio.to_thread(container.tokens.revoke, token_id)
     await performed(request, "token.revoked", revoked.id, grant(revoked))
-    await parts.access.refresh()
+    await container.access.refresh()
     return Response(revoked, headers=_PRIVATE)
 
 
 @post("/v1/audit", opt={"scope": "append"}, status_code=201, summary="Record what was done beside the service")
-async def record(request: Request[Any, Any, Any], data: JSONBody[Told]) -> Recorded:
+async def record(request: Request[Any, Any, Any], data: JSONBody[OperationReport]) -> Recorded:
     """Append to the audit trail, in the name of the token, what a program did beside the service."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
+    container: Container = request.app.state.parts
+    container.circuit.require()
     details = data.details or {}
     if len(msgspec.json.encode(details)) > _TOLD_BYTES:
         raise PayloadTooLarge(f"over {_TOLD_BYTES:,} bytes.", field="details", remedy="Send counts and names.")
@@ -143,20 +143,20 @@ async def record(request: Request[Any, Any, Any], data: JSONBody[Told]) -> Recor
 @post("/v1/keys", opt=ADMIN, status_code=201, summary="Register a runner's public key")
 async def register_key(request: Request[Any, Any, Any], data: JSONBody[NewKey]) -> Response[SigningKey]:
     """Register the public key that signs the events of a source; signed by it they are told apart from others."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    key = await asyncio.to_thread(parts.signing_keys.register, data.public_key, source=data.source, name=data.name)
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    key = await asyncio.to_thread(container.signing_keys.register, data.public_key, source=data.source, name=data.name)
     await performed(request, "key.registered", key.id, key.details())
-    await parts.keys.refresh()
+    await container.keys.refresh()
     return Response(key, headers=_PRIVATE)
 
 
 @get("/v1/keys", opt=ADMIN, summary="All signing keys")
 async def listed_keys(request: Request[Any, Any, Any]) -> Response[SigningKeys]:
     """Return all keys, the revoked ones too."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    return Response(SigningKeys(items=await asyncio.to_thread(parts.signing_keys.listed)), headers=_PRIVATE)
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    return Response(SigningKeys(items=await asyncio.to_thread(container.signing_keys.listed)), headers=_PRIVATE)
 
 
 @delete("/v1/keys/{key_id:str}", opt=ADMIN, status_code=200, summary="Revoke a signing key")
@@ -164,11 +164,11 @@ async def revoke_key(
     request: Request[Any, Any, Any], key_id: Annotated[str, PathParameter(max_length=200)]
 ) -> Response[SigningKey]:
     """Revoke the key of this id or name: what it signs from now on counts as unsigned."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    key = await asyncio.to_thread(parts.signing_keys.revoke, key_id)
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    key = await asyncio.to_thread(container.signing_keys.revoke, key_id)
     await performed(request, "key.revoked", key.id, key.details())
-    await parts.keys.refresh()
+    await container.keys.refresh()
     return Response(key, headers=_PRIVATE)
 
 

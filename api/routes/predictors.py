@@ -10,7 +10,7 @@ from litestar import Request, Response, Router, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from api.background.training import choose, replay, train, worked
-from api.container import Parts
+from api.container import Container
 from api.http.as_of import AsOf, placed, resolved
 from api.http.formats import JSON, etag, fresh
 from api.http.paging import MinPosition
@@ -66,10 +66,10 @@ def _document(content: Any, headers: dict[str, str] | None = None) -> Response[b
     return Response(msgspec.json.encode(content), media_type=JSON, headers=headers or {})
 
 
-async def _at(parts: Parts, as_of: str | None, min_position: int | None) -> int | None:
-    await parts.reach(min_position)
-    position = await resolved(parts, as_of)
-    await parts.reach(position, "as_of")
+async def _at(container: Container, as_of: str | None, min_position: int | None) -> int | None:
+    await container.reach(min_position)
+    position = await resolved(container, as_of)
+    await container.reach(position, "as_of")
     return position
 
 
@@ -94,10 +94,10 @@ async def predictor(
     details: Details = None,
 ) -> Response[bytes]:
     """Return digest, data, scores, interval widths, calibrations and limits of the predictor at a position."""
-    parts: Parts = request.app.state.parts
-    position = await _at(parts, as_of, min_position)
-    history = str(parts.projection.history)
-    predictor_info = await asyncio.to_thread(parts.answerer.predictor_info, position)
+    container: Container = request.app.state.parts
+    position = await _at(container, as_of, min_position)
+    history = str(container.projection.history)
+    predictor_info = await asyncio.to_thread(container.answerer.predictor_info, position)
     tag = etag(history, predictor_info["position"], predictor_info["digest"])
     if fresh(request, tag):
         return Response(b"", status_code=304, headers={"ETag": tag})
@@ -109,9 +109,9 @@ async def predictors(
     request: Request[Any, Any, Any], as_of: AsOf = None, min_position: MinPosition = None
 ) -> Response[bytes]:
     """Return the trained predictors, newest first, with the judgement on each, and the line of those that answer."""
-    parts: Parts = request.app.state.parts
-    position = await _at(parts, as_of, min_position)
-    return _document(await asyncio.to_thread(parts.answerer.predictors, position))
+    container: Container = request.app.state.parts
+    position = await _at(container, as_of, min_position)
+    return _document(await asyncio.to_thread(container.answerer.predictors, position))
 
 
 @get("/v1/predictor/accuracy", summary="How right were the predictions given out?")
@@ -119,9 +119,9 @@ async def accuracy(
     request: Request[Any, Any, Any], target: Target = "latency", as_of: AsOf = None, min_position: MinPosition = None
 ) -> Response[bytes]:
     """Return errors and coverage of recorded answers that were measured since, and whether the predictor drifts."""
-    parts: Parts = request.app.state.parts
-    position = await _at(parts, as_of, min_position)
-    return _document(await asyncio.to_thread(parts.answerer.accuracy, target, position))
+    container: Container = request.app.state.parts
+    position = await _at(container, as_of, min_position)
+    return _document(await asyncio.to_thread(container.answerer.accuracy, target, position))
 
 
 @get("/v1/predictor/decisions", summary="How good are decisions on models that took no part?")
@@ -142,9 +142,9 @@ async def train_(request: Request[Any, Any, Any], data: JSONBody[Training]) -> R
 @post("/v1/predictor/evaluate", opt=JOBS, status_code=200, summary="Scores on held-out rows")
 async def evaluate(request: Request[Any, Any, Any], data: JSONBody[Evaluation]) -> Response[bytes]:
     """Score the method on held-out groups of the log, in a child process."""
-    parts: Parts = request.app.state.parts
-    data = await placed(parts, data)
-    scores = await worked(parts, "evaluate", msgspec.to_builtins(data))
+    container: Container = request.app.state.parts
+    data = await placed(container, data)
+    scores = await worked(container, "evaluate", msgspec.to_builtins(data))
     return _document(scores.told)
 
 

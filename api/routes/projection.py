@@ -11,7 +11,7 @@ from litestar import Request, Response, Router, get, post
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.container import Parts
+from api.container import Container
 from api.http.media import JSON
 from api.http.paging import DEPENDENCIES, At, Row, document
 from api.routes.operations import ADMIN, performed
@@ -39,10 +39,10 @@ _COUNTED = {
 @get("/v1/summary", summary="How much is known")
 async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Response[bytes]:
     """Return counts of what the tables hold, the newest measurement's time, event types and the predictor's digest."""
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
 
     def answer(tables: Tables) -> Row:
-        info = parts.answerer.predictor_info(tables.position)
+        info = container.answerer.predictor_info(tables.position)
         return {
             "position": tables.position,
             "schema": SCHEMA_VERSION,
@@ -97,12 +97,12 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
 @post("/v1/projection/rebuild", opt=ADMIN, status_code=200, summary="Make the tables anew")
 async def rebuild(request: Request[Any, Any, Any]) -> Response[Rebuilt]:
     """Project the whole log into a new file beside the old one, and swap; answers go on meanwhile."""
-    parts: Parts = request.app.state.parts
-    if parts.training.locked():
+    container: Container = request.app.state.parts
+    if container.training.locked():
         raise TooBusy("a training, evaluation or rebuild is under way.", remedy="Ask again when it is done.")
-    parts.circuit.require()
-    async with parts.training:
-        position = await asyncio.to_thread(parts.projection.rebuild)
+    container.circuit.require()
+    async with container.training:
+        position = await asyncio.to_thread(container.projection.rebuild)
         await performed(request, "projection.rebuilt", None, {"position": position})
     return Response(Rebuilt(position=position), media_type=JSON)
 

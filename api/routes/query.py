@@ -12,7 +12,7 @@ from litestar import Request, Response, Router, get, post
 from litestar.params import JSONBody
 
 from api.background import child
-from api.container import QUERIES, Parts
+from api.container import QUERIES, Container
 from api.http.as_of import Asked, resolved
 from api.http.formats import JSON, chosen_format, etag, headers_of
 from api.http.paging import Text
@@ -49,16 +49,16 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 @post("/v1/query", status_code=200, summary="One SELECT over the documented views", tags=["query"])
 async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Response[bytes]:
     """Return columns (name and type) and rows (lists of values in JSON), the position they are of, and `truncated`."""
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
     media = chosen_format(request)
-    as_of = await resolved(parts, data.as_of, data.min_position)
-    await parts.reach(data.min_position)
-    await parts.reach(as_of, "as_of")
+    as_of = await resolved(container, data.as_of, data.min_position)
+    await container.reach(data.min_position)
+    await container.reach(as_of, "as_of")
     needed = max((item for item in (data.min_position, as_of) if item is not None), default=None)
-    history = str(parts.projection.history)
+    history = str(container.projection.history)
     with ExitStack() as stack:
-        stack.enter_context(_counted(parts))
-        path, position = await asyncio.to_thread(stack.enter_context, parts.snapshot(needed))
+        stack.enter_context(_counted(container))
+        path, position = await asyncio.to_thread(stack.enter_context, container.snapshot(needed))
         beside = {"position": position if as_of is None else min(position, as_of), "schema": SCHEMA_VERSION}
         question = {
             "path": str(path),
@@ -86,15 +86,15 @@ async def tables(view: Text = None) -> Reference:
 
 
 @contextmanager
-def _counted(parts: Parts) -> Iterator[None]:
+def _counted(container: Container) -> Iterator[None]:
     """Let in only so many queries at a time: each is a process that may take half a gigabyte."""
-    if parts.queries >= QUERIES:
+    if container.queries >= QUERIES:
         raise TooBusy(f"{QUERIES} queries are under way.", field="sql", remedy="Retry after a second.")
-    parts.queries += 1
+    container.queries += 1
     try:
         yield
     finally:
-        parts.queries -= 1
+        container.queries -= 1
 
 
 router = Router("/", route_handlers=[query, tables])

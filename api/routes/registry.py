@@ -10,7 +10,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.container import Parts
+from api.container import Container
 from api.http.paging import DEPENDENCIES, At, Cursor, Flag, Page, Row, Text, by_offset, told
 from api.reads.catalogue import Search, Sort, matching, model_rows, sorted_by
 from domain.catalogues import language_models, models, registry
@@ -123,10 +123,10 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
     never, where it is fastest, its nearest siblings and smaller open alternatives, with its traces.
     """
 
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
-        kept = parts.kept(tables)
+        kept = container.kept(tables)
         rows = kept.of("models", lambda: model_rows(tables))
         row = named(tables, rows, model_id.strip("/"))
         name = row["id"]

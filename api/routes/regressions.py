@@ -15,7 +15,7 @@ from litestar.params import QueryParameter
 
 from api.http.as_of import AsOf, resolved
 from api.http.paging import DEPENDENCIES, At, Row, Text, told
-from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, Gathered
+from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, ComparisonInput
 from domain.comparison.regression import ALERT, Report, compare
 from domain.errors import UsageError
 from ingest.projection import Tables
@@ -95,7 +95,7 @@ def _compared(
             field="model",
             remedy="Name a model, hardware or platform, or a later baseline.",
         )
-    before, after = Gathered("baseline", since), Gathered("candidate", tables.position)
+    before, after = ComparisonInput("baseline", since), ComparisonInput("candidate", tables.position)
     rows: dict[str, Row] = {}
     for kind, row in _facts(tables, again):
         rows[row["event_id"]] = row

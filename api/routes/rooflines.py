@@ -75,7 +75,7 @@ _COLUMNS = tuple(
 _TRACED = ("model_id", "mode", "phase", "workload", "image_size", "sequence_length", "totals")
 
 
-class Placed(NamedTuple):
+class MeasuredPoint(NamedTuple):
     """A measured row with its point."""
 
     row: Row
@@ -140,10 +140,12 @@ def _trace(row: Mapping[str, Any]) -> Trace:
     return trace_from_data({"model": model, "workload": {**workload, **sizes}, "operators": [], "totals": totals})
 
 
-def _placed(rows: Iterable[Row], spec: HardwareSpec | None, book: TraceBook) -> tuple[list[Placed], Counter[str]]:
+def _placed(
+    rows: Iterable[Row], spec: HardwareSpec | None, book: TraceBook
+) -> tuple[list[MeasuredPoint], Counter[str]]:
     """Return the rows that have a place under the roof, and how many have none for which reason."""
     limits: dict[tuple[str, str], Limits | None] = {}
-    placed: list[Placed] = []
+    placed: list[MeasuredPoint] = []
     left_out: Counter[str] = Counter()
     for row in rows:
         latency_ms = _latency_ms(row)
@@ -153,7 +155,7 @@ def _placed(rows: Iterable[Row], spec: HardwareSpec | None, book: TraceBook) -> 
             if key not in limits:
                 limits[key] = None if spec is None else limits_of(spec, *key)
             place = _place(row, float(latency_ms or 0.0), limits[key], book)
-            if isinstance(place, Placed):
+            if isinstance(place, MeasuredPoint):
                 placed.append(place)
                 continue
             why = place
@@ -183,7 +185,7 @@ def _unfit(row: Row, latency_ms: float | None) -> str | None:
     return None
 
 
-def _place(row: Row, latency_ms: float, limits: Limits | None, book: TraceBook) -> Placed | str:
+def _place(row: Row, latency_ms: float, limits: Limits | None, book: TraceBook) -> MeasuredPoint | str:
     if limits is None:
         return "peak or bandwidth not known at this precision"
     sizes = {name: row[name] for name in _SIZES}
@@ -192,18 +194,22 @@ def _place(row: Row, latency_ms: float, limits: Limits | None, book: TraceBook) 
         return "not traced at that size"
     stands_in = row["mode"] == "training" and trace.mode != "training"
     work = work_of(trace.totals, limits, batch_size=row["batch_size"], forward_for_training=stands_in)
-    return "not traced at that size" if work is None else Placed(row, latency_ms, point_of(work, limits, latency_ms))
+    return (
+        "not traced at that size"
+        if work is None
+        else MeasuredPoint(row, latency_ms, point_of(work, limits, latency_ms))
+    )
 
 
-def _best(placed: Iterable[Placed]) -> list[Placed]:
+def _best(placed: Iterable[MeasuredPoint]) -> list[MeasuredPoint]:
     """Return the point nearest to its roof of each model, platform, precision and mode, the nearest first."""
-    placeds: dict[tuple[Any, ...], Placed] = {}
+    placeds: dict[tuple[Any, ...], MeasuredPoint] = {}
     for item in sorted(placed, key=lambda entry: (-entry.point.share, entry.row["position"])):
         placeds.setdefault(tuple(item.row[name] for name in ("model_id", "platform", "precision", "mode")), item)
     return list(placeds.values())
 
 
-def _told(item: Placed) -> Row:
+def _told(item: MeasuredPoint) -> Row:
     row = item.row
     return {
         "model": row["model_id"],

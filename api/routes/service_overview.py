@@ -12,7 +12,7 @@ import msgspec
 from litestar import Request, Response, Router, get
 
 from api.background.lag_history import Minute
-from api.container import Parts
+from api.container import Container
 from api.http.openapi import VERSION
 from api.routes.operations import ADMIN
 from api.settings import DEFAULT_RATE, Settings
@@ -89,15 +89,15 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
 @get("/v1/operations", opt=ADMIN, summary="A day of this service", tags=["operations"])
 async def day(request: Request[Any, Any, Any]) -> Response[Day]:
     """Return throughput and lag of the last 24 hours, uses of tokens, the archive's segments, build and settings."""
-    parts: Parts = request.app.state.parts
-    parts.circuit.require()
-    return Response(await asyncio.to_thread(_day, parts, datetime.now(UTC)), headers={"Cache-Control": "no-store"})
+    container: Container = request.app.state.parts
+    container.circuit.require()
+    return Response(await asyncio.to_thread(_day, container, datetime.now(UTC)), headers={"Cache-Control": "no-store"})
 
 
-def _day(parts: Parts, now: datetime) -> Day:
+def _day(container: Container, now: datetime) -> Day:
     last = int(now.timestamp()) // STEP_S * STEP_S
     first = last - HOURS * 3600 + STEP_S
-    with parts.tables(None) as tables:
+    with container.tables(None) as tables:
         counts = tables.recorded(datetime.fromtimestamp(first, UTC), STEP_S)
         position = tables.position
     return Day(
@@ -109,23 +109,27 @@ def _day(parts: Parts, now: datetime) -> Day:
             for start in range(first, last + STEP_S, STEP_S)
         ],
         lag=[
-            item for item in (parts.minutes.kept() if parts.minutes else []) if item.at >= now - timedelta(hours=HOURS)
+            item
+            for item in (container.minutes.kept() if container.minutes else [])
+            if item.at >= now - timedelta(hours=HOURS)
         ],
-        token_uses=dict(parts.access.used),
-        archive=_archived(parts),
+        token_uses=dict(container.access.used),
+        archive=_archived(container),
         build=Build(
             version=VERSION,
             schema=SCHEMA_VERSION,
             python=platform.python_version(),
             system=platform.system(),
-            began=parts.began,
+            began=container.began,
         ),
-        settings=_configured(parts.settings, embedded=parts.database.embedded, guarded=parts.access.guarded),
+        settings=_configured(
+            container.settings, embedded=container.database.embedded, guarded=container.access.guarded
+        ),
     )
 
 
-def _archived(parts: Parts) -> list[Archived]:
-    segments = Archive(archive_folder(parts.settings.home), parts.database.url).segments()
+def _archived(container: Container) -> list[Archived]:
+    segments = Archive(archive_folder(container.settings.home), container.database.url).segments()
     return [
         Archived(
             first_position=item.first_position,

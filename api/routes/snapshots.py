@@ -17,7 +17,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 
 from api.background.audit import operation, written
-from api.container import Parts
+from api.container import Container
 from api.http.as_of import named
 from api.http.paging import DEPENDENCIES, MinPosition, Page, Row, by_offset
 from api.routes.operations import ADMIN, actor
@@ -101,22 +101,22 @@ async def snapshots(request: Request[Any, Any, Any], page: NamedDependency[Page]
 @get("/v1/snapshots/{name:str}", summary="One named position", tags=["operations"])
 async def snapshot(request: Request[Any, Any, Any], name: Name, min_position: MinPosition = None) -> Snapshot:
     """Return the position that a name stands for."""
-    parts: Parts = request.app.state.parts
-    await parts.reach(min_position)
-    return await _known(parts, name)
+    container: Container = request.app.state.parts
+    await container.reach(min_position)
+    return await _known(container, name)
 
 
-def _appending(request: Request[Any, Any, Any]) -> Parts:
-    parts: Parts = request.app.state.parts
-    if not parts.settings.appends:
+def _appending(request: Request[Any, Any, Any]) -> Container:
+    container: Container = request.app.state.parts
+    if not container.settings.appends:
         raise PartMissing("this node appends nothing.", field="role", remedy="Ask a node of role all.")
-    parts.circuit.require()
-    return parts
+    container.circuit.require()
+    return container
 
 
-async def _known(parts: Parts, name: str) -> Snapshot:
+async def _known(container: Container, name: str) -> Snapshot:
     try:
-        return _snapshot(await asyncio.to_thread(named, parts, name))
+        return _snapshot(await asyncio.to_thread(named, container, name))
     except UnknownSnapshot as error:
         raise _missing(name) from error
 
@@ -127,16 +127,16 @@ def _missing(name: str) -> NotFound:
 
 async def _tell(request: Request[Any, Any, Any], data: SnapshotNamed) -> Snapshot:
     """Append the event, and for the audit that it was done; return what it says once the tables know it."""
-    parts: Parts = request.app.state.parts
+    container: Container = request.app.state.parts
     event = new_event(
         SNAPSHOT_NAMED, data, source=SERVICE_SOURCE, subject=f"snapshot/{data.name}", time=datetime.now(UTC)
     )
     action = "snapshot.withdrawn" if data.withdrawn else "snapshot.named"
     done = operation(action, actor(request), data.name, {"position": data.position})
-    appended, last = await parts.append([written(event), done])
+    appended, last = await container.append([written(event), done])
     with contextlib.suppress(ProjectionBehind):
         # It is in the log: whoever sends it again would be told that the name is taken.
-        await parts.reach(last.position)
+        await container.reach(last.position)
     return Snapshot(
         name=data.name,
         position=data.position,

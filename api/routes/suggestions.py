@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Request, Response, Router, post
 from litestar.params import JSONBody
 
-from api.container import Parts
+from api.container import Container
 from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from domain.canonical import canonical
@@ -20,10 +20,10 @@ __all__ = ["router"]
 @post("/v1/suggestions", status_code=200, summary="What should be measured next?")
 async def suggest(request: Request[Any, Any, Any], data: JSONBody[SuggestQuestion]) -> Response[bytes]:
     """Return the runs that lower the error of open questions most within a budget, and a plan for each device."""
-    parts: Parts = request.app.state.parts
-    question = await placed(parts, data)
-    history = str(parts.projection.history)
-    answer = await asyncio.to_thread(parts.answerer.suggest, question)
+    container: Container = request.app.state.parts
+    question = await placed(container, data)
+    history = str(container.projection.history)
+    answer = await asyncio.to_thread(container.answerer.suggest, question)
     tag = etag(history, answer["position"], answer["predictor"])
     return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 

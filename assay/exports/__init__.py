@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assay.exports.card import Card
-from assay.exports.wanted import FORMATS, NOUNS, Wanted, format_of
+from assay.exports.wanted import FORMATS, NOUNS, ExportSelection, format_of
 from assay.exports.writing import export
 from assay.staging import Staged
 
-__all__ = ["FORMATS", "NOUNS", "Card", "Staged", "Wanted", "export", "format_of"]
+__all__ = ["FORMATS", "NOUNS", "Card", "ExportSelection", "Staged", "export", "format_of"]

@@ -11,7 +11,7 @@ import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["DOCUMENTS", "FORMATS", "NOUNS", "SUFFIXES", "Wanted", "format_of"]
+__all__ = ["DOCUMENTS", "FORMATS", "NOUNS", "SUFFIXES", "ExportSelection", "format_of"]
 
 NOUNS: Mapping[str, str | None] = {
     "events": None,
@@ -61,7 +61,7 @@ _OF_VIEWS = frozenset(
 )
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ExportSelection(msgspec.Struct, frozen=True, kw_only=True):
     """One export: `filters` are those of events or of views; `columns` make folders in the order named.
 
     Raises UsageError where the parts do not fit together.

@@ -13,7 +13,7 @@ from assay.exports.card import Card
 from assay.exports.events import event_schema, event_tables, write_events, write_lines
 from assay.exports.tables import WRITERS, DuckdbFile, write_partitioned
 from assay.exports.views import read_view, view_names
-from assay.exports.wanted import DOCUMENTS, NOUNS, SUFFIXES, Wanted
+from assay.exports.wanted import DOCUMENTS, NOUNS, SUFFIXES, ExportSelection
 from assay.staging import Staged
 from domain.errors import NotFound, UsageError
 from domain.figures import FIGURES, described, figure_of
@@ -218,7 +218,7 @@ _TELLS_BY_ITSELF = ("parquet", "arrow", "duckdb")
 
 def export(
     client: Client,
-    wanted: Wanted,
+    wanted: ExportSelection,
     path: Path,
     *,
     force: bool = False,
@@ -251,7 +251,7 @@ def export(
 class _Export:
     """The state of one export; `rows` by noun and `left_out` by reason grow as it goes."""
 
-    def __init__(self, client: Client, wanted: Wanted, card: Card, advance: Advance) -> None:
+    def __init__(self, client: Client, wanted: ExportSelection, card: Card, advance: Advance) -> None:
         self._client = client
         self._wanted = wanted
         self._card = card

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from assay.regressions.reading import read_side, write_side
 from assay.regressions.writing import FORMATS, junit, markdown, written
-from domain.comparison.comparison_input import Gathered, row_of_event
+from domain.comparison.comparison_input import ComparisonInput, row_of_event
 
-__all__ = ["FORMATS", "Gathered", "junit", "markdown", "read_side", "row_of_event", "write_side", "written"]
+__all__ = ["FORMATS", "ComparisonInput", "junit", "markdown", "read_side", "row_of_event", "write_side", "written"]

@@ -12,7 +12,7 @@ import msgspec
 
 from assay.exports.places import position_of
 from assay.staging import Staged
-from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, Gathered, row_of_event
+from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, ComparisonInput, row_of_event
 from domain.comparison.comparison_sides import Side
 from domain.errors import UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, MEASUREMENT_RETRACTED
@@ -82,7 +82,7 @@ def _of_service(client: Client, named: str | None, wanted: Wanted) -> Side:
         position = client.ready()["log_position"]
         client.wait_for(position)
     name = f"position {position}" if named is None or named.isdecimal() else named
-    gathered = Gathered(name, position)
+    gathered = ComparisonInput(name, position)
     request: dict[str, Any] = {"as_of": position, **wanted}
 
     def rows(view: str, columns: Iterable[str]) -> Iterator[Row]:
@@ -176,7 +176,7 @@ def _of_records(records: Iterable[Any], path: Path, wanted: Wanted, field: str) 
         row = _row(record, number, path, field)
         if row is not None:
             kept[str(row["event_id"])] = row
-    gathered = Gathered(path.name, wanted=wanted)
+    gathered = ComparisonInput(path.name, wanted=wanted)
     for row in kept.values():
         if row["kind"] == MEASUREMENT_RECORDED:
             gathered.measured(row)

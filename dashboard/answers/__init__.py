@@ -127,10 +127,10 @@ def reporter(kind: str, subject: str | None, position: int) -> Callable[[], byte
     item = client()
 
     def make() -> bytes:
-        from presentation.reports.content import Asked
+        from presentation.reports.content import ReportQuestion
         from presentation.reports.kinds import build
         from presentation.reports.page import as_html
 
-        return as_html(build(item, Asked(kind=kind, subject=subject, as_of=position)))
+        return as_html(build(item, ReportQuestion(kind=kind, subject=subject, as_of=position)))
 
     return make

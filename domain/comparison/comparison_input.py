@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from domain.comparison.comparison_sides import RUNS_KEPT, Case, Measured, Side
+from domain.comparison.comparison_sides import RUNS_KEPT, NewestMeasurement, NewestOutcome, Side
 from domain.configuration import Configuration, canonical_part, configuration_key
 from domain.errors import InvalidInput, UsageError
 from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
 from domain.figures import FIGURES, described, figure_of, row_of
 from domain.payloads import MeasurementFailed, MeasurementRecorded, TestReported
 
-__all__ = ["COLUMNS", "OUTCOME_COLUMNS", "Gathered", "alike_of", "contents_of", "row_of_event"]
+__all__ = ["COLUMNS", "OUTCOME_COLUMNS", "ComparisonInput", "alike_of", "contents_of", "row_of_event"]
 
 Row = Mapping[str, Any]
 _SUBJECT = (
@@ -69,7 +69,7 @@ _DATA: dict[str, type[msgspec.Struct]] = {
 }
 
 
-class Gathered:
+class ComparisonInput:
     """Takes rows in the order of their recording and gives a side; what is simulated, invalid or not asked for is left out.
 
     `wanted`: by `model`, `hardware`, `platform`, `precision` the values that are taken; a model also by the last part of
@@ -83,7 +83,7 @@ class Gathered:
         self._rows: dict[str, Row] = {}
         self._runs: dict[str, dict[str, list[float]]] = {}
         self._alike: dict[str, str] = {}
-        self._cases: dict[tuple[str, str | None], Case] = {}
+        self._cases: dict[tuple[str, str | None], NewestOutcome] = {}
         self._environments: dict[str, dict[str, Any]] = {}
 
     def measured(self, row: Row) -> None:
@@ -127,7 +127,7 @@ class Gathered:
             environments={name: each for name, each in self._environments.items() if name in used},
         )
 
-    def _measured(self, key: str, row: Row) -> Measured:
+    def _measured(self, key: str, row: Row) -> NewestMeasurement:
         figures = {}
         for column in FIGURES:
             figure = figure_of(row, column)
@@ -135,7 +135,7 @@ class Gathered:
                 runs = self._runs[key].get(column, [])
                 figures[column] = msgspec.structs.replace(figure, runs=runs if len(runs) > 1 else [])
         runtime = " ".join(filter(None, (row.get("runtime_name"), row.get("runtime_version"))))
-        return Measured(
+        return NewestMeasurement(
             key=key,
             alike=self._alike[key],
             title=described(row),
@@ -151,7 +151,7 @@ class Gathered:
         key = row["configuration"]
         alike = self._alike.get(key) or self._alike.setdefault(key, alike_of(row))
         self._cases.pop((alike, test), None)
-        self._cases[alike, test] = Case(
+        self._cases[alike, test] = NewestOutcome(
             key=key,
             alike=alike,
             title=described(row),

@@ -8,12 +8,12 @@ import msgspec
 
 from domain.figures import Figure
 
-__all__ = ["RUNS_KEPT", "Case", "Measured", "Side", "merged"]
+__all__ = ["RUNS_KEPT", "NewestMeasurement", "NewestOutcome", "Side", "merged"]
 
 RUNS_KEPT = 10
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NewestMeasurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest measurement of a configuration: `alike` names it without the runtime's version."""
 
     key: str
@@ -27,7 +27,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     environment: str | None = None
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NewestOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The newest outcome of a test of a configuration; where `test` is None, whether it could be measured."""
 
     key: str
@@ -47,8 +47,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     position: int | None = None
-    measured: list[Measured] = []
-    cases: list[Case] = []
+    measured: list[NewestMeasurement] = []
+    cases: list[NewestOutcome] = []
     environments: dict[str, dict[str, Any]] = {}
 
 
@@ -75,7 +75,7 @@ def merged(baseline: Side, candidate: Side) -> Side:
     )
 
 
-def _with_runs(before: Measured | None, after: Measured) -> Measured:
+def _with_runs(before: NewestMeasurement | None, after: NewestMeasurement) -> NewestMeasurement:
     if before is None or before.event_id == after.event_id or before.environment != after.environment:
         return after
     figures = {}

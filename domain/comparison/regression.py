@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from domain.comparison.comparison_sides import Case, Measured, Side
+from domain.comparison.comparison_sides import NewestMeasurement, NewestOutcome, Side
 from domain.errors import UsageError
 from domain.figures import FIGURES, Figure
 from domain.statistics import median
@@ -234,18 +234,18 @@ def compare(
 class _Known:
     """Finds the row of a configuration, else the newest that differs in the runtime's version alone."""
 
-    def __init__(self, rows: Iterable[Measured]) -> None:
-        self._by_key: dict[str, Measured] = {}
-        self._alike: dict[str, Measured] = {}
+    def __init__(self, rows: Iterable[NewestMeasurement]) -> None:
+        self._by_key: dict[str, NewestMeasurement] = {}
+        self._alike: dict[str, NewestMeasurement] = {}
         for row in rows:
             self._by_key[row.key] = self._alike[row.alike] = row
 
-    def find(self, row: Measured) -> Measured | None:
+    def find(self, row: NewestMeasurement) -> NewestMeasurement | None:
         return self._by_key.get(row.key) or self._alike.get(row.alike)
 
 
 def _changes(
-    before: Measured, after: Measured, columns: Sequence[str], *, alert: float, strict: bool
+    before: NewestMeasurement, after: NewestMeasurement, columns: Sequence[str], *, alert: float, strict: bool
 ) -> Iterator[Change]:
     shared = [name for name in (columns or (*FIRST_OF, *ALSO)) if name in before.figures and name in after.figures]
     if not columns:
@@ -276,11 +276,11 @@ def _severity(change: Change) -> tuple[int, float, str]:
     return ("worse", "unclear", "better", "same").index(change.state), sign * change.change, change.title
 
 
-def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[Case, Case]]]:
+def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[NewestOutcome, NewestOutcome]]]:
     """Return the cases that came out otherwise, and all pairs of cases that the candidate tried anew."""
     cases = {(case.alike, case.test): case for case in baseline.cases}
     turns: list[Turn] = []
-    pairs: list[tuple[Case, Case]] = []
+    pairs: list[tuple[NewestOutcome, NewestOutcome]] = []
     for case in candidate.cases:
         before = cases.get((case.alike, case.test))
         if before is None or before.event_id == case.event_id or "skipped" in (before.outcome, case.outcome):
@@ -309,19 +309,25 @@ def _turns(baseline: Side, candidate: Side) -> tuple[list[Turn], list[tuple[Case
     return sorted(turns, key=lambda turn: ("worse", "other", "better").index(turn.state)), pairs
 
 
-def _outcome(case: Case) -> str:
+def _outcome(case: NewestOutcome) -> str:
     return case.outcome if case.outcome == "passed" or not case.stage else f"{case.outcome} at {case.stage}"
 
 
 def _environments(
-    pairs: Sequence[tuple[Measured | Case, Measured | Case]], baseline: Side, candidate: Side
+    pairs: Sequence[tuple[NewestMeasurement | NewestOutcome, NewestMeasurement | NewestOutcome]],
+    baseline: Side,
+    candidate: Side,
 ) -> list[EnvironmentChange]:
     counted: dict[tuple[str, str, str | None, str | None], set[str]] = {}
     for before, after in pairs:
         parts = list(
             parts_changed(before.environment, after.environment, baseline.environments, candidate.environments)
         )
-        if isinstance(before, Measured) and isinstance(after, Measured) and before.runtime != after.runtime:
+        if (
+            isinstance(before, NewestMeasurement)
+            and isinstance(after, NewestMeasurement)
+            and before.runtime != after.runtime
+        ):
             parts.append(("runtime", before.runtime, after.runtime))
         for part, old, new in parts:
             counted.setdefault((after.hardware, part, old, new), set()).add(after.key)

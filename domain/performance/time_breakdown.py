@@ -10,14 +10,14 @@ import msgspec
 
 from domain.performance.roofline import Limits
 
-__all__ = ["Part", "breakdown"]
+__all__ = ["OperatorTime", "breakdown"]
 
 Bound = Literal["compute", "memory", "launch"]
 _NEUTRAL_BYTES = 4.0
 """Of an element where no precision is asked for: fp32."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class OperatorTime(msgspec.Struct, frozen=True, kw_only=True):
     """All calls of one operator in one call of the model.
 
     `flops` and `bytes` are those of all `calls`. `ms` is their floor on the device and `share` its part of the whole; where no
@@ -55,7 +55,7 @@ def breakdown(
     batch_size: int,
     passes: float = 1.0,
     most: int = 10,
-) -> list[Part]:
+) -> list[OperatorTime]:
     """Return the operators of one call by name, the longest first; those beyond `most` are one last part, `rest`.
 
     `operators` are rows of `assay.model.traced.v1`. Without limits they come by their bytes, which most of them wait for.
@@ -103,8 +103,8 @@ def _joined(parts: Iterable[_Sum]) -> _Sum:
     return whole
 
 
-def _part(name: tuple[str, str], item: _Sum, whole: _Sum, *, is_known: bool) -> Part:
-    return Part(
+def _part(name: tuple[str, str], item: _Sum, whole: _Sum, *, is_known: bool) -> OperatorTime:
+    return OperatorTime(
         name=name[0],
         kind=name[1],
         calls=item.calls,

@@ -97,16 +97,16 @@ def _explained(connection: psycopg.Connection[Any], previous: bytes, before: int
 def _elsewhere(connection: psycopg.Connection[Any], previous: bytes, row: Row) -> Break | None:
     """Look for the event that belongs to this position among those after it; None where there is none."""
     statement = COPY_ROWS.replace("body FROM", "NULL::text FROM").format(where=f"WHERE position > {row.position}")
-    none = None
+    match = None
     with suppress(_Enough), connection.cursor() as cursor, cursor.copy(statement) as copy:
         for number, other in enumerate(rows(copy)):
             if number == 0 and link(previous, other.chained) == other.link:
-                none = _break("inserted", row, f"the event at position {other.position} links to the one before it")
+                match = _break("inserted", row, f"the event at position {other.position} links to the one before it")
             elif link(previous, other.at(row.position)) in (other.link, row.link):
-                none = _break("reordered", row, f"the event that belongs here stands at position {other.position}")
-            if none is not None:
+                match = _break("reordered", row, f"the event that belongs here stands at position {other.position}")
+            if match is not None:
                 raise _Enough
-    return none
+    return match
 
 
 def _break(kind: Kind, row: Row, detail: str) -> Break:

@@ -15,7 +15,7 @@ from domain.payloads import Environment, Metrics, Observed, Provenance, SamplesR
 from domain.verdicts import energy_verdict
 from ingest.projection.names import Names
 
-__all__ = ["PARTS", "Part", "Poison", "check_metrics", "part_row"]
+__all__ = ["PARTS", "Dimension", "Poison", "check_metrics", "part_row"]
 
 Shape = TypeVar("Shape")
 Row = Sequence[Any]
@@ -113,7 +113,7 @@ def _judgement(_: Mapping[str, Names], texts: Sequence[str]) -> Row:
     return validity.verdict, _json(raw.get("reasons")), _json(raw.get("metrics")), energy_verdict(validity)
 
 
-class Part(NamedTuple):
+class Dimension(NamedTuple):
     """A kind of part: its table, the columns with its texts, the types of all its columns, and what reads the texts."""
 
     table: str
@@ -125,11 +125,11 @@ class Part(NamedTuple):
 _TEXT, _INTEGER, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
 
-def _part(table: str, sent: tuple[str, ...], read: Read, **columns: pa.DataType) -> Part:
-    return Part(table, sent, {"id": _INTEGER, **dict.fromkeys(sent, _TEXT), **columns}, read)
+def _part(table: str, sent: tuple[str, ...], read: Read, **columns: pa.DataType) -> Dimension:
+    return Dimension(table, sent, {"id": _INTEGER, **dict.fromkeys(sent, _TEXT), **columns}, read)
 
 
-PARTS: Mapping[str, Part] = {
+PARTS: Mapping[str, Dimension] = {
     "model": _part(
         "model_part",
         ("model_sent",),

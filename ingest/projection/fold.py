@@ -19,10 +19,10 @@ from ingest.projection.facts import MEASURED, TESTED, Facts
 from ingest.projection.names import Names, names_of
 from ingest.projection.statements import FOLD, INSERTS, STANDING, TABLES, VIEWS
 
-__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Folder", "History", "Standing", "Undone", "create"]
+__all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Aggregates", "Folder", "History", "Undone", "create"]
 
 
-class Standing:
+class Aggregates:
     """Keeps `void` and `standing` in step with the rows of a batch, within its transaction."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -140,7 +140,7 @@ class Folder:
         self._open = False
         self.failed = 0
         self._facts = Facts(connection)
-        self._standing = Standing(connection)
+        self._standing = Aggregates(connection)
         ((position, chain, log, epoch),) = connection.execute(_CHECKPOINT).fetchall()
         self.position: int = position
         self.reached = self.position

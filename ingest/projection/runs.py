@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ingest.projection.tables import Tables
 
-__all__ = ["RETRACTED", "UNFINISHED", "Found", "found", "one"]
+__all__ = ["RETRACTED", "UNFINISHED", "RunPage", "found", "one"]
 
 UNFINISHED, RETRACTED = "unfinished", "retracted"
 """What may be asked for beside the outcomes that runs end with."""
@@ -82,7 +82,7 @@ _NARROW = ("run_id", "position", "kind", "origin", "outcome", "hardware", "retra
 _PLAIN = ("driver", "os", "kernel", "python", "cpu", "machine", "hypervisor", "memory_bytes")
 
 
-class Found(NamedTuple):
+class RunPage(NamedTuple):
     """A page of runs, newest first, how many there are of the kind asked for, and what may be asked for."""
 
     rows: list[Row]
@@ -90,7 +90,7 @@ class Found(NamedTuple):
     choices: dict[str, list[str]]
 
 
-def found(tables: Tables, filters: Mapping[str, str | None], offset: int, limit: int) -> Found:
+def found(tables: Tables, filters: Mapping[str, str | None], offset: int, limit: int) -> RunPage:
     """Return runs by `run_id`, `kind`, `origin`, `outcome` and `hardware`, each with what is there of it.
 
     A run is on a hardware that it named or that it has facts of; names may be aliases.
@@ -102,7 +102,7 @@ def found(tables: Tables, filters: Mapping[str, str | None], offset: int, limit:
         facts = {row["run_id"] for row in _rows(tables, _ON, {"hardware": name})}
         wanted = [row for row in wanted if row["run_id"] in facts or name in _named(tables, row)]
     ids = [row["run_id"] for row in wanted[offset : offset + limit]]
-    return Found(_whole(tables, ids), len(wanted), _choices(tables, every))
+    return RunPage(_whole(tables, ids), len(wanted), _choices(tables, every))
 
 
 def one(tables: Tables, run_id: str) -> Row | None:

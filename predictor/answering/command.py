@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.option import BENCH_FLAGS, Option
 from predictor.answering.question import Question
 
 __all__ = ["command_of", "first_command"]
 
 
-def command_of(context: Known, option: Option, mode: str = "inference") -> str:
+def command_of(context: AnswerContext, option: Option, mode: str = "inference") -> str:
     """Return how `assay bench` measures an option."""
     return _command(context, option.platform, option.precision, option.batch_size, option.compiled, mode)
 
 
-def first_command(context: Known, question: Question) -> str:
+def first_command(context: AnswerContext, question: Question) -> str:
     """Return how to measure the first configuration that is asked for, where nothing is known of any."""
     return _command(
         context,
@@ -26,7 +26,9 @@ def first_command(context: Known, question: Question) -> str:
     )
 
 
-def _command(context: Known, platform: str, precision: str, batch_size: int | None, compiled: bool, mode: str) -> str:
+def _command(
+    context: AnswerContext, platform: str, precision: str, batch_size: int | None, compiled: bool, mode: str
+) -> str:
     words = ["assay bench", context.model, "--platform", platform, "--precision", precision]
     if batch_size is not None:
         words += ["--batch-sizes", str(batch_size)]

@@ -17,10 +17,10 @@ from predictor.artifact.energy import EnergyModel
 from predictor.features.traces import Trace
 from predictor.learning.siblings import Siblings
 
-__all__ = ["Known"]
+__all__ = ["AnswerContext"]
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What is known at a position: rows of the model, its trace, devices, failures, prices and the predictor.
 
     `failures` maps (hardware, platform, precision) to (what happened, event id) where nothing ever ran; `prices` maps a

@@ -23,7 +23,7 @@ from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
 from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
-from predictor.learning.few_shot import Few, Place
+from predictor.learning.few_shot import Few, MeasuredDevice
 from predictor.learning.siblings import Siblings
 
 __all__ = ["INTERVAL", "estimate", "growing"]
@@ -270,7 +270,7 @@ def _trees(trace: Trace, candidate: Candidate, predictor: Predictor) -> _Base:
     )
 
 
-def _few(trace: Trace, candidate: Candidate, few: Few, place: Place) -> _Base:
+def _few(trace: Trace, candidate: Candidate, few: Few, place: MeasuredDevice) -> _Base:
     """Few rows: of this device it is calibrated, of this model on another device a reference, else a prediction."""
     level = few.level(candidate.spec.id, place, trace.architecture, trace.family)
     measured = few.widths.of(level, INTERVAL)

@@ -11,7 +11,7 @@ import msgspec
 from predictor.answering.candidates import Exclusion
 from predictor.answering.command import first_command
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.objective import tied, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
@@ -153,7 +153,7 @@ def _rounded_out(value: float, *, up: bool) -> float:
     return float(f"{(math.ceil(value / unit) if up else math.floor(value / unit)) * unit:.4g}")
 
 
-def abstention(question: Question, context: Known, left: Left, excluded: Sequence[Exclusion]) -> str:
+def abstention(question: Question, context: AnswerContext, left: Left, excluded: Sequence[Exclusion]) -> str:
     """Return why nothing is recommended, in sentences with the closest that there is and what to do."""
     constraints = constraints_of(question)
     reachable = [(option, why) for option, why in left if distance(option, question, constraints) < math.inf]
@@ -192,7 +192,7 @@ def _at(option: Option) -> str:
     return "" if option.batch_size is None else f" at batch {option.batch_size}"
 
 
-def undecided(question: Question, context: Known, ranked: Sequence[Option]) -> str | None:
+def undecided(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> str | None:
     """Return why the order is no recommendation: nothing was checked, and most devices cannot be told from the first."""
     devices = {option.hardware for option in ranked}
     if len(devices) < 2 or any(option.covered for option in ranked):

@@ -17,7 +17,7 @@ from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPla
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from ingest.projection.names import Names
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.evidence import COLUMNS, chosen_sizes
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
 from predictor.answering.power_estimates import energy_at
@@ -138,7 +138,7 @@ def trace_from_row(row: Mapping[str, Any]) -> Trace:
 
 def known_at(
     tables: Tables, question: Question, predictor: Predictor, notes: Sequence[str], kept: Reading | None = None
-) -> Known:
+) -> AnswerContext:
     """Return what is known for a question; `kept` is what was read at this position before.
 
     Raises UnknownModel, UnknownHardware, UnknownPlatform or UsageError for names that nobody knows, and TraceNeeded
@@ -171,7 +171,7 @@ def known_at(
     specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named), devices)
     rented = {named[name]: instance for name in named if (instance := instances.find(name)) is not None}
     recorded = kept.of("recorded", tables.recorded_at)
-    return Known(
+    return AnswerContext(
         model=model,
         position=tables.position,
         time=None if recorded is None else recorded.isoformat().replace("+00:00", "Z"),

@@ -12,7 +12,7 @@ from domain.performance.roofline import MemoryEstimate
 from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option
 from predictor.artifact.artifact import Predictor
-from predictor.failure_rates.cases import Case
+from predictor.failure_rates.cases import TriedConfiguration
 from predictor.failure_rates.shares import Chances, Shares
 from predictor.features.dataset import Row
 from predictor.features.traces import Trace
@@ -95,8 +95,8 @@ def _with_chances(
     return document
 
 
-def _case(trace: Trace, row: Row) -> Case:
-    return Case(
+def _case(trace: Trace, row: Row) -> TriedConfiguration:
+    return TriedConfiguration(
         model=trace.model,
         platform=row.platform,
         precision=row.precision,

@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from ingest.projection import Tables
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.option import Option
 from predictor.artifact.energy import Draw, EnergyModel, draw_from_row, fit_energy
 from predictor.features.operators_route import SpecOf
@@ -44,7 +44,7 @@ def energy_at(tables: Tables, spec_of: SpecOf) -> EnergyModel | None:
     return fit_energy(draws, spec_of)
 
 
-def powered(option: Option, context: Known) -> Option:
+def powered(option: Option, context: AnswerContext) -> Option:
     """Return the option with the energy of a call, or of a request where it is served; as it is where that is not known.
 
     The spreads of time and of power are taken to be independent.

@@ -11,7 +11,7 @@ import msgspec
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.command import command_of
 from predictor.answering.constraints import Constraint
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.objective import Objective, better, figure_of, tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
@@ -35,7 +35,7 @@ _WORDS = {
 
 def entry(
     option: Option,
-    context: Known,
+    context: AnswerContext,
     question: Question,
     rank: int,
     cpu: Mapping[int | None, float],
@@ -221,14 +221,14 @@ def plain_cpu(measured: Sequence[Option]) -> dict[int | None, float]:
     return best
 
 
-def _age_days(option: Option, context: Known) -> int | None:
+def _age_days(option: Option, context: AnswerContext) -> int | None:
     """How old a measurement was at the position of the answer; None where either moment is unknown."""
     if option.measured_at is None or context.time is None:
         return None
     return max(0, (datetime.fromisoformat(context.time) - option.measured_at).days)
 
 
-def explanation_of(document: Mapping[str, Any], context: Known, mode: str) -> Explanation | None:
+def explanation_of(document: Mapping[str, Any], context: AnswerContext, mode: str) -> Explanation | None:
     """Return what an entry's latency is made of; None where the model has no trace or the device no figures."""
     limits = _limits(document, context)
     if context.trace is None or limits is None:
@@ -236,7 +236,7 @@ def explanation_of(document: Mapping[str, Any], context: Known, mode: str) -> Ex
     return explained(document, context.trace, limits, context.predictor, mode)
 
 
-def _limits(document: Mapping[str, Any], context: Known) -> Limits | None:
+def _limits(document: Mapping[str, Any], context: AnswerContext) -> Limits | None:
     spec = context.spec(document["hardware"])
     return None if spec is None else limits_of(spec, document["precision"], document["platform"])
 

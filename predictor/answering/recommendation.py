@@ -13,7 +13,7 @@ import msgspec
 from predictor.answering.candidates import Candidate, Exclusion, candidates
 from predictor.answering.command import command_of, first_command
 from predictor.answering.constraints import SEEN, Constraint, constraints_of, memory
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import INTERVAL, estimate
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.exclusions import NO_ROOM, abstention, distance, merged, undecided, within_reach
@@ -25,7 +25,7 @@ from predictor.answering.ranked_entry import compared, entry, figures, plain_cpu
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.serving_options import served_options
 
-__all__ = ["Known", "answer", "at_hand", "measured_options", "next_runs"]
+__all__ = ["AnswerContext", "answer", "at_hand", "measured_options", "next_runs"]
 
 WORTH = 0.05
 """A run that changes the answer with a smaller probability is not suggested."""
@@ -35,7 +35,7 @@ LOOKED_AT = 50
 
 
 def next_runs(
-    question: Question, context: Known, ranked: Sequence[Option], excluded: Sequence[Exclusion]
+    question: Question, context: AnswerContext, ranked: Sequence[Option], excluded: Sequence[Exclusion]
 ) -> list[dict[str, Any]]:
     """Return at most three commands, each with why and the `probability` that it changes what stands first.
 
@@ -54,7 +54,7 @@ def next_runs(
     return list(unique.values())[:MOST]
 
 
-def _rivals(question: Question, context: Known, ranked: Sequence[Option]) -> list[dict[str, Any]]:
+def _rivals(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> list[dict[str, Any]]:
     if not ranked:
         return []
     first = ranked[0]
@@ -89,7 +89,7 @@ def _other(first: Option, ranked: Sequence[Option]) -> Option | None:
     return next((item for item in ranked[1:] if (item.hardware, item.platform, item.precision) != cell), None)
 
 
-def _where(context: Known, option: Option) -> str:
+def _where(context: AnswerContext, option: Option) -> str:
     return "it here" if option.hardware in context.own else f"it on {option.hardware}"
 
 
@@ -97,7 +97,7 @@ def _run(command: str, why: str, probability: float | None) -> dict[str, Any]:
     return {"command": command, "why": why, "probability": probability}
 
 
-def at_hand(question: Question, context: Known, ranked: Sequence[Option]) -> dict[str, Any] | None:
+def at_hand(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> dict[str, Any] | None:
     """Return the name of the device to `use`, all that will do in their `order`, and those `left_out` with the reason.
 
     `ranked` is best first and meets what is asked. Devices of the same hardware share its options; of two that are as
@@ -122,7 +122,7 @@ def at_hand(question: Question, context: Known, ranked: Sequence[Option]) -> dic
     }
 
 
-def _drives(device: Device, option: Option, context: Known) -> bool:
+def _drives(device: Device, option: Option, context: AnswerContext) -> bool:
     hardware = context.named.get(device.hardware.strip(), device.hardware.strip())
     return option.hardware == hardware and (not device.platforms or option.platform in device.platforms)
 
@@ -149,7 +149,7 @@ def _why_not(device: Device, usable: Sequence[tuple[int, Option]]) -> str:
     return "nothing that was asked for runs there, or nothing is known of it"
 
 
-def _told(device: Device, option: Option, question: Question, context: Known) -> dict[str, Any]:
+def _told(device: Device, option: Option, question: Question, context: AnswerContext) -> dict[str, Any]:
     return {
         "name": device.called,
         "hardware": option.hardware,
@@ -183,7 +183,7 @@ _BESIDE: dict[str, Any] = {
 """What of a question no prediction depends on."""
 
 
-def answer(question: Question, context: Known, identity: str) -> dict[str, Any]:
+def answer(question: Question, context: AnswerContext, identity: str) -> dict[str, Any]:
     """Return the answer's document (design, section 7); `identity` is its id."""
     constraints = constraints_of(question)
     measured = measured_options(question, context)
@@ -251,7 +251,7 @@ def _brief(option: Option, rank: int) -> dict[str, Any]:
     }
 
 
-def measured_options(question: Question, context: Known) -> list[Option]:
+def measured_options(question: Question, context: AnswerContext) -> list[Option]:
     """Return the options of an answer that somebody measured."""
     devices = {*(spec.id for spec in context.specs), *context.unspecified}
     options = options_from_rows(context.rows, context.sizes, question.percentile)
@@ -267,7 +267,9 @@ def measured_options(question: Question, context: Known) -> list[Option]:
     ]
 
 
-def _kept(question: Question, context: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
+def _kept(
+    question: Question, context: AnswerContext, measured: Sequence[Option]
+) -> tuple[list[Option], list[Exclusion]]:
     """Predict, or take what was predicted at this position for a question that differs in limits, order or prices alone."""
     if context.kept is None:
         return _predicted(question, context, measured)
@@ -276,7 +278,9 @@ def _kept(question: Question, context: Known, measured: Sequence[Option]) -> tup
     return context.kept.lists(what, lambda: _predicted(question, context, measured))
 
 
-def _predicted(question: Question, context: Known, measured: Sequence[Option]) -> tuple[list[Option], list[Exclusion]]:
+def _predicted(
+    question: Question, context: AnswerContext, measured: Sequence[Option]
+) -> tuple[list[Option], list[Exclusion]]:
     """Predict what was not measured; leave out what failed, what does not fit and what has no figures."""
     if context.served is not None:
         return served_options(question, context, context.served, measured)
@@ -368,7 +372,7 @@ def _side_by_side(option: Option, count: int) -> Option:
     )
 
 
-def _without_figures(context: Known, measured: Sequence[Option]) -> list[Exclusion]:
+def _without_figures(context: AnswerContext, measured: Sequence[Option]) -> list[Exclusion]:
     """Devices that are asked for, of which neither figures nor measurements of this model are known."""
     seen = {option.hardware for option in measured}
     return [
@@ -383,7 +387,7 @@ def _without_figures(context: Known, measured: Sequence[Option]) -> list[Exclusi
     ]
 
 
-def _rated(options: Sequence[Option], context: Known) -> list[Option]:
+def _rated(options: Sequence[Option], context: AnswerContext) -> list[Option]:
     """What their devices cost and draw, from the prices and the data sheet."""
     specs = {spec.id: spec for spec in context.specs}
     documents: dict[tuple[str, int], dict[str, Any]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.language_models import LanguageModel
 from predictor.answering.candidates import Exclusion
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.exclusions import NO_ROOM
 from predictor.answering.option import Option
 from predictor.answering.question import Question
@@ -21,7 +21,7 @@ from predictor.features.dataset import Row
 from predictor.llm_serving.deployment import Deployment, deployment_of
 from predictor.llm_serving.physics import USABLE, holding
 from predictor.llm_serving.shipped import engine_of
-from predictor.llm_serving.table import Asked, asked
+from predictor.llm_serving.table import ServingConfigurations, asked
 
 __all__ = ["served_options"]
 
@@ -66,7 +66,7 @@ class _Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def served_options(
-    question: Question, context: Known, served: Served, measured: Sequence[Option]
+    question: Question, context: AnswerContext, served: Served, measured: Sequence[Option]
 ) -> tuple[list[Option], list[Exclusion]]:
     """Return one option a device, platform and precision that was not measured, and what was left out.
 
@@ -103,7 +103,7 @@ def served_options(
     return _options([chosen[index] for index in made.index], made, served), excluded
 
 
-def _cells(question: Question, context: Known) -> Iterator[tuple[HardwareSpec, str, str]]:
+def _cells(question: Question, context: AnswerContext) -> Iterator[tuple[HardwareSpec, str, str]]:
     for spec in context.specs:
         for platform in question.platform or _ENGINES:
             if platform in spec.platforms and platform in _ENGINES:
@@ -117,7 +117,7 @@ def _usual(spec: HardwareSpec, platform: str) -> tuple[str, ...]:
     return next((name,) for name in USUAL_PRECISIONS if name in able)
 
 
-def _row(context: Known, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int) -> Row:
+def _row(context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int) -> Row:
     engine, version = served.engines.get((spec.id, platform), (_ENGINES[platform], ""))
     newest = "" if served.card is None else served.card.newest_version.get(engine, "")
     return Row(
@@ -138,7 +138,7 @@ def _row(context: Known, served: Served, spec: HardwareSpec, platform: str, prec
 
 
 def _fitting(
-    question: Question, context: Known, served: Served, spec: HardwareSpec, platform: str, precision: str
+    question: Question, context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str
 ) -> tuple[Row, _Memory]:
     """The configuration on the fewest devices that hold everything, else on the most that may share it."""
     room = None if spec.memory_bytes is None else float(spec.memory_bytes.value)
@@ -186,7 +186,7 @@ def _activations(model: LanguageModel, spread: Deployment) -> float:
     return 2.0 * tokens * (6 * model.hidden_size + 2 * wide / spread.prefill.tensor)
 
 
-def _options(kept: Sequence[tuple[Row, _Memory]], made: Asked, served: Served) -> list[Option]:
+def _options(kept: Sequence[tuple[Row, _Memory]], made: ServingConfigurations, served: Served) -> list[Option]:
     """One option a row of the table, in their order."""
     prior = {"tpot": made.table.prior, "ttft": made.first_s}
     records: dict[tuple[str, str], dict[str, Any]] = {}

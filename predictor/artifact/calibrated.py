@@ -25,7 +25,7 @@ from predictor.learning.covariance import Kin, kin_of
 from predictor.learning.method import Base, Prediction, Predictive
 from predictor.learning.siblings import Matched, Siblings
 
-__all__ = ["Calibrated", "CalibratedMethod", "Known", "few"]
+__all__ = ["Calibrated", "CalibratedMethod", "LearnedBase", "few"]
 
 TREE_NOISE, SIBLING_NOISE = 0.08, 0.06
 """What is left between rows of no kinship after correcting the trees, and after correcting a sibling; log units."""
@@ -39,7 +39,7 @@ SIBLINGS_FROM = 3
 """With fewer measured rows that have siblings, siblings are not used."""
 
 
-class Known:
+class LearnedBase:
     """What was learned, and from what: the base of every calibration."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Known:
 class Calibrated:
     """Predictions corrected by measured rows of one or several devices (or models): their `shots`."""
 
-    def __init__(self, context: Known, shots: Table) -> None:
+    def __init__(self, context: LearnedBase, shots: Table) -> None:
         """Fit the corrections; the shots of all software configurations of a device help each other.
 
         Of more than `MOST` some of each software configuration are taken, other models before other rows of a model.
@@ -216,6 +216,6 @@ class CalibratedMethod:
         """Return the name of the method within."""
         return self._method.name
 
-    def fit(self, table: Table) -> Known:
+    def fit(self, table: Table) -> LearnedBase:
         """Return what the rows teach, ready to be calibrated."""
-        return Known(self._method.fit(table), table)
+        return LearnedBase(self._method.fit(table), table)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from predictor.artifact.calibrated import Calibrated, Known
+from predictor.artifact.calibrated import Calibrated, LearnedBase
 from predictor.artifact.coverage import Coverage
 from predictor.features.dataset import Row, version_key
 from predictor.features.table import Table
@@ -76,9 +76,9 @@ class _Prefixes(Collection[str]):
         return len(self._prefixes)
 
 
-def known_by(base: Predictive, coverage: Coverage, rows: Table) -> Known:
+def known_by(base: Predictive, coverage: Coverage, rows: Table) -> LearnedBase:
     """Return what a base knows, with `rows` as the measurements among which siblings are looked for."""
-    return Known(base, rows, devices=coverage.hardware, models=_Prefixes(coverage.architectures))
+    return LearnedBase(base, rows, devices=coverage.hardware, models=_Prefixes(coverage.architectures))
 
 
 def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings: Table | None = None) -> Calibrations:

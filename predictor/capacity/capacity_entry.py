@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from domain.catalogues.language_models import LanguageModel
 from predictor.answering.command import command_of
 from predictor.answering.constraints import SEEN
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import estimate
 from predictor.answering.option import Option
 from predictor.answering.ranked_entry import figures
@@ -21,7 +21,7 @@ from predictor.capacity.lengths import RUNTIME_BYTES, Longest, context_bytes, lo
 from predictor.features.table import Array
 from predictor.features.traces import Trace
 
-__all__ = ["LARGEST_BATCH", "Found", "entries_of", "largest"]
+__all__ = ["LARGEST_BATCH", "CapacityInputs", "entries_of", "largest"]
 
 Whole = NDArray[np.int64]
 Fits = Callable[[NDArray[np.intp], Whole], NDArray[np.bool_]]
@@ -57,11 +57,11 @@ AS_GOOD = 0.98
 """The smallest batch that reaches this share of the best throughput is the best: a call is shorter."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class CapacityInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What an answer is made of. `facts` are those of a language model, `traces` those of other lengths; `tokens` is
     the length that a sequence of a language model without a trace has."""
 
-    known: Known
+    known: AnswerContext
     cells: Sequence[Cell]
     measured: Sequence[Option]
     mode: str
@@ -71,7 +71,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tokens: int
 
 
-def entries_of(about: Found) -> list[dict[str, Any]]:
+def entries_of(about: CapacityInputs) -> list[dict[str, Any]]:
     """Return one entry a cell, in their order."""
     if not about.cells:
         return []
@@ -90,7 +90,7 @@ def entries_of(about: Found) -> list[dict[str, Any]]:
     return made
 
 
-def _by_trace(about: Found, trace: Trace) -> list[dict[str, Any]]:
+def _by_trace(about: CapacityInputs, trace: Trace) -> list[dict[str, Any]]:
     existing, cells = about.known, about.cells
     rooms = Rooms(trace, cells, existing.predictor.card.memory, about.mode, existing.sizes.stated())
     batches = np.zeros(len(cells), dtype=np.int64)
@@ -179,7 +179,7 @@ def _not_known(cell: Cell) -> str:
     return "its trace says nothing of weights and activations"
 
 
-def _best(about: Found, trace: Trace, batches: Array | Any) -> list[Option | None]:
+def _best(about: CapacityInputs, trace: Trace, batches: Array | Any) -> list[Option | None]:
     """The option with the best throughput that fits in each cell, measured options in the place of predictions."""
     chosen = [
         msgspec.structs.replace(cell.candidate, batch_size=2**power)
@@ -201,7 +201,7 @@ def _best(about: Found, trace: Trace, batches: Array | Any) -> list[Option | Non
     return options
 
 
-def _best_told(about: Found, rooms: Rooms, at: int, option: Option | None) -> dict[str, Any] | None:
+def _best_told(about: CapacityInputs, rooms: Rooms, at: int, option: Option | None) -> dict[str, Any] | None:
     if option is None or option.batch_size is None:
         return None
     here, batch = np.array([at], dtype=np.intp), np.array([option.batch_size], dtype=np.int64)
@@ -221,7 +221,7 @@ def _best_told(about: Found, rooms: Rooms, at: int, option: Option | None) -> di
     }
 
 
-def _longest(about: Found, rooms: Rooms, at: int) -> Longest:
+def _longest(about: CapacityInputs, rooms: Rooms, at: int) -> Longest:
     cell = rooms.cells[at]
     precision = cell.candidate.precision
     if about.mode != "inference":
@@ -236,7 +236,7 @@ def _longest(about: Found, rooms: Rooms, at: int) -> Longest:
     return longest_sequence(about.traces, precision, cell.room_bytes, max(scale, 1.0), about.positions)
 
 
-def _by_facts(about: Found) -> list[dict[str, Any]]:
+def _by_facts(about: CapacityInputs) -> list[dict[str, Any]]:
     """Sequences of a language model side by side, by its published sizes: no operator trace says more."""
     facts = about.facts
     documents: list[dict[str, Any]] = []

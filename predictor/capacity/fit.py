@@ -18,7 +18,7 @@ from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.candidates import Candidate, Exclusion, candidates
-from predictor.answering.context import Known
+from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import INTERVAL
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.facts import known_at
@@ -27,7 +27,7 @@ from predictor.answering.question import answer_id
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.capacity.batch_limits import Cell
-from predictor.capacity.capacity_entry import Found, entries_of
+from predictor.capacity.capacity_entry import CapacityInputs, entries_of
 from predictor.capacity.lengths import position_limit
 from predictor.capacity.question import FitQuestion
 from predictor.features.traces import Trace
@@ -65,7 +65,7 @@ def fit(
     cells.sort(key=lambda item: _order(item.candidate))
     entry = models.find(existing.model)
     traces = _traces(tables, existing, kept)
-    about = Found(
+    about = CapacityInputs(
         known=existing,
         cells=cells,
         measured=measured,
@@ -94,7 +94,7 @@ def fit(
 
 def _known(
     tables: Tables, fit_question: FitQuestion, predictor: Predictor, notes: Sequence[str], kept: Reading
-) -> tuple[Known, LanguageModel | None]:
+) -> tuple[AnswerContext, LanguageModel | None]:
     """What is known of the model; a language model of published sizes needs no operator trace."""
     question = fit_question.question()
     facts = language_models.find(tables.resolve_model(fit_question.model)) or language_models.find(fit_question.model)
@@ -117,7 +117,7 @@ def _tokens(fit_question: FitQuestion) -> int:
     return fit_question.sequence_length or USUAL_TOKENS
 
 
-def _traces(tables: Tables, context: Known, kept: Reading) -> list[Trace]:
+def _traces(tables: Tables, context: AnswerContext, kept: Reading) -> list[Trace]:
     """The model's forward traces at every length, other sizes being those of the answer."""
     from predictor.answering.facts import trace_from_row
 
@@ -160,7 +160,7 @@ def _cell(
     )
 
 
-def _ran_out(tables: Tables, context: Known) -> dict[tuple[str, str, str], dict[int, str]]:
+def _ran_out(tables: Tables, context: AnswerContext) -> dict[tuple[str, str, str], dict[int, str]]:
     """Batch sizes that ran out of memory at the sizes of the answer, with their events, by device, platform and precision."""
     sizes = context.sizes.stated()
     columns = ["hardware_id", "platform", "precision", "batch_size", "outcome", "event_id", *sizes]
@@ -186,7 +186,7 @@ def _order(candidate: Candidate) -> tuple[Any, ...]:
     )
 
 
-def _abstained(fit_question: FitQuestion, context: Known) -> str:
+def _abstained(fit_question: FitQuestion, context: AnswerContext) -> str:
     if fit_question.hardware == "own" and not context.own:
         return "No hardware of yours is known. Run `assay detect --post` on it first, or name hardware."
     return "No device that is asked for runs this platform or precision, or its figures are not known."

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-__all__ = ["ENDS", "Case", "End", "case_from_row", "cases_of", "row_from_event"]
+__all__ = ["ENDS", "End", "TriedConfiguration", "case_from_row", "cases_of", "row_from_event"]
 
 End = Literal["runs", "unsupported", "out_of_memory", "fails"]
 ENDS: tuple[End, ...] = get_args(End)
@@ -22,7 +22,7 @@ _ENDS: dict[str, End] = {
 """By outcome. What was skipped was not tried."""
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class TriedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration that was tried, or that is asked about (`end` is then None)."""
 
     model: str
@@ -38,7 +38,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
 
-def case_from_row(row: Mapping[str, Any]) -> Case | None:
+def case_from_row(row: Mapping[str, Any]) -> TriedConfiguration | None:
     """Return the case in a row of the view `outcomes` or `measurements`; None where nothing was really tried.
 
     A measurement has run. Simulated rows, skipped cases, and work that fell back to another device say nothing of the
@@ -50,7 +50,7 @@ def case_from_row(row: Mapping[str, Any]) -> Case | None:
     platform = row.get("platform") or row.get("platform_asked")
     if not platform:
         return None
-    return Case(
+    return TriedConfiguration(
         model=row["model_id"],
         platform=platform,
         precision=row.get("precision") or row.get("precision_asked"),
@@ -65,9 +65,9 @@ def case_from_row(row: Mapping[str, Any]) -> Case | None:
     )
 
 
-def cases_of(rows: Iterable[Mapping[str, Any]]) -> list[Case]:
+def cases_of(rows: Iterable[Mapping[str, Any]]) -> list[TriedConfiguration]:
     """Return the cases of rows in the order of the log; of one configuration tried again only the newest counts."""
-    newest: dict[tuple[Any, ...], Case] = {}
+    newest: dict[tuple[Any, ...], TriedConfiguration] = {}
     for row in rows:
         case = case_from_row(row)
         if case is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from predictor.failure_rates.cases import ENDS, Case
+from predictor.failure_rates.cases import ENDS, TriedConfiguration
 
 __all__ = ["STRENGTH", "Chances", "Shares"]
 
@@ -45,7 +45,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     strength: float = STRENGTH
 
     @classmethod
-    def fitted(cls, cases: Sequence[Case], strength: float = STRENGTH) -> Shares:
+    def fitted(cls, cases: Sequence[TriedConfiguration], strength: float = STRENGTH) -> Shares:
         """Count cases; the same cases in another order give the same shares."""
         counters: dict[str, dict[str, Counter[int]]] = {}
         evidence: dict[str, list[str]] = {}
@@ -72,11 +72,11 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
             },
         }
 
-    def tried(self, case: Case) -> bool:
+    def tried(self, case: TriedConfiguration) -> bool:
         """Whether the configuration was tried on this very device."""
         return _path(case)[-1][1] in self.counts.get("hardware", {})
 
-    def chances(self, case: Case) -> Chances:
+    def chances(self, case: TriedConfiguration) -> Chances:
         """Return the chances of a configuration."""
         shares = [BEFORE[end] for end in ENDS]
         level, key, tries = "", "", 0
@@ -99,7 +99,7 @@ def chances_of(shares: Iterable[float], level: str, tries: int, evidence: tuple[
     return Chances(**named, level=level, tries=tries, evidence=evidence)
 
 
-def _path(case: Case) -> list[tuple[str, str]]:
+def _path(case: TriedConfiguration) -> list[tuple[str, str]]:
     """The levels of a case from the general to the particular; one that lacks what a level needs leaves it out."""
     where = f"{case.platform} {case.origin}"
     precision = case.precision or "-"

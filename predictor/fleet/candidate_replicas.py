@@ -15,13 +15,13 @@ from predictor.artifact.artifact import Predictor
 from predictor.fleet.question import FleetQuestion, Load, placed
 from predictor.fleet.replicas import Replica, replicas_of
 
-__all__ = ["Gathered", "gathered"]
+__all__ = ["CandidateReplicas", "gathered"]
 
 AT_ONCE = 8
 """Devices in one question: an answer holds a thousand configurations at the most."""
 
 
-class Gathered(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class CandidateReplicas(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Replicas that fit and meet their load's constraints, the memory that may be used, and what was left out.
 
     `unmet` names for each load that has no replica at all why not.
@@ -43,7 +43,7 @@ def gathered(
     predictor: Predictor,
     notes: Sequence[str],
     kept: Reading,
-) -> Gathered:
+) -> CandidateReplicas:
     """Ask about every load on the devices `names`. Raises what `known_at` raises, with the field within the load.
 
     `host_bytes` is the memory of a machine of which the device is the processor.
@@ -64,7 +64,9 @@ def gathered(
         excluded += [{"load": index, "model": model, **item} for item in document]
         if not result:
             unmet.append({"load": index, "name": load.name, "model": model, "why": why})
-    return Gathered(replicas=replicas, room_bytes=rooms, excluded=excluded, unmet=unmet, time=time, models=models)
+    return CandidateReplicas(
+        replicas=replicas, room_bytes=rooms, excluded=excluded, unmet=unmet, time=time, models=models
+    )
 
 
 def _room(devices: Devices, name: str, host_bytes: Mapping[str, float], headroom: float) -> float | None:

@@ -22,7 +22,7 @@ from predictor.answering.prices import offers_at
 from predictor.answering.question import answer_id
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
-from predictor.fleet.candidate_replicas import Gathered, gathered
+from predictor.fleet.candidate_replicas import CandidateReplicas, gathered
 from predictor.fleet.machines import Machine, offered
 from predictor.fleet.patterns import Pattern, patterns_of
 from predictor.fleet.plan import Array, Plan, Problem, cheapest, growth, served_share, solve
@@ -35,7 +35,7 @@ __all__ = ["Greedy", "alternatives", "ends", "fleet", "greedy", "worth_having"]
 TOLD = 3
 
 
-def ends(problem: Problem, plan: Plan, result: Gathered) -> dict[str, Any]:
+def ends(problem: Problem, plan: Plan, result: CandidateReplicas) -> dict[str, Any]:
     """Return the cost of the cheapest plan at each end of the throughputs' intervals; the plan is of the pessimistic."""
     document: dict[str, Any] = {ENDS[0]: figures(plan.usd_per_hour)}
     for end in (1, 2):
@@ -45,7 +45,7 @@ def ends(problem: Problem, plan: Plan, result: Gathered) -> dict[str, Any]:
     return document
 
 
-def alternatives(problem: Problem, plan: Plan, result: Gathered) -> list[dict[str, Any]]:
+def alternatives(problem: Problem, plan: Plan, result: CandidateReplicas) -> list[dict[str, Any]]:
     """Return the next best ways, cheapest first: without sharing devices, and of one kind of hardware alone."""
     ways: list[tuple[str, tuple[Array, float, bool] | None, Problem]] = []
     if any((row > 0).sum() > 1 for row in plan.shares):
@@ -80,7 +80,7 @@ def _cost(problem: Problem, machines: Array) -> float:
     return float(sum(count * machine.usd_per_hour for machine, count in zip(problem.machines, machines, strict=True)))
 
 
-def _with(problem: Problem, result: Gathered, *, end: int = 0, together: bool = True) -> Problem:
+def _with(problem: Problem, result: CandidateReplicas, *, end: int = 0, together: bool = True) -> Problem:
     names = {machine.hardware for machine in problem.machines}
     replicas = [replica for replica in result.replicas if replica.hardware in names]
     patterns = patterns_of(replicas, result.room_bytes, end, together=together)
@@ -336,7 +336,9 @@ def _host_memory(offers: Sequence[Offer]) -> dict[str, float]:
     return matches
 
 
-def _problem(fleet_question: FleetQuestion, machines: Sequence[Machine], result: Gathered) -> tuple[Problem, Any]:
+def _problem(
+    fleet_question: FleetQuestion, machines: Sequence[Machine], result: CandidateReplicas
+) -> tuple[Problem, Any]:
     """The program, with what first-fit comes to, whose ways to share devices it has as well."""
     names = {machine.hardware for machine in machines}
     replicas = [replica for replica in result.replicas if replica.hardware in names]
@@ -365,7 +367,7 @@ def _costs(plan: Plan | None) -> dict[str, Any]:
 
 
 def _load(
-    fleet_question: FleetQuestion, result: Gathered, problem: Problem, plan: Plan | None, index: int
+    fleet_question: FleetQuestion, result: CandidateReplicas, problem: Problem, plan: Plan | None, index: int
 ) -> dict[str, Any]:
     load = fleet_question.loads[index]
     grows = None if plan is None else growth(problem, plan, index)

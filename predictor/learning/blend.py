@@ -27,10 +27,10 @@ from predictor.learning.nearest_residuals import Field
 from predictor.learning.single_thread import single_threaded
 from predictor.learning.training import Learner, Trees, fit_trees
 
-__all__ = ["LOCAL", "QUICK", "BlendMethod", "FittedBlend", "Local", "Place"]
+__all__ = ["LOCAL", "QUICK", "BlendMethod", "FittedBlend", "Local", "SoftwareKey"]
 
 
-class Place(NamedTuple):
+class SoftwareKey(NamedTuple):
     """A software configuration of a device, and the mode: what is measured together."""
 
     hardware: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     mode: str
 
     @classmethod
-    def of(cls, row: Row) -> Place:
+    def of(cls, row: Row) -> SoftwareKey:
         """Return where a row was measured."""
         return cls(*row.software, row.mode)
 
@@ -105,7 +105,9 @@ class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class FittedBlend:
     """Local models by software configuration, and the trees."""
 
-    def __init__(self, trees: Trees, scales: Scales, local: dict[Place, Local], left: Trees | None = None) -> None:
+    def __init__(
+        self, trees: Trees, scales: Scales, local: dict[SoftwareKey, Local], left: Trees | None = None
+    ) -> None:
         """Take what was fitted; `left` are trees on what the sums of costs leave, in place of fields."""
         self.trees, self.scales, self.local, self.left = trees, scales, local, left
         self._fields = any(item.field is not None for item in local.values())
@@ -137,9 +139,9 @@ class FittedBlend:
             difficulty[members] = doubt
         return Prediction(residual=residual, difficulty=difficulty)
 
-    def _kin(self, rows: Sequence[Row]) -> dict[tuple[tuple[Place, ...], bool], list[int]]:
+    def _kin(self, rows: Sequence[Row]) -> dict[tuple[tuple[SoftwareKey, ...], bool], list[int]]:
         """Return the indexes of rows by the local models that speak of them, and whether those are of their own place."""
-        groups: dict[tuple[tuple[Place, ...], bool], list[int]] = {}
+        groups: dict[tuple[tuple[SoftwareKey, ...], bool], list[int]] = {}
         for place, members in by_place(rows).items():
             own = place in self.local
             kin = (place,) if own else self._nearest(place)
@@ -168,7 +170,7 @@ class FittedBlend:
         scales = Scales(mean=np.array(document["mean"]), spread=np.array(document["spread"]))
         trees = {name: text for name, text in texts.items() if name != LOCAL and not name.startswith(LEFT)}
         left = {name.removeprefix(LEFT): text for name, text in texts.items() if name.startswith(LEFT)}
-        local = {Place(*place): Local.restored(value) for place, value in document["places"]}
+        local = {SoftwareKey(*place): Local.restored(value) for place, value in document["places"]}
         return cls(Trees(trees), scales, local, Trees(left) if left else None)
 
 
@@ -186,7 +188,7 @@ class BlendMethod:
         values = wide(table)
         scales = Scales.of(values)
         places, work = scales.places(values), work_table(table)
-        local: dict[Place, Local] = {}
+        local: dict[SoftwareKey, Local] = {}
         # Each is single-threaded, so that its bits do not depend on the machine; side by side they take half the time.
         with ThreadPoolExecutor(max_workers=1) as beside:
             trees = beside.submit(fit_trees, _but_batch(values), table.residual, names=WIDE, learners=self._learners)
@@ -230,20 +232,20 @@ def _but_batch(values: Matrix) -> Matrix:
     return same
 
 
-def by_place(rows: Sequence[Row]) -> dict[Place, list[int]]:
+def by_place(rows: Sequence[Row]) -> dict[SoftwareKey, list[int]]:
     """Return the indexes of the rows of each software configuration and mode."""
-    groups: dict[Place, list[int]] = {}
+    groups: dict[SoftwareKey, list[int]] = {}
     for index, row in enumerate(rows):
-        groups.setdefault(Place.of(row), []).append(index)
+        groups.setdefault(SoftwareKey.of(row), []).append(index)
     return groups
 
 
-def nearest(place: Place, places: Iterable[Place]) -> list[Place]:
+def nearest(place: SoftwareKey, places: Iterable[SoftwareKey]) -> list[SoftwareKey]:
     """Return the measured places most like one that was never measured: one of each device, on the same platform.
 
     Whether the work is compiled decides first, then the layout, the runtime and its version.
     """
-    best: dict[str, tuple[tuple[bool, ...], Place]] = {}
+    best: dict[str, tuple[tuple[bool, ...], SoftwareKey]] = {}
     for other in sorted(places):
         if (other.platform, other.precision, other.mode) != (place.platform, place.precision, place.mode):
             continue

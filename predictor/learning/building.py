@@ -14,7 +14,7 @@ from predictor.artifact.conformal import Widths
 from predictor.artifact.coverage import coverage_of
 from predictor.artifact.difficulty import Difficulty, cross_fitted
 from predictor.artifact.tails import fit_tails
-from predictor.failure_rates.cases import Case
+from predictor.failure_rates.cases import TriedConfiguration
 from predictor.failure_rates.shares import Shares
 from predictor.features.dataset import Row, by_software, minor_version, training_rows
 from predictor.features.features import FEATURES, FEATURES_VERSION, version_number
@@ -70,7 +70,7 @@ def train(
     position: int = 0,
     needs: Needs = ENOUGH,
     learners: Sequence[Learner] = QUICK,
-    cases: Sequence[Case] = (),
+    cases: Sequence[TriedConfiguration] = (),
 ) -> Trained:
     """Return the predictor that a log's rows give, with the chances that its cases tell of.
 

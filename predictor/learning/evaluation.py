@@ -111,7 +111,7 @@ POINTS = 2000
 Indexes = NDArray[np.intp]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class HeldOutPart(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Rows that were held out together: what may train for them, what may correct, what is asked."""
 
     train: Indexes
@@ -181,7 +181,7 @@ def hold_out(table: Table, method: Method, split: str, *, shots: int = 0, seed: 
     )
 
 
-def _parts(table: Table, groups: Names, split: str, shots: int, random: np.random.Generator) -> Iterator[Part]:
+def _parts(table: Table, groups: Names, split: str, shots: int, random: np.random.Generator) -> Iterator[HeldOutPart]:
     if split == "time":
         yield _latest(table)
     elif split == "hardware":
@@ -193,7 +193,7 @@ def _parts(table: Table, groups: Names, split: str, shots: int, random: np.rando
         for fold in range(FOLDS):
             train, out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             if not shots:
-                yield Part(train=train, shots=out[:0], test=out)
+                yield HeldOutPart(train=train, shots=out[:0], test=out)
                 continue
             for name in np.unique(groups[out]):
                 yield from _after(train, [out[groups[out] == name]], shots, random)
@@ -205,22 +205,24 @@ def _folds(groups: Names, random: np.random.Generator) -> Indexes:
     return np.asarray(order[inverse] % FOLDS, dtype=np.intp)
 
 
-def _latest(table: Table) -> Part:
+def _latest(table: Table) -> HeldOutPart:
     """The last fifth of the rows, by time and position, after all the others."""
     when = [(row.time or "", row.position, index) for index, row in enumerate(table.rows)]
     order = np.array([entry[2] for entry in sorted(when)], dtype=np.intp)
     cut = int(len(order) * 0.8)
-    return Part(train=order[:cut], shots=order[:0], test=order[cut:])
+    return HeldOutPart(train=order[:cut], shots=order[:0], test=order[cut:])
 
 
-def _devices(table: Table, groups: Names, shots: int, random: np.random.Generator) -> Iterator[Part]:
+def _devices(table: Table, groups: Names, shots: int, random: np.random.Generator) -> Iterator[HeldOutPart]:
     """Each device in turn; `shots` rows of each of its software configurations correct what the others taught."""
     for device in np.unique(groups):
         out = np.flatnonzero(groups == device)
         yield from _after(_alike(table, groups, device), _by_software(table, out), shots, random)
 
 
-def _devices_and_families(table: Table, groups: Names, shots: int, random: np.random.Generator) -> Iterator[Part]:
+def _devices_and_families(
+    table: Table, groups: Names, shots: int, random: np.random.Generator
+) -> Iterator[HeldOutPart]:
     """Each device in turn and on it each fold of families, neither of which trained; shots are of other families."""
     folds = _folds(table.family, random)
     for device in np.unique(groups):
@@ -232,7 +234,7 @@ def _devices_and_families(table: Table, groups: Names, shots: int, random: np.ra
             shot = np.concatenate(chosen) if chosen else train[:0]
             out = np.flatnonzero((groups == device) & (folds == fold))
             if len(out) and len(train) >= ROWS_NEEDED:
-                yield Part(train=train, shots=shot, test=out)
+                yield HeldOutPart(train=train, shots=shot, test=out)
 
 
 def _alike(table: Table, groups: Names, device: str) -> Indexes:
@@ -246,11 +248,11 @@ def _by_software(table: Table, out: Indexes) -> list[Indexes]:
     return [out[members] for members in by_software([table.rows[index] for index in out]).values()]
 
 
-def _after(train: Indexes, sets: Sequence[Indexes], shots: int, random: np.random.Generator) -> Iterator[Part]:
+def _after(train: Indexes, sets: Sequence[Indexes], shots: int, random: np.random.Generator) -> Iterator[HeldOutPart]:
     """One part: of each set some rows are shots and the rest is asked. A set with no more rows than that is left out."""
     picked = [random.permutation(members) for members in sets if len(members) > shots]
     if picked:
-        yield Part(
+        yield HeldOutPart(
             train=train,
             shots=np.concatenate([members[:shots] for members in picked]),
             test=np.concatenate([members[shots:] for members in picked]),

@@ -13,9 +13,9 @@ from predictor.artifact.conformal import Widths
 from predictor.features.dataset import Row, version_key
 from predictor.features.table import Table
 from predictor.learning.evaluation import hold_out
-from predictor.learning.parametric import MOST_ROWS, Known, ParametricMethod, ParametricModel
+from predictor.learning.parametric import MOST_ROWS, ParametricMethod, ParametricModel, SolvedInputs
 
-__all__ = ["Few", "Place", "few_of"]
+__all__ = ["Few", "MeasuredDevice", "few_of"]
 
 EVIDENCE = 20
 CHECKED_ROWS = 400
@@ -23,7 +23,7 @@ CHECKED_ROWS = 400
 _LEVELS = {"interpolation": "random", "new_architecture": "architecture", "new_family": "family"}
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A device with a software on it that was measured: what of, how often, and the newest events."""
 
     hardware: str
@@ -49,9 +49,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The rows of a parametric model, where they come from (`events`), and how wide its intervals are by level."""
 
-    known: Known
+    known: SolvedInputs
     events: list[str]
-    places: list[Place]
+    places: list[MeasuredDevice]
     widths: Widths
 
     def told(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The model, solved when it is first asked."""
         return ParametricModel.restored(self.known)
 
-    def place(self, hardware: str, platform: str, precision: str, mode: str) -> Place | None:
+    def place(self, hardware: str, platform: str, precision: str, mode: str) -> MeasuredDevice | None:
         """Return the plainest and newest measured software of a device, else of any device, else None."""
         fitting = [place for place in self.places if place.runs(platform, precision, mode)]
         return max(
@@ -81,7 +81,7 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             default=None,
         )
 
-    def level(self, hardware: str, place: Place, architecture: str, family: str | None) -> str:
+    def level(self, hardware: str, place: MeasuredDevice, architecture: str, family: str | None) -> str:
         """Return how far a question lies from what was measured."""
         if place.hardware != hardware:
             return "new_hardware"
@@ -129,7 +129,7 @@ def _widths(table: Table, base: Few | None) -> Widths:
     return Widths.fitted(errors)
 
 
-def _places(table: Table, existing: Iterable[Place]) -> list[Place]:
+def _places(table: Table, existing: Iterable[MeasuredDevice]) -> list[MeasuredDevice]:
     places = {_key_of_place(item): item for item in existing}
     for index, row in enumerate(table.rows):
         key = (*row.software, row.mode, row.threads)
@@ -139,7 +139,7 @@ def _places(table: Table, existing: Iterable[Place]) -> list[Place]:
     return [places[key] for key in sorted(places, key=repr)]
 
 
-def _key_of_place(place: Place) -> tuple[Any, ...]:
+def _key_of_place(place: MeasuredDevice) -> tuple[Any, ...]:
     row = Row(
         model="",
         hardware=place.hardware,
@@ -154,9 +154,11 @@ def _key_of_place(place: Place) -> tuple[Any, ...]:
     return (*row.software, place.mode, place.threads)
 
 
-def _with(place: Place | None, row: Row, architecture: str, family: str, category: str | None) -> Place:
+def _with(
+    place: MeasuredDevice | None, row: Row, architecture: str, family: str, category: str | None
+) -> MeasuredDevice:
     if place is None:
-        place = Place(
+        place = MeasuredDevice(
             hardware=row.hardware,
             platform=row.platform,
             runtime=row.runtime,

@@ -27,7 +27,7 @@ from predictor.features.work import MULTIPLES, TERMS, work_of_many
 from predictor.learning.method import Prediction
 from predictor.learning.single_thread import single_threaded
 
-__all__ = ["LAYERS", "MOST_ROWS", "OFFSETS", "Known", "ParametricMethod", "ParametricModel"]
+__all__ = ["LAYERS", "MOST_ROWS", "OFFSETS", "ParametricMethod", "ParametricModel", "SolvedInputs"]
 
 Codes = NDArray[np.intp]
 MOST_ROWS = 1000
@@ -74,7 +74,7 @@ OFFSETS = {"family": 0.05, "architecture": 0.08, "architecture on a platform": 0
 """Spread of what is left of each, in log units."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class SolvedInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is solved from, as it is kept: work in seconds (`TERMS`), keys of layers and offsets, and log time."""
 
     terms: list[str]
@@ -228,9 +228,9 @@ class ParametricModel:
         both = _Seen(np.vstack([self._seen.work, new.work]), np.concatenate([self._seen.keys, new.keys]))
         return ParametricModel(both, np.concatenate([self._log_time, np.log(shots.measured)]), self._noise)
 
-    def known(self) -> Known:
+    def known(self) -> SolvedInputs:
         """Return what to keep; `restored` gives the same model again."""
-        return Known(
+        return SolvedInputs(
             terms=list(TERMS),
             work=self._seen.work.tolist(),
             keys=self._seen.keys.tolist(),
@@ -239,7 +239,7 @@ class ParametricModel:
         )
 
     @classmethod
-    def restored(cls, context: Known) -> ParametricModel:
+    def restored(cls, context: SolvedInputs) -> ParametricModel:
         """Return the model that was kept. Raises ValueError where it was kept in other terms."""
         if tuple(context.terms) != TERMS:
             raise ValueError("made with other kinds of work")

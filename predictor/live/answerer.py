@@ -15,13 +15,13 @@ from predictor.answering.corrected_predictor import NEWEST, SHOTS, corrected
 from predictor.answering.facts import known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import PredictQuestion
-from predictor.answering.recommendation import Known, answer
+from predictor.answering.recommendation import AnswerContext, answer
 from predictor.artifact.artifact import Predictor, load_shipped
 from predictor.features.dataset import Row
 from predictor.learning.building import Trained, train
 from predictor.live.drift import Drift, drift
 from predictor.live.scored_predictions import Scored, given_out, scored_at
-from predictor.live.shadow import Case, Comparison, Given, compared, held_out, learnt_by, uncompared
+from predictor.live.shadow import Comparison, PredictedLatency, ScoredCase, compared, held_out, learnt_by, uncompared
 from predictor.service import Answerer
 
 __all__ = ["LiveAnswerer", "accuracy", "differences", "score", "shots", "since", "tried"]
@@ -66,7 +66,7 @@ def shots(rows: Sequence[Row]) -> list[Row]:
     return [row for key in by_device.values() for row in key[-SHOTS:]]
 
 
-def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | None:
+def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCase | None:
     """Return what both say of a measured row; None where one of them says nothing, or speaks of other software."""
     if row.latency_ms is None or row.batch_size is None:
         return None
@@ -87,16 +87,16 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> Case | No
     sides = [_given(row, question, existing, item) for item in (old, new)]
     if sides[0] is None or sides[1] is None:
         return None
-    return Case(model=row.model, measured=row.latency_ms, old=sides[0], new=sides[1])
+    return ScoredCase(model=row.model, measured=row.latency_ms, old=sides[0], new=sides[1])
 
 
-def _given(row: Row, question: Any, context: Known, predictor: Predictor) -> Given | None:
+def _given(row: Row, question: Any, context: AnswerContext, predictor: Predictor) -> PredictedLatency | None:
     blind = msgspec.structs.replace(context, rows=(), predictor=predictor)
     ranked = answer(question, blind, "")["ranked"]
     if not ranked or not _speaks_of(ranked[0], row):
         return None
     first = ranked[0]
-    return Given(value=first["latency_ms"], low=first["latency_ms_low"], high=first["latency_ms_high"])
+    return PredictedLatency(value=first["latency_ms"], low=first["latency_ms_low"], high=first["latency_ms_high"])
 
 
 def _speaks_of(entry: dict[str, Any], row: Row) -> bool:

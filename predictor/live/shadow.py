@@ -15,7 +15,7 @@ import numpy as np
 from predictor.artifact.artifact import Card
 from predictor.features.dataset import Row
 
-__all__ = ["Case", "Comparison", "Given", "compared", "held_out", "learnt_by", "uncompared"]
+__all__ = ["Comparison", "PredictedLatency", "ScoredCase", "compared", "held_out", "learnt_by", "uncompared"]
 
 SHARE = 0.2
 """Of the rows that may be held out, so that the newcomer keeps most of what it has to learn from."""
@@ -28,7 +28,7 @@ DRAWS = 2000
 CERTAIN = 0.95
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class PredictedLatency(msgspec.Struct, frozen=True, kw_only=True):
     """A predicted latency in ms with its 80 % interval."""
 
     value: float
@@ -36,13 +36,13 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class ScoredCase(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured of a configuration, and what the two say of it, in ms."""
 
     model: str
     measured: float
-    old: Given
-    new: Given
+    old: PredictedLatency
+    new: PredictedLatency
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ def uncompared(reason: str, old: str) -> Comparison:
     return Comparison(accepted=True, reason=reason, old=old)
 
 
-def compared(cases: Sequence[Case], old: str) -> Comparison:
+def compared(cases: Sequence[ScoredCase], old: str) -> Comparison:
     """Return whether the newcomer is not worse than `old` by more than noise. The same cases give the same answer."""
     models = sorted({case.model for case in cases})
     if len(cases) < ROWS or len(models) < MODELS:
@@ -130,8 +130,8 @@ def compared(cases: Sequence[Case], old: str) -> Comparison:
     )
 
 
-def _scores(cases: Sequence[Case], side: str) -> dict[str, float | None]:
-    values: list[Given] = [getattr(case, side) for case in cases]
+def _scores(cases: Sequence[ScoredCase], side: str) -> dict[str, float | None]:
+    values: list[PredictedLatency] = [getattr(case, side) for case in cases]
     measured = np.array([case.measured for case in cases])
     errors = np.abs(np.array([item.value for item in values]) / measured - 1)
     inside = [

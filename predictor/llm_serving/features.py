@@ -15,7 +15,7 @@ from predictor.features.dataset import Row
 from predictor.features.features import version_number
 from predictor.features.table import Matrix
 from predictor.llm_serving.deployment import Deployment
-from predictor.llm_serving.physics import Estimate, Parts
+from predictor.llm_serving.physics import Estimate, PassTimes
 
 __all__ = ["ENGINES", "FEATURES", "features_of", "matrix_of"]
 
@@ -150,14 +150,14 @@ def features_of(
     ]
 
 
-def _parts(parts: Parts) -> list[float]:
+def _parts(parts: PassTimes) -> list[float]:
     return [parts.dense, parts.experts, parts.attention, parts.exchange, parts.launches]
 
 
-def _shares(parts: Parts) -> list[float]:
+def _shares(parts: PassTimes) -> list[float]:
     total = parts.total
     return [part / total for part in _parts(parts)]
 
 
-def _balance(parts: Parts) -> float:
+def _balance(parts: PassTimes) -> float:
     return math.log(max(parts.arithmetic, 1e-9)) - math.log(max(parts.traffic, 1e-9))

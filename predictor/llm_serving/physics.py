@@ -19,7 +19,7 @@ __all__ = [
     "Estimate",
     "Holding",
     "Interconnect",
-    "Parts",
+    "PassTimes",
     "device_of",
     "estimate",
     "holding",
@@ -87,7 +87,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     link: Interconnect
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class PassTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one pass over all layers, by what takes them; `traffic` and `arithmetic` are the two sides of it."""
 
     dense: float
@@ -114,8 +114,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     ttft_s: float
     tpot_s: float
-    prompt: Parts
-    step: Parts
+    prompt: PassTimes
+    step: PassTimes
     batch: float
     waiting_s: float
     disturbance_s: float
@@ -154,7 +154,7 @@ def _peak(spec: HardwareSpec, precision: str, platform: str) -> float | None:
 
 def step(
     model: LanguageModel, workers: Workers, storage: Storage, device: Device, batch: float, context: float
-) -> Parts:
+) -> PassTimes:
     """Return one decoding step of `batch` sequences that each look back at `context` tokens."""
     local = max(batch / workers.data, 1.0)
     kept = local * model.kv_read(context) * storage.kv_bytes / _shares(model, workers)
@@ -162,7 +162,7 @@ def step(
     return _pass(model, workers, storage, device, batch, kept, attended)
 
 
-def prompt(model: LanguageModel, workers: Workers, storage: Storage, device: Device, tokens: float) -> Parts:
+def prompt(model: LanguageModel, workers: Workers, storage: Storage, device: Device, tokens: float) -> PassTimes:
     """Return the pass over one prompt of `tokens` tokens, by one of the groups that hold the attention."""
     written = tokens * model.kv_elements * model.layers * storage.kv_bytes / _shares(model, workers)
     attended = tokens * model.attention_flops(tokens / 2, prefill=True) / workers.tensor
@@ -206,7 +206,7 @@ def _pass(
     tokens: float,
     kept: float,
     attended: float,
-) -> Parts:
+) -> PassTimes:
     """One pass of `tokens` tokens over all layers; `kept` bytes and `attended` FLOPs of attention on each device."""
     devices = workers.devices
     dense = model.dense_parameters / workers.tensor
@@ -222,7 +222,7 @@ def _pass(
     fetched = touched * storage.expert_bytes / device.bandwidth
     routed = 2 * chosen / device.expert_flops
     looked, scored = kept / device.bandwidth, attended / device.attention_flops
-    return Parts(
+    return PassTimes(
         dense=max(read, multiplied),
         experts=max(fetched, routed),
         attention=max(looked, scored),
@@ -303,11 +303,11 @@ def _one_batch(model: LanguageModel, deployment: Deployment, device: Device, con
     )
 
 
-def _prompts(model: LanguageModel, deployment: Deployment, device: Device, tokens: float) -> Parts:
+def _prompts(model: LanguageModel, deployment: Deployment, device: Device, tokens: float) -> PassTimes:
     """The prompts of a batch, in as many passes as their chunks need."""
     passes = max(tokens / deployment.chunk, 1.0) if deployment.chunk else 1.0
     item = prompt(model, deployment.prefill, deployment.storage, device, tokens / passes)
-    return Parts(**{name: passes * value for name, value in msgspec.structs.asdict(item).items()})
+    return PassTimes(**{name: passes * value for name, value in msgspec.structs.asdict(item).items()})
 
 
 def _apart(model: LanguageModel, deployment: Deployment, device: Device, context: float) -> Estimate:

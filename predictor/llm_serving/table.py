@@ -18,7 +18,7 @@ from predictor.llm_serving.deployment import Deployment, Storage, deployment_of
 from predictor.llm_serving.features import FEATURES, features_of, matrix_of
 from predictor.llm_serving.physics import Device, Estimate, device_of, estimate
 
-__all__ = ["TARGETS", "Asked", "SpecOf", "asked", "tabulate", "taught"]
+__all__ = ["TARGETS", "ServingConfigurations", "SpecOf", "asked", "tabulate", "taught"]
 
 SpecOf = Callable[[str], HardwareSpec | None]
 TARGETS = ("ttft", "tpot", "throughput")
@@ -87,7 +87,7 @@ def taught(rows: Sequence[Row], spec_of: SpecOf, target: str) -> Table:
     return table.joined(rates) if len(rates) else table
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ServingConfigurations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Configurations to predict. `table` has the prior of a token's time, `first_s` that of the first token.
 
     `index` says which of the rows that were asked they are.
@@ -98,7 +98,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     index: list[int]
 
 
-def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
+def asked(rows: Sequence[Row], spec_of: SpecOf) -> ServingConfigurations:
     """Return those rows that physics can say something of; nothing of them was measured."""
     made: dict[tuple[str, str, Storage], Device | None] = {}
     result = [(index, _of_row(row, spec_of, made)) for index, row in enumerate(rows)]
@@ -117,7 +117,7 @@ def asked(rows: Sequence[Row], spec_of: SpecOf) -> Asked:
         architecture=np.array([model.architecture for model in models], dtype=str),
         family=np.array([model.family for model in models], dtype=str),
     )
-    return Asked(
+    return ServingConfigurations(
         table=table,
         first_s=np.array([made.ttft_s for *_, made, _ in kept], dtype=np.float64),
         index=[index for index, *_ in kept],

@@ -17,14 +17,14 @@ from ingest.projection import Tables
 from predictor.answering.facts import Devices, known_at
 from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import Question
-from predictor.answering.recommendation import Known, answer
+from predictor.answering.recommendation import AnswerContext, answer
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.coverage import op_mix
 from predictor.features.dataset import minor_version
 from predictor.features.table import Array
 from predictor.suggesting.question import MODELS_LIMIT, SuggestQuestion
 
-__all__ = ["Asked", "Configuration", "gathered", "mixes", "targets"]
+__all__ = ["Configuration", "QuestionSet", "gathered", "mixes", "targets"]
 
 OPEN = ("reference", "calibrated", "predicted", "roofline")
 """Bases that a measurement would replace; an imported figure is evidence and stays."""
@@ -82,7 +82,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return (self.hardware, self.platform, self.runtime, self.precision, compiled, minor_version(self.version))
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class QuestionSet(msgspec.Struct, frozen=True, kw_only=True):
     """The questions and whence they are: `asked`, `recorded` or `traced`; `notes` say what had to stay out."""
 
     source: str
@@ -90,7 +90,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def targets(tables: Tables, suggest_question: SuggestQuestion) -> Asked:
+def targets(tables: Tables, suggest_question: SuggestQuestion) -> QuestionSet:
     """Return whose questions runs are chosen for: the models named, else what was recorded, else all that is traced."""
     if suggest_question.models:
         return _asked(
@@ -115,9 +115,9 @@ def targets(tables: Tables, suggest_question: SuggestQuestion) -> Asked:
 
 def _asked(
     source: str, suggest_question: SuggestQuestion, kept: list[Question], notes: list[str] | None = None
-) -> Asked:
+) -> QuestionSet:
     whole = [msgspec.structs.replace(suggest_question.about(item), **_IRRELEVANT).checked() for item in kept]
-    return Asked(source=source, questions=whole, notes=notes or [])
+    return QuestionSet(source=source, questions=whole, notes=notes or [])
 
 
 def _recorded(tables: Tables, mode: str) -> Iterator[Question]:
@@ -148,7 +148,7 @@ def _question(recorded: dict[str, Any]) -> Question | None:
 
 
 def gathered(
-    tables: Tables, request: Asked, predictor: Predictor, notes: Sequence[str]
+    tables: Tables, request: QuestionSet, predictor: Predictor, notes: Sequence[str]
 ) -> tuple[list[Configuration], list[str]]:
     """Return the configurations of the questions, open and measured, each once, and what could not be asked.
 
@@ -217,7 +217,9 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
     return []
 
 
-def _configuration(entry: Mapping[str, Any], question: Question, context: Known, weight: float) -> Configuration:
+def _configuration(
+    entry: Mapping[str, Any], question: Question, context: AnswerContext, weight: float
+) -> Configuration:
     open_ = entry["basis"] in OPEN
     low, high = entry["latency_ms_low"], entry["latency_ms_high"]
     spread = math.log(high / low) / 2 / NORMAL_80 if low and high else UNKNOWN
@@ -244,7 +246,7 @@ def _configuration(entry: Mapping[str, Any], question: Question, context: Known,
     )
 
 
-def _placed(entry: Mapping[str, Any], question: Question, context: Known) -> tuple[Array | None, float, float]:
+def _placed(entry: Mapping[str, Any], question: Question, context: AnswerContext) -> tuple[Array | None, float, float]:
     """Where the configuration lies: its op mix, its balance and its work."""
     trace = context.trace
     if trace is None:

@@ -20,7 +20,7 @@ from predictor.suggesting.belief import Belief, Kernel, Points, covariance
 from predictor.suggesting.question import SuggestQuestion
 from predictor.suggesting.questions import Configuration, gathered, mixes, targets
 
-__all__ = ["Chosen", "Costs", "choose", "plan_of", "run_seconds", "suggest"]
+__all__ = ["Costs", "SuggestedCase", "choose", "plan_of", "run_seconds", "suggest"]
 
 _LISTS = {
     "sequence_length": "sequence_lengths",
@@ -91,7 +91,7 @@ HELPED = 0.1
 """A question whose variance falls by this share counts as helped."""
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class SuggestedCase(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One run: which configuration, what it costs, and what it takes from the weighted variance.
 
     `own` is the share of that which it takes from its own configuration; `helped` are the questions beside it whose
@@ -105,13 +105,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     helped: tuple[int, ...]
 
 
-def choose(belief: Belief, seconds: Array, weights: Array, budget_s: float, most: int) -> list[Chosen]:
+def choose(belief: Belief, seconds: Array, weights: Array, budget_s: float, most: int) -> list[SuggestedCase]:
     """Return the runs for a budget in the order in which they are worth making; `belief` has them measured then.
 
     `weights` say how much each configuration is asked for, 0 for one that could only be run. What costs more than is
     left of the budget is passed over.
     """
-    chosens: list[Chosen] = []
+    chosens: list[SuggestedCase] = []
     left = budget_s
     open_ = np.ones(len(seconds), dtype=bool)
     least = WORTH * float(belief.variance @ weights)
@@ -127,13 +127,13 @@ def choose(belief: Belief, seconds: Array, weights: Array, budget_s: float, most
     return chosens
 
 
-def _choice_chosen(belief: Belief, index: int, seconds: Array, weights: Array) -> Chosen:
+def _choice_chosen(belief: Belief, index: int, seconds: Array, weights: Array) -> SuggestedCase:
     fall = belief.fall(index)
     gain = float(fall @ weights)
     share = np.where(weights > 0, fall / np.maximum(belief.variance, 1e-12), 0.0)
     share[index] = 0.0
     helped = np.flatnonzero(share >= HELPED)
-    return Chosen(
+    return SuggestedCase(
         index=index,
         seconds=float(seconds[index]),
         gain=gain,
@@ -243,7 +243,7 @@ def _chosen(
     costs: Costs,
     measured: Counter[tuple[str, ...]],
     suggest_question: SuggestQuestion,
-) -> tuple[list[Chosen], float | None, float | None]:
+) -> tuple[list[SuggestedCase], float | None, float | None]:
     """Choose, and say how wrong the open answers are expected to be before and after, as a share of the latency."""
     weights = np.array([entry.weight for entry in configurations])
     if not weights.any():
@@ -289,7 +289,7 @@ def _error(belief: Belief, weights: np.ndarray) -> float:
 
 
 def _runs(
-    configurations: Sequence[Configuration], chosen: Sequence[Chosen], measured: Counter[tuple[str, ...]]
+    configurations: Sequence[Configuration], chosen: Sequence[SuggestedCase], measured: Counter[tuple[str, ...]]
 ) -> list[dict[str, Any]]:
     total = sum(entry.gain for entry in chosen)
     seen = set(measured)
@@ -325,7 +325,7 @@ def _named(configuration: Configuration) -> str:
     return f"{configuration.model} {configuration.platform} {configuration.precision} batch {configuration.batch_size}"
 
 
-def _why(this: Configuration, chosen: Chosen, *, first: bool) -> str:
+def _why(this: Configuration, chosen: SuggestedCase, *, first: bool) -> str:
     if this.mix is None:
         return "nothing can be predicted of this model without its operator trace, which the run makes"
     others = len(chosen.helped)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Asked", "Chart", "Column", "Part", "Report", "Row", "Section", "Table"]
+__all__ = ["Chart", "Column", "Part", "Report", "ReportQuestion", "Row", "Section", "Table"]
 
 Row = Mapping[str, Any]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ReportQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Which report is asked for: its kind, its subject where it has one, and which rows are let in."""
 
     kind: str
@@ -91,7 +91,7 @@ class Section(NamedTuple):
 class Report(NamedTuple):
     """A whole report, as of one position of the log. The same position and question give the same report."""
 
-    asked: Asked
+    asked: ReportQuestion
     title: str
     question: str
     position: int

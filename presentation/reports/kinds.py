@@ -10,7 +10,7 @@ from assay.client import Client
 from domain.errors import UsageError
 from presentation import formatting
 from presentation.reports import sections
-from presentation.reports.content import Asked, Report, Row, Section, Table
+from presentation.reports.content import Report, ReportQuestion, Row, Section, Table
 from presentation.reports.evidence import counted, evidence_table
 from presentation.reports.matrix import compatibility, matrix_facts
 from presentation.reports.run import run_facts, run_sections
@@ -123,7 +123,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def build(client: Client, request: Asked, *, server: str | None = None) -> Report:
+def build(client: Client, request: ReportQuestion, *, server: str | None = None) -> Report:
     """Make a report as of one position; `server` is where its events can be read later.
 
     Raises UsageError for a kind or subject that does not fit, UnknownModel, UnknownHardware, NotFound (a run or snapshot).
@@ -148,7 +148,7 @@ def build(client: Client, request: Asked, *, server: str | None = None) -> Repor
     )
 
 
-def command(request: Asked, position: int) -> str:
+def command(request: ReportQuestion, position: int) -> str:
     """Return the command that makes the same report again."""
     words = ["assay", "report", request.kind, *([request.subject] if request.subject else []), "--as-of", str(position)]
     for name, value in request.filters().items():
@@ -156,7 +156,7 @@ def command(request: Asked, position: int) -> str:
     return shlex.join(words)
 
 
-def _fitting(request: Asked) -> Kind:
+def _fitting(request: ReportQuestion) -> Kind:
     kind = KINDS.get(request.kind)
     if kind is None:
         raise UsageError(f"no report is called {request.kind!r}.", field="kind", remedy=f"One of {', '.join(KINDS)}.")

@@ -9,7 +9,7 @@ from typing import Any
 from assay.client import Client
 from domain.errors import NotFound
 from presentation.reports import likeness
-from presentation.reports.content import Asked, Row
+from presentation.reports.content import ReportQuestion, Row
 from presentation.reports.evidence import row_of
 
 __all__ = ["Source"]
@@ -22,7 +22,7 @@ class Source:
     `kept` are those that hardware, platform and precision let in as well: what a report shows.
     """
 
-    def __init__(self, client: Client, request: Asked) -> None:
+    def __init__(self, client: Client, request: ReportQuestion) -> None:
         self.client = client
         self.asked = request
         self.position = _position(client, request.as_of)

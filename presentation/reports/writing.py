@@ -12,7 +12,7 @@ from assay.staging import Staged
 from domain.errors import UsageError
 from presentation import formatting
 from presentation.markdown import code, literal
-from presentation.reports.content import Asked, Chart, Report, Row, Table
+from presentation.reports.content import Chart, Report, ReportQuestion, Row, Table
 from presentation.reports.evidence import EVENTS_SHOWN, short
 from presentation.reports.files import as_csv, as_json
 from presentation.reports.kinds import KINDS, command
@@ -90,7 +90,7 @@ PICTURES = ("png", "svg")
 Named = TypeVar("Named", Table, Chart)
 
 
-def stem(request: Asked) -> str:
+def stem(request: ReportQuestion) -> str:
     """Return the name that a report's file has where only a folder was named: `model-google-bert-bert-base-uncased`."""
     subject = re.sub(r"[^A-Za-z0-9._-]+", "-", request.subject or "").strip("-.")
     return f"{request.kind}-{subject}" if subject else request.kind

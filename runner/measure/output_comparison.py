@@ -231,18 +231,18 @@ def compare_tokens(tokens: Any, reference: Mapping[str, Any], tolerance: Toleran
 
     expected, allowed = reference["tokens"], 2 * tolerance.relative
     share = float((tokens == expected).mean())
-    none: tuple[float, int, int, float | None] | None = None
+    worst: tuple[float, int, int, float | None] | None = None
     for item in np.flatnonzero((tokens != expected).any(axis=1)):
         step = int(np.argmax(tokens[item] != expected[item]))
         ids, logits = reference["top_ids"][step, item], reference["top_logits"][step, item]
         place = np.flatnonzero(ids == tokens[item, step])
         margin = float((logits[0] - logits[place[0]]) / np.abs(logits).max()) if place.size else None
         badness = np.inf if margin is None else margin
-        if none is None or badness > none[0]:
-            none = (badness, step, int(item), margin)
-    if none is None:
+        if worst is None or badness > worst[0]:
+            worst = (badness, step, int(item), margin)
+    if worst is None:
         return TokenAgreement(passed=True, share=share, compared=tokens.size, allowed=allowed)
-    badness, step, worst_item, margin = none
+    badness, step, worst_item, margin = worst
     return TokenAgreement(
         passed=bool(badness <= allowed),
         share=share,

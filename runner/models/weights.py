@@ -10,12 +10,12 @@ from domain.catalogues.models import OWN_PREFIX, smaller_siblings
 from domain.errors import PartMissing, ServiceUnavailable
 from runner.models.sources import SAFE_FILES, ModelSource, hub_problem, weight_files
 
-__all__ = ["MEANING_OF_RANDOM", "Chosen", "choose_weights", "unreachable"]
+__all__ = ["MEANING_OF_RANDOM", "WeightsChoice", "choose_weights", "unreachable"]
 
 MEANING_OF_RANDOM = "Weights are random: speed and memory are right, outputs mean nothing."
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class WeightsChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The folder of the checkpoint to load (None: random weights), and one sentence on why."""
 
     folder: Path | None
@@ -30,23 +30,23 @@ def unreachable(source: ModelSource) -> str | None:
     return source.unreachable or hub_problem()
 
 
-def choose_weights(source: ModelSource) -> Chosen:
+def choose_weights(source: ModelSource) -> WeightsChoice:
     """Return the checkpoint to load: the folder named, then the cache's, then the hub's, and none after that.
 
     `pretrained` raises ServiceUnavailable where nothing is found, and names smaller models that anyone may fetch
     where a gate or the network is the reason; `auto` says so in the reason and takes random weights.
     """
     if source.weights == "random":
-        return Chosen(folder=None, reason="Random weights were asked for.")
+        return WeightsChoice(folder=None, reason="Random weights were asked for.")
     if source.location is not None:
         where = "folder that was named" if source.kind == "directory" else "Hugging Face cache"
-        return Chosen(folder=source.location, reason=f"The checkpoint lies in the {where}.")
+        return WeightsChoice(folder=source.location, reason=f"The checkpoint lies in the {where}.")
     if source.kind == "directory":
-        chosen = Chosen(folder=None, reason="The folder holds a config and no weights.")
+        chosen = WeightsChoice(folder=None, reason="The folder holds a config and no weights.")
     elif source.id.startswith(OWN_PREFIX):
-        chosen = Chosen(folder=None, reason="It is made by Assay and has no published checkpoint.")
+        chosen = WeightsChoice(folder=None, reason="It is made by Assay and has no published checkpoint.")
     elif source.kind in ("timm", "diffusers"):
-        chosen = Chosen(folder=None, reason=unreachable(source) or "Its checkpoint is not fetched.")
+        chosen = WeightsChoice(folder=None, reason=unreachable(source) or "Its checkpoint is not fetched.")
     else:
         chosen = _from_hub(source)
     if source.weights == "pretrained" and chosen.folder is None:
@@ -58,7 +58,7 @@ def choose_weights(source: ModelSource) -> Chosen:
     return chosen
 
 
-def _from_hub(source: ModelSource) -> Chosen:
+def _from_hub(source: ModelSource) -> WeightsChoice:
     problem = unreachable(source)
     if problem is None:
         try:
@@ -82,10 +82,10 @@ def _from_hub(source: ModelSource) -> Chosen:
             problem = f"The download broke off ({type(error).__name__})."
         else:
             if folder is not None:
-                return Chosen(folder=folder, reason="The checkpoint was fetched from the Hugging Face hub.")
+                return WeightsChoice(folder=folder, reason="The checkpoint was fetched from the Hugging Face hub.")
             pickles = "" if source.allow_pickle else "; pickled ones are opened with --allow-pickle alone"
-            return Chosen(folder=None, reason=f"The hub has no weights of it in {SAFE_FILES[0]}{pickles}.")
-    return Chosen(folder=None, reason=problem + _open_siblings(source))
+            return WeightsChoice(folder=None, reason=f"The hub has no weights of it in {SAFE_FILES[0]}{pickles}.")
+    return WeightsChoice(folder=None, reason=problem + _open_siblings(source))
 
 
 def _open_siblings(source: ModelSource) -> str:

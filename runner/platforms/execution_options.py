@@ -9,7 +9,7 @@ import msgspec
 
 from domain.errors import UsageError
 
-__all__ = ["OPTIONS", "Asked", "batch_parts", "read_options"]
+__all__ = ["OPTIONS", "ExecutionOptions", "batch_parts", "read_options"]
 
 OPTIONS = {
     "cuda-graphs": "one call is captured once and replayed (inference, fixed shapes)",
@@ -21,7 +21,7 @@ _COUNTED = {"streams": (1, "streams=4"), "tensor-parallel": (2, "tensor-parallel
 """The least number of each option that has one, and how it is written."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options that were asked for, read."""
 
     graphs: bool = False
@@ -30,7 +30,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel: int = 1
 
 
-def read_options(words: Sequence[str], *, platform: str, names: Collection[str]) -> Asked:
+def read_options(words: Sequence[str], *, platform: str, names: Collection[str]) -> ExecutionOptions:
     """Return the options; raises UsageError for one that the platform has not, with those that it has."""
     row: dict[str, Any] = {}
     for word in words:
@@ -48,7 +48,7 @@ def read_options(words: Sequence[str], *, platform: str, names: Collection[str])
         raise UsageError(
             "cuda-graphs captures one stream of one device.", field="options", remedy="Ask for one of them."
         )
-    return Asked(**row)
+    return ExecutionOptions(**row)
 
 
 def _count(word: str, name: str, value: str) -> int:

@@ -20,7 +20,7 @@ from runner.measure.generation import TorchGeneration, require_generation
 from runner.measure.training import TorchTraining
 from runner.platforms import torch_precision
 from runner.platforms.base import Observation, Platform, Probe, Settings
-from runner.platforms.execution_options import Asked, read_options
+from runner.platforms.execution_options import ExecutionOptions, read_options
 from runner.platforms.shares import observation_of
 from runner.platforms.splitting import split
 
@@ -44,7 +44,7 @@ class TorchPlatform(Platform):
         self._settings: Settings | None = None
         self._options: dict[str, Any] = {}
         self._trainer: TorchTraining | None = None
-        self._asked = Asked()
+        self._asked = ExecutionOptions()
         self._remedy: str | None = None
 
     def _exists(self) -> str | None:

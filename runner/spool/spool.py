@@ -21,7 +21,7 @@ from domain.errors import AssayError, ServiceUnavailable, SpoolFull
 from domain.events import encode_event
 from runner.spool.state import SpoolState, outcome_of
 
-__all__ = ["DEFAULT_LIMIT_BYTES", "FlushReport", "Refused", "Spool"]
+__all__ = ["DEFAULT_LIMIT_BYTES", "FlushReport", "RefusedEvent", "Spool"]
 
 DEFAULT_LIMIT_BYTES = 1_000_000_000
 _BATCH_EVENTS = 500
@@ -51,7 +51,7 @@ Send = Callable[[Sequence[bytes]], Mapping[str, Any]]
 """Posts events (one JSON text each) and returns the answer of `POST /v1/events`, or raises an AssayError."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that a service did not take."""
 
     id: str
@@ -138,12 +138,12 @@ class Spool:
         with closing(self._connection.execute(query, parameters)) as cursor:
             return cursor.fetchone()[0]
 
-    def refused(self) -> list[Refused]:
+    def refused(self) -> list[RefusedEvent]:
         """Return the events that a service did not take, oldest first."""
         with closing(self._connection.execute(_REFUSED)) as cursor:
             rows = cursor.fetchall()
         return [
-            Refused(id=id_, type=msgspec.json.decode(body).get("type", ""), detail=detail or "", field=field)
+            RefusedEvent(id=id_, type=msgspec.json.decode(body).get("type", ""), detail=detail or "", field=field)
             for id_, body, detail, field in rows
         ]
 

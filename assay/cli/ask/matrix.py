@@ -85,7 +85,7 @@ def matrix(
     if model and models_set:
         raise click.UsageError("Name one model with --model or a set with --models-set, not both.")
     chosen = _form(form, as_markdown, as_json)
-    request = matrix_views.Asked(
+    request = matrix_views.MatrixQuestion(
         model=model,
         category=category,
         platforms=platforms,

@@ -17,10 +17,10 @@ from domain.compatibility.states import NOTHING_SEEN, place
 from presentation.reports import levels as tables
 from presentation.reports.content import Row, Table
 
-__all__ = ["Asked", "check_up", "failed", "levels", "page"]
+__all__ = ["MatrixQuestion", "check_up", "failed", "levels", "page"]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class MatrixQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What of the matrix is asked for, and in which form."""
 
     model: str | None
@@ -39,7 +39,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return [row for row in compatibility if self.platforms is None or row["platform"] in self.platforms]
 
 
-def levels(client: Client, request: Asked) -> int:
+def levels(client: Client, request: MatrixQuestion) -> int:
     """Write states and levels of models, families or categories; with claims also where evidence disagrees."""
     by_precision = {} if request.level != "model" else {"by_precision": request.by_precision}
     rows = request.rows(
@@ -62,7 +62,7 @@ def claim_tables(claims: Sequence[Row]) -> list[Table]:
     return [tables.contradictions_table(claims), tables.figures_table(measured), tables.opposed_table(claims)]
 
 
-def failed(client: Client, request: Asked) -> int:
+def failed(client: Client, request: MatrixQuestion) -> int:
     """Write what failed most and what to try; 1 where nothing failed."""
     result = failures(request.rows(client))
     _write(
@@ -71,7 +71,7 @@ def failed(client: Client, request: Asked) -> int:
     return 0 if result else 1
 
 
-def check_up(client: Client, request: Asked) -> None:
+def check_up(client: Client, request: MatrixQuestion) -> None:
     """Write of one model what is known on each platform, what failed and what to try."""
     rows = request.rows(client, by_precision=False, claims=True)
     if any(row["state"] not in NOTHING_SEEN for row in rows):
@@ -80,9 +80,9 @@ def check_up(client: Client, request: Asked) -> None:
         answers().print(line)
 
 
-def page(client: Client, request: Asked, *, server: str | None) -> int:
+def page(client: Client, request: MatrixQuestion, *, server: str | None) -> int:
     """Write the report on compatibility as one HTML page that needs nothing else."""
-    from presentation.reports.content import Asked as Report
+    from presentation.reports.content import ReportQuestion as Report
     from presentation.reports.kinds import build
     from presentation.reports.writing import rendered
 

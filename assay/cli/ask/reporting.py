@@ -79,7 +79,7 @@ def report(
     run            one run (else the newest): what changed, tests, failures
     """
     from assay.cli.connection import connected
-    from presentation.reports.content import Asked
+    from presentation.reports.content import ReportQuestion
     from presentation.reports.kinds import build
     from presentation.reports.writing import PICTURES, files, format_of, rendered, write
 
@@ -90,7 +90,7 @@ def report(
         raise click.UsageError("--part names one table of a CSV or one picture.")
     if out is None and form == "png" and sys.stdout.isatty():
         raise click.UsageError("png is no text: name a file with --out.")
-    request = Asked(
+    request = ReportQuestion(
         kind=kind,
         subject=subject,
         as_of=as_of,

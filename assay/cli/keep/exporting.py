@@ -13,7 +13,7 @@ from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import print_json, say
 from assay.cli.output_files import OutputFile, overwritable
 from assay.cli.progress import counting
-from assay.exports.wanted import DOCUMENTS, FORMATS, NOUNS, Wanted, format_of
+from assay.exports.wanted import DOCUMENTS, FORMATS, NOUNS, ExportSelection, format_of
 from presentation import formatting
 
 __all__ = ["export", "filtered"]
@@ -115,7 +115,7 @@ def export(
 
     form = format_of(path, form, what, folder=bool(partition_by) or monthly)
     what = what or ("best" if form in DOCUMENTS else "all" if form == "duckdb" else "events")
-    wanted = Wanted(
+    wanted = ExportSelection(
         what=what,
         format=form,
         filters={name: list(value) if isinstance(value, tuple) else value for name, value in filters.items() if value},

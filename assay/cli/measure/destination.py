@@ -71,8 +71,8 @@ def _there(server: str | None, token: str | None, until_then: ExitStack) -> Clie
     from assay.client import Client
     from assay.home import find_home, running
 
-    none = None if server else running(find_home())
-    url = server or (none.url if none else None)
+    service = None if server else running(find_home())
+    url = server or (service.url if service else None)
     if url is None:
         return None
     return until_then.enter_context(Client(url, token=token, timeout_s=_SLOWEST_S, patience_s=0))

@@ -65,13 +65,13 @@ def show() -> None:
         with right, guarded("The views"):
             _views(health.get("schema"))
         ran = st.session_state.get(f"{PAGE} ran")
-        none = None
+        result = None
         if ran and ran[0] == st.session_state.get(f"{PAGE} filled"):
-            none = _result(query, *ran)
+            result = _result(query, *ran)
         elif text:
             st.info("The query above has not been run. Read it, then press Run.", icon=":material/play_arrow:")
         with strip:
-            position = none["position"] if none else at
+            position = result["position"] if result else at
             provenance(PAGE, f"position {formatting.count(position)}", msgspec.structs.replace(query, as_of=position))
 
 

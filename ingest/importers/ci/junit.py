@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 from xml.parsers import expat
 
-from ingest.importers.ci.reported_test import Case, draft_of, seconds_of
+from ingest.importers.ci.reported_test import ReportedTest, draft_of, seconds_of
 from ingest.importers.document import Document
 from ingest.importers.draft import Draft
 from ingest.importers.files import File
@@ -71,7 +71,7 @@ class _Found:
         self.properties: dict[str, str] = {}
         self.results: list[tuple[str, dict[str, str], list[str]]] = []
 
-    def case(self) -> Case:
+    def case(self) -> ReportedTest:
         """Return it as a test case; of several results the worst counts: a failure, and an error while tearing down."""
         worst = max(self.results, key=lambda item: _SEVERITY.index(_OUTCOMES[item[0]]), default=None)
         outcome, said, written = (_OUTCOMES[worst[0]], worst[1], "".join(worst[2])) if worst else ("passed", {}, "")
@@ -82,7 +82,7 @@ class _Found:
             during, message = match["when"], match["message"]
         if message == "collection failure":
             during, message = "collect", written.strip() or message
-        return Case(
+        return ReportedTest(
             name=self.attributes.get("name", ""),
             classname=classname,
             outcome=outcome,

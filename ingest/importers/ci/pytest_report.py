@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ingest.importers.ci.reported_test import Case, draft_of, seconds_of
+from ingest.importers.ci.reported_test import ReportedTest, draft_of, seconds_of
 from ingest.importers.document import Document, environment
 from ingest.importers.draft import Draft
 from ingest.importers.files import File
@@ -90,7 +90,7 @@ def _of_report(report: dict[str, Any], document: Document) -> Iterator[Draft | R
             yield document.refused(bad.reason, row=row, field=bad.field, content=content)
 
 
-def _case(test: dict[str, Any], row: int) -> Case:
+def _case(test: dict[str, Any], row: int) -> ReportedTest:
     outcome = text(test, "outcome")
     if outcome not in _OUTCOMES:
         raise BadRow("outcome", f"{outcome!r} is no outcome of a test")
@@ -100,7 +100,7 @@ def _case(test: dict[str, Any], row: int) -> Case:
     document = word(stages.get(failed), "crash.message") or word(stages.get(failed), "longrepr")
     metadata = test.get("metadata")
     durations = [spent for stage in stages.values() if (spent := seconds_of(stage, "duration")) is not None]
-    return Case(
+    return ReportedTest(
         name=name,
         classname=classname,
         outcome=_OUTCOMES[outcome],
@@ -112,9 +112,9 @@ def _case(test: dict[str, Any], row: int) -> Case:
     )
 
 
-def _collector(collector: dict[str, Any], row: int) -> Case:
+def _collector(collector: dict[str, Any], row: int) -> ReportedTest:
     classname, name = _node(collector)
-    return Case(
+    return ReportedTest(
         name=name, classname=classname, outcome="error", row=row, during="collect", message=text(collector, "longrepr")
     )
 
@@ -155,7 +155,7 @@ def _judged(
         )
 
 
-def _logged(row: int, reports: list[dict[str, Any]], made: dict[str, Any] | None) -> Case:
+def _logged(row: int, reports: list[dict[str, Any]], made: dict[str, Any] | None) -> ReportedTest:
     """Return the case that the lines of one test tell. The last stage that failed counts: a test that was run again may pass."""
     classname, name = _node(reports[0])
     last = {text(report, "when") or "call": report for report in reports if report.get("outcome") != "rerun"}
@@ -175,7 +175,7 @@ def _logged(row: int, reports: list[dict[str, Any]], made: dict[str, Any] | None
         if isinstance(pair, list) and len(pair) == 2
     }
     durations = [spent for item in last.values() if (spent := seconds_of(item, "duration")) is not None]
-    return Case(
+    return ReportedTest(
         name=name,
         classname=classname,
         outcome=outcome,

@@ -27,7 +27,7 @@ from ingest.importers.members import UNKNOWN, UNKNOWN_CPU, UNKNOWN_GPU
 from ingest.importers.reading import number, text, whole
 from ingest.importers.refusals import BadRow
 
-__all__ = ["PROPERTIES", "Case", "draft_of", "seconds_of"]
+__all__ = ["PROPERTIES", "ReportedTest", "draft_of", "seconds_of"]
 
 PROPERTIES: dict[str, tuple[str, ...]] = {
     "model": ("model", "model_name", "model_id"),
@@ -51,7 +51,7 @@ _PRECISION = re.compile(r"(?:torch\.)?(?:fp|bf|tf|u?int|b?float|amp)[\w.-]*", re
 _LIKE_CPU = frozenset(("cpu", "openvino", "wasm"))
 
 
-class Case(NamedTuple):
+class ReportedTest(NamedTuple):
     """A test case. `outcome` is passed, failed, error or skipped; `during` setup, call, teardown or collect.
 
     `kind` is what the runner says the error was, `message` its words; `seconds` how long it took; `row` counts cases from 1.
@@ -79,7 +79,7 @@ class _About(NamedTuple):
     rest: tuple[str, ...]
 
 
-def draft_of(case: Case) -> Draft:
+def draft_of(case: ReportedTest) -> Draft:
     """Return the draft; BadRow where the case has no name, or a property cannot be used."""
     name = case.name.strip()
     if not name:
@@ -178,7 +178,7 @@ def _named(span: str) -> tuple[str | None, str]:
     return None, span
 
 
-def _outcome(case: Case) -> tuple[str, str]:
+def _outcome(case: ReportedTest) -> tuple[str, str]:
     if case.outcome in ("passed", "skipped"):
         return case.outcome, "verify" if case.outcome == "passed" else "resolve"
     text = f"{case.kind or ''} {case.message or ''}"
@@ -193,7 +193,7 @@ def _outcome(case: Case) -> tuple[str, str]:
     return case.outcome, stage
 
 
-def _error(case: Case, outcome: str) -> str:
+def _error(case: ReportedTest, outcome: str) -> str:
     if outcome == "skipped":
         return "Skipped"
     for document in (case.kind, case.message):

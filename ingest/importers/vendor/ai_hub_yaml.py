@@ -200,11 +200,11 @@ def _object(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _objects(said: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the members of an object's object, by their names as text; nothing where it is none."""
-    none = said.get(name) if isinstance(said, dict) else None
-    if isinstance(none, dict):
-        yield from ((str(key), value) for key, value in none.items())
+    members = said.get(name) if isinstance(said, dict) else None
+    if isinstance(members, dict):
+        yield from ((str(key), value) for key, value in members.items())
 
 
 def _list(said: Any, name: str) -> list[dict[str, Any]]:
-    none = said.get(name) if isinstance(said, dict) else None
-    return [entry for entry in none if isinstance(entry, dict)] if isinstance(none, list) else []
+    entries = said.get(name) if isinstance(said, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -11,7 +11,7 @@ import pytest
 from domain.catalogues import hardware
 from predictor.features.operators_route import tabulate
 from predictor.features.table import Table
-from predictor.learning.blend import LOCAL, BlendMethod, FittedBlend, Place, nearest
+from predictor.learning.blend import LOCAL, BlendMethod, FittedBlend, SoftwareKey, nearest
 from predictor.learning.evaluation import evaluate
 from predictor.learning.trees import TreeMethod
 from tests.integration.predictor.conftest import World
@@ -116,7 +116,7 @@ def test_software_that_was_never_measured_is_taken_from_its_nearest_kin(
 
 
 def test_the_nearest_place_is_compiled_alike_before_anything_else() -> None:
-    asked = Place("new", "cuda", "torch", "amp-fp16", True, False, "2.9", "inference")
+    asked = SoftwareKey("new", "cuda", "torch", "amp-fp16", True, False, "2.9", "inference")
     eager = asked._replace(hardware="one", compiled=False)
     old = asked._replace(hardware="one", version="2.4")
     known = [eager, old, old._replace(hardware="two", compiled=False), old._replace(platform="cpu")]

@@ -1,14 +1,14 @@
 """Answers that were given: kept within a room, the least asked for forgotten first."""
 
-from api.http.response_cache import LARGEST_BYTES, Answered, Given
+from api.http.response_cache import LARGEST_BYTES, CachedAnswer, ResponseCache
 
 
-def given(size: int) -> Given:
-    return Given(bytes(size), "application/json", {"ETag": str(size)})
+def given(size: int) -> CachedAnswer:
+    return CachedAnswer(bytes(size), "application/json", {"ETag": str(size)})
 
 
 def test_what_was_not_asked_for_the_longest_is_forgotten():
-    answered = Answered(room_bytes=100)
+    answered = ResponseCache(room_bytes=100)
     for question in ("one", "two"):
         answered.keep(question, given(40))
     assert answered.find("one") == given(40)
@@ -18,7 +18,7 @@ def test_what_was_not_asked_for_the_longest_is_forgotten():
 
 
 def test_a_large_answer_takes_no_room():
-    answered = Answered()
+    answered = ResponseCache()
     answered.keep("small", given(10))
     answered.keep("large", given(LARGEST_BYTES + 1))
     assert answered.find("large") is None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from api.http.logs import CURRENT, Asked, JsonLines, request_id
+from api.http.logs import CURRENT, JsonLines, RequestRecord, request_id
 from api.http.tokens import Token
 
 
@@ -32,7 +32,7 @@ def test_a_line_names_the_request_and_the_token_but_no_secret():
         created_at=datetime.now(UTC),
     )  # fmt: skip
     record = logging.LogRecord("api", logging.WARNING, "x.py", 1, "it %s\nbroke", ("really",), None)
-    asked = Asked("req-1", "GET", "/v1/runs")
+    asked = RequestRecord("req-1", "GET", "/v1/runs")
     asked.token = token
     before = CURRENT.set(asked)
     try:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from api.background.lag_history import KEPT, Minutes
+from api.background.lag_history import KEPT, LagHistory
 from ingest.projection.health import Health
 
 START = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
@@ -16,7 +16,7 @@ def health(lag: int | None) -> Health:
     )  # fmt: skip
 
 
-def looked(*seen: tuple[int, int | None]) -> Minutes:
+def looked(*seen: tuple[int, int | None]) -> LagHistory:
     """Look at so many seconds after the start, and see so many events of lag."""
     at: Iterator[tuple[int, int | None]] = iter(seen)
     now = START
@@ -27,7 +27,7 @@ def looked(*seen: tuple[int, int | None]) -> Minutes:
         now = START + timedelta(seconds=seconds)
         return health(lag)
 
-    minutes = Minutes(ask, clock=lambda: now)
+    minutes = LagHistory(ask, clock=lambda: now)
     for _ in seen:
         minutes.look()
     return minutes

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from api.http.body import read_body
-from api.http.body_budget import Room
+from api.http.body_budget import BodyBudget
 from api.http.problems import BodyTooSlow
 from domain.errors import MalformedBody, TooBusy
 
 
 def test_bodies_and_bytes_are_bounded_and_given_back():
-    room = Room(bodies=2, size_bytes=100)
+    room = BodyBudget(bodies=2, size_bytes=100)
     with room.hold(60) as first:
         with pytest.raises(TooBusy):
             room.hold(41)
@@ -42,7 +42,7 @@ def sent(*chunks: bytes, wait_s: float = 0.0, end: str = "http.request"):
 
 def test_a_body_without_a_length_takes_room_as_it_comes():
     async def read() -> None:
-        room = Room(size_bytes=100)
+        room = BodyBudget(size_bytes=100)
         with room.hold(0) as held:
             assert await read_body(sent(b"a" * 40, b"b" * 40), {}, held, 5.0) == b"a" * 40 + b"b" * 40
             assert room.bytes == 80
@@ -55,7 +55,7 @@ def test_a_body_without_a_length_takes_room_as_it_comes():
 
 def test_a_body_that_drips_or_breaks_off_is_refused():
     async def read() -> None:
-        with Room().hold(0) as held:
+        with BodyBudget().hold(0) as held:
             with pytest.raises(BodyTooSlow):
                 await read_body(sent(*[b"x"] * 100, wait_s=0.05), {}, held, 0.2)
             with pytest.raises(MalformedBody):

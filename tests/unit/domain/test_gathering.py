@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from domain.comparison.comparison_input import Gathered, row_of_event
+from domain.comparison.comparison_input import ComparisonInput, row_of_event
 from domain.configuration import Configuration, Execution, Hardware, Model, Runtime, Workload
 from domain.errors import UsageError
 
@@ -12,7 +12,7 @@ P50 = "latency_p50_ms"
 
 
 def gathered(*events, **wanted):
-    found = Gathered("side", wanted=wanted)
+    found = ComparisonInput("side", wanted=wanted)
     for event in events:
         row = row_of_event(event)
         if event["type"] == "assay.measurement.recorded.v1":

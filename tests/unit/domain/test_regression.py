@@ -7,7 +7,7 @@ import math
 import msgspec
 import pytest
 
-from domain.comparison.comparison_sides import RUNS_KEPT, Case, Measured, Side, merged
+from domain.comparison.comparison_sides import RUNS_KEPT, NewestMeasurement, NewestOutcome, Side, merged
 from domain.comparison.regression import compare, judged, run_deviation
 from domain.errors import UsageError
 from domain.figures import Figure
@@ -23,11 +23,13 @@ def figure(value, spread=0.01, **more):
 def row(p50=1.0, *, key="k1", alike="a1", event="e1", **more):
     figures = more.pop("figures", None) or {P50: figure(p50)}
     shape = {"title": key, "hardware": "h", "origin": "measured", "environment": "env-1", "runtime": "torch 2.12"}
-    return Measured(key=key, alike=alike, event_id=event, figures=figures, **{**shape, **more})
+    return NewestMeasurement(key=key, alike=alike, event_id=event, figures=figures, **{**shape, **more})
 
 
 def case(outcome, *, key="k1", alike="a1", event="t1", test="verify", **more):
-    return Case(key=key, alike=alike, title=key, hardware="h", outcome=outcome, event_id=event, test=test, **more)
+    return NewestOutcome(
+        key=key, alike=alike, title=key, hardware="h", outcome=outcome, event_id=event, test=test, **more
+    )
 
 
 def side(*rows, name="side", cases=(), environments=None):

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 
 from domain.errors import UsageError
-from runner.platforms.execution_options import Asked, batch_parts, read_options
+from runner.platforms.execution_options import ExecutionOptions, batch_parts, read_options
 from runner.platforms.torch_eager import Cpu, Cuda, Mps, Rocm
 
 CUDA = Cuda.known_options
 
 
 def test_options_are_read() -> None:
-    assert read_options((), platform="cuda", names=CUDA) == Asked()
-    assert read_options(("cuda-graphs",), platform="cuda", names=CUDA) == Asked(graphs=True)
-    assert read_options(("streams=4",), platform="cuda", names=CUDA) == Asked(streams=4)
-    assert read_options(("device-map",), platform="rocm", names=Rocm.known_options) == Asked(device_map=True)
-    assert read_options(("tensor-parallel=2",), platform="cpu", names=Cpu.known_options) == Asked(tensor_parallel=2)
+    assert read_options((), platform="cuda", names=CUDA) == ExecutionOptions()
+    assert read_options(("cuda-graphs",), platform="cuda", names=CUDA) == ExecutionOptions(graphs=True)
+    assert read_options(("streams=4",), platform="cuda", names=CUDA) == ExecutionOptions(streams=4)
+    assert read_options(("device-map",), platform="rocm", names=Rocm.known_options) == ExecutionOptions(device_map=True)
+    assert read_options(("tensor-parallel=2",), platform="cpu", names=Cpu.known_options) == ExecutionOptions(
+        tensor_parallel=2
+    )
 
 
 @pytest.mark.parametrize(

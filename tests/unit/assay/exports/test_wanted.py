@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.exports import Wanted, format_of
+from assay.exports import ExportSelection, format_of
 from domain.errors import UsageError
 
 
@@ -43,5 +43,5 @@ def test_a_name_wins_a_folder_is_parquet_and_json_says_nothing():
 )
 def test_what_does_not_fit_together_is_named(parts, field):
     with pytest.raises(UsageError) as refused:
-        Wanted(**{"filters": {}, **parts})
+        ExportSelection(**{"filters": {}, **parts})
     assert refused.value.field == field

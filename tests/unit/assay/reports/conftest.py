@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from presentation.reports.content import Asked, Chart, Report, Section
+from presentation.reports.content import Chart, Report, ReportQuestion, Section
 from presentation.reports.evidence import evidence_table, row_of
 from presentation.reports.pairs import measured_table
 
@@ -61,7 +61,7 @@ def report(row: Callable[..., dict[str, Any]]) -> Callable[..., Report]:
             measured_table(kept, "configurations", "Every configuration"),
         ]
         made = Report(
-            asked=Asked(kind="performance"), title="Performance", question="Which?", position=POSITION,
+            asked=ReportQuestion(kind="performance"), title="Performance", question="Which?", position=POSITION,
             recorded_at="2026-11-20T14:06:00+00:00", facts=["1 model"], sections=[Section("Found", parts)],
             evidence=evidence_table(kept),
         )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 
 from domain.errors import UsageError
 from presentation.reports import writing
-from presentation.reports.content import Asked
+from presentation.reports.content import ReportQuestion
 from presentation.reports.files import as_csv, as_json, defused
 
 
@@ -36,7 +36,7 @@ def test_csv_holds_raw_values_position_and_events_and_defuses_only_text(row: Any
 
 
 def test_json_holds_every_row_with_position_filters_and_evidence(row: Any, report: Any) -> None:
-    made = report(*(row() for _ in range(60)), asked=Asked(kind="performance", precision=("fp16", "int8")))
+    made = report(*(row() for _ in range(60)), asked=ReportQuestion(kind="performance", precision=("fp16", "int8")))
     found = json.loads(as_json(made))
     assert (found["report"], found["position"], found["filters"]) == ("performance", 4321, {"precision": "fp16,int8"})
     (table,) = (part for part in found["sections"][0]["parts"] if "table" in part)
@@ -99,4 +99,4 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_subject_becomes_a_safe_file_name() -> None:
-    assert writing.stem(Asked(kind="model", subject="../a b/c:d")) == "model-a-b-c-d"
+    assert writing.stem(ReportQuestion(kind="model", subject="../a b/c:d")) == "model-a-b-c-d"

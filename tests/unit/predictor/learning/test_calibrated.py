@@ -8,7 +8,7 @@ import pytest
 
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.hardware import find as catalogued
-from predictor.artifact.calibrated import Calibrated, Known, few
+from predictor.artifact.calibrated import Calibrated, LearnedBase, few
 from predictor.features.dataset import Row
 from predictor.features.operators_route import relimited, tabulate
 from predictor.features.table import Table
@@ -88,10 +88,10 @@ def joined(*tables: Table) -> Table:
 
 
 @pytest.fixture(scope="module")
-def known() -> Known:
+def known() -> LearnedBase:
     """What sixty models on two devices taught; the other sixty are new wherever they are asked for."""
     table = joined(*(measured(rows_of(name, range(MODELS // 2))) for name in KNOWN))
-    return Known(FittedTrees(fit_trees(table.values, table.residual, learners=LEARNERS)), table)
+    return LearnedBase(FittedTrees(fit_trees(table.values, table.residual, learners=LEARNERS)), table)
 
 
 def unseen(start: int = MODELS // 2, stop: int = MODELS) -> Any:
@@ -102,7 +102,7 @@ def error(fitted: Any, table: Table) -> float:
     return float(np.mean(np.abs(table.residual - fitted.predict(table).residual)))
 
 
-def test_the_effective_peak_is_found(known: Known) -> None:
+def test_the_effective_peak_is_found(known: LearnedBase) -> None:
     def found(true: float) -> float:
         return known.adapted(measured(rows_of(NEW, unseen(60, 90)), peak=true, oddness=0.03)).effective_peak
 
@@ -111,14 +111,14 @@ def test_the_effective_peak_is_found(known: Known) -> None:
     assert found(0.6) < found(0.8) < found(1.0)
 
 
-def test_a_lying_data_sheet_is_mended_by_ten_measurements(known: Known) -> None:
+def test_a_lying_data_sheet_is_mended_by_ten_measurements(known: LearnedBase) -> None:
     asked = measured(rows_of(NEW, unseen(75)), peak=0.55, offset=0.1)
     calibrated = known.adapted(measured(rows_of(NEW, unseen(60, 70)), peak=0.55, offset=0.1))
     assert error(calibrated, asked) < 0.6 * error(known, asked)
 
 
 @pytest.mark.parametrize("shots", [1, 2, 5, 10])
-def test_calibration_is_never_worse_than_none_by_more_than_noise(known: Known, shots: int) -> None:
+def test_calibration_is_never_worse_than_none_by_more_than_noise(known: LearnedBase, shots: int) -> None:
     before, after = [], []
     for draw in range(8):
         taken = np.random.default_rng(draw).permutation(unseen())[:shots].tolist()
@@ -128,7 +128,7 @@ def test_calibration_is_never_worse_than_none_by_more_than_noise(known: Known, s
     assert float(np.mean(after) / np.mean(before)) < 1.15
 
 
-def test_one_measurement_moves_every_row_alike_and_by_less_than_its_own_error(known: Known) -> None:
+def test_one_measurement_moves_every_row_alike_and_by_less_than_its_own_error(known: LearnedBase) -> None:
     shots = measured(rows_of(NEW, [60]), offset=0.5, oddness=0.0)
     asked = measured(rows_of(NEW, unseen(70)), offset=0.5, oddness=0.0)
     moved = known.adapted(shots).predict(asked).residual - known.predict(asked).residual
@@ -137,14 +137,14 @@ def test_one_measurement_moves_every_row_alike_and_by_less_than_its_own_error(kn
     assert np.ptp(moved) < 0.05
 
 
-def test_a_freak_does_not_drag_the_others(known: Known) -> None:
+def test_a_freak_does_not_drag_the_others(known: LearnedBase) -> None:
     shots = measured(rows_of(NEW, unseen(60, 72)), offset=0.2, oddness=0.05)
     freak = msgspec.structs.replace(shots, measured=shots.measured * np.where(np.arange(12) == 3, 10.0, 1.0))
     asked = measured(rows_of(NEW, unseen(80)), offset=0.2, oddness=0.05)
     assert error(known.adapted(freak), asked) < error(known.adapted(shots), asked) + 0.03
 
 
-def test_a_model_measured_on_a_sibling_brings_its_oddness_along(known: Known) -> None:
+def test_a_model_measured_on_a_sibling_brings_its_oddness_along(known: LearnedBase) -> None:
     shots = measured(rows_of(NEW, range(10)), peak=0.7)
     seen, new = rows_of(NEW, range(20, 60)), rows_of(NEW, unseen(70, 110))
     calibrated = known.adapted(shots)
@@ -157,7 +157,7 @@ def test_a_model_measured_on_a_sibling_brings_its_oddness_along(known: Known) ->
     assert error(calibrated, table) < 0.6 * error(calibrated, measured(new, peak=0.7))
 
 
-def test_other_software_of_the_device_learns_a_part(known: Known) -> None:
+def test_other_software_of_the_device_learns_a_part(known: LearnedBase) -> None:
     shots = measured(rows_of(NEW, unseen(60, 75)), offset=0.4, oddness=0.05)
     calibrated = known.adapted(shots)
 
@@ -169,7 +169,7 @@ def test_other_software_of_the_device_learns_a_part(known: Known) -> None:
 
 
 @pytest.mark.parametrize("shots", [1, 10, 25])
-def test_widths_cover_models_to_come_and_shrink(known: Known, shots: int) -> None:
+def test_widths_cover_models_to_come_and_shrink(known: LearnedBase, shots: int) -> None:
     covered, reach = [], []
     for start in range(60, 90, 10):
         taken = [60 + (start - 60 + 2 * step) % 60 for step in range(shots)]
@@ -184,7 +184,7 @@ def test_widths_cover_models_to_come_and_shrink(known: Known, shots: int) -> Non
     assert float(np.mean(reach)) < (0.6 if shots < 3 else 0.4)
 
 
-def test_nothing_measured_is_not_calibrated(known: Known) -> None:
+def test_nothing_measured_is_not_calibrated(known: LearnedBase) -> None:
     calibrated = known.adapted(measured(rows_of(NEW, unseen(60, 70))))
     elsewhere = measured(rows_of("nvidia-a100-pcie-80gb", unseen(70, 80)))
     predicted = calibrated.predict(elsewhere)

@@ -11,7 +11,7 @@ from predictor.features.operators_route import tabulate
 from predictor.features.table import Array, Table
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.features.work import TERMS, work_of_many
-from predictor.learning.parametric import Known, ParametricMethod
+from predictor.learning.parametric import ParametricMethod, SolvedInputs
 
 RANDOM = np.random.default_rng(3)
 KINDS = ("mm", "conv", "norm", "elementwise", "attention")
@@ -146,7 +146,7 @@ def test_shares_add_up_and_name_what_takes_the_time() -> None:
 def test_what_is_kept_gives_the_same_model_again() -> None:
     model = ParametricMethod().fit(measured(range(10), "cpu"))
     asked = measured(range(30, 40), "cpu")
-    kept = msgspec.json.decode(msgspec.json.encode(model.known()), type=Known)
+    kept = msgspec.json.decode(msgspec.json.encode(model.known()), type=SolvedInputs)
     np.testing.assert_array_equal(type(model).restored(kept).predict(asked).residual, model.predict(asked).residual)
     with pytest.raises(ValueError, match="other kinds"):
         type(model).restored(msgspec.structs.replace(kept, terms=["mm"]))

@@ -10,23 +10,23 @@ import pytest
 
 from predictor.artifact.artifact import Card, load_shipped
 from predictor.features.dataset import Row
-from predictor.live.shadow import MODELS, MOST, ROWS, Case, Given, compared, held_out, learnt_by
+from predictor.live.shadow import MODELS, MOST, ROWS, PredictedLatency, ScoredCase, compared, held_out, learnt_by
 
 OLD = "sha256:old"
 
 
-def cases(old: float, new: float, *, models: int = 10, each: int = 4, spread: float = 0.0) -> list[Case]:
+def cases(old: float, new: float, *, models: int = 10, each: int = 4, spread: float = 0.0) -> list[ScoredCase]:
     """Cases whose errors are e^old and e^new, and differ between models by `spread` in log terms."""
     random = np.random.default_rng(1)
     found = []
     for model in range(models):
         more = float(random.normal(0, spread))
         found += [
-            Case(
+            ScoredCase(
                 model=f"m{model}",
                 measured=1.0,
-                old=Given(value=float(np.exp(old)), low=0.9, high=1.1),
-                new=Given(value=float(np.exp(abs(new + more))), low=0.5, high=2.0),
+                old=PredictedLatency(value=float(np.exp(old)), low=0.9, high=1.1),
+                new=PredictedLatency(value=float(np.exp(abs(new + more))), low=0.5, high=2.0),
             )
             for _ in range(each)
         ]
@@ -55,7 +55,10 @@ def test_worse_within_the_noise_of_the_models_is_taken() -> None:
 
 def test_many_rows_of_one_model_do_not_decide() -> None:
     even = cases(0.1, 0.1, models=9)
-    odd = [Case(model="odd", measured=1.0, old=Given(value=1.0), new=Given(value=1.5)) for _ in range(200)]
+    odd = [
+        ScoredCase(model="odd", measured=1.0, old=PredictedLatency(value=1.0), new=PredictedLatency(value=1.5))
+        for _ in range(200)
+    ]
     assert compared([*even, *odd], OLD).accepted
 
 

@@ -2,15 +2,17 @@ from typing import Any
 
 import pytest
 
-from predictor.failure_rates.cases import Case, End
+from predictor.failure_rates.cases import End, TriedConfiguration
 from predictor.failure_rates.shares import Shares
 
 
-def case(model: str, platform: str = "webnn", end: End | None = "runs", **over: Any) -> Case:
-    return Case(model=model, platform=platform, precision="fp32", category="vision", family="net", end=end, **over)
+def case(model: str, platform: str = "webnn", end: End | None = "runs", **over: Any) -> TriedConfiguration:
+    return TriedConfiguration(
+        model=model, platform=platform, precision="fp32", category="vision", family="net", end=end, **over
+    )
 
 
-def total(shares: Shares, asked: Case) -> float:
+def total(shares: Shares, asked: TriedConfiguration) -> float:
     found = shares.chances(asked)
     return found.runs + found.unsupported + found.out_of_memory + found.fails
 
@@ -57,7 +59,7 @@ def test_the_order_of_the_rows_changes_nothing() -> None:
 
 def test_a_category_that_is_not_known_leaves_its_level_out() -> None:
     shares = Shares.fitted([case(f"m{index}") for index in range(10)])
-    bare = Case(model="x", platform="webnn")
+    bare = TriedConfiguration(model="x", platform="webnn")
     assert shares.chances(bare).level == "platform by origin"
     assert total(shares, bare) == pytest.approx(1.0)
 
