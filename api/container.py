@@ -156,7 +156,7 @@ class Container:
         return appended
 
     def _diverged(self, divergence: Divergence) -> None:
-        """Leave in the log that it lost events which the tables told of; called by the projector's thread."""
+        """Record in the log that it lost events which the tables held; called by the projector's thread."""
         details = {
             "epoch": divergence.epoch,
             "position": divergence.position,

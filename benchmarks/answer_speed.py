@@ -98,7 +98,7 @@ def timed(
             took.append((time.perf_counter() - began) * 1e3)
             answer.raise_for_status()
     meter.dealt_with(repeats)
-    return took, meter.told()["service_us"] / 1e3, answer.json()
+    return took, meter.document()["service_us"] / 1e3, answer.json()
 
 
 def main() -> int:

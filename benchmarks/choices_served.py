@@ -107,7 +107,7 @@ def _belief(said: tuple[Array, Array], table: Table, rows: NDArray[np.intp]) -> 
 
 def _told(belief: Belief, table: Table, held: NDArray[np.intp], shots: NDArray[np.intp]) -> Belief:
     for index in shots.tolist():
-        belief = belief.told(index, float(table.measured[held[index]]))
+        belief = belief.observed(index, float(table.measured[held[index]]))
     return belief
 
 

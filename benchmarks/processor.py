@@ -37,7 +37,7 @@ class Meter:
         """Say how many events the blocks have dealt with."""
         self._events += events
 
-    def told(self) -> dict[str, float]:
+    def document(self) -> dict[str, float]:
         """Return the µs that each group spent on an event, and the rate at which all cores would be full."""
         found = {f"{name}_us": spent / max(1, self._events) * 1e6 for name, spent in self._seconds.items()}
         return {**found, "full_at_per_s": (psutil.cpu_count() or 1) * 1e6 / sum(found.values())}

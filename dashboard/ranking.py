@@ -178,7 +178,7 @@ def at_hand_words(row: Mapping[str, Any] | None) -> str | None:
 
 
 def tie_sentence(rows: Sequence[Row]) -> str | None:
-    """Say which of the first cannot be told apart; None when the first stands alone."""
+    """Say which of the first are tied; None when the first stands alone."""
     tied = [row for row in rows if row.get("rank_band") == rows[0].get("rank_band")]
     if len(tied) < 2:
         return None

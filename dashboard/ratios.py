@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from presentation import formatting
 
-__all__ = ["Ratio", "of", "told"]
+__all__ = ["Ratio", "of", "words"]
 
 NOTHING_SAID = formatting.MISSING
 
@@ -37,8 +37,8 @@ def of(above: Mapping[str, Any], below: Mapping[str, Any], key: str, low: str, h
     )
 
 
-def told(ratio: Ratio, better: str = "faster", worse: str = "slower") -> str:
-    """Say in one word which way a ratio goes, where more than 1 is better; that it cannot be told where 1 lies within."""
+def words(ratio: Ratio, better: str = "faster", worse: str = "slower") -> str:
+    """Say in one word which way a ratio goes, where more than 1 is better; that it is undecided where 1 lies within."""
     if ratio.value is None:
         return NOTHING_SAID
     if ratio.low is None or ratio.high is None:

@@ -75,7 +75,7 @@ def client(timeout_s: float = SLOWEST_S) -> Client:
 
 
 def _probed_s() -> float:
-    """Return how long a page waits to be told where the service stands."""
+    """Return how long a page waits for the position of the service."""
     return min(patience(PROBED_S), SLOWEST_S)
 
 

@@ -139,9 +139,9 @@ class Answerer:
             name: value for name, value in document["coverage"].items() if name not in ("op_mix", "architectures")
         } | {"architectures": len(card.coverage.architectures)}
         document.pop("features")
-        document["calibrations"] = predictor.calibrations.told()
-        document["few"] = None if card.few is None else card.few.told()
-        document["shares"] = None if card.shares is None else card.shares.told()
+        document["calibrations"] = predictor.calibrations.document()
+        document["few"] = None if card.few is None else card.few.document()
+        document["shares"] = None if card.shares is None else card.shares.document()
         return {
             **document,
             "digest": predictor.digest,

@@ -7,7 +7,7 @@ from typing import Any
 
 from presentation import formatting
 
-__all__ = ["drawn", "method", "rest", "told"]
+__all__ = ["drawn", "lines", "method", "rest"]
 
 Row = Mapping[str, Any]
 _KEYS = (
@@ -72,7 +72,7 @@ def _check(reading: Row) -> str:
     return f"counter {formatting.energy(counted)}, integral of power {formatting.energy(integrated)}: {apart} apart"
 
 
-def told(data: Row) -> list[tuple[str, str]]:
+def lines(data: Row) -> list[tuple[str, str]]:
     """Return what a measurement's event says of energy, as names and words; empty where it says nothing at all."""
     metrics, judged = data.get("metrics") or {}, (data.get("validity") or {}).get("metrics") or {}
     reading = (data.get("conditions") or {}).get("energy") or {}

@@ -8,7 +8,7 @@ from typing import Any
 from domain.measured import STATED
 from presentation import formatting
 
-__all__ = ["STATED_WORDS", "arrivals", "batch_words", "hardware_words", "is_stated", "told"]
+__all__ = ["STATED_WORDS", "arrivals", "batch_words", "hardware_words", "is_stated", "lines"]
 
 Row = Mapping[str, Any]
 STATED_WORDS = "stated by the operator, not seen"
@@ -46,7 +46,7 @@ def batch_words(row: Row) -> str:
     return " · ".join([*existing, *([coming] if coming else [])])
 
 
-def told(data: Row) -> list[tuple[str, str]]:
+def lines(data: Row) -> list[tuple[str, str]]:
     """Return what a fact's event says of its load and of whose hardware it was, as names and words."""
     workload, seen = data.get("workload") or {}, data.get("observed") or {}
     details = seen.get("details") or {}

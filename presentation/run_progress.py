@@ -66,7 +66,7 @@ def done(run: Run) -> int:
 
 
 def progress(run: Run) -> float | None:
-    """Return the share of what was planned that is done, 1 at the most; None where no plan was told."""
+    """Return the share of what was planned that is done, 1 at the most; None where there is no plan."""
     return min(done(run) / run["planned"], 1.0) if run.get("planned") else None
 
 

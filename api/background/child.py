@@ -40,7 +40,7 @@ Json = dict[str, Any]
 class ChildAnswer(NamedTuple):
     """What a child answered: an object, and the bytes beside it."""
 
-    told: Json
+    document: Json
     content: bytes
 
 

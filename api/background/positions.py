@@ -47,7 +47,7 @@ class Positions(BackgroundTask):
             self._grown.notify_all()
 
     def kick(self) -> None:
-        """Say that something was appended here, so that it is told at once."""
+        """Say that something was appended here, so that followers hear of it at once."""
         self._wake.set()
 
     async def after(self, position: int) -> AsyncIterator[Head | None]:

@@ -51,7 +51,7 @@ async def train(container: Container, actor: str, *, force: bool = False, why: s
     """
     require_appending(container)
     trained = await worked(container, "train", {})
-    content, data = trained.content, _judged(trained.told["event_data"], trained.told["comparison"], force, why)
+    content, data = trained.content, _judged(trained.document["event_data"], trained.document["comparison"], force, why)
     digest = await asyncio.to_thread(container.artifacts.put, content, data["card"], ARTIFACT_KIND)
     recorded_at = await container.log.recorded_at(data["position"])
     event = new_event(PREDICTOR_TRAINED, {**data, "digest": digest}, source=SERVICE_SOURCE, time=recorded_at)
@@ -142,10 +142,12 @@ async def replay(container: Container, digest: str) -> Json:
     made = await worked(
         container, "replay", {"digest": wanted, "position": await asyncio.to_thread(_position, container, wanted)}
     )
-    document = made.told["replayed"]
+    document = made.document["replayed"]
     restored = document["same"] and document["stored"] != "whole"
     if restored:
-        await asyncio.to_thread(container.artifacts.put, made.content, made.told["event_data"]["card"], ARTIFACT_KIND)
+        await asyncio.to_thread(
+            container.artifacts.put, made.content, made.document["event_data"]["card"], ARTIFACT_KIND
+        )
     return {**document, "restored": restored}
 
 

@@ -37,7 +37,7 @@ __all__ = [
     "by_offset",
     "by_position",
     "document",
-    "told",
+    "rows_response",
 ]
 
 PAGE = 100
@@ -119,7 +119,9 @@ DEPENDENCIES = {"at": Provide(_at), "page": Provide(_page, sync_to_thread=False)
 """What routers of lists provide to their handlers as `at` and `page`."""
 
 
-async def told(request: Request[Any, Any, Any], at: At, answer: Answer, *, key: str = "items") -> Response[bytes]:
+async def rows_response(
+    request: Request[Any, Any, Any], at: At, answer: Answer, *, key: str = "items"
+) -> Response[bytes]:
     """Return what `answer` reads from the tables at a position: rows and the members beside them.
 
     In a thread: DuckDB must not hold up other requests. 304 where the asker holds that state already; the bytes that were
@@ -185,7 +187,7 @@ async def by_position(request: Request[Any, Any, Any], page: Page, fetch: Fetch)
             "next_cursor": Cursor(tables.position, kept[-1]["position"], tables.history).text() if more else None
         }
 
-    return await told(request, page.at, answer)
+    return await rows_response(request, page.at, answer)
 
 
 async def by_offset(request: Request[Any, Any, Any], page: Page, fetch: Fetch) -> Response[bytes]:
@@ -197,4 +199,4 @@ async def by_offset(request: Request[Any, Any, Any], page: Page, fetch: Fetch) -
         following = Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None
         return rows[: page.limit], {"next_cursor": following}
 
-    return await told(request, page.at, answer)
+    return await rows_response(request, page.at, answer)

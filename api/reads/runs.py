@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
 from api.http.formats import plain
-from api.http.paging import At, Cursor, Page, Row, Text, told
+from api.http.paging import At, Cursor, Page, Row, Text, rows_response
 from domain.errors import NotFound
 from ingest.projection import Tables
 from ingest.projection import runs as known
@@ -48,7 +48,7 @@ async def runs(
         beside = {"total": result.total, "first": page.offset + 1 if result.rows else None, "choices": result.choices}
         return result.rows, {"next_cursor": following, **beside}
 
-    return await told(request, page.at, answer)
+    return await rows_response(request, page.at, answer)
 
 
 @get("/v1/runs/{run_id:str}", summary="One run")
@@ -64,4 +64,4 @@ async def one_run(request: Request[Any, Any, Any], at: NamedDependency[At], run_
         reasons = result.pop("reasons")
         return reasons, {name: plain(value) if isinstance(value, dict) else value for name, value in result.items()}
 
-    return await told(request, at, answer, key="reasons")
+    return await rows_response(request, at, answer, key="reasons")

@@ -86,7 +86,7 @@ def named(
     )
     values = [*window, *(value for each in supplied.values() for value in each)]
     lines: dict[str, Row] = {}
-    for row in tables.told("measurement void subject", statement, values).to_pylist():
+    for row in tables.select("measurement void subject", statement, values).to_pylist():
         line = lines.get(row["configuration"]) or lines.setdefault(row["configuration"], begun(row) | {"count": 0})
         line["count"] += row["points"]
     return list(lines.values())
@@ -97,7 +97,7 @@ def kin(tables: Tables, model: str, configurations: Sequence[str]) -> list[str]:
     if not configurations:
         return []
     statement = _KIN.format(chosen=", ".join("?" * len(configurations)))
-    rows = tables.told("subject", statement, [model, *configurations]).to_pylist()
+    rows = tables.select("subject", statement, [model, *configurations]).to_pylist()
     alike = {str(row["configuration"]): alike_of(row) for row in rows}
     wanted = {alike[name] for name in configurations if name in alike}
     return sorted(name for name, value in alike.items() if value in wanted)
@@ -106,7 +106,7 @@ def kin(tables: Tables, model: str, configurations: Sequence[str]) -> list[str]:
 def measured(tables: Tables, model: str, metrics: Mapping[str, Sequence[str]]) -> list[str]:
     """Return which metrics, by name with the columns that may hold each, some row of a model has."""
     counts = ", ".join(f'count(coalesce({", ".join(columns)})) AS "{name}"' for name, columns in metrics.items())
-    (result,) = tables.told("measurement void subject", _MEASURED.format(counts=counts), [model]).to_pylist()
+    (result,) = tables.select("measurement void subject", _MEASURED.format(counts=counts), [model]).to_pylist()
     return [name for name, rows in result.items() if rows]
 
 

@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.container import Container
-from api.http.paging import DEPENDENCIES, PAGE_LIMIT, At, Flag, Row, Text, told
+from api.http.paging import DEPENDENCIES, PAGE_LIMIT, At, Flag, Row, Text, rows_response
 from api.reads.comparison_rows import (
     COLUMNS,
     LOAD,
@@ -44,7 +44,7 @@ Name = Annotated[str, QueryParameter(min_length=1, max_length=500)]
 
 
 def require_model(tables: Tables, name: str, rows: Sequence[Any]) -> None:
-    """Raise UnknownModel where there are no rows because nobody ever told of such a model."""
+    """Raise UnknownModel where there are no rows because no event names such a model."""
     if not rows and model_catalogue.find(tables.resolve_model(name)) is None and not tables.knows("model", name):
         raise UnknownModel(name, model_catalogue.nearest(name), field="model")
 
@@ -98,7 +98,7 @@ async def on_hardware(
         beside = {"model": name, "total": len(valued), "whole": counted(whole), "baselines": plain}
         return kept, {**beside, **differences(kept)}
 
-    return await told(request, at, answer, key="rows")
+    return await rows_response(request, at, answer, key="rows")
 
 
 @get("/v1/comparisons/models", summary="Different models on one hardware")
@@ -136,7 +136,7 @@ async def of_models(
         kept = result if limit is None else sorted(result, key=lambda row: not row["best"])[:limit]
         return kept, {"hardware": name, "total": len(rows), **differences(kept)}
 
-    return await told(request, at, answer, key="rows")
+    return await rows_response(request, at, answer, key="rows")
 
 
 @get("/v1/comparisons/modes", summary="Inference beside training")
@@ -175,7 +175,7 @@ async def of_modes(
         listed = ordered(existing, ("hardware", "platform", "precision", "mode")) if rows else []
         return listed, {**beside, **differences(existing)}
 
-    return await told(request, at, answer, key="rows")
+    return await rows_response(request, at, answer, key="rows")
 
 
 def _filter(
@@ -254,7 +254,7 @@ async def of_batches(
         batches = sorted({row["batch_size"] for line in result for row in line})
         return kept, {"model": name, "work": work, "total": len(result), "batches": batches, **differences(kept)}
 
-    return await told(request, at, answer, key="rows")
+    return await rows_response(request, at, answer, key="rows")
 
 
 def _check_metric(metric: str, names: Sequence[str] = RANKED_BY) -> None:

@@ -13,7 +13,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, Cursor, Flag, Page, Row, Text, by_offset, told
+from api.http.paging import DEPENDENCIES, Cursor, Flag, Page, Row, Text, by_offset, rows_response
 from api.reads.claims import claim_rows, with_claims
 from domain.catalogues.models import catalogue
 from domain.compatibility.states import RULES, STATES, best_of, grouped, judged, place
@@ -179,7 +179,7 @@ async def _paged(
             following = Cursor(tables.position, page.offset + page.limit, tables.history).text()
         return _named(rows[: page.limit]), {"next_cursor": following, **LEGEND}
 
-    return await told(request, page.at, answer)
+    return await rows_response(request, page.at, answer)
 
 
 def _named(rows: list[Row]) -> list[Row]:

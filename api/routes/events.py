@@ -192,13 +192,13 @@ async def stream(request: Request[Any, Any, Any], after: After = 0) -> ServerSen
     """Send the last position now and whenever it grows (server-sent events; `id` is the position).
 
     A client that reconnects with Last-Event-ID hears of what it missed; several new positions may come as the last. The
-    event `diverged` says that the log lost events that were told of before (a failover, a restored backup): read again.
+    event `diverged` says that the log lost events that were sent before (a failover, a restored backup): read again.
     """
     container: Container = request.app.state.parts
     seen = request.headers.get("last-event-id", "")
     start = int(seen) if seen.isdecimal() and seen.isascii() and len(seen) < 19 else after
 
-    async def told() -> AsyncIterator[ServerSentEventMessage]:
+    async def stream() -> AsyncIterator[ServerSentEventMessage]:
         async for head in container.positions.after(start):
             if head is None:
                 yield ServerSentEventMessage(comment="still here")
@@ -208,7 +208,7 @@ async def stream(request: Request[Any, Any, Any], after: After = 0) -> ServerSen
             else:
                 yield ServerSentEventMessage(data=f'{{"position":{head.position}}}', event="position", id=head.position)
 
-    return ServerSentEvent(told(), headers={"Cache-Control": "no-store"})
+    return ServerSentEvent(stream(), headers={"Cache-Control": "no-store"})
 
 
 router = Router("/", route_handlers=[append, read, read_one, stream, samples], tags=["events"])

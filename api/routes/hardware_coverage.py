@@ -11,7 +11,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
-from api.http.paging import DEPENDENCIES, Cursor, Page, Row, Text, told
+from api.http.paging import DEPENDENCIES, Cursor, Page, Row, Text, rows_response
 from api.reads.catalogue import model_rows
 from api.reads.device import row_of, siblings
 from domain.catalogues import hardware, registry
@@ -93,7 +93,7 @@ async def coverage(
             "next_cursor": Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None,
         }
 
-    return await told(request, page.at, answer)
+    return await rows_response(request, page.at, answer)
 
 
 def _best(rows: Iterable[Row], categories: Mapping[str, str | None]) -> list[Row]:

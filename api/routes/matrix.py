@@ -14,7 +14,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Flag, Row, Text, told
+from api.http.paging import DEPENDENCIES, At, Flag, Row, Text, rows_response
 from api.reads.claims import with_claims
 from api.routes.compatibility import LEGEND, cells_of, cells_on
 from domain.compatibility.states import STATES, best_of, grouped, place, works
@@ -109,7 +109,7 @@ async def matrix(
         )
         return rows[offset : offset + limit], {"total": len(rows), **_totals(rows), **LEGEND}
 
-    return await told(request, at, answer)
+    return await rows_response(request, at, answer)
 
 
 def _rows(tables: Tables, request: _Asked) -> list[Row]:

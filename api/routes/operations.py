@@ -142,7 +142,7 @@ async def record(request: Request[Any, Any, Any], data: JSONBody[OperationReport
 
 @post("/v1/keys", opt=ADMIN, status_code=201, summary="Register a runner's public key")
 async def register_key(request: Request[Any, Any, Any], data: JSONBody[NewKey]) -> Response[SigningKey]:
-    """Register the public key that signs the events of a source; signed by it they are told apart from others."""
+    """Register the public key that signs the events of a source; events signed by it are distinguished from others."""
     container: Container = request.app.state.parts
     container.circuit.require()
     key = await asyncio.to_thread(container.signing_keys.register, data.public_key, source=data.source, name=data.name)

@@ -10,7 +10,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Row, Text, told
+from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
 from api.reads.catalogue import model_rows
 from api.reads.device import row_of
 from api.routes.registry import named
@@ -82,7 +82,7 @@ async def operators(
             "evidence": trace["event_id"],
         }
 
-    return await told(request, at, answer, key="operators")
+    return await rows_response(request, at, answer, key="operators")
 
 
 def _chosen(traced: Sequence[Row], mode: str, request: Row, row: Row) -> Row:

@@ -145,7 +145,7 @@ async def evaluate(request: Request[Any, Any, Any], data: JSONBody[Evaluation]) 
     container: Container = request.app.state.parts
     data = await placed(container, data)
     scores = await worked(container, "evaluate", msgspec.to_builtins(data))
-    return _document(scores.told)
+    return _document(scores.document)
 
 
 @post("/v1/predictor/rollback", opt=JOBS, status_code=200, summary="Let another predictor answer")

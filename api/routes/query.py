@@ -74,7 +74,7 @@ async def query(request: Request[Any, Any, Any], data: JSONBody[Query]) -> Respo
         unless_left = await child.unless_left(request.receive, work)
     if media == JSON:
         return Response(unless_left.content, media_type=JSON, headers={"Vary": "Accept"})
-    headers = headers_of(etag(history, beside["position"], "", media), unless_left.told)
+    headers = headers_of(etag(history, beside["position"], "", media), unless_left.document)
     return Response(unless_left.content, media_type=media, headers=headers)
 
 

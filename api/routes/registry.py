@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
 from api.container import Container
-from api.http.paging import DEPENDENCIES, At, Cursor, Flag, Page, Row, Text, by_offset, told
+from api.http.paging import DEPENDENCIES, At, Cursor, Flag, Page, Row, Text, by_offset, rows_response
 from api.reads.catalogue import Search, Sort, matching, model_rows, sorted_by
 from domain.catalogues import language_models, models, registry
 from domain.catalogues.classification import classified
@@ -114,7 +114,7 @@ async def coverage(
         gaps = registry.gaps(ran, own, category=category, platforms=platforms)
         return kept, {"gaps": gaps, "next_cursor": following}
 
-    return await told(request, page.at, answer)
+    return await rows_response(request, page.at, answer)
 
 
 @get("/v1/models/{model_id:path}", summary="One model")
@@ -149,7 +149,7 @@ async def model(request: Request[Any, Any, Any], at: NamedDependency[At], model_
         }
         return traces, about
 
-    return await told(request, at, answer, key="traces")
+    return await rows_response(request, at, answer, key="traces")
 
 
 def named(tables: Tables, rows: list[Row], request: str) -> Row:

@@ -14,7 +14,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from api.http.as_of import AsOf, resolved
-from api.http.paging import DEPENDENCIES, At, Row, Text, told
+from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
 from domain.comparison.comparison_input import COLUMNS, OUTCOME_COLUMNS, ComparisonInput
 from domain.comparison.regression import ALERT, Report, compare
 from domain.errors import UsageError
@@ -76,7 +76,7 @@ async def regressions(
         listed = [change for change in report.changes if change.state in (changes or ("worse",))]
         return [_placed(item, rows) for item in listed[:limit]], beside
 
-    return await told(request, at, answer, key="changes")
+    return await rows_response(request, at, answer, key="changes")
 
 
 def _days_ago(tables: Tables, days: float) -> int:

@@ -11,7 +11,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Row, Text, told
+from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
 from api.reads.device import row_of
 from domain.catalogues.hardware import Figure, HardwareSpec
 from domain.performance.achieved_roofline import Point, grid, point_of, work_of
@@ -123,7 +123,7 @@ async def of_hardware(
             "above_by": dict(Counter(item.point.over for item in over)),
         }
 
-    return await told(request, at, answer, key="points")
+    return await rows_response(request, at, answer, key="points")
 
 
 def _book(tables: Tables, names: Iterable[str]) -> TraceBook:

@@ -9,7 +9,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
-from api.http.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, told
+from api.http.paging import DEPENDENCIES, At, Flag, Page, Row, Text, by_offset, by_position, rows_response
 from api.reads.catalogue import Search, Sort, hardware_rows, matching, sorted_by
 from api.reads.device import about, row_of
 from api.reads.runs import one_run, runs
@@ -147,7 +147,7 @@ async def one_hardware(
         ran = tables.compatibility(by_hardware=True, hardware=row["id"]).to_pylist() if compatibility else []
         return _named(ran), {"hardware": {**row, **about(tables, row)}}
 
-    return await told(request, at, answer, key="compatibility")
+    return await rows_response(request, at, answer, key="compatibility")
 
 
 router = Router(

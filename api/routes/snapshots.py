@@ -135,7 +135,7 @@ async def _tell(request: Request[Any, Any, Any], data: SnapshotNamed) -> Snapsho
     done = operation(action, actor(request), data.name, {"position": data.position})
     appended, last = await container.append([written(event), done])
     with contextlib.suppress(ProjectionBehind):
-        # It is in the log: whoever sends it again would be told that the name is taken.
+        # It is in the log: whoever sends it again would get the answer that the name is taken.
         await container.reach(last.position)
     return Snapshot(
         name=data.name,

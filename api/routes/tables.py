@@ -9,7 +9,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Cursor, Row, Text, told
+from api.http.paging import DEPENDENCIES, At, Cursor, Row, Text, rows_response
 from domain.errors import NotFound, UsageError
 from ingest.projection import Tables
 from ingest.projection.statements import VIEWS
@@ -45,7 +45,7 @@ async def tables(request: Request[Any, Any, Any], at: NamedDependency[At]) -> Re
         ]
         return rows, {"schema": SCHEMA_VERSION}
 
-    return await told(request, at, answer)
+    return await rows_response(request, at, answer)
 
 
 @get("/v1/tables/{view:str}", summary="A stable view, typed and whole")
@@ -116,7 +116,7 @@ async def table(
             rows = rows.select(wanted)
         return _plain(rows, existing), {"view": view, "schema": SCHEMA_VERSION, "next_cursor": following}
 
-    return await told(request, at, answer)
+    return await rows_response(request, at, answer)
 
 
 def _columns(tables: Tables, view: str) -> dict[str, str]:

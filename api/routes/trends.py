@@ -11,7 +11,7 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Row, Text, told
+from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
 from api.reads.trend_histories import LINE, WHOLE, begun, kin, measured, most, named, pointed
 from api.routes.comparisons import require_model
 from domain.comparison.comparison_input import contents_of
@@ -168,7 +168,7 @@ async def trends(
         full = read([line["configuration"] for line in lines if line["alike"] in beside["with_points"]])
         return [full.get(line["configuration"], line) for line in lines], beside
 
-    return await told(request, at, answer, key="lines")
+    return await rows_response(request, at, answer, key="lines")
 
 
 def _read(

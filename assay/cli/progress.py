@@ -14,7 +14,7 @@ __all__ = ["counting"]
 
 @contextmanager
 def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Give the function that is told how many more were done."""
+    """Give the function to call with the number of further items done."""
     console = notes()
     columns = (TextColumn(what), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:

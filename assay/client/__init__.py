@@ -1,6 +1,6 @@
 """The typed HTTP client: `from assay import Client`.
 
-What is tried again is told in `assay.client.transport` and docs/api.md. Rows come as dictionaries, as structs of `assay.client.row_types`, or as
+Retries are described in `assay.client.transport` and docs/api.md. Rows come as dictionaries, as structs of `assay.client.row_types`, or as
 Arrow, pandas or polars tables (`assay.client.frames`).
 """
 

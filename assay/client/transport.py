@@ -141,7 +141,7 @@ class Wire:
             if response is not None and response.status_code not in TRY_AGAIN:
                 return response
             said = _retry_after(response)
-            # Everybody who was told the same time would come back at the same moment.
+            # Clients that got the same Retry-After would come back at the same moment.
             wait = random.uniform(0, bound) if said is None else said + random.uniform(0, FIRST_WAIT_S)
             unsent = response is not None or isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
             if time.monotonic() + wait > deadline or not (again or unsent):

@@ -21,7 +21,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
     mend: Callable[[], object] | None = None
 
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return it for JSON."""
         return {
             "part": self.part,

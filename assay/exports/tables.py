@@ -27,10 +27,10 @@ OPEN_FILES = 100
 MOST_FOLDERS = 10_000
 GROUP_ROWS = 100_000
 Tables = Iterable["pa.Table"]
-Told = Mapping[str, str]
+Metadata = Mapping[str, str]
 
 
-def _parquet(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:
+def _parquet(path: Path, schema: pa.Schema, tables: Tables, document: Metadata) -> int:
     import pyarrow.parquet as parquet
 
     rows = 0
@@ -41,7 +41,7 @@ def _parquet(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> i
     return rows
 
 
-def _arrow(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:
+def _arrow(path: Path, schema: pa.Schema, tables: Tables, document: Metadata) -> int:
     import pyarrow as pa
 
     rows = 0
@@ -52,7 +52,7 @@ def _arrow(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int
     return rows
 
 
-def _csv(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:  # noqa: ARG001 - a card says it
+def _csv(path: Path, schema: pa.Schema, tables: Tables, document: Metadata) -> int:  # noqa: ARG001 - a card says it
     """Texts are quoted, so that an empty one is not a null; those that a spreadsheet would run are defused."""
     import pyarrow as pa
     import pyarrow.csv as csv
@@ -82,7 +82,7 @@ def _cell(column: Any) -> Any:
     return defused(column) if pa.types.is_string(column.type) else column
 
 
-def _lines(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int:  # noqa: ARG001 - a card says it
+def _lines(path: Path, schema: pa.Schema, tables: Tables, document: Metadata) -> int:  # noqa: ARG001 - a card says it
     """One object a row; columns that hold JSON as text are JSON here."""
     held = {field.name for field in schema if (field.metadata or {}).get(TYPE) == b"JSON"}
     rows = 0
@@ -102,16 +102,16 @@ def _lines(path: Path, schema: pa.Schema, tables: Tables, document: Told) -> int
     return rows
 
 
-WRITERS: Mapping[str, Callable[[Path, Any, Tables, Told], int]] = {
+WRITERS: Mapping[str, Callable[[Path, Any, Tables, Metadata], int]] = {
     "parquet": _parquet,
     "arrow": _arrow,
     "csv": _csv,
     "ndjson": _lines,
 }
-"""By format, what writes tables of a schema to a file, with what is told of them where the format has a place for it."""
+"""By format, what writes tables of a schema to a file, with their metadata where the format has a place for it."""
 
 
-def write_partitioned(folder: Path, schema: pa.Schema, tables: Tables, document: Told, by: Sequence[str]) -> int:
+def write_partitioned(folder: Path, schema: pa.Schema, tables: Tables, document: Metadata, by: Sequence[str]) -> int:
     """Write Parquet files into folders `column=value`, in the order of `by`; return the rows.
 
     UsageError for a column that the rows have not, or that holds no words or whole numbers.
@@ -202,7 +202,7 @@ class DuckdbFile:
         self._connection.unregister("page")
         return rows
 
-    def tell(self, document: Told) -> None:
+    def tell(self, document: Metadata) -> None:
         """Write what the export says of itself."""
         self._connection.execute("CREATE TABLE export (name VARCHAR, value VARCHAR)")
         self._connection.executemany("INSERT INTO export VALUES (?, ?)", list(document.items()))

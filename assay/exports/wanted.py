@@ -103,7 +103,7 @@ class ExportSelection(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"{self.format} has every column.", field="metric", remedy="Leave out --metric.")
 
     @property
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """The filters as the card says them."""
         plain = {
             name: value.isoformat() if isinstance(value, datetime) else value for name, value in self.filters.items()

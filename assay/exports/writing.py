@@ -236,7 +236,7 @@ def export(
         position = min(position, wanted.filters.get("upto") or position)
     else:
         client.wait_for(position)
-    filters = wanted.told | ({"upto": position} if wanted.what == "events" else {})
+    filters = wanted.document | ({"upto": position} if wanted.what == "events" else {})
     card = Card(
         what=wanted.what,
         format=wanted.format,

@@ -54,7 +54,7 @@ def http_batches(bench: Bench) -> Iterator[Line]:
             )
         yield rates(
             f"{what}, role ingest, 2 workers", "events/s", mine, other,
-            "bare psycopg: staging COPY + lock + INSERT … ON CONFLICT DO NOTHING", Limit(bar=0.5, reach=0.75), processor=meter.told(), peer_processor=theirs.told(),
+            "bare psycopg: staging COPY + lock + INSERT … ON CONFLICT DO NOTHING", Limit(bar=0.5, reach=0.75), processor=meter.document(), peer_processor=theirs.document(),
         )  # fmt: skip
     with bench.database() as database, service(bench.folder(), database) as running:
         yield plain(

@@ -62,7 +62,7 @@ def http_single(bench: Bench) -> Iterator[Line]:
         one,
         "one transaction an event, same API",
         Limit(bar=4.0),
-        processor=meters[coalesced.url].told(),
+        processor=meters[coalesced.url].document(),
     )
     yield rates(
         what,
@@ -71,7 +71,7 @@ def http_single(bench: Bench) -> Iterator[Line]:
         bare,
         "bare Litestar + granian echo",
         Limit(bar=0.25, reach=0.5),
-        peer_processor=meters[echo.url].told(),
+        peer_processor=meters[echo.url].document(),
     )
     yield plain(f"{what}: answer", "ms p99", [found["p99_us"] / 1e3 for found in told[coalesced.url]])
 

@@ -51,12 +51,12 @@ def results_logged(bench: Bench) -> Iterator[Line]:
         mlflow,
         against,
         Limit(bar=6, reach=10),
-        processor=meters["single"].told(),
-        peer_processor=theirs.told(),
+        processor=meters["single"].document(),
+        peer_processor=theirs.document(),
     )
     yield rates(
         "results logged by 4 clients, through the spool's batches", "results/s", spool, mlflow, against,
-        Limit(bar=150, reach=300), processor=meters["spool"].told(),
+        Limit(bar=150, reach=300), processor=meters["spool"].document(),
     )  # fmt: skip
     yield rates(
         "the same, each result put into the spool by itself (one fsync each)", "results/s", each, mlflow, against

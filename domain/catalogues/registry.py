@@ -105,7 +105,7 @@ def untried(rows: Iterable[Row]) -> list[str]:
 def best_measured(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return up to five hardware × platform by their highest throughput at one and the same work, fastest first.
 
-    Of several kinds of work it is the one that was measured on most hardware, told as `work`. Rows are those of the best
+    Of several kinds of work it is the one that was measured on most hardware, named in `work`. Rows are those of the best
     measurements of one model; the throughput is tokens a second where only that is known, and `unit` says so.
     """
     by_work: dict[tuple[Any, ...], list[tuple[float, str, Row]]] = {}

@@ -1,4 +1,4 @@
-"""Two states of knowledge, configuration by configuration: what got worse, what got better, and what cannot be told.
+"""Two states of knowledge, configuration by configuration: what got worse, what got better, and what is undecided.
 
 A change alarms where three things hold: it is larger than the threshold, the 95 % intervals of the two sides are apart,
 and neither side's figure is doubted. The threshold is of the ratio in the worse direction, so that twice as slow and half

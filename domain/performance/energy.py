@@ -71,7 +71,7 @@ class Energy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def energy_of(
     readings: Sequence[PowerReading], *, meter: str, scope: str, update_s: float, idle: Energy | None = None
 ) -> Energy:
-    """Return the energy between the first and the last reading; fewer than two are told as unread."""
+    """Return the energy between the first and the last reading; fewer than two give Unread."""
     if len(readings) < 2 or readings[-1].at_s <= readings[0].at_s:
         return Energy(unread=f"{meter} gave {len(readings)} readings; two are the fewest that bound a time")
     counted = _counted(readings)

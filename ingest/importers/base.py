@@ -39,7 +39,7 @@ class Remote(Importer, Protocol):
 
 
 class Watcher(Protocol):
-    """Is told how an import goes on."""
+    """Callbacks that follow an import."""
 
     def opened(self, file: File, importer: Importer | None) -> None:
         """The next file, and who reads it; None where it is passed over, or refused, because nobody recognises it."""

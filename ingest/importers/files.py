@@ -75,7 +75,7 @@ LIMITS = Limits()
 LEAST_ROOM = 1 << 24
 """Bytes that even the smallest archive may unpack to."""
 Tell = Callable[[float], None]
-"""Is told how many more bytes of the paths that were named have been read."""
+"""Called with the number of bytes just read from the named paths."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class File:
     """One file: `path` is where its bytes are, `name` what it is called in what was named, such as `old.zip/a/b.json`.
 
     `given` is true where a person named this file itself; others may be passed over where nobody recognises them. `tell`
-    is told how many bytes were read, while they are read.
+    is called with the number of bytes as they are read.
     """
 
     path: Path
@@ -204,7 +204,7 @@ def expand(paths: Iterable[Path | str], limits: Limits = LIMITS, tell: Tell | No
     """Yield the files that are meant, in sorted order: folders are walked, patterns matched, archives opened.
 
     A file of an archive is there until the next one is asked for. UsageError for a path that matches nothing. `tell` is
-    told of the bytes as they are read, of `total_bytes` in all.
+    called with the bytes as they are read, of `total_bytes` in all.
     """
     for result in _found(paths):
         if isinstance(result, Refused):

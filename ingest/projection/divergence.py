@@ -21,7 +21,7 @@ _LOST = "SELECT count(*) FROM (FROM measurement SELECT position UNION ALL FROM t
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
-    """The tables told of events up to `position`; the log has the same ones up to `last_common` and lost `lost` of them.
+    """The tables held events up to `position`; the log has the same ones up to `last_common` and lost `lost` of them.
 
     `epoch` is the one that the log is in since.
     """

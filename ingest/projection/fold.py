@@ -212,7 +212,7 @@ class Folder:
                 time.sleep(0.02)
 
     def checkpoint_by_hand(self, alone: bool) -> None:
-        """Leave the file as it is until told otherwise: what is committed stays in the write-ahead log."""
+        """Leave the file as it is until checkpoints are on again: what is committed stays in the write-ahead log."""
         self._connection.execute(f"SET GLOBAL wal_autocheckpoint = '{'1TB' if alone else CHECKPOINT_AT}'")
 
     def commit(self) -> None:

@@ -15,7 +15,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     `building` says why the tables are being made anew, until they have caught up: what they answer before that is true
     of their position, and much of the log is not in it yet. `diverged` is the last time that this process found the log
-    without events that its tables told of.
+    without events that its tables held.
     """
 
     position: int

@@ -32,14 +32,14 @@ GROUP BY platform, stage, coalesce(error, outcome) ORDER BY failures DESC, posit
 
 def cells(tables: Tables) -> list[dict[str, Any]]:
     """Return one row a family and platform with measurements: models, hardware, configurations, measurements; most first."""
-    return [dict(row) for row in tables.told("standing subject", _CELLS).to_pylist()]
+    return [dict(row) for row in tables.select("standing subject", _CELLS).to_pylist()]
 
 
 def fresh(tables: Tables) -> list[dict[str, Any]]:
     """Return by day (UTC, the newest first) how many configurations were measured then for the last time."""
-    return [dict(row) for row in tables.told("standing subject", _FRESH).to_pylist()]
+    return [dict(row) for row in tables.select("standing subject", _FRESH).to_pylist()]
 
 
 def failing(tables: Tables, limit: int) -> list[dict[str, Any]]:
     """Return what fails most often, by platform, stage and error, with the newest example of each."""
-    return [dict(row) for row in tables.told("outcomes", _FAILING, [limit]).to_pylist()]
+    return [dict(row) for row in tables.select("outcomes", _FAILING, [limit]).to_pylist()]

@@ -137,7 +137,7 @@ class Projection:
     half a second where nothing came for a while. An unreachable Postgres, a full disk and a row of the log that was
     altered are tried again, a damaged file is made again; an error of another kind that no event causes stops the
     projector. All of them are in `health().error` as long as they last. Each time that it reads, it compares the event that the tables end
-    with: where the log lost events that the tables tell of, they are made anew, and `on_divergence` is told.
+    with: where the log lost events that the tables hold, the tables are rebuilt and `on_divergence` is called.
     """
 
     def __init__(

@@ -158,7 +158,9 @@ class State:
         positions = [position for (position,) in self.cursor.execute(newest, values).fetchall()]
         return self._read(name, {"position": positions}, None, Page(), at)
 
-    def told(self, relations: str, statement: str, values: Sequence[Any] = (), *, as_of: int | None = None) -> pa.Table:
+    def select(
+        self, relations: str, statement: str, values: Sequence[Any] = (), *, as_of: int | None = None
+    ) -> pa.Table:
         """Return what a SELECT of ours says of these tables and views (names with spaces between), as they are or were."""
         at = self._at(as_of)
         clause, front = ("", []) if at is None else state_at(at, self._renamed(at), relations)

@@ -40,7 +40,7 @@ _PLAIN = (
     "test",
 )
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
-_PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "told": 3}
+_PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "visible": 3}
 """What is read by others has to stand before them."""
 _QUOTED = re.compile(r"'[^']*'")
 _WORD = re.compile(r"(?<![.\w])\w+")
@@ -64,9 +64,11 @@ def state_at(
     relations |= {table: _named(table, at, renamed) for table in _NAMED}
     if subjects != "true":
         # Reading all rows of a long log takes seconds; those of one model take none.
-        relations["told"] = f"SELECT id FROM subject WHERE {subjects}"
+        relations["visible"] = f"SELECT id FROM subject WHERE {subjects}"
         for table in ("measurement", "test"):
-            relations[table] = f"SELECT * FROM main.{table} WHERE position <= {at} AND subject IN (SELECT id FROM told)"
+            relations[table] = (
+                f"SELECT * FROM main.{table} WHERE position <= {at} AND subject IN (SELECT id FROM visible)"
+            )
     relations["void"] = f"SELECT * FROM main.void WHERE since <= {at}"
     relations["projection"] = f"SELECT {at}::BIGINT AS position FROM main.projection"
     relations |= {"live": STANDING["live"], "standing": STANDING["standing"], **VIEWS}

@@ -87,7 +87,7 @@ class Constraint(NamedTuple):
             return math.inf
         return max(1.0, self.limit / value if self.at_least else value / self.limit)
 
-    def told(self, option: Option) -> str:
+    def describe(self, option: Option) -> str:
         """Return the figure against the limit in words."""
         figure = self.of(option)
         if figure.value is None:

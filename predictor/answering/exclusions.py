@@ -23,7 +23,7 @@ Left = Sequence[tuple[Option, Exclusion]]
 FARTHEST, HALVINGS = 1e6, 40
 """How many times beyond an estimate a limit is looked for that it surely meets, and in how many steps."""
 ENOUGH_TIES = 0.5
-"""Where more of the devices than this tie with the first, and no interval is checked, nothing was told apart."""
+"""Where more of the devices than this tie with the first, and no interval is checked, nothing was separated."""
 
 
 def merged(excluded: Sequence[Exclusion]) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def _would_do(constraint: Constraint, option: Option, confidence: float) -> dict
     return {
         "constraint": constraint.name,
         "limit": constraint.limit,
-        # Rounded away from the limit, so that the number that is told is one that does.
+        # Rounded away from the limit, so that the number shown is one that does.
         "would_do": _rounded_out(_met_at(constraint, option, confidence), up=not constraint.at_least),
         "hardware": option.hardware,
         "platform": option.platform,
@@ -193,7 +193,7 @@ def _at(option: Option) -> str:
 
 
 def undecided(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> str | None:
-    """Return why the order is no recommendation: nothing was checked, and most devices cannot be told from the first."""
+    """Return why the order is no recommendation: nothing was checked, and most devices are tied with the first."""
     devices = {option.hardware for option in ranked}
     if len(devices) < 2 or any(option.covered for option in ranked):
         return None

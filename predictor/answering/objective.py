@@ -135,7 +135,7 @@ def better(option: Option, other: Option, objective: Objective) -> float | None:
 
 
 def tied(item: Option, other: Option, objective: Objective) -> bool:
-    """Whether two options cannot be told apart: each lies within the other's interval."""
+    """Whether two options are tied: each lies within the other's interval."""
     first, second = (_span(option, objective) for option in (item, other))
     if first is None or second is None:
         return False

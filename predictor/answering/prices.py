@@ -30,7 +30,7 @@ class Hour(msgspec.Struct, frozen=True, kw_only=True):
     age_days: int | None
     stale: bool
 
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return it as answers tell it."""
         offer = self.offer
         return {

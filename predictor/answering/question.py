@@ -31,7 +31,7 @@ LIMITS = (
     "max_power_w",
     "max_usd_per_hour",
 )
-"""The fields that bound an answer, in the order in which they are checked and told."""
+"""The fields that bound an answer, in the order in which they are checked and reported."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -84,7 +84,7 @@ def entry(
         "output_error": context.errors.get((option.platform, option.precision)),
         "usd_per_hour": figures(option.usd_per_hour),
         "usd_per_million": figures(option.usd_per_million),
-        "price": None if option.hour is None else option.hour.told(),
+        "price": None if option.hour is None else option.hour.document(),
         "speedup_over_cpu": figures(reference / option.latency_ms) if reference and option.latency_ms else None,
         "n": option.n,
         "runs": option.runs or None,

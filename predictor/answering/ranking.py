@@ -66,15 +66,15 @@ def _unmet(option: Option, constraint: Constraint, confidence: float) -> str | N
     """Why an option is left out: what was measured is judged by its value, what was not by its probability."""
     figure = constraint.of(option)
     if constraint.over(figure.value) > 1.0:
-        return constraint.told(option)
+        return constraint.describe(option)
     if option.basis in SEEN or figure.bound:
         return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
     chance = constraint.chance(option, figure)
     if chance is None:
         existing = figure.value is not None
-        return f"{constraint.told(option)}{', without an interval that says how sure it is' if existing else ''}"
+        return f"{constraint.describe(option)}{', without an interval that says how sure it is' if existing else ''}"
     if chance < confidence:
-        return f"{constraint.told(option)}, met with a probability of {chance:.0%} only"
+        return f"{constraint.describe(option)}, met with a probability of {chance:.0%} only"
     return None
 
 

@@ -145,7 +145,7 @@ def _fits(device: Device, option: Option, confidence: float) -> bool:
 def _why_not(device: Device, usable: Sequence[tuple[int, Option]]) -> str:
     room = _room(device)
     if usable and room is not None:
-        return f"does not fit in what is free: {room.told(usable[0][1])}"
+        return f"does not fit in what is free: {room.describe(usable[0][1])}"
     return "nothing that was asked for runs there, or nothing is known of it"
 
 

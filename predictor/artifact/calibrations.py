@@ -39,8 +39,8 @@ class Calibrations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         row = max(rows, key=lambda item: (not item.compiled, not item.channels_last, version_key(item.runtime_version)))
         return {name: getattr(row, name) for name in ("runtime", "compiled", "runtime_version", "layout", "threads")}
 
-    def told(self) -> list[dict[str, Any]]:
-        """Return what people are told of them, one entry a device and platform."""
+    def document(self) -> list[dict[str, Any]]:
+        """Return their public description, one entry a device and platform."""
         return [
             {
                 "hardware": hardware,

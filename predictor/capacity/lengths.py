@@ -18,7 +18,7 @@ __all__ = ["RUNTIME_BYTES", "Longest", "context_bytes", "longest_context", "long
 RUNTIME_BYTES = 1e9
 """What a framework and its context on the device take; an order of magnitude, not a measurement."""
 FARTHEST = 8
-"""So many times the longest traced length is the farthest that is told."""
+"""So many times the longest traced length is the farthest that is answered."""
 MOST_TOKENS = 2**24
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 

@@ -24,7 +24,7 @@ class Belief(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Return the standard deviation of each logarithm; 0 where the figure was measured."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
-    def told(self, index: int, figure: float) -> Belief:
+    def observed(self, index: int, figure: float) -> Belief:
         """Return what is believed once one figure was measured; measuring it again changes nothing."""
         variance = self.covariance[index, index]
         if variance <= 1e-9:
@@ -51,10 +51,11 @@ class Beliefs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ttft: Belief
     tpot: Belief
 
-    def told(self, work: Work, load: int) -> Beliefs:
+    def observed(self, work: Work, load: int) -> Beliefs:
         """Return what is believed once this load was measured."""
         return Beliefs(
-            ttft=self.ttft.told(load, float(work.ttft_s[load])), tpot=self.tpot.told(load, float(work.tpot_s[load]))
+            ttft=self.ttft.observed(load, float(work.ttft_s[load])),
+            tpot=self.tpot.observed(load, float(work.tpot_s[load])),
         )
 
     def measured(self, load: int) -> bool:
@@ -100,7 +101,7 @@ def decide(work: Work, beliefs: Beliefs, need: Need, rule: Rule, checks: int = 0
         chosen = int(np.argmin(scores))
         if left == 0 or beliefs.measured(chosen):
             break
-        beliefs = beliefs.told(work, chosen)
+        beliefs = beliefs.observed(work, chosen)
     return chosen, best_of_machines(work, scores)
 
 

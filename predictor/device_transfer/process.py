@@ -33,7 +33,7 @@ ODD = 1.9
 ROUNDS = 6
 FEWEST_WEIGHT = 1e-2
 USUAL_SHOTS = 10
-"""As many shots of a usual device stand beside a device's own when it is told how far off its figures are."""
+"""As many shots of a usual device stand beside a device's own when the error of its figures is stated."""
 NORMAL_80 = 1.2816
 
 
@@ -102,7 +102,7 @@ class Posterior:
     def _measured_scale(self, noise: Array) -> float:
         """How far off shots are from what the others say of them, as a share of what was thought.
 
-        A device on which nothing goes by the siblings is told by its own shots.
+        A device on which nothing goes by the siblings is described by its own shots.
         """
         apart = 1 / np.diag(self._inverse)
         usual = np.sqrt(np.maximum(apart - noise, 0.0) + self._shots.variance)

@@ -2,7 +2,7 @@
 
 A share of a model on a platform that was tried twice is mostly that of its family there, and that mostly the
 category's; with more tries it becomes its own. Counts of a level weigh against `strength` tries of the level above.
-What others reported and what was measured here are told apart from the platform on, and meet again in the model.
+What others reported and what was measured here are separate from the platform on, and meet again in the model.
 
 On 516 cases with models left out their log loss was 0.33, that of LightGBM on the same columns 0.36, of the base rate
 0.63 (`python -m research.other_targets outcomes`).
@@ -62,8 +62,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
         }
         return cls(counts=counts, evidence={key: ids[-5:] for key, ids in evidence.items()}, strength=strength)
 
-    def told(self) -> dict[str, Any]:
-        """Return what people are told of it: how all tries ended, and those of each platform."""
+    def document(self) -> dict[str, Any]:
+        """Return its public description: how all tries ended, and those of each platform."""
         everything = self.counts.get("all", {}).get("", [0] * len(ENDS))
         return {
             "tries": dict(zip(ENDS, everything, strict=True)),

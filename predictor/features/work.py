@@ -104,7 +104,7 @@ def _arithmetic_parts(trace: Trace) -> dict[str, Array]:
 
 
 def _split(values: dict[str, Array], name: str, seconds: Matrix, size: Matrix | None) -> None:
-    """Add one term, or two where operators of this kind are told apart by size."""
+    """Add one term, or two where operators of this kind are distinguished by size."""
     if size is None:
         values[name] = seconds.sum(axis=0)
     else:

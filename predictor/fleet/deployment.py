@@ -32,7 +32,7 @@ from predictor.fleet.replicas import ENDS, Replica
 
 __all__ = ["Greedy", "alternatives", "ends", "fleet", "greedy", "worth_having"]
 
-TOLD = 3
+SHOWN = 3
 
 
 def ends(problem: Problem, plan: Plan, result: CandidateReplicas) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def alternatives(problem: Problem, plan: Plan, result: CandidateReplicas) -> lis
         for what, other, request in ways
         if other is not None
     ]
-    return sorted(document, key=lambda item: (item["usd_per_hour"], item["what"]))[:TOLD]
+    return sorted(document, key=lambda item: (item["usd_per_hour"], item["what"]))[:SHOWN]
 
 
 def _cost(problem: Problem, machines: Array) -> float:

@@ -1,4 +1,4 @@
-"""How a plan is told: machines with what runs on them, what the figures rest on, and what is not known."""
+"""The document of a plan: machines with what runs on them, what the figures rest on, and what is not known."""
 
 from __future__ import annotations
 

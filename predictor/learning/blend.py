@@ -91,13 +91,13 @@ class Local(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         expected, doubt = self.field.at(places, families)
         return log_time + expected, doubt
 
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return what to keep, for JSON."""
-        return {"multiples": self.multiples.tolist(), "field": None if self.field is None else self.field.told()}
+        return {"multiples": self.multiples.tolist(), "field": None if self.field is None else self.field.document()}
 
     @classmethod
     def restored(cls, document: Mapping[str, Any]) -> Local:
-        """Return the local model that was told."""
+        """Return the local model from its document."""
         field = None if document["field"] is None else Field.restored(document["field"])
         return cls(multiples=np.array(document["multiples"], dtype=np.float64), field=field)
 
@@ -156,7 +156,7 @@ class FittedBlend:
             "wide": list(WIDE),
             "mean": self.scales.mean.tolist(),
             "spread": self.scales.spread.tolist(),
-            "places": [[list(place), value.told()] for place, value in sorted(self.local.items())],
+            "places": [[list(place), value.document()] for place, value in sorted(self.local.items())],
         }
         left = {} if self.left is None else {f"{LEFT}{name}": text for name, text in self.left.texts.items()}
         return {**self.trees.texts, **left, LOCAL: json.dumps(local, separators=(",", ":"), allow_nan=False)}

@@ -50,7 +50,7 @@ LIGHT = (Learner(objective="l2", trees=200, learning_rate=0.1, leaves=31, rows_p
 
 
 TRAINING_ROWS = 1000
-"""With as many measured training steps their error on a new architecture is told."""
+"""With as many measured training steps their error on a new architecture is reported."""
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -112,7 +112,7 @@ def finish(card: Card, base: FittedBlend, others: dict[str, Trees]) -> Trained:
         "name": card.name,
         "trees_from": card.trees_from,
         "rows": card.rows,
-        "few": None if card.few is None else card.few.told(),
+        "few": None if card.few is None else card.few.document(),
         "widths": msgspec.to_builtins(card.widths),
         "scores": card.scores,
         "limits": card.limits,

@@ -54,8 +54,8 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     places: list[MeasuredDevice]
     widths: Widths
 
-    def told(self) -> dict[str, Any]:
-        """Return what people are told of it: the rows that taught, where, and the widths."""
+    def document(self) -> dict[str, Any]:
+        """Return its public description: the rows that taught, where, and the widths."""
         return {
             "rows": len(self.known.log_time),
             "places": [msgspec.to_builtins(place) for place in self.places],

@@ -68,7 +68,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             usual=float(np.median(_doubt(others))),
         )
 
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return what to keep, for JSON; `restored` gives the same field again, bit for bit."""
         names, members = np.unique(self.families, return_inverse=True)
         return {
@@ -83,7 +83,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @classmethod
     def restored(cls, document: Mapping[str, Any]) -> Field:
-        """Return the field that was told."""
+        """Return the field from its document."""
         places = np.frombuffer(base64.b64decode(document["places"]), dtype="<f2").astype(np.float32)
         return cls(
             places=places.reshape(-1, document["inputs"]),

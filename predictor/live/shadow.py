@@ -62,7 +62,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
 
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return what the event of the training says of the comparison beside `accepted` and `reason`."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         return {name: value for name, value in document.items() if name not in ("accepted", "reason")}

@@ -23,7 +23,7 @@ MOST_ROWS = 1000
 SIZES = 8
 """The first facts are logs of sizes, the others shares."""
 SHARE_SPREAD = 0.4
-"""Shares are told apart on this scale, sizes on the scale of their own spread."""
+"""Shares are distinguished on this scale, sizes on the scale of their own spread."""
 REACH = 1.5
 """Distance of facts over which models are alike."""
 # Variances in squared log units, chosen on AI Hub's rows with models left out.
@@ -102,7 +102,7 @@ class MemoryFitted:
 
         By how far off the needs of models were that took no part; where few models are known a normal distribution
         of the process's own width stands beside them. More than `SURE` is said only where the same would be said of
-        a share `SPARED` of the room: who is told that it surely fits does not try.
+        a share `SPARED` of the room: a reader who sees a sure fit does not check it.
         """
         predicted = predicted or self.predict(table)
         need = predicted.residual + np.log(table.prior)

@@ -45,7 +45,7 @@ def parity(rows: Sequence[Mapping[str, Any]], what: str, *, theme: Theme | None 
     }
     most = max((field["rows"] for field in drawn), default=1)
     tooltip = [
-        {"field": "told", "type": "nominal", "title": "Field"},
+        {"field": "detail", "type": "nominal", "title": "Field"},
         {"field": "rows", "type": "quantitative", "title": "Rows"},
     ]
     fields = {
@@ -86,7 +86,7 @@ def _field(field: Mapping[str, Any]) -> dict[str, Any]:
     x, y = float(field["x"]), float(field["y"])
     x2, y2 = (float(f"{end * 10 ** (1 / FIELDS_A_DECADE):.6g}") for end in (x, y))
     text = f"measured {x:.3g}–{x2:.3g}, predicted {y:.3g}–{y2:.3g}"
-    return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "told": text}
+    return {"x": x, "x2": x2, "y": y, "y2": y2, "rows": field["rows"], "detail": text}
 
 
 def _diagonal(reach: Sequence[float], factor: float, ink: Ink, dash: list[int]) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
             "order": index,
             "nominal": 100 * item["nominal"],
             "covered": 100 * item["covered"],
-            "told": f"{formatting.share(item['covered'])} held, {formatting.share(item['nominal'])} promised",
+            "detail": f"{formatting.share(item['covered'])} held, {formatting.share(item['nominal'])} promised",
         }
         for index, line in enumerate(lines)
         for item in line["calibration"]
@@ -121,7 +121,7 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
     ]
     refuse_too_many(len(drawn) * 3 + len(lines))
     silent = [
-        {"order": index, "told": "not calibrated: no interval is given"}
+        {"order": index, "detail": "not calibrated: no interval is given"}
         for index, line in enumerate(lines)
         if not any(item["covered"] is not None for item in line["calibration"])
     ]
@@ -133,7 +133,7 @@ def calibration(lines: Sequence[Mapping[str, Any]], *, theme: Theme | None = Non
         "scale": {"domain": [max(0.0, math.floor(low / 10) * 10 - 5), 100], "nice": False},
     }
     levels = sorted({row["nominal"] for row in drawn})
-    lane, document = _lanes(lines, ink, picture), {"field": "told", "type": "nominal"}
+    lane, document = _lanes(lines, ink, picture), {"field": "detail", "type": "nominal"}
     within = {"field": "nominal", "type": "ordinal", "scale": {"domain": levels, "paddingOuter": 0.6}}
     held, promised = {"field": "covered", **across}, {"field": "nominal", **across}
     marks: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
@@ -203,7 +203,7 @@ def errors(
         theme=theme,
         picture=picture,
         padding=padding,
-        encoding={"y": _lanes(rows, ink, picture), "tooltip": {"field": "told", "type": "nominal"}},
+        encoding={"y": _lanes(rows, ink, picture), "tooltip": {"field": "detail", "type": "nominal"}},
     )
 
 
@@ -217,7 +217,7 @@ def _error(row: Mapping[str, Any], index: int) -> dict[str, Any]:
         "median": None if median is None else 100 * median,
         "counted": f"n {rows}",
         "ink": 1.0 if row["rows"] >= 10 else 0.4,
-        "told": f"mean {formatting.share(row['mape'])}{half} of {rows} rows",
+        "detail": f"mean {formatting.share(row['mape'])}{half} of {rows} rows",
     }
 
 

@@ -37,7 +37,7 @@ def breakdown(
         "percent:Q", axis=axis_of(title, ink, None), scale=alt.Scale(domain=[0, max(most * 1.02, 1.0)], nice=False)
     )
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
-    tooltip = [alt.Tooltip(f"{key}:N", title=words) for key, words in _TOLD.items()]
+    tooltip = [alt.Tooltip(f"{key}:N", title=words) for key, words in _DETAIL.items()]
     base = alt.Chart(Rows(values=drawn)).encode(y=y, tooltip=tooltip)
     size = alt.ExprRef(f"width < {NARROW} ? 12 : 13")
     text = {"baseline": "middle", "dy": -9, "fontSize": size, "color": ink.text}
@@ -64,4 +64,4 @@ def breakdown(
     return finish(alt.layer(*layers), height=ROW_HEIGHT * max(len(drawn), 1), theme=theme, picture=picture)
 
 
-_TOLD = {"name": "Operator", "words": "Share", "told": "Work"}
+_DETAIL = {"name": "Operator", "words": "Share", "detail": "Work"}

@@ -39,7 +39,7 @@ def coverage(
         for family in families
         for platform in platforms
     ]
-    # The families of a catalogue are told apart by their beginning; what is cut is whole in the tooltip and the table.
+    # The families of a catalogue are distinguished by their beginning; what is cut is whole in the tooltip and the table.
     names = alt.Axis(
         title=None, labelColor=ink.text, labelFontSize=12, labelLimit=130, domain=False, ticks=False, labelPadding=8
     )
@@ -56,7 +56,7 @@ def coverage(
     )
     x = alt.X("platform:N", sort=None, axis=heads, scale=alt.Scale(domain=list(platforms), paddingInner=0.06))
     y = alt.Y("family:N", sort=None, axis=names, scale=alt.Scale(domain=list(families), paddingInner=0.12))
-    tooltip = [alt.Tooltip("name:N", title="Cell"), alt.Tooltip("told:N", title="Measured")]
+    tooltip = [alt.Tooltip("name:N", title="Cell"), alt.Tooltip("detail:N", title="Measured")]
     base = alt.Chart(Rows(values=drawn)).encode(x=x, y=y, tooltip=tooltip)
     layers = [
         base.mark_rect(cornerRadius=3).encode(
@@ -76,7 +76,7 @@ def _cell(
     place = {"family": family, "platform": platform, "name": f"{family} · {platform}"}
     if cell is None:
         return place | {
-            "told": "nothing",
+            "detail": "nothing",
             "words": "",
             "fill": ink.ground,
             "filled": 0,
@@ -93,7 +93,7 @@ def _cell(
     light, dark = INKS["light"].text, INKS["dark"].text
     words = (dark if on_dark else light) if theme != "dark" else (light if on_dark else dark)
     return place | {
-        "told": text,
+        "detail": text,
         "words": _short(count),
         "fill": ramp[step],
         "filled": 1,

@@ -34,7 +34,7 @@ def throughput(
             "to": _clock(step["at"], zone, width),
             "y": step["events"] / step_s,
             "zero": 0,
-            "told": f"{formatting.count(step['events'])} events in {step_s // 60} min from {_said(step['at'], zone)}: "
+            "detail": f"{formatting.count(step['events'])} events in {step_s // 60} min from {_said(step['at'], zone)}: "
             f"{formatting.throughput(step['events'] / step_s)}",
         }
         for step in steps
@@ -50,7 +50,7 @@ def throughput(
             x2=alt.X2("to:Q"),
             y=y,
             y2=alt.Y2("zero:Q"),
-            tooltip=alt.Tooltip("told:N", title="Log"),
+            tooltip=alt.Tooltip("detail:N", title="Log"),
         )
     )
     return finish(alt.layer(bars), height=HEIGHT, theme=theme, picture=picture)
@@ -71,14 +71,14 @@ def lag(
             "at": _clock(minute["at"], zone),
             "y": minute["lag_events"],
             "piece": piece,
-            "told": f"{formatting.count(minute['lag_events'])} events behind at the most, in the minute from {_said(minute['at'], zone)}",
+            "detail": f"{formatting.count(minute['lag_events'])} events behind at the most, in the minute from {_said(minute['at'], zone)}",
         }
         for minute, piece in _pieces(minutes)
     ]
     refuse_too_many(len(drawn))
     y = _y("events behind", max((item["y"] for item in drawn), default=0), theme)
     base = alt.Chart(Rows(values=drawn)).encode(
-        x=_x("at", steps, step_s, zone, theme), y=y, tooltip=alt.Tooltip("told:N", title="Tables")
+        x=_x("at", steps, step_s, zone, theme), y=y, tooltip=alt.Tooltip("detail:N", title="Tables")
     )
     line = base.mark_line(color=_colour(theme), strokeWidth=2, interpolate="step-after").encode(
         detail=alt.Detail("piece:N")

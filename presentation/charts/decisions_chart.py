@@ -28,7 +28,7 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
             "y": 100 * rule["success"],
             "mark": rule["mark"],
             "ours": rule["ours"],
-            "told": f"{rule['rule']}: {formatting.share(rule['success'])} success, {formatting.share(rule['overspend'])} overspend",
+            "detail": f"{rule['rule']}: {formatting.share(rule['success'])} success, {formatting.share(rule['overspend'])} overspend",
         }
         for rule in rules
     ]
@@ -53,7 +53,7 @@ def decided(rules: Sequence[Mapping[str, Any]], *, theme: Theme | None = None, p
         "axis": axis("success, %, larger is better", ink),
         "scale": {"domain": [max(0.0, low - 5), 101], "zero": False, "nice": False},
     }
-    document = {"field": "told", "type": "nominal", "title": "Rule"}
+    document = {"field": "detail", "type": "nominal", "title": "Rule"}
     looks = (
         ("false", {"size": 80, "filled": False, "strokeWidth": 1.5, "color": ink.muted}),
         ("true", {"size": 90, "filled": True, "color": ramp[8]}),

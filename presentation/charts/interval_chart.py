@@ -7,7 +7,7 @@ from typing import Any
 
 from presentation.charts.axes import axis, may_be_log, reach_of
 from presentation.charts.frame import LEGEND, Spec, finished, refuse_too_many
-from presentation.charts.marks import DASHES, SHAPED, SHAPES, SIZE, TOLD, colour, ends_of, line_of
+from presentation.charts.marks import DASHES, DETAIL_TOOLTIP, SHAPED, SHAPES, SIZE, colour, ends_of, line_of
 from presentation.charts.metrics import LATENCY, Metric, Row
 from presentation.palette import INKS, Ink, Theme
 
@@ -72,7 +72,7 @@ def intervals(
 
 def _marks(drawn: Sequence[Row], across: Row, worn: Row) -> list[dict[str, Any]]:
     """Return the layers of intervals and of values; those of a kind of mark only where a row has it."""
-    here: dict[str, Any] = {"y": _LINE, "tooltip": TOLD}
+    here: dict[str, Any] = {"y": _LINE, "tooltip": DETAIL_TOOLTIP}
     at: dict[str, Any] = {**here, "x": {**across, "field": "value"}}
     bases = {line["basis"] for line in drawn if line["value"] is not None}
     layers: list[dict[str, Any]] = [
@@ -112,7 +112,7 @@ def _words(ink: Ink) -> list[dict[str, Any]]:
     look = {"type": "text", "baseline": "middle", "dy": -10, "fontSize": _FONT, "color": ink.text}
     room = {"expr": f"width < {NARROW} ? width - 64 : width - 190"}
     document = {"expr": f"width < {NARROW} ? datum.brief : datum.text"}
-    here: dict[str, Any] = {"y": _LINE, "tooltip": TOLD}
+    here: dict[str, Any] = {"y": _LINE, "tooltip": DETAIL_TOOLTIP}
     return [
         {
             "mark": {**look, "align": "left", "limit": room},

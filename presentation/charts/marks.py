@@ -13,10 +13,10 @@ from presentation.palette import BASIS_MARKS, PLATFORM_COLOURS, PLATFORM_DOMAIN,
 
 __all__ = [
     "DASHES",
+    "DETAIL_TOOLTIP",
     "SHAPED",
     "SHAPES",
     "SIZE",
-    "TOLD",
     "TOOLTIP",
     "colour",
     "coloured",
@@ -30,20 +30,20 @@ __all__ = [
 ]
 
 SIZE = 110
-"""Area of a mark in square pixels; 64 is the smallest that can still be told apart."""
+"""Area of a mark in square pixels; 64 is the smallest that can still be distinguished."""
 
-TOLD = [
+DETAIL_TOOLTIP = [
     {"field": field, "type": "nominal", "title": title}
     for field, title in (
         ("name", "Configuration"),
-        ("told", "Value"),
+        ("detail", "Value"),
         ("rests", "Rests on"),
         ("asked", "Asked → actual"),
         ("runtime", "Runtime"),
     )
 ]
 """What a mark says of its row, as it is sent."""
-TOOLTIP = [alt.Tooltip(**item) for item in TOLD]
+TOOLTIP = [alt.Tooltip(**item) for item in DETAIL_TOOLTIP]
 SHAPED = [basis for basis, mark in BASIS_MARKS.items() if mark.shape]
 """Bases that have a mark of their own; the others are ticks."""
 
@@ -67,7 +67,7 @@ def line_of(row: Row, index: int, metric: Metric, scale: formatting.Scale, *, ra
         "high": scale.of(high),
         "text": show if value is not None else f"{formatting.MISSING} {_reason(row, metric)}",
         "brief": show.partition(" (")[0],
-        "told": show if value is not None else "not measured",
+        "detail": show if value is not None else "not measured",
         "rests": f"{basis} · {formatting.samples(row.get('n'), row.get('runs'))} · {row.get('verdict') or 'no verdict'}",
         "asked": str(row.get("asked") or "as asked"),
         "runtime": str(row.get("runtime") or "not said"),

@@ -26,10 +26,10 @@ WIDE = 690
 """Pixels of the plot in the page at 1,280: there a slope of one is a line at 45°."""
 RING: dict[Theme | None, str] = {"light": "#8A7B00", "dark": "#F0E000", None: "#8A7B00"}
 """The colour of a suspect verdict: what is over its roof is to be checked."""
-_FIELDS = ["x", "y", "over", "name", "told", "rests", "runtime", "marks", "platform", "basis", "fill"]
+_FIELDS = ["x", "y", "over", "name", "detail", "rests", "runtime", "marks", "platform", "basis", "fill"]
 TOOLTIP = [
     alt.Tooltip("name:N", title="Configuration"),
-    alt.Tooltip("told:N", title="Value"),
+    alt.Tooltip("detail:N", title="Value"),
     alt.Tooltip("rests:N", title="Rests on"),
     alt.Tooltip("runtime:N", title="Runtime"),
     alt.Tooltip("marks:N", title="Mark"),
@@ -87,7 +87,7 @@ def _point(row: Row) -> dict[str, Any]:
         "y": row["flops_per_s"],
         "over": bool(row.get("over")),
         "name": f"{row['model']} · {row['platform']} · {row['precision']} · batch {row['batch_size']}{mode}{simulated}",
-        "told": f"{formatting.si(row['flops_per_s'], 'FLOP/s')}, {share} of its roof of {roof} · {latency}",
+        "detail": f"{formatting.si(row['flops_per_s'], 'FLOP/s')}, {share} of its roof of {roof} · {latency}",
         "rests": f"{basis} · {formatting.samples(row.get('n'))} · {row.get('verdict') or 'no verdict'}",
         "runtime": str(row.get("runtime") or "not said"),
         "marks": "this configuration" if stands == 1 else f"the best of {formatting.count(stands)} that lie here",

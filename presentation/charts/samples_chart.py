@@ -57,7 +57,7 @@ def samples(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture:
     values = _dots(drawn, scale) if drawn["points"] is not None else _stretches(drawn, scale)
     refuse_too_many(2 * len(values) if drawn["points"] is None else len(values))
     base = alt.Chart(Rows(values=[{**value, "platform": colour_key(platform)} for value in values]))
-    tooltip = [alt.Tooltip("calls:N", title="Call"), alt.Tooltip("told:N", title="Time")]
+    tooltip = [alt.Tooltip("calls:N", title="Call"), alt.Tooltip("detail:N", title="Time")]
     marks = base.mark_circle(size=16).encode(
         x=x.x("call"),
         y=y.y("time"),
@@ -81,7 +81,7 @@ def _dots(drawn: Drawn, scale: formatting.Scale) -> list[dict[str, Any]]:
             "calls": formatting.count(at),
             "time": scale.of(value),
             "opacity": 0.4 if at < begin else 0.9,
-            "told": f"{scale.show(value)}, {'warm-up' if at < begin else 'steady'}",
+            "detail": f"{scale.show(value)}, {'warm-up' if at < begin else 'steady'}",
         }
         for at, value in enumerate(drawn["points"], 1)
     ]
@@ -96,7 +96,7 @@ def _stretches(drawn: Drawn, scale: formatting.Scale) -> list[dict[str, Any]]:
             "calls": f"{formatting.count(band['first'])}–{formatting.count(band['last'])}",
             "low": scale.of(band["low"]),
             "high": scale.of(band["high"]),
-            "told": f"median {scale.show(band['middle'])}, from {scale.show(band['low'])} to {scale.show(band['high'])}",
+            "detail": f"median {scale.show(band['middle'])}, from {scale.show(band['low'])} to {scale.show(band['high'])}",
         }
         for band in drawn["bands"]
     ]
@@ -128,7 +128,7 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
             "high": scale.of(item["high"]),
             "count": item["count"],
             "platform": colour_key(platform),
-            "told": f"{scale.show(item['low'])} to {scale.show(item['high'])}",
+            "detail": f"{scale.show(item['low'])} to {scale.show(item['high'])}",
         }
         for item in bins
     ]
@@ -141,7 +141,7 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
     y = _Side(
         alt.Scale(domain=[0, 1.15 * max(item["count"] for item in bins)], nice=False), axis_of("calls", ink, None)
     )
-    tooltip = [alt.Tooltip("told:N", title="Times"), alt.Tooltip("count:Q", title="Calls", format=",d")]
+    tooltip = [alt.Tooltip("detail:N", title="Times"), alt.Tooltip("count:Q", title="Calls", format=",d")]
     bars = alt.Chart(Rows(values=values)).mark_rect(opacity=0.6, stroke=ink.ground, strokeWidth=0.5)
     colour = platform_colour(theme, picture=picture)
     if high > low:
@@ -159,9 +159,9 @@ def times(drawn: Drawn, platform: str, *, theme: Theme | None = None, picture: b
 def _median(drawn: Drawn, scale: formatting.Scale, ink: Ink, x: _Side) -> list[alt.Chart]:
     p50 = drawn["percentiles"]["p50"]
     document = f"p50 {scale.show(p50['ms'], p50['low'], p50['high'])}"
-    value = {"p50": scale.of(p50["ms"]), "low": scale.of(p50["low"]), "high": scale.of(p50["high"]), "told": document}
+    value = {"p50": scale.of(p50["ms"]), "low": scale.of(p50["low"]), "high": scale.of(p50["high"]), "detail": document}
     base = alt.Chart(Rows(values=[value]))
-    tooltip = alt.Tooltip("told:N", title="Median, 95 % CI")
+    tooltip = alt.Tooltip("detail:N", title="Median, 95 % CI")
     text = base.mark_text(align="left", dx=5, baseline="top", fontSize=12, color=ink.text, text="p50")
     layers = [
         base.mark_rule(color=ink.text, strokeWidth=1.5).encode(x=x.x("p50"), tooltip=tooltip),

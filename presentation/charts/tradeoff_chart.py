@@ -65,7 +65,7 @@ def tradeoff(
     ink = INKS[theme]
     ends = _with_limit(ends_of(lines), limit, x_unit)
     for line in lines:
-        line["told"] += f" · {line['risen']}"
+        line["detail"] += f" · {line['risen']}"
     ups = [line["up"] for line in lines]
     _name(lines, dict(enumerate(_short(matching_rows[:LABELLED]))), ends, _room(ups))
     x_axis = axis_of(f"{percentile} latency, {x_unit.unit} (log), {LATENCY.better}", ink, ends)

@@ -24,18 +24,19 @@ def verdict_mix(
 ) -> alt.LayerChart:
     """Draw a bar a run, of shares of its rows by verdict, with its name above and its figures beside.
 
-    A run is `{"run", "label", "counts": {verdict: rows}, "text", "brief", "told"}`; one without rows has no bar.
+    A run is `{"run", "label", "counts": {verdict: rows}, "text", "brief", "detail"}`; one without rows has no bar.
     """
     ink, colours = INKS[theme], VERDICT_COLOURS[theme or "light"]
     names = {name: _WORDS.get(name) or f"{VERDICT_GLYPHS[name]} {name}" for name in colours}
     lines = [
-        {"order": at, **{name: run[name] for name in ("label", "text", "brief", "told")}} for at, run in enumerate(runs)
+        {"order": at, **{name: run[name] for name in ("label", "text", "brief", "detail")}}
+        for at, run in enumerate(runs)
     ]
     parts = [part for at, run in enumerate(runs) for part in _parts(run, at, names)]
     refuse_too_many(2 * len(lines) + len(parts))
     present = [names[name] for name in colours if any(part["verdict"] == names[name] for part in parts)]
     y = alt.Y("order:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0, domain=list(range(len(runs)))))
-    tooltip = [alt.Tooltip("label:N", title="Run"), alt.Tooltip("told:N", title="Came to")]
+    tooltip = [alt.Tooltip("label:N", title="Run"), alt.Tooltip("detail:N", title="Came to")]
     bars = (
         alt.Chart(Rows(values=parts))
         .mark_bar(height=10, yOffset=9, stroke=ink.ground, strokeWidth=1)
@@ -82,7 +83,7 @@ def _parts(run: Mapping[str, Any], order: int, names: Mapping[str, str]) -> list
                     "start": at,
                     "end": end,
                     "label": run["label"],
-                    "told": run["told"],
+                    "detail": run["detail"],
                 }
             )
             at = end

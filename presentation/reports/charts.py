@@ -262,7 +262,7 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
         "failed": ramp[1],
         "claimed": ink.ground,
     }
-    drawn = [{**row, "told": _TOLD[row["state"]]} for row in chart.rows]
+    drawn = [{**row, "detail": _DETAIL[row["state"]]} for row in chart.rows]
     models = list(dict.fromkeys(row["model"] for row in drawn))
     platforms = {str(row["platform"]) for row in drawn}
     columns = [name for name in PLATFORM_DOMAIN if name in platforms] + sorted(platforms - set(PLATFORM_DOMAIN))
@@ -292,7 +292,7 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
         x=alt.X("platform:N", sort=columns, axis=top), y=alt.Y("model:N", sort=models, axis=label)
     )
     present = [state for state in STATES if any(row["state"] == state for row in drawn)]
-    scale = alt.Scale(domain=[_TOLD[state] for state in present], range=[colours[state] for state in present])
+    scale = alt.Scale(domain=[_DETAIL[state] for state in present], range=[colours[state] for state in present])
     legend = alt.Legend(
         orient="bottom",
         direction="vertical",
@@ -301,13 +301,15 @@ def _matrix(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
         labelLimit=320 if width >= _TURN else 200,
         symbolType="square",
     )
-    dark = [_TOLD[state] for state in ("right", "failed")]
+    dark = [_DETAIL[state] for state in ("right", "failed")]
     glyphs = alt.condition(
-        alt.FieldOneOfPredicate(field="told", oneOf=dark), alt.value(ink.ground), alt.value(ink.text)
+        alt.FieldOneOfPredicate(field="detail", oneOf=dark), alt.value(ink.ground), alt.value(ink.text)
     )
     claimed = alt.FieldEqualPredicate(field="state", equal="claimed")
     layers = [
-        base.mark_rect(stroke=ink.ground, strokeWidth=2).encode(color=alt.Color("told:N", scale=scale, legend=legend)),
+        base.mark_rect(stroke=ink.ground, strokeWidth=2).encode(
+            color=alt.Color("detail:N", scale=scale, legend=legend)
+        ),
         base.transform_filter(claimed).mark_rect(fillOpacity=0, stroke=ink.muted, strokeWidth=1, strokeDash=[2, 3]),
         base.transform_filter(alt.LogicalNotPredicate(**{"not": claimed}))
         .mark_text(fontSize=13, fontWeight=600)
@@ -324,7 +326,7 @@ def _worded(glyph: str, words: str) -> str:
     return glyph if words == "none" else f"{glyph} {words}"
 
 
-_TOLD = {state: f"{glyph} {meaning}" for state, (glyph, meaning) in STATES.items()}
+_DETAIL = {state: f"{glyph} {meaning}" for state, (glyph, meaning) in STATES.items()}
 _KINDS: dict[str, Callable[[Chart, Theme, int], alt.LayerChart]] = {
     "intervals": _intervals,
     "factors": _factors,

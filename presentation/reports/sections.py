@@ -39,7 +39,7 @@ _NO_FP32 = "Nothing was measured both in fp32 and in a narrower type with the sa
 MOST_PICTURES = 6
 MOST_HARDWARE = 8
 MOST_LINES = 8
-"""Lines of a trend: more colours and dashes than that cannot be told apart."""
+"""Lines of a trend: more colours and dashes cannot be distinguished."""
 
 
 def families_section(source: Source) -> Section:

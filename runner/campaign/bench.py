@@ -1,4 +1,4 @@
-"""Benchmarks: a plan run case by case, each fact told as an event as soon as it is known."""
+"""Benchmarks: a plan run case by case, each fact posted as an event as soon as it is known."""
 
 from __future__ import annotations
 

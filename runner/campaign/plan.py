@@ -39,7 +39,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The cartesian product of its lists. An empty list leaves a size to the model; no platforms means all there are.
 
     `audio_seconds` in s, `image_sizes` the side in pixels; `optimizers` and `gradient_checkpointing` vary training only.
-    `target_qps` are rates of the server scenario. `options` are lists of what a platform can be told beside (`runner.platforms.execution_options`).
+    `target_qps` are rates of the server scenario. `options` are lists of further options of a platform (`runner.platforms.execution_options`).
     """
 
     models: tuple[str, ...] = ()

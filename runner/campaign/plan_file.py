@@ -122,7 +122,7 @@ def _sweep(entry: Entry) -> Sweep:
 
 
 def _check_sweeps(path: Path, tree: Any, plan_file: PlanFile) -> None:
-    """Plan each sweep alone, so that what is wrong in it is told with its line."""
+    """Plan each sweep alone, so that an error names its line."""
     for index, entry in enumerate(plan_file.sweeps):
         alone = msgspec.structs.replace(plan_file, sweeps=(entry,))
         try:

@@ -1,4 +1,4 @@
-"""A run being told: one invocation of the runner as a series of events, with its progress and what came of it."""
+"""One invocation of the runner as a series of events, with its progress and its outcome."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of one case: (type, data, id) of each event, one word for progress, and why it is no success."""
+    """The events of one case: (type, data, id) of each, one word for progress, and why it is no success."""
 
     events: Sequence[tuple[str, Any, str | None]]
     word: str
@@ -181,7 +181,7 @@ class Run:
         self._on_progress(Progress(done=done, total=total, case=case, stage=stage, outcome=outcome, left_s=left_s))
 
     def finish(self, outcome: str) -> None:
-        """Tell the end, unless whoever is told has already failed."""
+        """Post the end of the run, unless the receiver has already failed."""
         if self._broken:
             return
         tests = self._done + self._failed if self.kind == "verify" else 0

@@ -1,4 +1,4 @@
-"""A run against an endpoint: each load in turn, each row told as an event as soon as it is known.
+"""A run against an endpoint: each load in turn, each row posted as an event as soon as it is known.
 
 Nothing of the machine that serves is seen. Hardware, platform, precision and runtime are what the operator states, rows
 say so (`observed.device` is `stated`), and have no environment: that of the client would be taken for the server's.
@@ -187,7 +187,7 @@ def run_endpoint(
 
 
 class _Run:
-    """One run being told."""
+    """One run and its events."""
 
     def __init__(self, plan: EndpointPlan, on_event: OnEvent, on_progress: OnProgress | None) -> None:
         self.plan = plan
@@ -335,7 +335,7 @@ class _Run:
             document["tokens_counted_by"] = "server" if said else "events"
             document["ignores_end"] = "ignore_eos" in result.extras
         if plan.objective:
-            document["objective"] = plan.objective.told()
+            document["objective"] = plan.objective.document()
         if plan.rule:
             document["scenario"] = result_of(
                 plan.rule, [each.latency_ms for each in course.exchanges], course.elapsed_s
@@ -383,7 +383,7 @@ class _Run:
         self._on_progress(Progress(done=done, total=total, case=case, stage=stage, outcome=outcome, left_s=left_s))
 
     def finish(self, outcome: str) -> None:
-        """Tell the end, unless whoever is told has already failed."""
+        """Post the end of the run, unless the receiver has already failed."""
         if not self._broken:
             failed = len(self._failures)
             data = RunFinished(run_id=self.run_id, outcome=outcome, measured=self._done, failed=failed)

@@ -35,7 +35,7 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
                 return False
         return True
 
-    def told(self) -> dict[str, float]:
+    def document(self) -> dict[str, float]:
         """Return the bounds that there are."""
         return {name: bound for name in _NAMES.values() if (bound := getattr(self, name)) is not None}
 

@@ -64,7 +64,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 
     `faults` are those of requests that would have been measured. `late_ms` is how long the client needs, at the 99th
     percentile of its time, before it looks at what came; `cpu_share` is the share of one core that it used. `stamped` says
-    that the kernel told when things came.
+    that the kernel stamped arrivals.
     """
 
     exchanges: list[Exchange]

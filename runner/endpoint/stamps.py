@@ -1,6 +1,6 @@
 """When the kernel received what is read: SO_TIMESTAMPNS of Linux, for TCP since 4.13 (Documentation/networking/timestamping).
 
-The stamp of a read is that of the last segment in it. It is in real time, and told here by the monotonic clock.
+The stamp of a read is that of the last segment in it. It is in real time, and converted here to the monotonic clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def stamped_twin(connected: Any) -> socket.socket | None:
 
 
 def receive(twin: socket.socket) -> tuple[bytes, int | None]:
-    """Return what is there and when it came, as a reading of the monotonic clock in ns; None where that is not told."""
+    """Return what is there and when it came, as a reading of the monotonic clock in ns; None where there is no stamp."""
     data, document, _, _ = twin.recvmsg(_MOST, _ROOM)
     now, real = perf_counter_ns(), time_ns()
     for level, kind, content in document:

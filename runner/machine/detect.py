@@ -44,7 +44,7 @@ class Detection(msgspec.Struct, frozen=True, kw_only=True):
         """Return the device that a platform's work runs on (at that address, if given), or None where it does not work.
 
         OpenVINO's CPU is the CPU, not a second machine, and so is a browser's work, but for webgpu on a real adapter:
-        that is the machine's GPU where it has just one, and nobody's where it cannot be told which.
+        that is the machine's GPU where it has just one, and nobody's where that is undecided.
         """
         fitting = (device for device in self.devices if device.addresses.get(platform))
         return next((d for d in fitting if address is None or address in d.addresses[platform]), None)

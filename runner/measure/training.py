@@ -112,7 +112,7 @@ class TorchTraining:
             )
 
     def forward(self) -> float | None:
-        """Compute outputs and loss; return when the loss began, None where that cannot be told."""
+        """Compute outputs and loss; return when the loss began, None where that is unknown."""
         self._head_done = None
         with self._context():
             output = self._call(**self._inputs)

@@ -1,7 +1,7 @@
 """What one measured call does, apart from where it runs: a forward pass, a generation, or a training step.
 
 A workload is called like a function; the times of its parts are kept call by call, so that the parts of the calls
-that were measured can be told from those that warmed up.
+that were measured are distinguished from those that warmed up.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Training:
         self._calls.append({name: seconds * 1e3 for name, seconds in times.items()})
 
     def parts(self, calls: int) -> dict[str, list[list[float]]]:
-        """Return `forward_ms`, `loss_ms` where it could be told apart, `backward_ms` and `optimizer_ms`."""
+        """Return `forward_ms`, `loss_ms` where it could be separated, `backward_ms` and `optimizer_ms`."""
         names = ("forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
         last = self._calls[-calls:]
         return {name: [[each[name]] for each in last] for name in names if all(name in each for each in last)}

@@ -14,7 +14,7 @@ def export(module: Any, inputs: Mapping[str, Any], path: Path, *, before_outputs
     """Write the module, in eval mode, with the shapes of these inputs; its inputs keep their names.
 
     Outputs are named by `runner.platforms.outputs.flatten` with `before_outputs` in front: a graph has each name once,
-    and some inputs are called what an output is. By exporting; by tracing where that fails, whose reason is then told.
+    and some inputs are called what an output is. By exporting; by tracing where that fails; the reason of the failure is then reported.
     """
     import torch
 

@@ -106,7 +106,7 @@ class OpenVino(Platform):
         self._settings: Settings | None = None
 
     def probe(self) -> Probe:
-        """Return the devices that OpenVINO lists and that added two numbers; the others are told in the evidence."""
+        """Return the devices that OpenVINO lists and that added two numbers; the evidence lists the others."""
         if importlib.util.find_spec("openvino") is None:
             return Probe(
                 available=False,

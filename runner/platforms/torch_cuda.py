@@ -1,4 +1,4 @@
-"""torch on NVIDIA's and AMD's devices. ROCm answers under the name `cuda` and is told apart by what torch was built for."""
+"""torch on NVIDIA's and AMD's devices. ROCm answers under the name `cuda`; what torch was built for distinguishes the two."""
 
 from __future__ import annotations
 

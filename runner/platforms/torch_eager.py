@@ -1,4 +1,4 @@
-"""PyTorch's own devices: cpu, cuda, rocm, mps, xpu. What is told apart here is how each is found and waited for."""
+"""PyTorch's own devices: cpu, cuda, rocm, mps, xpu. They differ in how each is found and waited for."""
 
 from __future__ import annotations
 

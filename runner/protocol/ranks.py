@@ -1,7 +1,7 @@
 """Ranks of a split model, as the first of them sees it: it starts the others, leads their calls, and sees one die.
 
 Every forward pass of the first rank's module begins with a word to the others, which then do the same one. That word
-is in the time of a call. A rank that ends is told as the failure of the case, whatever the first one waits for.
+is in the time of a call. A rank that ends is the failure of the case, whatever the first one waits for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a child process is told to do, and what it says while it does it: one JSON object a line.
+"""Requests to a child process, and its messages while it works: one JSON object a line.
 
 A child announces each stage before it begins, so that whoever watches knows where it ended when it ends badly.
 """
@@ -148,7 +148,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True, tag="reached"):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
-    """The child did what it was told; the last message of a good child."""
+    """The child finished its task; the last message of a child that did not fail."""
 
     result: Any
 

@@ -1,4 +1,4 @@
-"""A self-test from outside: each part in a child of its own, a small model measured and verified, all of it told as events."""
+"""A self-test from outside: each part in a child of its own, a small model measured and verified, all of it posted as events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OnCheck = Callable[[Check], None]
 
 
 class SelfTest(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. `passed` is true where the platform is here and nothing failed; what was skipped is told."""
+    """What came of it. `passed` is true where the platform is here and nothing failed; skipped parts are listed."""
 
     platform: str
     hardware: str

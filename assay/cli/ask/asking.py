@@ -28,7 +28,7 @@ BAR = 24
 """Columns of the longest bar."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 LEAST = 0.005
-"""Parts below this share of the latency are told as one."""
+"""Parts below this share of the latency are shown as one."""
 CLASSES = 4
 
 

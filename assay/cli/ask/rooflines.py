@@ -100,7 +100,7 @@ Examples:
   assay model operators resnet-50 --hardware nvidia-rtx-4090 --platform cuda --precision fp16 --batch-size 8""",
 )
 @click.argument("name")
-@click.option("--hardware", metavar="H", help="The device; without one the work alone is told.")
+@click.option("--hardware", metavar="H", help="The device; without one only the work is shown.")
 @click.option("--platform", metavar="P", help="Platform on it; its first by default.")
 @click.option("--precision", metavar="X", help="fp32 by default.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)

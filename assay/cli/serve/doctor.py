@@ -34,7 +34,7 @@ def doctor(fix: bool, deep: bool, server: str | None, token: str | None, as_json
     """
     findings = list(_looked_at(server, token, fix=fix, deep=deep))
     if as_json:
-        print_json([finding.told() for finding in findings])
+        print_json([finding.document() for finding in findings])
     else:
         rows = [[_SIGNS[finding.level], finding.part, finding.found, finding.remedy] for finding in findings]
         answers().print(grid("Doctor", ["", "part", "found", "what to do"], rows))
@@ -110,7 +110,7 @@ def _mended(
 ) -> list[Finding]:
     """Return what a look finds; with `fix` after doing what can be done about it, and looking once more.
 
-    `told` hears of each mend that leaves no event by itself, as making the tables anew does.
+    `function` is called with each mend that leaves no event by itself, as making the tables anew does.
     """
     findings = list(look())
     mends = {finding.mend: finding for finding in findings if finding.mend is not None}

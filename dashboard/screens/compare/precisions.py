@@ -111,7 +111,7 @@ def output_check(row: Row) -> str:
 
 
 def sentence(rows: Sequence[Row]) -> str:
-    """Say which precision is fastest against fp32 and what it costs in correctness; whether that can be told."""
+    """Say which precision is fastest against fp32 and what it costs in correctness; whether that is decided."""
     compared = [row for row in rows if row.get(SPEED.key) and row.get("precision") != "fp32"]
     if not compared:
         return "Nothing stands beside fp32 here"
@@ -175,4 +175,4 @@ def _interval(row: Row, time: formatting.Scale) -> str:
 
 
 def _against(row: Row) -> str:
-    return ratios.told(ratios.Ratio(row.get(SPEED.key), row.get(SPEED.low), row.get(SPEED.high)))
+    return ratios.words(ratios.Ratio(row.get(SPEED.key), row.get(SPEED.low), row.get(SPEED.high)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from dashboard.screens.compatibility.words import CLASSES, class_of, name_of_cell, told
+from dashboard.screens.compatibility.words import CLASSES, cell_text, class_of, name_of_cell
 from domain.compatibility.states import place
 from presentation.charts.frame import Rows, finish, refuse_too_many
 from presentation.palette import INKS, Theme
@@ -169,8 +169,8 @@ def _mark(
         "id": name,
         "row": row["name"],
         "column": heads[cell["platform"]],
-        "text": told(cell),
-        "glyph": told(cell).partition(" ")[0] if kind != "claimed" else "",
+        "text": cell_text(cell),
+        "glyph": cell_text(cell).partition(" ")[0] if kind != "claimed" else "",
         "colour": colour,
         "filled": _FILLED[kind],
         "edge": INKS[shade].text if name == selected else colour,

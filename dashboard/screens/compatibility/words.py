@@ -23,6 +23,7 @@ __all__ = [
     "Class",
     "Matrix",
     "alone",
+    "cell_text",
     "class_of",
     "known_cell",
     "known_table",
@@ -33,7 +34,6 @@ __all__ = [
     "sentence",
     "some_did_not",
     "stages",
-    "told",
     "wide",
 ]
 
@@ -172,7 +172,7 @@ def class_of(cell: Row) -> str:
     return "part" if classes & {"right", "ran", "part"} else "failed"
 
 
-def told(cell: Row) -> str:
+def cell_text(cell: Row) -> str:
     """Return what stands in a cell: `✓ 12/14` of a family, `✓ × 2.10` of a model, the claim's word where nobody tried."""
     kind = class_of(cell)
     if kind == "claimed":

@@ -16,13 +16,13 @@ Row = Mapping[str, Any]
 _SAME = 1.02
 """Roofs closer than this are drawn and named as one."""
 _CLOSE = 1.4
-"""What a probe reached is told in the words of a roof that is no farther than this: two lines would hide each other."""
+"""What a probe reached is stated in the words of a roof that is no farther than this: two lines would hide each other."""
 
 
 def roofs(document: Row) -> list[dict[str, Any]]:
     """Return the roofs to draw: `words`, FLOP/s, and whether a probe reached it instead of a specification saying it.
 
-    Precisions of one rate, within 2 %, are one roof. What a probe reached near a roof of its precision is told in that
+    Precisions of one rate, within 2 %, are one roof. What a probe reached near a roof of its precision is stated in that
     one's words, and elsewhere a roof of its own.
     """
     reached = {str(row["precision"]): float(row["value"]) for row in document["reached"]}

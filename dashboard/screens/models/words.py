@@ -290,7 +290,7 @@ def parts(document: Row) -> list[dict[str, Any]]:
             words += [formatting.latency(row["ms"]), _BOUND[row["bound"]]]
         detail = f"{formatting.count(row['calls'])} calls · {formatting.si(row['flops'], 'FLOP')} · {formatting.si(row['bytes'], 'B')} moved"
         parts.append(
-            {"name": name, "share": share or 0.0, "words": " · ".join(words), "brief": words[0], "told": detail}
+            {"name": name, "share": share or 0.0, "words": " · ".join(words), "brief": words[0], "detail": detail}
         )
     return parts
 

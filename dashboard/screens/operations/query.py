@@ -1,4 +1,4 @@
-"""What only operators are told, asked with a token of its own and kept for the session of whoever asked.
+"""Data for operators only, asked with a token of its own and kept for the session of whoever asked.
 
 `ASSAY_OPERATOR_TOKEN` is sent where it is set, else what the other pages send. Nothing of it is kept beyond the session, so
 that no viewer is ever shown what an operator asked for.

@@ -24,7 +24,7 @@ from dashboard.frame import (
     zone,
 )
 from dashboard.page_state import current, go
-from dashboard.screens.operations import query as told
+from dashboard.screens.operations import query as operator_data
 from dashboard.screens.operations import words as operations
 from dashboard.screens.operations.words import Operations, read_operations
 from presentation import formatting
@@ -51,16 +51,16 @@ def show() -> None:
         read = current(PAGE, read_operations)
         dropped(read.dropped)
         go(PAGE, read.asked)
-        words = f"position {formatting.count(health['position'])} · as it is now, read every {told.FRESH_S} s at most"
+        words = f"position {formatting.count(health['position'])} · as it is now, read every {operator_data.FRESH_S} s at most"
         provenance(PAGE, words, read.asked)
         if st.button("Refresh", icon=":material/refresh:", key=f"{PAGE} refresh"):
-            told.forget()
+            operator_data.forget()
             st.rerun()
         with st.container(key="answer"):
             st.subheader(escape(operations.sentence(health)), anchor=False)
         tiles, day = st.container(), None
         with guarded("What operators are told"):
-            day = told.day()
+            day = operator_data.day()
         with tiles:
             _tiles(health, day)
         if day is not None:
@@ -144,7 +144,7 @@ def _letters(health: Mapping[str, Any], request: Operations) -> None:
     if not health.get("dead_letters"):
         st.caption("None: every event of the log could be projected.")
     else:
-        rows = operations.letter_rows(told.letters(health["position"]), zone())
+        rows = operations.letter_rows(operator_data.letters(health["position"]), zone())
         st.caption(operations.set_aside(health["dead_letters"], rows))
         _table(rows, "letters", "Events that could not be projected")
         fromkeys = list(dict.fromkeys([*(row["Event"] for row in rows), *([request.event] if request.event else [])]))
@@ -160,12 +160,12 @@ def _letters(health: Mapping[str, Any], request: Operations) -> None:
             st.rerun()
         st.caption("After an upgrade that understands them, `assay rebuild` projects them.")
     if request.event:
-        st.json(told.event(request.event), expanded=2)
+        st.json(operator_data.event(request.event), expanded=2)
 
 
 def _tokens(day: Mapping[str, Any]) -> None:
     st.subheader("Tokens", anchor=False)
-    rows = operations.token_rows(told.tokens(), day["token_uses"], datetime.fromisoformat(day["now"]), zone())
+    rows = operations.token_rows(operator_data.tokens(), day["token_uses"], datetime.fromisoformat(day["now"]), zone())
     if not rows:
         st.caption("None was ever made: the service is open to programs of this machine. This makes one:")
         to_paste("assay token create admin --scope admin")
@@ -181,7 +181,7 @@ def _archive(day: Mapping[str, Any]) -> None:
     else:
         st.caption("Nothing is archived. `assay archive write` moves closed positions into Parquet files.")
     st.subheader("Build and settings", anchor=False)
-    plain_table(operations.setting_rows(day, told.server(), zone()), hide_index=True)
+    plain_table(operations.setting_rows(day, operator_data.server(), zone()), hide_index=True)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], key: str, alt: str) -> None:

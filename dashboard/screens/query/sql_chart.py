@@ -50,11 +50,11 @@ def result(
             "y": row[what.y],
             "label": label,
             "key": key,
-            "told": " · ".join(f"{name} {_said(value)}" for name, value in list(row.items())[:8]),
+            "detail": " · ".join(f"{name} {_said(value)}" for name, value in list(row.items())[:8]),
         }
         for row, label, key in zip(drawn, _labels(drawn, what), keys, strict=True)
     ]
-    tooltip = alt.Tooltip("told:N", title="Row")
+    tooltip = alt.Tooltip("detail:N", title="Row")
     base = alt.Chart(Rows(values=values)).encode(color=colour, tooltip=tooltip)
     ink = INKS[theme]
     ends = [float(value["y"]) for value in values]

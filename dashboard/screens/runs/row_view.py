@@ -34,9 +34,9 @@ def show(event: Mapping[str, Any], row: Mapping[str, Any], at: int) -> None:
             _measurement(event, data, at)
         else:
             _outcome(data)
-        _told("Load", loads.told(data))
+        _details("Load", loads.lines(data))
         if event["type"] == MEASUREMENT_RECORDED:
-            _told("Energy", energy.told(data))
+            _details("Energy", energy.lines(data))
         with guarded("Asked and actual"):
             st.subheader("Asked → actual", anchor=False)
             plain_table(samples.asked(data), hide_index=True)
@@ -86,7 +86,7 @@ def _measurement(event: Mapping[str, Any], data: Mapping[str, Any], at: int) -> 
         )
 
 
-def _told(head: str, names: Sequence[tuple[str, str]]) -> None:
+def _details(head: str, names: Sequence[tuple[str, str]]) -> None:
     """Show what is said of one thing, as names and words; nothing where nothing is."""
     if names:
         with guarded(head):

@@ -111,7 +111,7 @@ def heading(run: Row) -> str:
 
 
 def _with_file(source: str, reference: str) -> str:
-    """Name the file as well, where the source does not: imports of one source are told apart."""
+    """Name the file as well, where the source does not: imports of one source are distinguished."""
     file = reference.rpartition("/")[2]
     return source if not file or file.partition(".")[0] in source else f"{source}, {file}"
 
@@ -141,7 +141,7 @@ def mix(items: Sequence[Row], now: datetime, zone: tzinfo | None) -> list[dict[s
                 "counts": shares,
                 "text": _figures(run),
                 "brief": _brief(run),
-                "told": f"{words} · {run_progress.length(run)} · {standing(run, now)}",
+                "detail": f"{words} · {run_progress.length(run)} · {standing(run, now)}",
             }
         )
     return drawn

@@ -39,7 +39,7 @@ _TOOLTIP = [
     {"field": field, "type": "nominal", "title": title}
     for field, title in (
         ("name", "Configuration"),
-        ("told", "Value"),
+        ("detail", "Value"),
         ("rests", "Rests on"),
         ("when", "Measured"),
         ("runtime", "Runtime"),
@@ -310,7 +310,7 @@ def _mark(
         "verdict": verdict or "none",
         "stepped": stepped,
         "name": lane.name,
-        "told": show + (", 95 % CI" if point["low"] is not None else ""),
+        "detail": show + (", 95 % CI" if point["low"] is not None else ""),
         "rests": f"{BASIS_MARKS[basis].glyph} {basis} · {formatting.samples(point['n'])} · {VERDICT_GLYPHS.get(verdict, '·')} {verdict or 'no verdict'}"
         + (" · SIMULATED" if point["origin"] == "simulated" else ""),
         "when": formatting.when(point["time"] or point["recorded_at"], zone),

@@ -170,7 +170,7 @@ def _names(first: Mapping[str, Row]) -> dict[str, str]:
             if either:
                 parts.append("compiled" if line.get("compiled") else "eager")
             joins[alike] = " · ".join([plain, *parts])
-    # Where nothing that is told differs, the key does.
+    # Where nothing that is shown differs, the key does.
     again = Counter(joins.values())
     return {
         alike: f"{name} · {alike.rpartition(':')[2][:7]}" if again[name] > 1 else name for alike, name in joins.items()
@@ -276,7 +276,7 @@ def parts_words(changed: Sequence[Row], most: int = 3) -> str:
 
 
 def _told_once(changed: Sequence[Row]) -> list[Row]:
-    """Return the changes, driver and runtime first; a library that is the runtime as well is told once."""
+    """Return the changes, driver and runtime first; a library that is the runtime as well is named once."""
     order = {"driver": 0, "runtime": 1, "library": 2}
     rows: dict[tuple[Any, ...], Row] = {}
     for item in sorted(changed, key=lambda entry: order.get(str(entry["part"]).partition(" ")[0], 3)):

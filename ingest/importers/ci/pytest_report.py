@@ -4,7 +4,7 @@ pytest-json-report (`--json-report`, `.report.json`): `created` (Unix time), `en
 each with `nodeid`, `outcome` (passed, failed, error, skipped, xfailed, xpassed), the stages `setup`, `call`, `teardown`
 (`duration` in s, `crash.message`, `longrepr`) and `metadata`, and `collectors`, of which those that failed are taken.
 
-pytest-reportlog (`--report-log`): a JSON object a line, told apart by `$report_type`. A test is up to three TestReport lines
+pytest-reportlog (`--report-log`): a JSON object a line, distinguished by `$report_type`. A test is up to three TestReport lines
 (`when`: setup, call, teardown) with `nodeid`, `outcome`, `longrepr`, `user_properties`, `duration` and, from pytest 8 on, `start` and
 `stop`; a CollectReport that failed is a test of its file. Other kinds of lines are passed over, as the format asks.
 

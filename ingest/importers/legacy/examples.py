@@ -63,7 +63,7 @@ class _Time(NamedTuple):
 
     record: str
     platform: str
-    told: Mapping[str, Any]
+    document: Mapping[str, Any]
     ms: float
     clock: list[float]
     mean_of: int | None = None
@@ -285,7 +285,7 @@ class _Reader:
 
     def measurement(self, time: _Time) -> Draft:
         """Return a time as a measurement."""
-        document = time.told
+        document = time.document
         claims = self._claims(time.platform, document)
         if answers := _answer(document):
             claims["answer"] = answers

@@ -1,6 +1,6 @@
 """The earlier framework's files that hold no figures and no outcome of a model on a platform.
 
-They are recognised so that a person who asks what became of a file is told: configurations and lists of models, reports of analysed
+They are recognised so that a person who asks what became of a file gets an answer: configurations and lists of models, reports of analysed
 and mended test scripts, summaries of numbers of tests, tests of clients of remote services (whose hardware nobody knows), and
 what a browser says that it supports. One that was named is refused with what it is; one that lay in a folder is
 passed over, and `assay migrate` lists it.

@@ -1,4 +1,4 @@
-"""One published MLPerf Inference result as a draft, whichever table told it.
+"""One published MLPerf Inference result as a draft, whichever table holds it.
 
 What a result is follows from its scenario and benchmark: Offline and Server a rate, SingleStream the 90th percentile of the
 latency, MultiStream the 99th of a query with 8 samples; with power measured also the mean power of the whole system

@@ -1,4 +1,4 @@
-"""Cleaning as facts: stated rules that recognise rows nobody can have measured as they are told, and mark them.
+"""Cleaning as facts: stated rules that recognise rows nobody can have measured as stated, and mark them.
 
 A row that a rule catches is kept, with the rule's name and what it saw as a reason of its verdict; rows that were made up or
 simulated get the origin `simulated`, so that they never train and never answer. That a file calls a row real proves

@@ -8,7 +8,7 @@ one a line; `--metadata KEY=VALUE` adds members, of which those that name the de
 precision are read. latency: `{"avg_latency" (s), "std_latency", "latencies", "percentiles": {"10": …}}`. throughput:
 `{"elapsed_time" (s), "num_requests", "total_num_tokens", "requests_per_second", "tokens_per_second"}`.
 
-The last two name no model. What ran is told by `<name>.pytorch.json` beside the file (vLLM writes it with
+The last two name no model. What ran is in `<name>.pytorch.json` beside the file (vLLM writes it with
 SAVE_TO_PYTORCH_BENCHMARK_FORMAT; it holds the arguments) or `<name>.commands` (vLLM's own nightly: the command line and
 `gpu_type`); otherwise the model is `benchmark/<name of the file>`, to be mapped by `assay model alias`; `_tp4` in the
 name means four devices. A `.pytorch.json` is read by itself where the file that it belongs to is not there.
@@ -109,10 +109,10 @@ class VllmBench:
 
 
 class _Said(NamedTuple):
-    """A result with what is known of how it was run: `told` are arguments and metadata, `name` stands for the model."""
+    """A result with what is known of how it was run: `arguments` are arguments and metadata, `name` stands for the model."""
 
     result: dict[str, Any]
-    told: dict[str, Any]
+    arguments: dict[str, Any]
     name: str
 
 
@@ -124,7 +124,7 @@ def _rows(document: Document, results: Iterable[tuple[int, _Said | Refused]]) ->
         try:
             yield _draft(said, at)
         except BadRow as bad:
-            content = json.dumps({**said.told, **said.result})
+            content = json.dumps({**said.arguments, **said.result})
             yield document.refused(bad.reason, row=at, field=bad.field, content=content)
 
 
@@ -209,7 +209,7 @@ def _of_commands(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draft(said: _Said, at: int) -> Draft:
-    result, document = said.result, {**said.told, **said.result}
+    result, document = said.result, {**said.arguments, **said.result}
     if "request_throughput" in result:
         draft = _serve(result)
     elif "avg_latency" in result:
@@ -249,7 +249,7 @@ def _draft(said: _Said, at: int) -> Draft:
 
 
 def _blank(**said: Any) -> Draft:
-    """Return a draft whose model, hardware and execution are still to be told; `execution` holds its options."""
+    """Return a draft whose model, hardware and execution are still to be filled in; `execution` holds its options."""
     return Draft(model={}, execution={}, hardware={}, **said)
 
 

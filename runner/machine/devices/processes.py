@@ -1,4 +1,4 @@
-"""Which of the processes on a device are our own: decided from what a driver lists, where it can be told."""
+"""Which of the processes on a device are our own: decided from what a driver lists, where that is possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STATUS = Path("/proc/self/status")
 
 
 class Shared(NamedTuple):
-    """Bytes of this process, how many others there are, and their bytes; None is not told."""
+    """Bytes of this process, how many others there are, and their bytes; None is unknown."""
 
     own_bytes: int | None
     others: int

@@ -151,7 +151,7 @@ class Powermetrics:
         return PowerReading(at_s=perf_counter(), power_w=self._last)
 
     def close(self) -> None:
-        """End the program: nobody reads it any longer, and what runs as root cannot be told otherwise."""
+        """End the program: nobody reads it any longer, and a program of root's gets no signal from us."""
         self._closing.set()
         with suppress(PermissionError):
             self._process.terminate()

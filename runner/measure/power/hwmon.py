@@ -53,7 +53,7 @@ def find_hwmon(drivers: tuple[str, ...], root: Path = CARDS, *, address: str | N
     if not folders:
         return Unread(f"no card of the driver {' or '.join(drivers)} shows power under {root}.")
     if len(folders) > 1:
-        return Unread(f"{len(folders)} cards show power, and which of them is measured cannot be told.")
+        return Unread(f"{len(folders)} cards show power, and which of them is measured is unknown.")
     meter = Hwmon(folders[0], folders[0].parents[2].name)
     return meter if meter.shows else Unread("the card's driver shows neither power nor energy.", "Read it as root.")
 

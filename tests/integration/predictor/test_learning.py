@@ -170,7 +170,7 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
     assert (card.trees_from, card.rows) == ("log", len(world.rows))
     assert card.coverage.hardware == ["nvidia-rtx-3090", "nvidia-rtx-4090"]
     table = tabulate([*world.rows, *few], world.book, hardware.find)
-    (told,) = calibrations_of(table, card.coverage, made.predictor.base).told()
+    (told,) = calibrations_of(table, card.coverage, made.predictor.base).document()
     assert (told["hardware"], told["rows"], told["models"]) == ("nvidia-l4", 10, 10)
     assert set(told["evidence"]) == {row.event_id for row in few}
 

@@ -18,7 +18,7 @@ METRICS = {
 
 
 def told(**data):
-    return {name: formatting.plain(words) for name, words in energy.told(data)}
+    return {name: formatting.plain(words) for name, words in energy.lines(data)}
 
 
 def test_energy_is_told_with_its_own_verdict_idle_and_method():

@@ -11,7 +11,7 @@ SERVER = {
 
 
 def told(**data):
-    return {name: formatting.plain(words) for name, words in loads.told(data)}
+    return {name: formatting.plain(words) for name, words in loads.lines(data)}
 
 
 def test_a_scenario_at_an_endpoint_is_told_with_its_rule_its_load_and_whose_word_the_hardware_is():

@@ -60,7 +60,7 @@ def test_intervals_show_what_they_promised_and_what_they_held() -> None:
 
 def test_a_split_without_intervals_says_that_it_is_not_calibrated() -> None:
     told = marks(charts.calibration(LINES), "text")[0]["data"]["values"]
-    assert told == [{"order": 1, "told": "not calibrated: no interval is given"}]
+    assert told == [{"order": 1, "detail": "not calibrated: no interval is given"}]
 
 
 def test_errors_keep_their_order_and_count_their_rows() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.address import parameters
 from dashboard.screens.compatibility import words
-from dashboard.screens.compatibility.words import Matrix, class_of, read_matrix, request, told
+from dashboard.screens.compatibility.words import Matrix, cell_text, class_of, read_matrix, request
 from domain.compatibility.states import STATES
 
 
@@ -64,7 +64,7 @@ def test_a_request_has_the_words_of_the_api_and_nothing_empty():
     ],
 )
 def test_a_cell_says_its_class_and_how_many(cell, kind, text):
-    assert (class_of(cell), told(cell)) == (kind, text)
+    assert (class_of(cell), cell_text(cell)) == (kind, text)
 
 
 def test_every_state_has_a_class():

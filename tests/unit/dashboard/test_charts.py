@@ -77,7 +77,7 @@ def test_missing_is_never_zero_and_keeps_its_line_with_a_reason() -> None:
     assert found[1]["value"] is None
     assert found[1]["low"] is None
     assert found[1]["text"] == "— outside what it knows"
-    assert found[1]["told"] == "not measured"
+    assert found[1]["detail"] == "not measured"
     marks = [layer for layer in drawn(row())["layer"] if layer["mark"]["type"] != "text"]
     assert all("isValid(datum.value)" in str(layer["transform"]) for layer in marks)
 
@@ -183,7 +183,7 @@ def test_the_trade_off_against_cost_has_no_place_for_what_has_no_price() -> None
     points = layers_of(found, "point")[0]
     assert [point["up"] for point in points["data"]["values"]] == [0.5, 0.2]
     assert points["encoding"]["y"]["axis"]["title"] == "Cost of a million items, $ (log), smaller is better"
-    assert points["data"]["values"][0]["told"].startswith("1.20")
+    assert points["data"]["values"][0]["detail"].startswith("1.20")
     assert [charts.can_be_drawn(one, charts.COST) for one in rows] == [True, False, True]
 
 

@@ -39,11 +39,11 @@ def test_each_kind_of_comparison_is_an_address(what: str) -> None:
 def test_a_ratio_has_the_least_and_the_most_that_both_intervals_allow() -> None:
     found = ratios.of(row(latency=20.0), row(latency=10.0), *charts.LATENCY[:3])
     assert found == pytest.approx((2.0, 19.8 / 10.1, 20.2 / 9.9))
-    assert ratios.told(found) == "▲ faster"
-    assert ratios.told(ratios.Ratio(1.02, 0.98, 1.06)) == "≈ cannot tell"
-    assert ratios.told(ratios.Ratio(0.5, None, None)) == "▼ slower, no interval"
+    assert ratios.words(found) == "▲ faster"
+    assert ratios.words(ratios.Ratio(1.02, 0.98, 1.06)) == "≈ cannot tell"
+    assert ratios.words(ratios.Ratio(0.5, None, None)) == "▼ slower, no interval"
     assert ratios.of(row(latency=None), row(), *charts.LATENCY[:3]) == (None, None, None)
-    assert ratios.told(ratios.Ratio(None, None, None)) == "—"
+    assert ratios.words(ratios.Ratio(None, None, None)) == "—"
 
 
 def pair(inference: dict[str, Any] | None, training: dict[str, Any] | None, ratio: float | None) -> dict[str, Any]:

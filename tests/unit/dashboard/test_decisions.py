@@ -8,12 +8,12 @@ from dashboard.screens.predictor import decisions
 from predictor.choosing.decisions import decisions as shipped
 from presentation import charts, formatting
 
-TOLD = shipped()
+DETAIL_TOOLTIP = shipped()
 
 
 def test_ours_come_first_by_name_and_rules_of_thumb_by_number() -> None:
-    found = decisions.rules(TOLD)
-    assert len(found) == len(TOLD["machines"])
+    found = decisions.rules(DETAIL_TOOLTIP)
+    assert len(found) == len(DETAIL_TOOLTIP["machines"])
     ours = [one["ours"] for one in found]
     assert ours == sorted(ours, reverse=True)
     assert [one["mark"] for one in found if not one["ours"]] == [str(place + 1) for place in range(ours.count(False))]
@@ -37,15 +37,15 @@ def test_the_answer_is_what_it_chooses_unmeasured_and_where_it_is_right_most_oft
 
 
 def test_each_kind_of_choice_has_our_loss_and_each_question_of_memory_its_answers() -> None:
-    devices = decisions.devices(TOLD)
-    assert set(devices["Choices"]) == {one["choices"] for one in TOLD["devices"]}
+    devices = decisions.devices(DETAIL_TOOLTIP)
+    assert set(devices["Choices"]) == {one["choices"] for one in DETAIL_TOOLTIP["devices"]}
     assert len(devices) == len(set(devices["Choices"]))
-    assert list(decisions.fits(TOLD)["Does it fit?"]) == [one["asked"] for one in TOLD["fits"]]
+    assert list(decisions.fits(DETAIL_TOOLTIP)["Does it fit?"]) == [one["asked"] for one in DETAIL_TOOLTIP["fits"]]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_rule_is_drawn_where_its_figures_are(theme: str) -> None:
-    found = decisions.rules(TOLD)
+    found = decisions.rules(DETAIL_TOOLTIP)
     spec = charts.decided(found, theme=theme).to_dict()
     drawn = [
         one

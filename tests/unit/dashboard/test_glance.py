@@ -16,7 +16,7 @@ CELLS = [
     {"family": "unknown", "platform": "cuda", "measurements": 9000, "configurations": 9, "models": 3, "hardware": 2},
     {"family": "bert", "platform": "cpu", "measurements": 12, "configurations": 5, "models": 3, "hardware": 2},
 ]
-TOLD = {"families": ["unknown", "bert"], "families_total": 2, "cells": CELLS}
+DETAIL_TOOLTIP = {"families": ["unknown", "bert"], "families_total": 2, "cells": CELLS}
 
 
 def test_freshness_is_a_share_of_all_and_missing_where_nothing_is_known() -> None:
@@ -26,14 +26,16 @@ def test_freshness_is_a_share_of_all_and_missing_where_nothing_is_known() -> Non
 
 
 def test_what_is_best_covered_is_a_family_that_is_known() -> None:
-    words = formatting.plain(view.coverage_sentence(TOLD))
+    words = formatting.plain(view.coverage_sentence(DETAIL_TOOLTIP))
     assert words == "2 of 4 cells have measurements (all families, 2 platforms); most: bert on cpu, 12"
-    assert view.families_of(TOLD) == ["bert", "unknown"]
+    assert view.families_of(DETAIL_TOOLTIP) == ["bert", "unknown"]
     assert view.platforms_of(CELLS) == ["cpu", "cuda"]
 
 
 def test_an_empty_cell_is_an_outline_and_never_zero() -> None:
-    drawn = charts.coverage(CELLS, view.families_of(TOLD), ["cpu", "cuda"], theme="dark", picture=True).to_dict()
+    drawn = charts.coverage(
+        CELLS, view.families_of(DETAIL_TOOLTIP), ["cpu", "cuda"], theme="dark", picture=True
+    ).to_dict()
     cells = {(one["family"], one["platform"]): one for one in drawn["data"]["values"]}
     assert (cells["bert", "cuda"]["words"], cells["bert", "cuda"]["filled"]) == ("", 0)
     assert cells["unknown", "cuda"]["words"] == "9.00k"

@@ -128,7 +128,7 @@ def test_a_chart_joins_only_points_of_one_stretch():
     assert drawn["layer"][0]["encoding"]["y"]["axis"]["title"] == "Latency p50, ms, smaller is better (linear)"
     values = drawn["data"]["values"]
     assert [one["segment"] for one in values] == [0, 1, None]
-    assert values[1]["told"].replace("\u202f", " ") == "1.40 ms (1.39–1.41), 95 % CI"
+    assert values[1]["detail"].replace("\u202f", " ") == "1.40 ms (1.39–1.41), 95 % CI"
     assert (values[1]["href"], values[1]["parts"]) == ("/runs?row=event-2", "driver 550 → 560")
 
 

@@ -126,7 +126,7 @@ def test_parts_are_shares_of_the_least_time_or_of_bytes_where_nothing_is_timed()
     parts = words.parts(operators())
     assert [(part["name"], part["share"]) for part in parts] == [("addmm (mm)", 0.75), ("3 other operators", 0.25)]
     assert plain(parts[0]["words"]) == "75.0 % · 3.00 ms · compute-bound"
-    assert plain(parts[0]["told"]) == "4 calls · 4.00 GFLOP · 8.00 MB moved"
+    assert plain(parts[0]["detail"]) == "4 calls · 4.00 GFLOP · 8.00 MB moved"
     assert [part["share"] for part in words.parts(operators("traced"))] == [0.8, 0.2]
     assert plain(words.bound_sentence(operators())).startswith(
         "75.0 % of the least time is compute-bound; most of it is addmm"

@@ -107,7 +107,7 @@ def test_only_what_is_over_its_roof_has_a_ring_and_every_mark_says_its_share() -
     assert ring["transform"] == [{"filter": "datum.over"}]
     drawn = spec["datasets"][marks["data"]["name"]]
     assert [one["over"] for one in drawn] == [False, True]
-    assert "40.0 % of its roof of 1.00 TFLOP/s" in plain(drawn[0]["told"])
+    assert "40.0 % of its roof of 1.00 TFLOP/s" in plain(drawn[0]["detail"])
     assert drawn[1]["marks"] == "the best of 5 that lie here"
     assert "simulated" not in drawn[0]["name"].lower()
 

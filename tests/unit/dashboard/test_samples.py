@@ -153,7 +153,7 @@ def test_every_picture_can_be_saved(theme: Any) -> None:
         "counts": {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0},
         "text": "",
         "brief": "",
-        "told": "",
+        "detail": "",
     }
     none = {**mix, "counts": dict.fromkeys(mix["counts"], 0)}
     charts = [
@@ -170,7 +170,14 @@ def test_every_picture_can_be_saved(theme: Any) -> None:
 
 def test_the_verdicts_of_a_run_fill_its_bar_and_its_figures_stand_beside() -> None:
     counts = {"valid": 3, "suspect": 0, "invalid": 1, "unjudged": 0}
-    mix = {"run": "run-1", "label": "bench", "counts": counts, "text": "3 ✓ · 1 ✕", "brief": "75 % ✓", "told": "4 rows"}
+    mix = {
+        "run": "run-1",
+        "label": "bench",
+        "counts": counts,
+        "text": "3 ✓ · 1 ✕",
+        "brief": "75 % ✓",
+        "detail": "4 rows",
+    }
     layers = verdict_mix([mix]).to_dict()["layer"]
     assert [(one["verdict"], one["start"], one["end"]) for one in layers[0]["data"]["values"]] == [
         ("✓ valid", 0.0, 75.0), ("✕ invalid", 75.0, 100.0),

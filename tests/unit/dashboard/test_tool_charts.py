@@ -27,7 +27,7 @@ def test_throughput_stands_at_the_viewers_clock() -> None:
     clock = datetime(2026, 11, 22, 1, tzinfo=UTC).timestamp() * 1000
     assert (values[0]["from"], values[0]["to"]) == (clock, clock + 600_000)
     assert spec["layer"][0]["encoding"]["x"]["axis"]["values"][0] % (3 * 3600 * 1000) == 0
-    assert "600 events in 10 min from 01:10" in values[1]["told"]
+    assert "600 events in 10 min from 01:10" in values[1]["detail"]
     assert spec["layer"][0]["encoding"]["x"]["axis"]["title"] == "time of recording, CET"
 
 

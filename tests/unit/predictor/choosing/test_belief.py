@@ -14,7 +14,7 @@ def belief() -> Belief:
 
 
 def test_a_measured_figure_is_known_and_tells_of_those_that_err_with_it() -> None:
-    after = belief().told(0, 2.0)
+    after = belief().observed(0, 2.0)
     assert np.exp(after.mean) == pytest.approx([2.0, 2.0 * 2**0.5, 4.0])
     assert after.spread == pytest.approx([0.0, 0.15**0.5, 0.2**0.5])
     assert after.chances(1.9)[0] == 0
@@ -23,13 +23,13 @@ def test_a_measured_figure_is_known_and_tells_of_those_that_err_with_it() -> Non
 
 def test_what_was_believed_before_stays_and_a_second_look_changes_nothing() -> None:
     before = belief()
-    after = before.told(0, 2.0)
+    after = before.observed(0, 2.0)
     assert before.mean[0] == 0
-    assert after.told(0, 3.0) is after
+    assert after.observed(0, 3.0) is after
 
 
 def test_the_order_of_measurements_does_not_matter() -> None:
-    one, other = belief().told(0, 2.0).told(1, 3.0), belief().told(1, 3.0).told(0, 2.0)
+    one, other = belief().observed(0, 2.0).observed(1, 3.0), belief().observed(1, 3.0).observed(0, 2.0)
     assert one.mean == pytest.approx(other.mean)
     assert one.covariance == pytest.approx(other.covariance)
 

@@ -44,7 +44,7 @@ def test_members_of_a_family_share_what_strangers_do_not() -> None:
 def test_the_same_rows_give_the_same_field_and_what_is_told_restores_it() -> None:
     field = fitted()
     np.testing.assert_array_equal(fitted().pull, field.pull)
-    restored = Field.restored(json.loads(json.dumps(field.told())))
+    restored = Field.restored(json.loads(json.dumps(field.document())))
     for one, other in zip(field.at(PLACES, FAMILIES), restored.at(PLACES, FAMILIES), strict=True):
         np.testing.assert_array_equal(one, other)
 
