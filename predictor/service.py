@@ -11,10 +11,21 @@ from typing import Any
 import duckdb
 import msgspec
 
+from domain.answers import (
+    AbstainedPrediction,
+    Breakdown,
+    CapacityAnswer,
+    FleetPlan,
+    Prediction,
+    RankedOption,
+    Recommendation,
+    Suggestions,
+)
 from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
 from domain.performance.roofline import limits_of, roofline
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
+from predictor.answering.context import AnswerContext
 from predictor.answering.corrected_predictor import current, state_of
 from predictor.answering.facts import Devices, known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
@@ -40,6 +51,17 @@ LoadArtifact = Callable[[str], bytes]
 KEPT_PREDICTORS = 4
 
 
+_HEAD = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
+"""Members that a prediction shares with the recommendation that it is made of."""
+_OF_THE_CONFIGURATION = tuple(
+    name for name in RankedOption.__struct_fields__ if name not in ("rank", "tied_with", "explanation")
+)
+
+
+def _figures(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
 class Answerer:
     """Answers from a projection and its artifacts. Safe from any thread; every call uses a cursor of its own."""
 
@@ -51,7 +73,7 @@ class Answerer:
         self._readings = Readings()
         self._lock = threading.Lock()
 
-    def recommend(self, question: Question) -> dict[str, Any]:
+    def recommend(self, question: Question) -> Recommendation:
         """Return the answer of design section 7. The same question at the same position gives the same document.
 
         Raises what `Question.checked` and `facts.known_at` raise, and ProjectionBehind for a position to come.
@@ -63,7 +85,7 @@ class Answerer:
             identity = answer_id(request.identity(), existing.position, predictor.digest, SCHEMA_VERSION)
             return answer(request, existing, identity)
 
-    def predict(self, question: PredictQuestion) -> dict[str, Any]:
+    def predict(self, question: PredictQuestion) -> Prediction | AbstainedPrediction:
         """Return the prediction for one configuration, beside what was measured of it, or why there is none."""
         request = question.as_question()
         with self._tables(request.at) as tables:
@@ -73,29 +95,26 @@ class Answerer:
             predicted = answer(request, msgspec.structs.replace(existing, rows=()), identity)
             # Without a measurement of the configuration both are one.
             measured = answer(request, existing, identity) if measured_options(request, existing) else predicted
-        result = measured["ranked"][0] if measured["ranked"] else None
-        seen = result if result is not None and result["basis"] in ("measured", "imported") else None
-        chosen = predicted["ranked"][0] if predicted["ranked"] else seen
-        values = {name: value for name, value in (chosen or {}).items() if name not in ("rank", "tied_with")}
-        reasons = None if chosen is None else explanation_of(chosen, existing, request.mode)
-        kept = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
-        return {
-            **{name: predicted[name] for name in kept},
-            "basis": "abstained",
-            **values,
-            "measured": seen,
-            "breakdown": self._breakdown(request, existing),
-            "explanation": None if reasons is None else reasons.document(),
-            "abstained": None if chosen else predicted["abstained"],
-        }
+        result = measured.ranked[0] if measured.ranked else None
+        seen = result if result is not None and result.basis in ("measured", "imported") else None
+        chosen = predicted.ranked[0] if predicted.ranked else seen
+        head = {name: getattr(predicted, name) for name in _HEAD}
+        head |= {"measured": seen, "breakdown": self._breakdown(request, existing)}
+        if chosen is None:
+            return AbstainedPrediction(**head, basis="abstained", explanation=None, abstained=predicted.abstained)
+        reasons = explanation_of(chosen, existing, request.mode)
+        figures = {name: getattr(chosen, name) for name in _OF_THE_CONFIGURATION}
+        return Prediction(
+            **head, **{**figures, "explanation": None if reasons is None else reasons.document()}, abstained=None
+        )
 
-    def suggest(self, question: SuggestQuestion) -> dict[str, Any]:
+    def suggest(self, question: SuggestQuestion) -> Suggestions:
         """Return the runs that would lower the error of open questions most within a budget, as plans."""
         request = question.checked()
         with self._tables(request.at) as tables:
             return suggest(tables, request, *self._current(tables))
 
-    def fleet(self, question: FleetQuestion) -> dict[str, Any]:
+    def fleet(self, question: FleetQuestion) -> FleetPlan:
         """Return the cheapest machines that serve several loads; see `predictor.fleet.deployment`."""
         from predictor.fleet.deployment import fleet  # The solver takes a while to load.
 
@@ -103,7 +122,7 @@ class Answerer:
         with self._tables(request.at) as tables:
             return fleet(tables, request, *self._current(tables), self._reading(tables))
 
-    def fit(self, question: FitQuestion) -> dict[str, Any]:
+    def fit(self, question: FitQuestion) -> CapacityAnswer:
         """Return which batches and lengths of a model fit where; see `predictor.capacity.fit`."""
         from predictor.capacity.fit import fit
 
@@ -112,21 +131,23 @@ class Answerer:
             return fit(tables, question, *self._current(tables), self._reading(tables))
 
     @staticmethod
-    def _breakdown(question: Question, existing: Any) -> dict[str, Any] | None:
+    def _breakdown(question: Question, context: AnswerContext) -> Breakdown | None:
         """The roofline of the configuration in ms, by operator class and by what bounds it."""
-        if existing.trace is None or not existing.specs:
+        if context.trace is None or not context.specs:
             return None
-        limits = limits_of(existing.specs[0], question.precision[0], question.platform[0])
+        limits = limits_of(context.specs[0], question.precision[0], question.platform[0])
         if limits is None:
             return None
-        floor = roofline(existing.trace.operators, limits, batch_size=question.batch_sizes[0], mode=question.mode)
-        document = msgspec.to_builtins(floor)
-        return {
-            name: {key: float(f"{part:.6g}") for key, part in sorted(value.items())}
-            if isinstance(value, dict)
-            else (float(f"{value:.6g}") if isinstance(value, float) else value)
-            for name, value in document.items()
-        }
+        floor = roofline(context.trace.operators, limits, batch_size=question.batch_sizes[0], mode=question.mode)
+        return Breakdown(
+            latency_ms=_figures(floor.latency_ms),
+            compute_ms=_figures(floor.compute_ms),
+            compute_bound_ms=_figures(floor.compute_bound_ms),
+            memory_ms=_figures(floor.memory_ms),
+            launch_ms=_figures(floor.launch_ms),
+            by_class_ms={name: _figures(value) for name, value in sorted(floor.by_class_ms.items())},
+            bound=floor.bound,
+        )
 
     def predictor_info(self, as_of: int | None = None) -> dict[str, Any]:
         """Return what answers at a position are predicted with: digest, scores, widths, calibrations and limits."""

@@ -17,10 +17,11 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import Sizes
 from domain.catalogues import hardware, language_models
 from domain.catalogues.hardware import HardwareSpec
 from predictor.answering.context import AnswerContext
-from predictor.answering.option import Option, Sizes
+from predictor.answering.option import Option
 from predictor.answering.question import Question
 from predictor.answering.serving_context import Served
 from predictor.answering.serving_options import served_options

@@ -17,6 +17,7 @@ from api.http.as_of import placed
 from api.http.formats import JSON, etag
 from api.http.paging import MinPosition
 from api.http.response_cache import CachedAnswer
+from domain.answers import answer_bytes
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound
 from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, new_event
@@ -57,9 +58,9 @@ def _answer(container: Container, data: Question) -> CachedAnswer:
     """Make an answer, and keep it for whoever asks the same at its position."""
     history = str(container.projection.history)
     answer = container.answerer.recommend(data)
-    tag = etag(history, answer["position"], answer["predictor"])
-    values = CachedAnswer(canonical(answer), JSON, {"ETag": tag, "Vary": "Accept"})
-    container.answered.keep(_asked_at(container, data, answer["position"]), values)
+    tag = etag(history, answer.position, answer.predictor)
+    values = CachedAnswer(answer_bytes(answer), JSON, {"ETag": tag, "Vary": "Accept"})
+    container.answered.keep(_asked_at(container, data, answer.position), values)
     return values
 
 
@@ -137,9 +138,9 @@ async def predict(request: Request[Any, Any, Any], data: JSONBody[PredictQuestio
     history = str(parts.projection.history)
     answer = await asyncio.to_thread(parts.answerer.predict, data)
     if data.record:
-        await _record(parts, PREDICTION_ISSUED, "prediction", _asked(data), answer)
-    tag = etag(history, answer["position"], answer["predictor"])
-    return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
+        await _record(parts, PREDICTION_ISSUED, "prediction", _asked(data), msgspec.to_builtins(answer))
+    tag = etag(history, answer.position, answer.predictor)
+    return Response(answer_bytes(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 
 
 router = Router("/", route_handlers=[recommend, recommendation, predict], tags=["questions"])

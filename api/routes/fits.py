@@ -11,7 +11,7 @@ from litestar.params import JSONBody
 from api.container import Container
 from api.http.as_of import placed
 from api.http.formats import JSON, etag
-from domain.canonical import canonical
+from domain.answers import answer_bytes
 from predictor.capacity.question import FitQuestion
 
 __all__ = ["router"]
@@ -24,8 +24,8 @@ async def fit(request: Request[Any, Any, Any], data: JSONBody[FitQuestion]) -> R
     question = await placed(container, data)
     history = str(container.projection.history)
     answer = await asyncio.to_thread(container.answerer.fit, question)
-    tag = etag(history, answer["position"], answer["predictor"])
-    return Response(canonical(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
+    tag = etag(history, answer.position, answer.predictor)
+    return Response(answer_bytes(answer), media_type=JSON, headers={"ETag": tag, "Vary": "Accept"})
 
 
 router = Router("/", route_handlers=[fit], tags=["questions"])

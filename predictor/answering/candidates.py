@@ -7,34 +7,19 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import Exclusion
 from domain.catalogues.hardware import HardwareSpec
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
 from predictor.artifact.artifact import Card, Predictor
 from predictor.features.dataset import minor_version
 
-__all__ = ["Candidate", "Exclusion", "candidates"]
+__all__ = ["Candidate", "candidates"]
 
 USUAL_PRECISIONS = ("fp32", "bf16", "fp16", "amp-fp16")
 """Narrower precisions change the outputs: they are candidates where they were measured or are asked for."""
 ASKED_ONLY_PLATFORMS = ("wasm", "webgpu", "webnn", "other")
 RUNTIMES = {"openvino": "openvino", "qnn": "onnxruntime-qnn", "wasm": "onnxruntime-web", "webgpu": "onnxruntime-web"}
-
-
-class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was left out of an answer, by which rule, with its figures or events.
-
-    `over` is how many times more memory it needs than there is.
-    """
-
-    hardware: str
-    platform: str | None
-    rule: str
-    precision: str | None = None
-    batch_size: int | None = None
-    detail: str | None = None
-    evidence: tuple[str, ...] = ()
-    over: float | None = None
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import OutputError, Sizes
 from domain.catalogues.hardware import HardwareSpec
-from predictor.answering.option import Sizes
 from predictor.answering.prices import Price
 from predictor.answering.serving_context import Served
 from predictor.answering.table_cache import Reading
@@ -44,7 +44,7 @@ class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     predictor: Predictor
     notes: Sequence[str] = ()
     siblings: Siblings | None = None
-    errors: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+    errors: Mapping[tuple[str, str], OutputError] = {}
     named: Mapping[str, str] = {}
     counts: Mapping[str, int] = {}
     served: Served | None = None

@@ -12,9 +12,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from domain.answers import Sizes
 from predictor.answering.candidates import Candidate
 from predictor.answering.memory_fit import roomed
-from predictor.answering.option import Option, Sizes
+from predictor.answering.option import Option
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrated import UNMEASURED_SHARE, Calibrated
 from predictor.artifact.calibrations import evidence_of

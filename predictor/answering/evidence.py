@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import Sizes
 from domain.measured import STATED
 from domain.verdicts import ENERGY
-from predictor.answering.option import SIZE_NAMES, Option, Sizes
+from predictor.answering.option import SIZE_NAMES, Option
 
 __all__ = ["COLUMNS", "chosen_sizes", "options_from_rows"]
 

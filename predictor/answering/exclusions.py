@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
-from predictor.answering.candidates import Exclusion
+from domain.answers import ExcludedConfigurations, Exclusion, Reach
 from predictor.answering.command import first_command
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
 from predictor.answering.context import AnswerContext
@@ -26,31 +25,28 @@ ENOUGH_TIES = 0.5
 """Where more of the devices than this tie with the first, and no interval is checked, nothing was separated."""
 
 
-def merged(excluded: Sequence[Exclusion]) -> list[dict[str, Any]]:
+def merged(excluded: Sequence[Exclusion]) -> list[ExcludedConfigurations]:
     """Return one entry a device, platform and rule; the detail is that of the closest, which comes first."""
-    rows: dict[tuple[str, str | None, str], dict[str, Any]] = {}
+    groups: dict[tuple[str, str | None, str], list[Exclusion]] = {}
     for item in excluded:
-        key = (item.hardware, item.platform, item.rule)
-        setdefault = rows.setdefault(
-            key,
-            {
-                "hardware": item.hardware,
-                "platform": item.platform,
-                "rule": item.rule,
-                "detail": item.detail,
-                "precisions": [],
-                "batch_sizes": [],
-                "evidence": [],
-            },
-        )
-        for name, value in (("precisions", item.precision), ("batch_sizes", item.batch_size)):
-            if value is not None and value not in setdefault[name]:
-                setdefault[name].append(value)
-        setdefault["evidence"] += [event for event in item.evidence if event not in setdefault["evidence"]][:5]
-    for setdefault in rows.values():
-        setdefault["precisions"].sort()
-        setdefault["batch_sizes"].sort()
-    return [rows[key] for key in sorted(rows, key=lambda key: (key[2], key[0], key[1] or ""))]
+        groups.setdefault((item.hardware, item.platform, item.rule), []).append(item)
+    return [_merged(groups[key]) for key in sorted(groups, key=lambda key: (key[2], key[0], key[1] or ""))]
+
+
+def _merged(items: Sequence[Exclusion]) -> ExcludedConfigurations:
+    first = items[0]
+    evidence: list[str] = []
+    for item in items:
+        evidence += [event for event in item.evidence if event not in evidence][:5]
+    return ExcludedConfigurations(
+        hardware=first.hardware,
+        platform=first.platform,
+        rule=first.rule,
+        detail=first.detail,
+        precisions=sorted({item.precision for item in items if item.precision is not None}),
+        batch_sizes=sorted({item.batch_size for item in items if item.batch_size is not None}),
+        evidence=evidence,
+    )
 
 
 def distance(option: Option, question: Question, constraints: Sequence[Constraint]) -> float:
@@ -61,7 +57,7 @@ def distance(option: Option, question: Question, constraints: Sequence[Constrain
     return max((constraint.excess(option) for constraint in constraints), default=1.0)
 
 
-def within_reach(question: Question, left: Left) -> list[dict[str, Any]]:
+def within_reach(question: Question, left: Left) -> list[Reach]:
     """Return for each limit what it had to be for something to meet all of them, the others as they are.
 
     Each entry names a field, its limit, the value that would do, and the configuration that then does. Where no change of
@@ -96,9 +92,7 @@ def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint
     ]
 
 
-def _relaxed(
-    constraint: Constraint, constraints: Sequence[Constraint], question: Question, left: Left
-) -> dict[str, Any] | None:
+def _relaxed(constraint: Constraint, constraints: Sequence[Constraint], question: Question, left: Left) -> Reach | None:
     others = [item for item in constraints if item is not constraint]
     matching_told_apart = [
         option
@@ -116,19 +110,19 @@ def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
     return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
 
 
-def _would_do(constraint: Constraint, option: Option, confidence: float) -> dict[str, Any]:
-    return {
-        "constraint": constraint.name,
-        "limit": constraint.limit,
+def _would_do(constraint: Constraint, option: Option, confidence: float) -> Reach:
+    return Reach(
+        constraint=constraint.name,
+        limit=constraint.limit,
         # Rounded away from the limit, so that the number shown is one that does.
-        "would_do": _rounded_out(_met_at(constraint, option, confidence), up=not constraint.at_least),
-        "hardware": option.hardware,
-        "platform": option.platform,
-        "precision": option.precision,
-        "batch_size": option.batch_size,
-        "concurrency": option.concurrency,
-        "basis": option.basis,
-    }
+        would_do=_rounded_out(_met_at(constraint, option, confidence), up=not constraint.at_least),
+        hardware=option.hardware,
+        platform=option.platform,
+        precision=option.precision,
+        batch_size=option.batch_size,
+        concurrency=option.concurrency,
+        basis=option.basis,
+    )
 
 
 def _met_at(constraint: Constraint, option: Option, confidence: float) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import OutputError, Sizes
 from domain.catalogues import hardware as catalogue
 from domain.catalogues import instances, language_models, models
 from domain.catalogues.hardware import HardwareSpec
@@ -19,7 +20,7 @@ from ingest.projection import Tables
 from ingest.projection.names import Names
 from predictor.answering.context import AnswerContext
 from predictor.answering.evidence import COLUMNS, chosen_sizes
-from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES, Sizes
+from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES
 from predictor.answering.power_estimates import energy_at
 from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
@@ -35,20 +36,22 @@ from predictor.learning.siblings import Siblings
 __all__ = ["Devices", "device_named", "known_at", "output_errors", "trace_from_row"]
 
 
-def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], dict[str, Any]]:
+def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], OutputError]:
     """Return the newest comparison of outputs for each (platform, precision) of a model.
 
     Each tells the worst output: the least `cosine`, the largest `max_absolute` error, the `outcome` and the `evidence`.
     Simulated tests are none.
     """
     columns = ["position", "event_id", "platform", "precision", "outcome", "checks", "origin"]
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], OutputError] = {}
     for row in tables.view("tests", {"model": model}, columns=columns).to_pylist():
         outputs = (json.loads(row["checks"]) if row["checks"] else {}).get("outputs") or []
-        document = {"cosine": _worst(outputs, "cosine", min), "max_absolute": _worst(outputs, "max_absolute", max)}
-        if row["origin"] == "simulated" or all(value is None for value in document.values()):
+        cosine, max_absolute = _worst(outputs, "cosine", min), _worst(outputs, "max_absolute", max)
+        if row["origin"] == "simulated" or (cosine is None and max_absolute is None):
             continue
-        rows[(row["platform"], row["precision"])] = {**document, "outcome": row["outcome"], "evidence": row["event_id"]}
+        rows[(row["platform"], row["precision"])] = OutputError(
+            cosine=cosine, max_absolute=max_absolute, outcome=row["outcome"], evidence=str(row["event_id"])
+        )
     return rows
 
 

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from domain.answers import Chances
 from domain.performance.roofline import MemoryEstimate
 from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option
 from predictor.artifact.artifact import Predictor
 from predictor.failure_rates.cases import TriedConfiguration
-from predictor.failure_rates.shares import Chances, Shares
+from predictor.failure_rates.shares import Shares
 from predictor.features.dataset import Row
 from predictor.features.traces import Trace
 from predictor.memory.facts import floor_of

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
+from domain.answers import Chances, Sizes
 from domain.canonical import canonical, drop_nulls
 from domain.configuration import configuration_key
 from predictor.answering.prices import Hour
-from predictor.failure_rates.shares import Chances
 
-__all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option", "Sizes"]
+__all__ = ["BENCH_FLAGS", "SIZE_NAMES", "Option"]
 
-SIZE_NAMES = (
-    "sequence_length",
-    "image_size",
-    "images",
-    "audio_seconds",
-    "frames",
-    "input_tokens",
-    "output_tokens",
-)
+SIZE_NAMES = Sizes.__struct_fields__
 
 
 BENCH_FLAGS = {
@@ -35,22 +26,6 @@ BENCH_FLAGS = {
     "output_tokens": "--output-tokens",
 }
 """How `assay bench` calls each size."""
-
-
-class Sizes(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of one item of a workload; None is not stated."""
-
-    sequence_length: int | None = None
-    image_size: int | None = None
-    images: int | None = None
-    audio_seconds: float | None = None
-    frames: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-    def stated(self) -> dict[str, Any]:
-        """Return the sizes that are stated."""
-        return dict(drop_nulls(msgspec.to_builtins(self)))
 
 
 # Thousands are alive at a time and none can be part of a cycle, so that the collector need not walk them.

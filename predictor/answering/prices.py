@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import HourPrice
 from domain.catalogues import prices
 from domain.catalogues.prices import Offer
 from ingest.projection import Tables
@@ -30,24 +31,24 @@ class Hour(msgspec.Struct, frozen=True, kw_only=True):
     age_days: int | None
     stale: bool
 
-    def document(self) -> dict[str, Any]:
-        """Return it as answers tell it."""
+    def document(self) -> HourPrice:
+        """Return it as answers have it."""
         offer = self.offer
-        return {
-            "provider": offer.provider,
-            "instance": offer.instance,
-            "region": offer.region,
-            "spot": offer.spot,
-            "machines": self.machines,
-            "devices_each": offer.count,
-            "usd_per_hour_each": offer.usd_per_hour,
-            "date": offer.date,
-            "age_days": self.age_days,
-            "stale": self.stale,
-            "basis": self.basis,
-            "source": offer.source,
-            "evidence": offer.event_id,
-        }
+        return HourPrice(
+            provider=offer.provider,
+            instance=offer.instance,
+            region=offer.region,
+            spot=offer.spot,
+            machines=self.machines,
+            devices_each=offer.count,
+            usd_per_hour_each=offer.usd_per_hour,
+            date=offer.date,
+            age_days=self.age_days,
+            stale=self.stale,
+            basis=self.basis,
+            source=offer.source,
+            evidence=offer.event_id,
+        )
 
 
 class Price:

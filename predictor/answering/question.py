@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from domain.answers import Sizes
 from domain.canonical import digest
 from domain.errors import ImpossibleConstraint, UsageError
 from domain.vocabulary import MODES
-from predictor.answering.option import SIZE_NAMES, Sizes
+from predictor.answering.option import SIZE_NAMES
 
 __all__ = ["LIMITS", "OBJECTIVES", "PERCENTILES", "Device", "PredictQuestion", "Question"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
+from domain.answers import Chances, MemoryParts, Met, RankedOption
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.command import command_of
 from predictor.answering.constraints import Constraint
@@ -18,7 +18,7 @@ from predictor.answering.question import Question
 from predictor.choosing.chance import chance_of_all
 from predictor.explaining.entries import explained, placed
 from predictor.explaining.explanation import Explanation
-from predictor.failure_rates.shares import Chances
+from predictor.failure_rates.cases import ENDS
 
 __all__ = ["compared", "entry", "explanation_of", "figures", "meeting", "plain_cpu"]
 
@@ -40,130 +40,123 @@ def entry(
     rank: int,
     cpu: Mapping[int | None, float],
     constraints: Sequence[Constraint] = (),
-) -> dict[str, Any]:
-    """Return one ranked entry; `cpu` maps a batch size to the latency of plain fp32 on a CPU, in ms."""
+    *,
+    tied_with: int | None = None,
+    on_front: bool = False,
+    below: Option | None = None,
+) -> RankedOption:
+    """Return one ranked entry; `cpu` maps a batch size to the latency of plain fp32 on a CPU, in ms.
+
+    `below` is the option that stands after it.
+    """
     mode = question.mode
     reference = cpu.get(option.batch_size)
     age = _age_days(option, context)
     stale = age is not None and age > STALE_DAYS
-    document = {
-        "rank": rank,
-        "configuration": option.configuration(context.model, mode, context.sizes),
-        "hardware": option.hardware,
-        "hardware_count": option.count,
-        "platform": option.platform,
-        "precision": option.precision,
-        "batch_size": option.batch_size,
+    energy = figure_of(option, "energy")
+    document = RankedOption(
         **context.sizes.stated(),
-        "concurrency": option.concurrency,
-        "runtime": option.runtime,
-        "runtime_version": option.runtime_version,
-        "compiled": option.compiled,
-        "layout": option.layout,
-        "basis": option.basis,
-        "origin": option.origin,
-        "latency_ms": figures(option.latency_ms),
-        "latency_ms_low": figures(option.low_ms),
-        "latency_ms_high": figures(option.high_ms),
-        "latency_is_mean": option.is_mean,
-        "interval_covered": option.covered,
-        "throughput_per_s": figures(option.throughput_per_s),
-        **_served(option),
-        **_memory(option),
-        "energy_j": figures(option.energy_j),
-        "energy_j_low": figures(option.energy_low_j),
-        "energy_j_high": figures(option.energy_high_j),
-        **_energy_of_item(option),
-        "energy_basis": option.energy_basis,
-        "energy_verdict": option.energy_verdict,
-        "power_w": figures(option.power_w),
-        "rated_power_w": figures(option.rated_power_w),
-        "chances": None if option.chances is None else _rounded(option.chances),
-        "meets": meeting(option, constraints),
-        "meets_all": _all_met(option, constraints),
-        "output_error": context.errors.get((option.platform, option.precision)),
-        "usd_per_hour": figures(option.usd_per_hour),
-        "usd_per_million": figures(option.usd_per_million),
-        "price": None if option.hour is None else option.hour.document(),
-        "speedup_over_cpu": figures(reference / option.latency_ms) if reference and option.latency_ms else None,
-        "n": option.n,
-        "runs": option.runs or None,
-        "verdict": option.verdict,
-        "age_days": age,
-        "stale": stale,
-        "method": option.method,
-        "evidence": list(option.evidence),
-        "why": option.why + (f"; {age} days old, so measure again" if stale else ""),
-        "command": command_of(context, option, mode),
-    }
-    limits = _limits(document, context)
-    reasons = (
-        placed(document, context.trace, limits, mode) if context.trace is not None and limits is not None else None
+        rank=rank,
+        configuration=option.configuration(context.model, mode, context.sizes),
+        hardware=option.hardware,
+        hardware_count=option.count,
+        platform=option.platform,
+        precision=option.precision,
+        batch_size=option.batch_size,
+        concurrency=option.concurrency,
+        runtime=option.runtime,
+        runtime_version=option.runtime_version,
+        compiled=option.compiled,
+        layout=option.layout,
+        basis=option.basis,
+        origin=option.origin,
+        latency_ms=figures(option.latency_ms),
+        latency_ms_low=figures(option.low_ms),
+        latency_ms_high=figures(option.high_ms),
+        latency_is_mean=option.is_mean,
+        interval_covered=option.covered,
+        throughput_per_s=figures(option.throughput_per_s),
+        ttft_ms=figures(option.ttft_ms),
+        ttft_ms_low=figures(option.ttft_low_ms),
+        ttft_ms_high=figures(option.ttft_high_ms),
+        tpot_ms=figures(option.tpot_ms),
+        tpot_ms_low=figures(option.tpot_low_ms),
+        tpot_ms_high=figures(option.tpot_high_ms),
+        tokens_per_s=figures(option.tokens_per_s),
+        tokens_per_s_low=figures(option.tokens_low_per_s),
+        tokens_per_s_high=figures(option.tokens_high_per_s),
+        peak_memory_bytes=_whole(option.peak_memory_bytes),
+        memory_low_bytes=_whole(option.memory_low_bytes),
+        memory_high_bytes=_whole(option.memory_high_bytes),
+        memory_floor_bytes=_whole(option.memory_floor_bytes),
+        memory_parts=_memory_parts(option),
+        energy_j=figures(option.energy_j),
+        energy_j_low=figures(option.energy_low_j),
+        energy_j_high=figures(option.energy_high_j),
+        energy_per_item_j=figures(energy.value),
+        energy_per_item_j_low=figures(energy.low),
+        energy_per_item_j_high=figures(energy.high),
+        energy_basis=option.energy_basis,
+        energy_verdict=option.energy_verdict,
+        power_w=figures(option.power_w),
+        rated_power_w=figures(option.rated_power_w),
+        chances=None if option.chances is None else _rounded(option.chances),
+        meets=meeting(option, constraints),
+        meets_all=_all_met(option, constraints),
+        output_error=context.errors.get((option.platform, option.precision)),
+        usd_per_hour=figures(option.usd_per_hour),
+        usd_per_million=figures(option.usd_per_million),
+        price=None if option.hour is None else option.hour.document(),
+        speedup_over_cpu=figures(reference / option.latency_ms) if reference and option.latency_ms else None,
+        n=option.n,
+        runs=option.runs or None,
+        verdict=option.verdict,
+        age_days=age,
+        stale=stale,
+        method=option.method,
+        evidence=list(option.evidence),
+        why=option.why + (f"; {age} days old, so measure again" if stale else ""),
+        command=command_of(context, option, mode),
+        tied_with=tied_with,
+        on_front=on_front,
+        why_above_next=compared(option, below, question.objective),
     )
-    return {
-        **document,
-        "bottleneck": None if reasons is None else reasons.bottleneck,
-        "explanation": None if reasons is None else reasons.brief(),
-    }
+    limits = _limits(document, context)
+    if context.trace is None or limits is None:
+        return document
+    reasons = placed(document, context.trace, limits, mode)
+    if reasons is None:
+        return document
+    return msgspec.structs.replace(document, bottleneck=reasons.bottleneck, explanation=reasons.brief())
 
 
-def _served(option: Option) -> dict[str, float | None]:
-    """What only served language models have."""
-    return {
-        "ttft_ms": figures(option.ttft_ms),
-        "ttft_ms_low": figures(option.ttft_low_ms),
-        "ttft_ms_high": figures(option.ttft_high_ms),
-        "tpot_ms": figures(option.tpot_ms),
-        "tpot_ms_low": figures(option.tpot_low_ms),
-        "tpot_ms_high": figures(option.tpot_high_ms),
-        "tokens_per_s": figures(option.tokens_per_s),
-        "tokens_per_s_low": figures(option.tokens_low_per_s),
-        "tokens_per_s_high": figures(option.tokens_high_per_s),
-    }
-
-
-def _energy_of_item(option: Option) -> dict[str, float | None]:
-    each = figure_of(option, "energy")
-    ends = {"": each.value, "_low": each.low, "_high": each.high}
-    return {f"energy_per_item_j{end}": figures(value) for end, value in ends.items()}
-
-
-def _memory(option: Option) -> dict[str, Any]:
+def _memory_parts(option: Option) -> MemoryParts:
     parts = (option.weights_bytes, option.kv_cache_bytes, option.activations_bytes)
     peak = option.peak_memory_bytes
     existing = sum(part for part in parts if part is not None)
     rest = peak - existing if peak is not None and any(part is not None for part in parts) else None
-    return {
-        "peak_memory_bytes": _whole(peak),
-        "memory_low_bytes": _whole(option.memory_low_bytes),
-        "memory_high_bytes": _whole(option.memory_high_bytes),
-        "memory_floor_bytes": _whole(option.memory_floor_bytes),
-        "memory_parts": {
-            "weights_bytes": _whole(option.weights_bytes),
-            "kv_cache_bytes": _whole(option.kv_cache_bytes),
-            "activations_bytes": _whole(option.activations_bytes),
-            # Where fewer bytes were measured than weights and activations have, the runtime shares some with them.
-            "runtime_bytes": None if rest is None else max(0, round(rest)),
-        },
-    }
+    return MemoryParts(
+        weights_bytes=_whole(option.weights_bytes),
+        kv_cache_bytes=_whole(option.kv_cache_bytes),
+        activations_bytes=_whole(option.activations_bytes),
+        # Where fewer bytes were measured than weights and activations have, the runtime shares some with them.
+        runtime_bytes=None if rest is None else max(0, round(rest)),
+    )
 
 
-def meeting(option: Option, constraints: Sequence[Constraint]) -> list[dict[str, Any]]:
-    """Return for each limit the figure, and the probability that it is met; null where nobody knows.
-
-    `exact` figures are no estimates: prices, and what devices are rated for.
-    """
+def meeting(option: Option, constraints: Sequence[Constraint]) -> list[Met]:
+    """Return for each limit the figure, and the probability that it is met; None where it is not known."""
     rows = []
     for constraint in constraints:
-        chance = constraint.probability(option)
+        chance, figure = constraint.probability(option), constraint.of(option)
         rows.append(
-            {
-                "constraint": constraint.name,
-                "limit": constraint.limit,
-                "value": figures(constraint.of(option).value),
-                "probability": None if chance is None else round(chance, 4),
-                "exact": constraint.of(option).exact,
-            }
+            Met(
+                constraint=constraint.name,
+                limit=constraint.limit,
+                value=figures(figure.value),
+                probability=None if chance is None else round(chance, 4),
+                exact=figure.exact,
+            )
         )
     return rows
 
@@ -228,7 +221,7 @@ def _age_days(option: Option, context: AnswerContext) -> int | None:
     return max(0, (datetime.fromisoformat(context.time) - option.measured_at).days)
 
 
-def explanation_of(document: Mapping[str, Any], context: AnswerContext, mode: str) -> Explanation | None:
+def explanation_of(document: RankedOption, context: AnswerContext, mode: str) -> Explanation | None:
     """Return what an entry's latency is made of; None where the model has no trace or the device no figures."""
     limits = _limits(document, context)
     if context.trace is None or limits is None:
@@ -236,9 +229,9 @@ def explanation_of(document: Mapping[str, Any], context: AnswerContext, mode: st
     return explained(document, context.trace, limits, context.predictor, mode)
 
 
-def _limits(document: Mapping[str, Any], context: AnswerContext) -> Limits | None:
-    spec = context.spec(document["hardware"])
-    return None if spec is None else limits_of(spec, document["precision"], document["platform"])
+def _limits(document: RankedOption, context: AnswerContext) -> Limits | None:
+    spec = context.spec(document.hardware)
+    return None if spec is None else limits_of(spec, document.precision, document.platform)
 
 
 def figures(value: float | None) -> float | None:
@@ -246,9 +239,9 @@ def figures(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
 
 
-def _rounded(chances: Chances) -> dict[str, Any]:
-    document = msgspec.to_builtins(chances)
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in document.items()}
+def _rounded(chances: Chances) -> Chances:
+    ends = {name: round(getattr(chances, name), 4) for name in ENDS}
+    return msgspec.structs.replace(chances, **ends)
 
 
 def _whole(value: float | None) -> int | None:

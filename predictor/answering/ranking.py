@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from domain.answers import Exclusion
 from domain.vocabulary import BASES
-from predictor.answering.candidates import Exclusion
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
 from predictor.answering.objective import Objective, cautious, value_of
 from predictor.answering.option import Option

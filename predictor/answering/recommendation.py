@@ -10,7 +10,19 @@ from typing import Any
 
 import msgspec
 
-from predictor.answering.candidates import Candidate, Exclusion, candidates
+from domain.answers import (
+    AtHand,
+    Exclusion,
+    Front,
+    FrontOption,
+    LeftOut,
+    NextRun,
+    RankedOption,
+    Recommendation,
+    Rung,
+    Workload,
+)
+from predictor.answering.candidates import Candidate, candidates
 from predictor.answering.command import command_of, first_command
 from predictor.answering.constraints import SEEN, Constraint, constraints_of, memory
 from predictor.answering.context import AnswerContext
@@ -21,7 +33,7 @@ from predictor.answering.objective import better, tied
 from predictor.answering.option import Option
 from predictor.answering.power_estimates import powered
 from predictor.answering.question import LIMITS, Device, Question
-from predictor.answering.ranked_entry import compared, entry, figures, plain_cpu
+from predictor.answering.ranked_entry import entry, figures, plain_cpu
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.serving_options import served_options
 
@@ -36,25 +48,25 @@ LOOKED_AT = 50
 
 def next_runs(
     question: Question, context: AnswerContext, ranked: Sequence[Option], excluded: Sequence[Exclusion]
-) -> list[dict[str, Any]]:
+) -> list[NextRun]:
     """Return at most three commands, each with why and the `probability` that it changes what stands first.
 
     The probability is None where a trace or samples are missing, without which nothing can be said.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[NextRun] = []
     if context.trace is None and context.served is None:
         rows.append(_run(f"assay bench {context.model}", "traces the model, so that it can be predicted", None))
     if question.percentile != "p50" and any(entry.rule == "no latency at this percentile" for entry in excluded):
         command = f"{first_command(context, question)} --percentile {question.percentile}"
         rows.append(_run(command, f"takes the samples that {question.percentile} needs", None))
     rows += _rivals(question, context, ranked)
-    unique: dict[str, dict[str, Any]] = {}
+    unique: dict[str, NextRun] = {}
     for item in rows:
-        unique.setdefault(item["command"], item)
+        unique.setdefault(item.command, item)
     return list(unique.values())[:MOST]
 
 
-def _rivals(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> list[dict[str, Any]]:
+def _rivals(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> list[NextRun]:
     if not ranked:
         return []
     first = ranked[0]
@@ -93,11 +105,11 @@ def _where(context: AnswerContext, option: Option) -> str:
     return "it here" if option.hardware in context.own else f"it on {option.hardware}"
 
 
-def _run(command: str, why: str, probability: float | None) -> dict[str, Any]:
-    return {"command": command, "why": why, "probability": probability}
+def _run(command: str, why: str, probability: float | None) -> NextRun:
+    return NextRun(command=command, why=why, probability=probability)
 
 
-def at_hand(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> dict[str, Any] | None:
+def at_hand(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> AtHand | None:
     """Return the name of the device to `use`, all that will do in their `order`, and those `left_out` with the reason.
 
     `ranked` is best first and meets what is asked. Devices of the same hardware share its options; of two that are as
@@ -106,20 +118,20 @@ def at_hand(question: Question, context: AnswerContext, ranked: Sequence[Option]
     if not question.devices:
         return None
     values: list[tuple[int, Device, Option]] = []
-    left: list[dict[str, Any]] = []
+    left: list[LeftOut] = []
     for device in question.devices:
         usable = [(rank, item) for rank, item in enumerate(ranked) if _drives(device, item, context)]
         fitting = [(rank, value) for rank, value in usable if _fits(device, value, question.confidence)]
         if fitting:
             values.append((fitting[0][0], device, fitting[0][1]))
         else:
-            left.append({"name": device.called, "why": _why_not(device, usable)})
+            left.append(LeftOut(name=device.called, why=_why_not(device, usable)))
     values.sort(key=lambda item: item[0])
-    return {
-        "use": values[0][1].called if values else None,
-        "order": [_told(device, option, question, context) for _, device, option in values],
-        "left_out": left,
-    }
+    return AtHand(
+        use=values[0][1].called if values else None,
+        order=[_rung(device, option, question, context) for _, device, option in values],
+        left_out=left,
+    )
 
 
 def _drives(device: Device, option: Option, context: AnswerContext) -> bool:
@@ -149,20 +161,20 @@ def _why_not(device: Device, usable: Sequence[tuple[int, Option]]) -> str:
     return "nothing that was asked for runs there, or nothing is known of it"
 
 
-def _told(device: Device, option: Option, question: Question, context: AnswerContext) -> dict[str, Any]:
-    return {
-        "name": device.called,
-        "hardware": option.hardware,
-        "platform": option.platform,
-        "precision": option.precision,
-        "batch_size": option.batch_size,
-        "compiled": option.compiled,
-        "latency_ms": figures(option.latency_ms),
-        "latency_ms_low": figures(option.low_ms),
-        "latency_ms_high": figures(option.high_ms),
-        "basis": option.basis,
-        "configuration": option.configuration(context.model, question.mode, context.sizes),
-    }
+def _rung(device: Device, option: Option, question: Question, context: AnswerContext) -> Rung:
+    return Rung(
+        name=device.called,
+        hardware=option.hardware,
+        platform=option.platform,
+        precision=option.precision,
+        batch_size=option.batch_size,
+        compiled=option.compiled,
+        latency_ms=figures(option.latency_ms),
+        latency_ms_low=figures(option.low_ms),
+        latency_ms_high=figures(option.high_ms),
+        basis=option.basis,
+        configuration=option.configuration(context.model, question.mode, context.sizes),
+    )
 
 
 UNFIT = 0.5
@@ -183,8 +195,8 @@ _BESIDE: dict[str, Any] = {
 """What of a question no prediction depends on."""
 
 
-def answer(question: Question, context: AnswerContext, identity: str) -> dict[str, Any]:
-    """Return the answer's document (design, section 7); `identity` is its id."""
+def answer(question: Question, context: AnswerContext, identity: str) -> Recommendation:
+    """Return the answer (docs/api.md); `identity` is its id."""
     constraints = constraints_of(question)
     measured = measured_options(question, context)
     predicted, excluded = _kept(question, context, measured)
@@ -203,52 +215,59 @@ def answer(question: Question, context: AnswerContext, identity: str) -> dict[st
     front = undominated(ranked, axes)
     best = {id(option) for option in front}
     rank_of = {id(option): place for place, option in enumerate(ranked, 1)}
-    entries: list[dict[str, Any]] = []
+    entries: list[RankedOption] = []
     for place, option in enumerate(ranked[: question.top]):
         same = place > 0 and tied(ranked[place - 1], option, question.objective)
-        made = entry(option, context, question, place + 1, cpu, constraints)
-        made["tied_with"] = (entries[-1]["tied_with"] or entries[-1]["rank"]) if same else None
-        made["on_front"] = id(option) in best
-        made["why_above_next"] = compared(option, next(iter(ranked[place + 1 : place + 2]), None), question.objective)
+        made = entry(
+            option,
+            context,
+            question,
+            place + 1,
+            cpu,
+            constraints,
+            tied_with=(entries[-1].tied_with or entries[-1].rank) if same else None,
+            on_front=id(option) in best,
+            below=next(iter(ranked[place + 1 : place + 2]), None),
+        )
         entries.append(made)
     doubt = undecided(question, context, ranked)
-    return {
-        "id": identity,
-        "model": context.model,
-        "position": context.position,
-        "time": context.time,
-        "predictor": context.predictor.digest,
-        "interval": INTERVAL,
-        "question": question.identity(),
-        "workload": {"mode": question.mode, **context.sizes.stated()},
-        "considered": len(priced),
-        "met": met,
-        "ranked": entries,
-        "front": {"axes": list(axes), "options": [_brief(item, rank_of[id(item)]) for item in front[:FRONT_LIMIT]]},
-        "at_hand": at_hand(question, context, ranked),
-        "excluded": merged(excluded),
-        "abstained": doubt if entries else abstention(question, context, left, excluded),
-        "within_reach": [] if entries else within_reach(question, left),
-        "suggestions": next_runs(question, context, ranked, excluded),
-        "notes": list(context.notes),
-    }
+    return Recommendation(
+        id=identity,
+        model=context.model,
+        position=context.position,
+        time=context.time,
+        predictor=context.predictor.digest,
+        interval=INTERVAL,
+        question=question.identity(),
+        workload=Workload(mode=question.mode, **context.sizes.stated()),
+        considered=len(priced),
+        met=met,
+        ranked=entries,
+        front=Front(axes=list(axes), options=[_brief(item, rank_of[id(item)]) for item in front[:FRONT_LIMIT]]),
+        at_hand=at_hand(question, context, ranked),
+        excluded=merged(excluded),
+        abstained=doubt if entries else abstention(question, context, left, excluded),
+        within_reach=[] if entries else within_reach(question, left),
+        suggestions=next_runs(question, context, ranked, excluded),
+        notes=list(context.notes),
+    )
 
 
-def _brief(option: Option, rank: int) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "hardware": option.hardware,
-        "platform": option.platform,
-        "precision": option.precision,
-        "batch_size": option.batch_size,
-        "hardware_count": option.count,
-        "basis": option.basis,
-        "latency_ms": figures(option.latency_ms),
-        "latency_ms_low": figures(option.low_ms),
-        "latency_ms_high": figures(option.high_ms),
-        "throughput_per_s": figures(option.throughput_per_s),
-        "usd_per_million": figures(option.usd_per_million),
-    }
+def _brief(option: Option, rank: int) -> FrontOption:
+    return FrontOption(
+        rank=rank,
+        hardware=option.hardware,
+        platform=option.platform,
+        precision=option.precision,
+        batch_size=option.batch_size,
+        hardware_count=option.count,
+        basis=option.basis,
+        latency_ms=figures(option.latency_ms),
+        latency_ms_low=figures(option.low_ms),
+        latency_ms_high=figures(option.high_ms),
+        throughput_per_s=figures(option.throughput_per_s),
+        usd_per_million=figures(option.usd_per_million),
+    )
 
 
 def measured_options(question: Question, context: AnswerContext) -> list[Option]:

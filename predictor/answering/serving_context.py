@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import Sizes
 from domain.catalogues import language_models
 from domain.catalogues.language_models import LanguageModel
 from domain.errors import UsageError
 from ingest.projection import Tables
-from predictor.answering.option import Sizes
 from predictor.answering.question import Question
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from domain.answers import Exclusion
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.language_models import LanguageModel
-from predictor.answering.candidates import Exclusion
 from predictor.answering.context import AnswerContext
 from predictor.answering.exclusions import NO_ROOM
 from predictor.answering.option import Option

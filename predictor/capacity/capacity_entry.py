@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.answers import BestBatch, CapacityEntry, Longest, MemoryUse
 from domain.catalogues.language_models import LanguageModel
 from predictor.answering.command import command_of
 from predictor.answering.constraints import SEEN
@@ -17,7 +18,7 @@ from predictor.answering.estimates import estimate
 from predictor.answering.option import Option
 from predictor.answering.ranked_entry import figures
 from predictor.capacity.batch_limits import CONFIDENCE, Cell, Rooms
-from predictor.capacity.lengths import RUNTIME_BYTES, Longest, context_bytes, longest_context, longest_sequence
+from predictor.capacity.lengths import RUNTIME_BYTES, context_bytes, longest_context, longest_sequence
 from predictor.features.table import Array
 from predictor.features.traces import Trace
 
@@ -71,26 +72,31 @@ class CapacityInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tokens: int
 
 
-def entries_of(about: CapacityInputs) -> list[dict[str, Any]]:
+def entries_of(about: CapacityInputs) -> list[CapacityEntry]:
     """Return one entry a cell, in their order."""
     if not about.cells:
         return []
     trace = about.known.trace
-    made = _by_facts(about) if trace is None else _by_trace(about, trace)
+    entries = _by_facts(about) if trace is None else _by_trace(about, trace)
     plain = {
-        (entry["hardware"], entry["platform"]): entry["best"]["throughput_per_s"]
-        for entry in made
-        if entry["precision"] == "fp32" and entry["best"] is not None
+        (entry.hardware, entry.platform): entry.best.throughput_per_s
+        for entry in entries
+        if entry.precision == "fp32" and entry.best is not None
     }
-    for item in made:
-        base = plain.get((item["hardware"], item["platform"]))
-        rate = None if item["best"] is None else item["best"]["throughput_per_s"]
-        item["speedup_over_fp32"] = figures(rate / base) if rate and base else None
-        item["output_error"] = about.known.errors.get((item["platform"], item["precision"]))
-    return made
+    return [_compared(entry, plain.get((entry.hardware, entry.platform)), about) for entry in entries]
 
 
-def _by_trace(about: CapacityInputs, trace: Trace) -> list[dict[str, Any]]:
+def _compared(entry: CapacityEntry, base: float | None, about: CapacityInputs) -> CapacityEntry:
+    """Add what the precision gives and costs; `base` is the throughput of fp32 there."""
+    rate = None if entry.best is None else entry.best.throughput_per_s
+    return msgspec.structs.replace(
+        entry,
+        speedup_over_fp32=figures(rate / base) if rate and base else None,
+        output_error=about.known.errors.get((entry.platform, entry.precision)),
+    )
+
+
+def _by_trace(about: CapacityInputs, trace: Trace) -> list[CapacityEntry]:
     existing, cells = about.known, about.cells
     rooms = Rooms(trace, cells, existing.predictor.card.memory, about.mode, existing.sizes.stated())
     batches = np.zeros(len(cells), dtype=np.int64)
@@ -100,37 +106,52 @@ def _by_trace(about: CapacityInputs, trace: Trace) -> list[dict[str, Any]]:
     if len(here):
         batches[here] = largest(lambda some, sizes: rooms.fits(here[some], sizes), len(here), LARGEST_BATCH)
     best = _best(about, trace, batches)
-    documents: list[dict[str, Any]] = []
+    entries: list[CapacityEntry] = []
     for at, cell in enumerate(cells):
         request = at in here
-        documents.append(
-            {
-                **_of_cell(cell),
-                "memory": _memory(rooms, at),
-                "largest_batch": int(batches[at]) if request else None,
-                "largest_basis": _basis(rooms, at, int(batches[at])) if request else _not_known(cell),
-                "best": _best_told(about, rooms, at, best[at]) if request else None,
-                "longest": msgspec.to_builtins(_longest(about, rooms, at)),
-            }
+        entries.append(
+            _entry(
+                cell,
+                memory=_memory(rooms, at),
+                largest_batch=int(batches[at]) if request else None,
+                largest_basis=_basis(rooms, at, int(batches[at])) if request else _not_known(cell),
+                best=_best_batch(about, rooms, at, best[at]) if request else None,
+                longest=_longest(about, rooms, at),
+            )
         )
-    return documents
+    return entries
 
 
-def _of_cell(cell: Cell) -> dict[str, Any]:
+def _entry(
+    cell: Cell,
+    *,
+    memory: MemoryUse | None,
+    largest_batch: int | None,
+    largest_basis: str,
+    longest: Longest,
+    best: BestBatch | None = None,
+) -> CapacityEntry:
     candidate = cell.candidate
-    return {
-        "hardware": candidate.spec.id,
-        "platform": candidate.platform,
-        "precision": candidate.precision,
-        "runtime": candidate.runtime,
-        "compiled": candidate.compiled,
-        "room_bytes": None if cell.room_bytes is None else round(cell.room_bytes),
-        "evidence": sorted({event for option in cell.measured.values() for event in option.evidence[:1]}),
-        "out_of_memory": {str(batch): event for batch, event in sorted(cell.out_of_memory.items())},
-    }
+    return CapacityEntry(
+        hardware=candidate.spec.id,
+        platform=candidate.platform,
+        precision=candidate.precision,
+        runtime=candidate.runtime,
+        compiled=candidate.compiled,
+        room_bytes=None if cell.room_bytes is None else round(cell.room_bytes),
+        evidence=sorted({event for option in cell.measured.values() for event in option.evidence[:1]}),
+        out_of_memory={str(batch): event for batch, event in sorted(cell.out_of_memory.items())},
+        memory=memory,
+        largest_batch=largest_batch,
+        largest_basis=largest_basis,
+        best=best,
+        longest=longest,
+        speedup_over_fp32=None,
+        output_error=None,
+    )
 
 
-def _memory(rooms: Rooms, at: int) -> dict[str, Any]:
+def _memory(rooms: Rooms, at: int) -> MemoryUse:
     """What batch 1 holds, in bytes, by its parts; the runtime is what weights and activations leave of the peak."""
     item, here = np.array([1], dtype=np.int64), np.array([at], dtype=np.intp)
     weights, activations, floor = rooms.floor(at, 1)
@@ -139,22 +160,22 @@ def _memory(rooms: Rooms, at: int) -> dict[str, Any]:
     sure = bool(rooms.learned[at]) and needs is not None
     peak = measured or (float(rooms.expected(here, item)[0]) if sure or rooms.scale[at] != 1 else None)
     scale = float(rooms.scale[at])
-    return {
-        "basis": "measured"
+    return MemoryUse(
+        basis="measured"
         if measured
         else "scaled from a measured peak"
         if scale != 1
         else "predicted"
         if sure
         else "floor",
-        "peak_bytes": _whole(peak),
-        "low_bytes": _whole(float(needs.low[0]) * scale) if sure and needs is not None and not measured else None,
-        "high_bytes": _whole(float(needs.high[0]) * scale) if sure and needs is not None and not measured else None,
-        "weights_bytes": _whole(weights),
-        "activations_bytes": _whole(activations),
-        "kv_cache_bytes": None,
-        "runtime_bytes": None if peak is None else _whole(max(peak - floor, 0.0)),
-    }
+        peak_bytes=_whole(peak),
+        low_bytes=_whole(float(needs.low[0]) * scale) if sure and needs is not None and not measured else None,
+        high_bytes=_whole(float(needs.high[0]) * scale) if sure and needs is not None and not measured else None,
+        weights_bytes=_whole(weights),
+        activations_bytes=_whole(activations),
+        kv_cache_bytes=None,
+        runtime_bytes=None if peak is None else _whole(max(peak - floor, 0.0)),
+    )
 
 
 def _basis(rooms: Rooms, at: int, batch: int) -> str:
@@ -201,24 +222,24 @@ def _best(about: CapacityInputs, trace: Trace, batches: Array | Any) -> list[Opt
     return options
 
 
-def _best_told(about: CapacityInputs, rooms: Rooms, at: int, option: Option | None) -> dict[str, Any] | None:
+def _best_batch(about: CapacityInputs, rooms: Rooms, at: int, option: Option | None) -> BestBatch | None:
     if option is None or option.batch_size is None:
         return None
     here, batch = np.array([at], dtype=np.intp), np.array([option.batch_size], dtype=np.int64)
     seen = option.basis in SEEN and option.peak_memory_bytes
-    return {
-        "batch_size": option.batch_size,
-        "throughput_per_s": figures(option.throughput_per_s),
-        "latency_ms": figures(option.latency_ms),
-        "latency_ms_low": figures(option.low_ms),
-        "latency_ms_high": figures(option.high_ms),
-        "memory_bytes": _whole(option.peak_memory_bytes if seen else float(rooms.expected(here, batch)[0])),
-        "basis": option.basis,
-        "interval_covered": option.covered,
-        "evidence": list(option.evidence),
-        "why": option.why,
-        "command": command_of(about.known, option, about.mode),
-    }
+    return BestBatch(
+        batch_size=option.batch_size,
+        throughput_per_s=figures(option.throughput_per_s),
+        latency_ms=figures(option.latency_ms),
+        latency_ms_low=figures(option.low_ms),
+        latency_ms_high=figures(option.high_ms),
+        memory_bytes=_whole(option.peak_memory_bytes if seen else float(rooms.expected(here, batch)[0])),
+        basis=option.basis,
+        interval_covered=option.covered,
+        evidence=list(option.evidence),
+        why=option.why,
+        command=command_of(about.known, option, about.mode),
+    )
 
 
 def _longest(about: CapacityInputs, rooms: Rooms, at: int) -> Longest:
@@ -236,46 +257,34 @@ def _longest(about: CapacityInputs, rooms: Rooms, at: int) -> Longest:
     return longest_sequence(about.traces, precision, cell.room_bytes, max(scale, 1.0), about.positions)
 
 
-def _by_facts(about: CapacityInputs) -> list[dict[str, Any]]:
+def _by_facts(about: CapacityInputs) -> list[CapacityEntry]:
     """Sequences of a language model side by side, by its published sizes: no operator trace says more."""
-    facts = about.facts
-    documents: list[dict[str, Any]] = []
-    for cell in about.cells:
-        precision = cell.candidate.precision
-        entry = {**_of_cell(cell), "best": None}
-        if facts is None or cell.room_bytes is None:
-            nothing = Longest(tokens=None, why=_not_known(cell))
-            documents.append(
-                {
-                    **entry,
-                    "memory": None,
-                    "largest_batch": None,
-                    "largest_basis": _not_known(cell),
-                    "longest": msgspec.to_builtins(nothing),
-                }
-            )
-            continue
-        weights, each = context_bytes(facts, precision, about.tokens)
-        left = cell.room_bytes - weights - RUNTIME_BYTES
-        documents.append(
-            {
-                **entry,
-                "memory": {
-                    "basis": "floor",
-                    "peak_bytes": None,
-                    "low_bytes": None,
-                    "high_bytes": None,
-                    "weights_bytes": _whole(weights),
-                    "activations_bytes": None,
-                    "kv_cache_bytes": _whole(each),
-                    "runtime_bytes": _whole(RUNTIME_BYTES),
-                },
-                "largest_batch": max(0, min(int(left // each), LARGEST_BATCH)),
-                "largest_basis": f"at most: weights, keys and values of {about.tokens} tokens each, and 1 GB of runtime",
-                "longest": msgspec.to_builtins(longest_context(facts, precision, cell.room_bytes, about.positions)),
-            }
-        )
-    return documents
+    return [_by_sizes(about, cell) for cell in about.cells]
+
+
+def _by_sizes(about: CapacityInputs, cell: Cell) -> CapacityEntry:
+    facts, precision = about.facts, cell.candidate.precision
+    if facts is None or cell.room_bytes is None:
+        why = _not_known(cell)
+        return _entry(cell, memory=None, largest_batch=None, largest_basis=why, longest=Longest(tokens=None, why=why))
+    weights, each = context_bytes(facts, precision, about.tokens)
+    left = cell.room_bytes - weights - RUNTIME_BYTES
+    return _entry(
+        cell,
+        memory=MemoryUse(
+            basis="floor",
+            peak_bytes=None,
+            low_bytes=None,
+            high_bytes=None,
+            weights_bytes=_whole(weights),
+            activations_bytes=None,
+            kv_cache_bytes=_whole(each),
+            runtime_bytes=_whole(RUNTIME_BYTES),
+        ),
+        largest_batch=max(0, min(int(left // each), LARGEST_BATCH)),
+        largest_basis=f"at most: weights, keys and values of {about.tokens} tokens each, and 1 GB of runtime",
+        longest=longest_context(facts, precision, cell.room_bytes, about.positions),
+    )
 
 
 def _whole(value: float | None) -> int | None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from domain.answers import CapacityAnswer, Exclusion, Workload
 from domain.catalogues import language_models, models
 from domain.catalogues.language_models import LanguageModel
 from domain.errors import TraceNeeded
 from domain.vocabulary import PLATFORMS, PRECISIONS
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
-from predictor.answering.candidates import Candidate, Exclusion, candidates
+from predictor.answering.candidates import Candidate, candidates
 from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import INTERVAL
 from predictor.answering.evidence import options_from_rows
@@ -40,7 +39,7 @@ USUAL_TOKENS = 2048
 
 def fit(
     tables: Tables, fit_question: FitQuestion, predictor: Predictor, notes: Sequence[str], kept: Reading | None = None
-) -> dict[str, Any]:
+) -> CapacityAnswer:
     """Return what fits where (docs/fleet.md). Raises what `facts.known_at` raises."""
     kept = kept or Reading()
     existing, facts = _known(tables, fit_question, predictor, notes, kept)
@@ -76,20 +75,20 @@ def fit(
         tokens=_tokens(fit_question),
     )
     entries = entries_of(about)
-    return {
-        "id": answer_id(fit_question.identity(), existing.position, predictor.digest, SCHEMA_VERSION),
-        "model": existing.model,
-        "position": existing.position,
-        "time": existing.time,
-        "predictor": predictor.digest,
-        "interval": INTERVAL,
-        "question": fit_question.identity(),
-        "workload": {"mode": fit_question.mode, **existing.sizes.stated()},
-        "fits": entries,
-        "excluded": [msgspec.to_builtins(item) for item in sorted([*excluded, *failed], key=repr)],
-        "abstained": None if entries else _abstained(fit_question, existing),
-        "notes": list(existing.notes),
-    }
+    return CapacityAnswer(
+        id=answer_id(fit_question.identity(), existing.position, predictor.digest, SCHEMA_VERSION),
+        model=existing.model,
+        position=existing.position,
+        time=existing.time,
+        predictor=predictor.digest,
+        interval=INTERVAL,
+        question=fit_question.identity(),
+        workload=Workload(mode=fit_question.mode, **existing.sizes.stated()),
+        fits=entries,
+        excluded=sorted([*excluded, *failed], key=repr),
+        abstained=None if entries else _abstained(fit_question, existing),
+        notes=list(existing.notes),
+    )
 
 
 def _known(

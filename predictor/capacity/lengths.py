@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from domain.answers import Longest
 from domain.catalogues.language_models import LanguageModel
 from domain.performance.roofline import activation_bytes_per_element, weight_bytes_per_element
 from predictor.features.traces import Trace
 
-__all__ = ["RUNTIME_BYTES", "Longest", "context_bytes", "longest_context", "longest_sequence"]
+__all__ = ["RUNTIME_BYTES", "context_bytes", "longest_context", "longest_sequence"]
 
 RUNTIME_BYTES = 1e9
 """What a framework and its context on the device take; an order of magnitude, not a measurement."""
@@ -21,13 +21,6 @@ FARTHEST = 8
 """So many times the longest traced length is the farthest that is answered."""
 MOST_TOKENS = 2**24
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-
-
-class Longest(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens, and how they are known; None with the reason in `why`."""
-
-    tokens: int | None
-    why: str
 
 
 def position_limit(config: Mapping[str, Any] | None) -> int | None:

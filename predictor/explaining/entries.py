@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
+from domain.answers import RankedOption
 from domain.performance.roofline import Limits, Roofline, roofline
 from predictor.artifact.artifact import Predictor
 from predictor.explaining.contributions import attribution_of
@@ -25,78 +23,72 @@ ALIKE = "like work that was measured"
 """What the costs and neighbours of the same software say beyond the trees."""
 BEYOND = "beyond the roofline"
 """All that a latency takes more than the roofline, where nothing says why: a measurement does not."""
-_SIZES = ("sequence_length", "image_size", "images", "audio_seconds", "frames", "input_tokens", "output_tokens")
 
 
-def placed(entry: Mapping[str, Any], trace: Trace, limits: Limits, mode: str) -> Explanation | None:
+def placed(entry: RankedOption, trace: Trace, limits: Limits, mode: str) -> Explanation | None:
     """Return an entry's latency as its roofline and what lies beyond it, or None where it has no latency.
 
     Ten entries take half a millisecond; to say what lies beyond takes two of each.
     """
     floor = _floor(entry, trace, limits, mode)
-    return None if floor is None else explain(entry["latency_ms"], floor, {}, rest=BEYOND)
+    return None if floor is None or entry.latency_ms is None else explain(entry.latency_ms, floor, {}, rest=BEYOND)
 
 
-def explained(
-    entry: Mapping[str, Any], trace: Trace, limits: Limits, predictor: Predictor, mode: str
-) -> Explanation | None:
-    """Return the parts of an entry's latency (`predictor.answering.recommendation.entry`), or None where it has none.
+def explained(entry: RankedOption, trace: Trace, limits: Limits, predictor: Predictor, mode: str) -> Explanation | None:
+    """Return the parts of an entry's latency (`predictor.answering.ranked_entry.entry`), or None where it has none.
 
     How they were found depends on the entry's method: of trees the contributions of features, of few rows the kinds of
     work, of the plain roofline and of a measurement no more than how far from the roofline they are.
     """
     floor = _floor(entry, trace, limits, mode)
-    if floor is None:
+    if floor is None or entry.latency_ms is None:
         return None
-    method = entry.get("method")
+    method = entry.method
     if method == "trees":
-        return _by_trees(entry, trace, limits, predictor, mode, floor)
+        rest = _rest(entry, CALIBRATION if entry.basis == "calibrated" else ALIKE)
+        return explain(entry.latency_ms, floor, _by_trees(entry, trace, limits, predictor, mode), rest=rest)
     if method == "few" and predictor.card.few is not None:
         shares = predictor.card.few.model.shares(asked(trace, [_row(entry, trace, mode)], [limits]))[0]
         kinds: dict[str, float] = {}
         for term, share in zip(TERMS, shares.tolist(), strict=True):
             kinds[kind_of(term)] = kinds.get(kind_of(term), 0.0) + share
-        return explain_shares(entry["latency_ms"], floor, kinds)
+        return explain_shares(entry.latency_ms, floor, kinds)
     rest = BEYOND if method is None else _rest(entry, USUAL)
-    return explain(entry["latency_ms"], floor, {}, rest=rest)
+    return explain(entry.latency_ms, floor, {}, rest=rest)
 
 
-def _floor(entry: Mapping[str, Any], trace: Trace, limits: Limits, mode: str) -> Roofline | None:
-    if entry["latency_ms"] is None or entry["batch_size"] is None:
+def _floor(entry: RankedOption, trace: Trace, limits: Limits, mode: str) -> Roofline | None:
+    if entry.latency_ms is None or entry.batch_size is None:
         return None
     # A traced training step has its passes in it.
     traced = "inference" if trace.phase == "training" else mode
-    return roofline(trace.operators, limits, batch_size=entry["batch_size"], mode=traced)
+    return roofline(trace.operators, limits, batch_size=entry.batch_size, mode=traced)
 
 
-def _by_trees(
-    entry: Mapping[str, Any], trace: Trace, limits: Limits, predictor: Predictor, mode: str, floor: Roofline
-) -> Explanation:
+def _by_trees(entry: RankedOption, trace: Trace, limits: Limits, predictor: Predictor, mode: str) -> dict[str, float]:
+    """Return what the trees add to the roofline, by group of features."""
     table = asked(trace, [_row(entry, trace, mode)], [limits])
     base, parts = attribution_of(predictor.base.trees).of(np.asarray(wide(table)[0], dtype=np.float64))
-    learned = {USUAL: base, **grouped(WIDE, parts.tolist())}
-    return explain(
-        entry["latency_ms"], floor, learned, rest=_rest(entry, CALIBRATION if entry["basis"] == "calibrated" else ALIKE)
-    )
+    return {USUAL: base, **grouped(WIDE, parts.tolist())}
 
 
-def _rest(entry: Mapping[str, Any], usual: str) -> str:
-    return SIBLING if entry["basis"] == "reference" else usual
+def _rest(entry: RankedOption, usual: str) -> str:
+    return SIBLING if entry.basis == "reference" else usual
 
 
-def _row(entry: Mapping[str, Any], trace: Trace, mode: str) -> Row:
+def _row(entry: RankedOption, trace: Trace, mode: str) -> Row:
     return Row(
         model=trace.model,
-        hardware=entry["hardware"],
-        platform=entry["platform"],
-        precision=entry["precision"],
-        batch_size=entry["batch_size"],
+        hardware=entry.hardware,
+        platform=entry.platform,
+        precision=entry.precision,
+        batch_size=entry.batch_size,
         mode=mode,
-        runtime=entry.get("runtime") or "",
-        runtime_version=entry.get("runtime_version") or "",
-        compiled=bool(entry.get("compiled")),
-        layout=entry.get("layout"),
+        runtime=entry.runtime or "",
+        runtime_version=entry.runtime_version or "",
+        compiled=bool(entry.compiled),
+        layout=entry.layout,
         family=trace.family,
         category=trace.category,
-        **{name: entry[name] for name in _SIZES if entry.get(name) is not None},
+        **entry.stated(),
     )

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from domain import answers
 from domain.performance.roofline import Roofline
 from predictor.explaining.groups import COMPUTE, LAUNCHES, MEMORY
 
@@ -52,28 +52,29 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     by_class_ms: dict[str, float]
 
-    def document(self) -> dict[str, Any]:
-        """Return it as the API gives it."""
-        return {
-            "latency_ms": _figures(self.latency_ms),
-            "roofline_ms": _figures(self.roofline_ms),
-            "bottleneck": self.bottleneck,
-            "told": self.told,
-            "parts": [
-                {
-                    "group": part.group,
-                    "roofline_ms": _figures(part.roofline_ms),
-                    "learned_ms": _figures(part.learned_ms),
-                    "ms": _figures(part.ms),
-                }
+    def document(self) -> answers.Explanation:
+        """Return it as answers have it, with six significant digits."""
+        return answers.Explanation(
+            latency_ms=_figures(self.latency_ms),
+            roofline_ms=_figures(self.roofline_ms),
+            bottleneck=self.bottleneck,
+            told=self.told,
+            parts=[
+                answers.Part(
+                    group=part.group,
+                    roofline_ms=_figures(part.roofline_ms),
+                    learned_ms=_figures(part.learned_ms),
+                    ms=_figures(part.ms),
+                )
                 for part in self.parts
             ],
-            "by_class_ms": {name: _figures(value) for name, value in sorted(self.by_class_ms.items())},
-        }
+            by_class_ms={name: _figures(value) for name, value in sorted(self.by_class_ms.items())},
+        )
 
-    def brief(self) -> dict[str, Any]:
-        """Return the sentence and the two largest parts: what an entry of a ranking has room for."""
-        return {"told": self.told, "parts": [{"group": part.group, "ms": _figures(part.ms)} for part in self.parts[:2]]}
+    def brief(self) -> answers.BriefExplanation:
+        """Return the sentence and the two largest parts, as a ranked option has them."""
+        parts = [answers.BriefPart(group=part.group, ms=_figures(part.ms)) for part in self.parts[:2]]
+        return answers.BriefExplanation(told=self.told, parts=parts)
 
 
 def _figures(value: float) -> float:

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from predictor.failure_rates.shares import Chances
+from domain.answers import Chances
 
 __all__ = ["Need", "with_memory"]
 

@@ -16,25 +16,14 @@ from typing import Any
 
 import msgspec
 
+from domain.answers import Chances
 from predictor.failure_rates.cases import ENDS, TriedConfiguration
 
-__all__ = ["STRENGTH", "Chances", "Shares"]
+__all__ = ["STRENGTH", "Shares"]
 
 STRENGTH = 4.0
 BEFORE = {"runs": 0.7, "unsupported": 0.1, "out_of_memory": 0.1, "fails": 0.1}
 """Expected of anything before anything was tried; a judgement that a handful of tries outweighs."""
-
-
-class Chances(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Chances that add up to 1, the level that they rest on (`""`: none), how many tries it saw, and some of them."""
-
-    runs: float
-    unsupported: float
-    out_of_memory: float
-    fails: float
-    level: str
-    tries: int
-    evidence: tuple[str, ...] = ()
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):

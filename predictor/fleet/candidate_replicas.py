@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from domain.answers import ExcludedConfigurations, FleetExclusion, RankedOption, UnmetLoad
 from ingest.projection import Tables
 from predictor.answering.facts import Devices, known_at
 from predictor.answering.recommendation import answer
@@ -29,8 +29,8 @@ class CandidateReplicas(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     replicas: list[Replica]
     room_bytes: dict[str, float | None]
-    excluded: list[dict[str, Any]]
-    unmet: list[dict[str, Any]]
+    excluded: list[FleetExclusion]
+    unmet: list[UnmetLoad]
     time: str | None
     models: list[str]
 
@@ -51,8 +51,8 @@ def gathered(
     devices = Devices(tables)
     rooms = {name: _room(devices, name, host_bytes, fleet_question.memory_headroom) for name in names}
     replicas: list[Replica] = []
-    excluded: list[dict[str, Any]] = []
-    unmet: list[dict[str, Any]] = []
+    excluded: list[FleetExclusion] = []
+    unmet: list[UnmetLoad] = []
     models: list[str] = []
     time: str | None = None
     for index, load in enumerate(fleet_question.loads):
@@ -61,9 +61,9 @@ def gathered(
         )
         replicas += result
         models.append(model)
-        excluded += [{"load": index, "model": model, **item} for item in document]
+        excluded += document
         if not result:
-            unmet.append({"load": index, "name": load.name, "model": model, "why": why})
+            unmet.append(UnmetLoad(load=index, name=load.name, model=model, why=why))
     return CandidateReplicas(
         replicas=replicas, room_bytes=rooms, excluded=excluded, unmet=unmet, time=time, models=models
     )
@@ -84,31 +84,51 @@ def _of_load(
     predictor: Predictor,
     notes: Sequence[str],
     kept: Reading,
-) -> tuple[list[Replica], list[dict[str, Any]], str, str, str | None]:
+) -> tuple[list[Replica], list[FleetExclusion], str, str, str | None]:
     load = fleet_question.loads[index]
     here = _devices_of(tables, load, names, fleet_question)
-    entries: list[dict[str, Any]] = []
-    documents: list[dict[str, Any]] = []
+    entries: list[RankedOption] = []
+    exclusions: list[FleetExclusion] = []
     whys: list[str] = []
     model, time = load.model, None
     for start in range(0, len(here), AT_ONCE):
         question = load.question(list(here[start : start + AT_ONCE]), fleet_question.at)
         existing = known_at(tables, question, predictor, notes, kept)
-        document = answer(question, existing, "")
-        model, time = document["model"], document["time"]
-        entries += document["ranked"]
-        documents += document["excluded"]
-        if document["abstained"]:
-            whys.append(document["abstained"])
+        recommendation = answer(question, existing, "")
+        model, time = recommendation.model, recommendation.time
+        entries += recommendation.ranked
+        exclusions += [_of_the_load(index, model, item) for item in recommendation.excluded]
+        if recommendation.abstained:
+            whys.append(recommendation.abstained)
     replicas = replicas_of(index, load, entries)
     fitting = [replica for replica in replicas if _fits(replica, rooms.get(replica.hardware))]
     tight = [replica for replica in replicas if not _fits(replica, rooms.get(replica.hardware))]
     if entries and not replicas:
-        whys = [f"Every configuration is an estimate without an interval. Measure first: {entries[0]['command']}"]
-    documents += _too_large(tight, {item.hardware for item in fitting}, rooms)
+        whys = [f"Every configuration is an estimate without an interval. Measure first: {entries[0].command}"]
+    exclusions += _too_large(index, model, tight, {item.hardware for item in fitting}, rooms)
     if tight and not fitting:
         whys = [_closest(tight, rooms, fleet_question.memory_headroom)]
-    return fitting, documents, whys[0] if whys else "No machine of the question has a configuration of it.", model, time
+    return (
+        fitting,
+        exclusions,
+        whys[0] if whys else "No machine of the question has a configuration of it.",
+        model,
+        time,
+    )
+
+
+def _of_the_load(index: int, model: str, excluded: ExcludedConfigurations) -> FleetExclusion:
+    return FleetExclusion(
+        load=index,
+        model=model,
+        hardware=excluded.hardware,
+        platform=excluded.platform,
+        rule=excluded.rule,
+        detail=excluded.detail,
+        precisions=excluded.precisions,
+        batch_sizes=excluded.batch_sizes,
+        evidence=excluded.evidence,
+    )
 
 
 def _devices_of(tables: Tables, load: Load, names: Sequence[str], fleet_question: FleetQuestion) -> list[str]:
@@ -124,7 +144,9 @@ def _fits(replica: Replica, room: float | None) -> bool:
     return room is None or replica.memory_bytes is None or replica.memory_bytes <= room
 
 
-def _too_large(tight: Sequence[Replica], fitting: set[str], rooms: Mapping[str, float | None]) -> list[dict[str, Any]]:
+def _too_large(
+    index: int, model: str, tight: Sequence[Replica], fitting: set[str], rooms: Mapping[str, float | None]
+) -> list[FleetExclusion]:
     """One entry a device on which nothing of the load fits, of the smallest."""
     smallest: dict[str, Replica] = {}
     for item in tight:
@@ -133,12 +155,14 @@ def _too_large(tight: Sequence[Replica], fitting: set[str], rooms: Mapping[str, 
             if (item.memory_bytes or 0.0) < (setdefault.memory_bytes or 0.0):
                 smallest[item.hardware] = item
     return [
-        {
-            "hardware": name,
-            "platform": value.entry["platform"],
-            "rule": "does not fit in memory with its headroom",
-            "detail": f"{(value.memory_bytes or 0) / 1e9:.3g} GB ({value.memory_basis}) of {(rooms[name] or 0) / 1e9:.3g} GB",
-        }
+        FleetExclusion(
+            load=index,
+            model=model,
+            hardware=name,
+            platform=value.entry.platform,
+            rule="does not fit in memory with its headroom",
+            detail=f"{(value.memory_bytes or 0) / 1e9:.3g} GB ({value.memory_basis}) of {(rooms[name] or 0) / 1e9:.3g} GB",
+        )
         for name, value in sorted(smallest.items())
     ]
 
@@ -147,7 +171,7 @@ def _closest(tight: Sequence[Replica], rooms: Mapping[str, float | None], headro
     item = min(tight, key=lambda entry: ((entry.memory_bytes or 0.0) / (rooms[entry.hardware] or 1.0), entry.hardware))
     need, room = item.memory_bytes or 0.0, rooms[item.hardware] or 1.0
     return (
-        f"Nothing fits in memory with {headroom:.0%} of it free. The closest is {item.entry['platform']} "
-        f"{item.entry['precision']} at batch {item.entry['batch_size']} on {item.hardware}: {need / 1e9:.3g} GB "
+        f"Nothing fits in memory with {headroom:.0%} of it free. The closest is {item.entry.platform} "
+        f"{item.entry.precision} at batch {item.entry.batch_size} on {item.hardware}: {need / 1e9:.3g} GB "
         f"({item.memory_basis}) of {room / 1e9:.3g} GB, {need / room:.3g} times over."
     )

@@ -12,6 +12,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from domain.answers import (
+    FleetAlternative,
+    FleetConsidered,
+    FleetEnds,
+    FleetExclusion,
+    FleetLoad,
+    FleetPlan,
+    FleetProof,
+    UnmetLoad,
+)
 from domain.catalogues import instances
 from domain.catalogues.prices import OWN, Offer
 from ingest.projection import Tables
@@ -26,7 +36,7 @@ from predictor.fleet.candidate_replicas import CandidateReplicas, gathered
 from predictor.fleet.machines import Machine, offered
 from predictor.fleet.patterns import Pattern, patterns_of
 from predictor.fleet.plan import Array, Plan, Problem, cheapest, growth, served_share, solve
-from predictor.fleet.plan_document import ASSUMPTIONS, figures, machine_entries, unknowns
+from predictor.fleet.plan_document import ASSUMPTIONS, figures, machine_entries, significant, unknowns
 from predictor.fleet.question import MACHINES_LIMIT, FleetQuestion, Own
 from predictor.fleet.replicas import ENDS, Replica
 
@@ -35,17 +45,17 @@ __all__ = ["Greedy", "alternatives", "ends", "fleet", "greedy", "worth_having"]
 SHOWN = 3
 
 
-def ends(problem: Problem, plan: Plan, result: CandidateReplicas) -> dict[str, Any]:
+def ends(problem: Problem, plan: Plan, result: CandidateReplicas) -> FleetEnds:
     """Return the cost of the cheapest plan at each end of the throughputs' intervals; the plan is of the pessimistic."""
-    document: dict[str, Any] = {ENDS[0]: figures(plan.usd_per_hour)}
+    costs: dict[str, float | None] = {ENDS[0]: figures(plan.usd_per_hour)}
     for end in (1, 2):
         request = _with(problem, result, end=end)
         other = cheapest(request)
-        document[ENDS[end]] = None if other is None else figures(_cost(request, other[0]))
-    return document
+        costs[ENDS[end]] = None if other is None else figures(_cost(request, other[0]))
+    return FleetEnds(**costs)
 
 
-def alternatives(problem: Problem, plan: Plan, result: CandidateReplicas) -> list[dict[str, Any]]:
+def alternatives(problem: Problem, plan: Plan, result: CandidateReplicas) -> list[FleetAlternative]:
     """Return the next best ways, cheapest first: without sharing devices, and of one kind of hardware alone."""
     ways: list[tuple[str, tuple[Array, float, bool] | None, Problem]] = []
     if any((row > 0).sum() > 1 for row in plan.shares):
@@ -62,18 +72,18 @@ def alternatives(problem: Problem, plan: Plan, result: CandidateReplicas) -> lis
             )
             ways.append((f"only {hardware}", cheapest(single), single))
     document = [
-        {
-            "what": what,
-            "usd_per_hour": figures(_cost(request, other[0])),
-            "dearer_by": figures(_cost(request, other[0]) / plan.usd_per_hour - 1) if plan.usd_per_hour > 0 else None,
-            "machines": {
+        FleetAlternative(
+            what=what,
+            usd_per_hour=significant(_cost(request, other[0])),
+            dearer_by=figures(_cost(request, other[0]) / plan.usd_per_hour - 1) if plan.usd_per_hour > 0 else None,
+            machines={
                 machine.name: int(count) for machine, count in zip(request.machines, other[0], strict=True) if count > 0
             },
-        }
+        )
         for what, other, request in ways
         if other is not None
     ]
-    return sorted(document, key=lambda item: (item["usd_per_hour"], item["what"]))[:SHOWN]
+    return sorted(document, key=lambda item: (item.usd_per_hour, item.what))[:SHOWN]
 
 
 def _cost(problem: Problem, machines: Array) -> float:
@@ -242,7 +252,7 @@ def fleet(
     predictor: Predictor,
     notes: Sequence[str],
     kept: Reading | None = None,
-) -> dict[str, Any]:
+) -> FleetPlan:
     """Return the cheapest machines that serve every load of a checked question (docs/fleet.md), or which cannot be served.
 
     Raises what `facts.known_at` raises for a load, with its field, and UnknownHardware.
@@ -261,37 +271,38 @@ def fleet(
     problem, simple = _problem(fleet_question, chosen, result)
     plan = None if result.unmet else solve(problem, None if simple is None else simple.machines)
     priceless = _without_price(fleet_question, machines)
-    return {
-        "id": answer_id(fleet_question.identity(), tables.position, predictor.digest, SCHEMA_VERSION),
-        "position": tables.position,
-        "time": result.time,
-        "predictor": predictor.digest,
-        "interval": INTERVAL,
-        "question": fleet_question.identity(),
-        "feasible": plan is not None,
-        **_costs(plan),
-        "machines": [] if plan is None else machine_entries(problem, plan, fleet_question, result.models, today),
-        "loads": [_load(fleet_question, result, problem, plan, index) for index in range(len(fleet_question.loads))],
-        "growth": None if plan is None else figures(growth(problem, plan, None)),
-        "proof": None if plan is None else _proof(plan, len(problem.patterns)),
-        "greedy_usd_per_hour": None if simple is None or plan is None else figures(simple.usd_per_hour),
-        "ends": None if plan is None else ends(problem, plan, result),
-        "alternatives": [] if plan is None else alternatives(problem, plan, result),
-        "unmet": [*result.unmet, *([] if result.unmet or plan is not None else [_together(problem)])],
-        "considered": {
-            "machines": len(machines),
-            "worth_having": len(chosen),
-            "configurations": len(result.replicas),
-            "patterns": len(problem.patterns),
-        },
-        "excluded": [*result.excluded, *priceless],
-        "unknown": [] if plan is None else unknowns(problem, plan, fleet_question, today),
-        "assumptions": [
+    return FleetPlan(
+        id=answer_id(fleet_question.identity(), tables.position, predictor.digest, SCHEMA_VERSION),
+        position=tables.position,
+        time=result.time,
+        predictor=predictor.digest,
+        interval=INTERVAL,
+        question=fleet_question.identity(),
+        feasible=plan is not None,
+        usd_per_hour=None if plan is None else figures(plan.usd_per_hour),
+        usd_per_month=None if plan is None else figures(plan.usd_per_hour * HOURS_A_MONTH),
+        machines=[] if plan is None else machine_entries(problem, plan, fleet_question, result.models, today),
+        loads=[_load(fleet_question, result, problem, plan, index) for index in range(len(fleet_question.loads))],
+        growth=None if plan is None else figures(growth(problem, plan, None)),
+        proof=None if plan is None else _proof(plan, len(problem.patterns)),
+        greedy_usd_per_hour=None if simple is None or plan is None else figures(simple.usd_per_hour),
+        ends=None if plan is None else ends(problem, plan, result),
+        alternatives=[] if plan is None else alternatives(problem, plan, result),
+        unmet=[*result.unmet, *([] if result.unmet or plan is not None else [_together(problem)])],
+        considered=FleetConsidered(
+            machines=len(machines),
+            worth_having=len(chosen),
+            configurations=len(result.replicas),
+            patterns=len(problem.patterns),
+        ),
+        excluded=[*result.excluded, *priceless],
+        unknown=[] if plan is None else unknowns(problem, plan, fleet_question, today),
+        assumptions=[
             assumption.format(utilisation=fleet_question.utilisation, headroom=fleet_question.memory_headroom)
             for assumption in ASSUMPTIONS
         ],
-        "notes": list(notes),
-    }
+        notes=list(notes),
+    )
 
 
 def _resolved(tables: Tables, fleet_question: FleetQuestion) -> FleetQuestion:
@@ -357,42 +368,33 @@ def _problem(
     return problem, simple
 
 
-def _costs(plan: Plan | None) -> dict[str, Any]:
-    if plan is None:
-        return {"usd_per_hour": None, "usd_per_month": None}
-    return {
-        "usd_per_hour": figures(plan.usd_per_hour),
-        "usd_per_month": figures(plan.usd_per_hour * HOURS_A_MONTH),
-    }
-
-
 def _load(
     fleet_question: FleetQuestion, result: CandidateReplicas, problem: Problem, plan: Plan | None, index: int
-) -> dict[str, Any]:
+) -> FleetLoad:
     load = fleet_question.loads[index]
     grows = None if plan is None else growth(problem, plan, index)
-    return {
-        "name": load.name,
-        "model": result.models[index],
-        "unit": load.unit,
-        "rate": load.rate,
-        "could_serve": None if grows is None else figures(load.rate * grows),
-        "headroom": None if grows is None else figures(grows - 1),
-        "configurations": sum(replica.load == index for replica in result.replicas),
-    }
+    return FleetLoad(
+        name=load.name,
+        model=result.models[index],
+        unit=load.unit,
+        rate=load.rate,
+        could_serve=None if grows is None else figures(load.rate * grows),
+        headroom=None if grows is None else figures(grows - 1),
+        configurations=sum(replica.load == index for replica in result.replicas),
+    )
 
 
-def _proof(plan: Plan, patterns: int) -> dict[str, Any]:
+def _proof(plan: Plan, patterns: int) -> FleetProof:
     gap = 0.0 if plan.usd_per_hour <= 0 else 1 - plan.bound_usd_per_hour / plan.usd_per_hour
-    return {
-        "proven": plan.proven,
-        "gap": figures(gap),
-        "bound_usd_per_hour": figures(plan.bound_usd_per_hour),
-        "patterns": patterns,
-    }
+    return FleetProof(
+        proven=plan.proven,
+        gap=figures(gap),
+        bound_usd_per_hour=figures(plan.bound_usd_per_hour),
+        patterns=patterns,
+    )
 
 
-def _together(problem: Problem) -> dict[str, Any]:
+def _together(problem: Problem) -> UnmetLoad:
     """Each load can be served and all together cannot: the share that can be, and what it would take."""
     share = served_share(problem)
     freed = msgspec.structs.replace(
@@ -407,29 +409,29 @@ def _together(problem: Problem) -> dict[str, Any]:
         count = int(needed[0].sum())
         cost = sum(number * machine.usd_per_hour for number, machine in zip(needed[0], freed.machines, strict=True))
         text += f" It would take {count} machines, for {cost:.4g} USD/h."
-    return {
-        "load": None,
-        "name": None,
-        "model": None,
-        "served_share": figures(share),
-        "machines_needed": count,
-        "why": text,
-    }
+    return UnmetLoad(
+        load=None,
+        name=None,
+        model=None,
+        served_share=figures(share),
+        machines_needed=count,
+        why=text,
+    )
 
 
-def _without_price(fleet_question: FleetQuestion, machines: Sequence[Machine]) -> list[dict[str, Any]]:
+def _without_price(fleet_question: FleetQuestion, machines: Sequence[Machine]) -> list[FleetExclusion]:
     """Hardware that was named and cannot be had."""
     wanted = fleet_question.hardware if isinstance(fleet_question.hardware, list) else []
     had = {name for machine in machines for name in (machine.hardware, f"{machine.provider}:{machine.instance}")}
     return [
-        {
-            "load": None,
-            "model": None,
-            "hardware": name,
-            "platform": None,
-            "rule": "no price",
-            "detail": "no offer of the price list, under these regions and providers, has it: assay price add, or own",
-        }
+        FleetExclusion(
+            load=None,
+            model=None,
+            hardware=name,
+            platform=None,
+            rule="no price",
+            detail="no offer of the price list, under these regions and providers, has it: assay price add, or own",
+        )
         for name in wanted
         if name not in had
     ]

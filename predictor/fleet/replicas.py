@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from domain.answers import RankedOption
 from domain.errors import UsageError
 from predictor.answering.constraints import SEEN
 from predictor.fleet.question import Load
@@ -31,10 +31,10 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rates: tuple[float, float, float]
     memory_bytes: float | None
     memory_basis: str
-    entry: Mapping[str, Any]
+    entry: RankedOption
 
 
-def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) -> list[Replica]:
+def replicas_of(index: int, load: Load, entries: Iterable[RankedOption]) -> list[Replica]:
     """Return the entries of an answer as replicas of a load; those without throughput, or sureness of it, serve nothing."""
     replicas: list[Replica] = []
     for entry in entries:
@@ -44,8 +44,8 @@ def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) ->
             replicas.append(
                 Replica(
                     load=index,
-                    hardware=entry["hardware"],
-                    width=int(entry.get("hardware_count") or 1),
+                    hardware=entry.hardware,
+                    width=entry.hardware_count or 1,
                     rates=rates,
                     memory_bytes=memory,
                     memory_basis=basis,
@@ -55,7 +55,7 @@ def replicas_of(index: int, load: Load, entries: Iterable[Mapping[str, Any]]) ->
     return replicas
 
 
-def rates_of(entry: Mapping[str, Any], load: Load) -> tuple[float, float, float] | None:
+def rates_of(entry: RankedOption, load: Load) -> tuple[float, float, float] | None:
     """Return the throughput of an entry in a load's unit: at the pessimistic end of its interval, itself, the optimistic.
 
     A figure that somebody saw may have no interval, and the three are one; an estimate without one promises nothing: None.
@@ -63,23 +63,23 @@ def rates_of(entry: Mapping[str, Any], load: Load) -> tuple[float, float, float]
     """
     each = 1.0
     if load.unit == "tokens_per_s":
-        rate, low, high = (entry.get(f"tokens_per_s{end}") for end in ("", "_low", "_high"))
+        rate, low, high = entry.tokens_per_s, entry.tokens_per_s_low, entry.tokens_per_s_high
         if rate and low and high:
             return float(low), float(rate), float(high)
         each = _tokens(entry, load)
-    rate = entry.get("throughput_per_s")
-    latency, low, high = (entry.get(name) for name in ("latency_ms", "latency_ms_low", "latency_ms_high"))
+    rate = entry.throughput_per_s
+    latency, low, high = entry.latency_ms, entry.latency_ms_low, entry.latency_ms_high
     if not rate:
         return None
     rate = each * float(rate)
     if latency and low and high:
         return rate * min(1.0, latency / high), rate, rate * max(1.0, latency / low)
-    return (rate, rate, rate) if entry["basis"] in SEEN else None
+    return (rate, rate, rate) if entry.basis in SEEN else None
 
 
-def _tokens(entry: Mapping[str, Any], load: Load) -> float:
+def _tokens(entry: RankedOption, load: Load) -> float:
     """Tokens of an item: those that it generates, where it generates some, else those that it reads."""
-    tokens = entry.get("output_tokens") or load.output_tokens or entry.get("sequence_length") or load.sequence_length
+    tokens = entry.output_tokens or load.output_tokens or entry.sequence_length or load.sequence_length
     if not tokens:
         raise UsageError(
             "an item of this model has no tokens.",
@@ -89,13 +89,13 @@ def _tokens(entry: Mapping[str, Any], load: Load) -> float:
     return float(tokens)
 
 
-def _memory(entry: Mapping[str, Any]) -> tuple[float | None, str]:
+def _memory(entry: RankedOption) -> tuple[float | None, str]:
     """What is set aside for an entry, in bytes, and what that is."""
-    peak, high, floor = (entry.get(name) for name in ("peak_memory_bytes", "memory_high_bytes", "memory_floor_bytes"))
+    peak, high, floor = entry.peak_memory_bytes, entry.memory_high_bytes, entry.memory_floor_bytes
     if high:
         return float(high), "high end of the interval"
     if peak:
-        return float(peak), "measured peak" if entry["basis"] in SEEN else "predicted peak"
+        return float(peak), "measured peak" if entry.basis in SEEN else "predicted peak"
     if floor:
         margin = f"weights and activations × {FLOOR_MARGIN:g} + {RUNTIME_BYTES / 1e9:g} GB"
         return FLOOR_MARGIN * float(floor) + RUNTIME_BYTES, margin
@@ -119,6 +119,6 @@ def _bytes(replica: Replica) -> float:
     return float("inf") if replica.memory_bytes is None else replica.memory_bytes
 
 
-def _named(replica: Replica) -> tuple[Any, ...]:
+def _named(replica: Replica) -> tuple[str, str, int, str]:
     entry = replica.entry
-    return (entry["platform"], entry["precision"], entry.get("batch_size") or 0, str(entry.get("configuration")))
+    return (entry.platform, entry.precision, entry.batch_size or 0, entry.configuration)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from domain.answers import RankedOption
 from domain.errors import AssayError, CorruptArtifact, NotFound
 from ingest.projection import Tables
 from predictor.answering.corrected_predictor import NEWEST, SHOTS, corrected
@@ -92,21 +93,23 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCas
 
 def _given(row: Row, question: Any, context: AnswerContext, predictor: Predictor) -> PredictedLatency | None:
     blind = msgspec.structs.replace(context, rows=(), predictor=predictor)
-    ranked = answer(question, blind, "")["ranked"]
+    ranked = answer(question, blind, "").ranked
     if not ranked or not _speaks_of(ranked[0], row):
         return None
     first = ranked[0]
-    return PredictedLatency(value=first["latency_ms"], low=first["latency_ms_low"], high=first["latency_ms_high"])
+    if first.latency_ms is None:
+        return None
+    return PredictedLatency(value=first.latency_ms, low=first.latency_ms_low, high=first.latency_ms_high)
 
 
-def _speaks_of(entry: dict[str, Any], row: Row) -> bool:
+def _speaks_of(entry: RankedOption, row: Row) -> bool:
     """Whether an answer is about what was measured: the same sizes, and no other software."""
     return (
-        entry["latency_ms"] is not None
-        and entry["runtime"] in (None, row.runtime)
-        and bool(entry["compiled"]) == row.compiled
-        and ((entry["layout"] or "").lower() in ("nhwc", "channels_last")) == row.channels_last
-        and all(entry.get(name) == getattr(row, name) for name in SIZE_NAMES)
+        entry.latency_ms is not None
+        and entry.runtime in (None, row.runtime)
+        and bool(entry.compiled) == row.compiled
+        and ((entry.layout or "").lower() in ("nhwc", "channels_last")) == row.channels_last
+        and all(getattr(entry, name) == getattr(row, name) for name in SIZE_NAMES)
     )
 
 

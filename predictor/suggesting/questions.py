@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from domain.answers import RankedOption
 from domain.catalogues import models
 from domain.errors import TraceNeeded, UnknownModel
 from domain.performance.roofline import OPERATOR_CLASSES, limits_of, roofline
 from ingest.projection import Tables
 from predictor.answering.facts import Devices, known_at
-from predictor.answering.option import SIZE_NAMES
 from predictor.answering.question import Question
 from predictor.answering.recommendation import AnswerContext, answer
 from predictor.artifact.artifact import Predictor
@@ -179,8 +179,8 @@ def _of_question(tables: Tables, question: Question, predictor: Predictor, notes
         existing = known_at(tables, question, predictor, notes)
     except TraceNeeded:
         return _untraced(tables, question)
-    entries = answer(question, existing, "")["ranked"]
-    open_ = sum(entry["basis"] in OPEN for entry in entries)
+    entries = answer(question, existing, "").ranked
+    open_ = sum(entry.basis in OPEN for entry in entries)
     return [_configuration(entry, question, existing, 1.0 / max(open_, 1)) for entry in entries]
 
 
@@ -204,7 +204,7 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
                     platform=platforms[0],
                     precision=question.precision[0] if question.precision else "fp32",
                     batch_size=question.batch_sizes[0],
-                    sizes=_sizes(msgspec.structs.asdict(question)),
+                    sizes=question.sizes.stated(),
                     runtime="",
                     version="",
                     compiled=False,
@@ -217,27 +217,25 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
     return []
 
 
-def _configuration(
-    entry: Mapping[str, Any], question: Question, context: AnswerContext, weight: float
-) -> Configuration:
-    open_ = entry["basis"] in OPEN
-    low, high = entry["latency_ms_low"], entry["latency_ms_high"]
+def _configuration(entry: RankedOption, question: Question, context: AnswerContext, weight: float) -> Configuration:
+    open_ = entry.basis in OPEN
+    low, high = entry.latency_ms_low, entry.latency_ms_high
     spread = math.log(high / low) / 2 / NORMAL_80 if low and high else UNKNOWN
     mix, balance, work = _placed(entry, question, context)
     return Configuration(
         model=context.model,
         mode=question.mode,
-        hardware=entry["hardware"],
-        platform=entry["platform"],
-        precision=entry["precision"],
-        batch_size=entry["batch_size"] or 1,
-        sizes=_sizes(entry),
-        runtime=entry["runtime"] or "",
-        version=entry["runtime_version"] or "",
-        compiled=bool(entry["compiled"]),
-        basis=entry["basis"],
-        own=entry["hardware"] in context.own,
-        latency_ms=entry["latency_ms"],
+        hardware=entry.hardware,
+        platform=entry.platform,
+        precision=entry.precision,
+        batch_size=entry.batch_size or 1,
+        sizes=entry.stated(),
+        runtime=entry.runtime or "",
+        version=entry.runtime_version or "",
+        compiled=bool(entry.compiled),
+        basis=entry.basis,
+        own=entry.hardware in context.own,
+        latency_ms=entry.latency_ms,
         spread=max(spread, 1e-3) if open_ else None,
         weight=weight if open_ else 0.0,
         mix=mix,
@@ -246,23 +244,19 @@ def _configuration(
     )
 
 
-def _placed(entry: Mapping[str, Any], question: Question, context: AnswerContext) -> tuple[Array | None, float, float]:
+def _placed(entry: RankedOption, question: Question, context: AnswerContext) -> tuple[Array | None, float, float]:
     """Where the configuration lies: its op mix, its balance and its work."""
     trace = context.trace
     if trace is None:
         return None, 0.0, 0.0
-    spec = next((item for item in context.specs if item.id == entry["hardware"]), None)
-    limits = None if spec is None else limits_of(spec, entry["precision"], entry["platform"])
+    spec = next((item for item in context.specs if item.id == entry.hardware), None)
+    limits = None if spec is None else limits_of(spec, entry.precision, entry.platform)
     if limits is None:
         return op_mix(trace), 0.0, 0.0
     mode = "inference" if trace.phase == "training" else question.mode
-    floor = roofline(trace.operators, limits, batch_size=entry["batch_size"] or 1, mode=mode)
+    floor = roofline(trace.operators, limits, batch_size=entry.batch_size or 1, mode=mode)
     balance = math.log(max(floor.compute_ms, 1e-9) / max(floor.memory_ms, 1e-9))
     return op_mix(trace), balance, math.log(max(floor.latency_ms, 1e-9))
-
-
-def _sizes(of: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: of[name] for name in SIZE_NAMES if of.get(name) is not None}
 
 
 def mixes(configurations: Iterable[Configuration]) -> Array:

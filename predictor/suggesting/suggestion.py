@@ -12,6 +12,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from domain.answers import (
+    DeviceSuggestions,
+    ExpectedError,
+    OpenQuestions,
+    SuggestedPlan,
+    SuggestedRun,
+    Suggestions,
+    Sweep,
+)
 from ingest.projection import Tables
 from predictor.artifact.artifact import Predictor
 from predictor.features.dataset import minor_version
@@ -33,22 +42,26 @@ _LISTS = {
 }
 
 
-def plan_of(hardware: str, runs: Iterable[Mapping[str, Any]], budget_s: float) -> dict[str, Any]:
+def plan_of(hardware: str, runs: Iterable[SuggestedRun], budget_s: float) -> SuggestedPlan:
     """Return the plan of a device's runs in their order; neighbours that differ in model alone share a sweep."""
-    sweeps: list[dict[str, Any]] = []
-    for settings, group in groupby(runs, key=_settings):
-        sweeps.append({"models": list(dict.fromkeys(run["model"] for run in group)), **settings})
-    return {"assay": 1, "name": f"suggested-{hardware}", "weights": "random", "budget_s": budget_s, "sweeps": sweeps}
+    sweeps: list[Sweep] = []
+    for settings, group in groupby(runs, key=_sweep):
+        models = list(dict.fromkeys(run.model for run in group))
+        sweeps.append(msgspec.structs.replace(settings, models=models))
+    return SuggestedPlan(assay=1, name=f"suggested-{hardware}", weights="random", budget_s=budget_s, sweeps=sweeps)
 
 
-def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
-    settings: dict[str, Any] = {"platforms": [run["platform"]], "precisions": [run["precision"]]}
-    if run["mode"] != "inference":
-        settings["modes"] = [run["mode"]]
-    if run["compiled"]:
-        settings["compiled"] = [True]
-    settings["batch_sizes"] = [run["batch_size"]]
-    return settings | {plural: [run[name]] for name, plural in _LISTS.items() if run.get(name) is not None}
+def _sweep(run: SuggestedRun) -> Sweep:
+    """Return the sweep of a run, without its model."""
+    return Sweep(
+        models=[],
+        platforms=[run.platform],
+        precisions=[run.precision],
+        modes=[] if run.mode == "inference" else [run.mode],
+        compiled=[True] if run.compiled else [],
+        batch_sizes=[run.batch_size],
+        **{_LISTS[name]: [value] for name, value in run.stated().items()},
+    )
 
 
 START_S = 5.0
@@ -169,7 +182,7 @@ NEWEST = 20_000
 
 def suggest(
     tables: Tables, suggest_question: SuggestQuestion, predictor: Predictor, notes: Sequence[str]
-) -> dict[str, Any]:
+) -> Suggestions:
     """Return the runs that take most from the error of the open questions within the budget (docs/suggestions.md).
 
     Raises what `facts.known_at` raises for what is named and not known.
@@ -185,23 +198,23 @@ def suggest(
     chosen, before, after = _chosen(result, predictor, costs, measured, suggest_question)
     runs = _runs(result, chosen, measured)
     open_ = [item for item in result if item.spread is not None]
-    return {
-        "position": tables.position,
-        "predictor": predictor.digest,
-        "budget_s": suggest_question.budget_s,
-        "seconds": round(sum(item.seconds for item in chosen), 1),
-        "questions": {
-            "source": wanted.source,
-            "models": len(wanted.questions),
-            "open": len(open_),
-            "measured": len(result) - len(open_),
-        },
-        "runs": runs,
-        "devices": _devices(runs),
-        "expected": {"error_before": before, "error_after": after},
-        "abstained": None if runs else _abstained(tables, suggest_question, wanted.questions, open_, costs),
-        "notes": [*notes, *document],
-    }
+    return Suggestions(
+        position=tables.position,
+        predictor=predictor.digest,
+        budget_s=suggest_question.budget_s,
+        seconds=round(sum(item.seconds for item in chosen), 1),
+        questions=OpenQuestions(
+            source=wanted.source,
+            models=len(wanted.questions),
+            open=len(open_),
+            measured=len(result) - len(open_),
+        ),
+        runs=runs,
+        devices=_devices(runs),
+        expected=ExpectedError(error_before=before, error_after=after),
+        abstained=None if runs else _abstained(tables, suggest_question, wanted.questions, open_, costs),
+        notes=[*notes, *document],
+    )
 
 
 def _thinned(configurations: list[Configuration]) -> tuple[list[Configuration], int]:
@@ -290,32 +303,32 @@ def _error(belief: Belief, weights: np.ndarray) -> float:
 
 def _runs(
     configurations: Sequence[Configuration], chosen: Sequence[SuggestedCase], measured: Counter[tuple[str, ...]]
-) -> list[dict[str, Any]]:
+) -> list[SuggestedRun]:
     total = sum(entry.gain for entry in chosen)
     seen = set(measured)
-    runs: list[dict[str, Any]] = []
+    runs: list[SuggestedRun] = []
     for rank, item in enumerate(chosen, 1):
         this = configurations[item.index]
         runs.append(
-            {
-                "rank": rank,
-                "model": this.model,
-                "hardware": this.hardware,
-                "own": this.own,
-                "platform": this.platform,
-                "precision": this.precision,
-                "batch_size": this.batch_size,
+            SuggestedRun(
+                rank=rank,
+                model=this.model,
+                hardware=this.hardware,
+                own=this.own,
+                platform=this.platform,
+                precision=this.precision,
+                batch_size=this.batch_size,
                 **this.sizes,
-                "mode": this.mode,
-                "compiled": this.compiled,
-                "seconds": round(item.seconds, 1),
-                "basis": this.basis,
-                "latency_ms": this.latency_ms,
-                "share": float(f"{item.gain / total:.3g}"),
-                "helps": len(item.helped),
-                "helps_most": [_named(configurations[index]) for index in item.helped[:_EXAMPLES]],
-                "why": _why(this, item, first=this.software not in seen),
-            }
+                mode=this.mode,
+                compiled=this.compiled,
+                seconds=round(item.seconds, 1),
+                basis=this.basis,
+                latency_ms=this.latency_ms,
+                share=float(f"{item.gain / total:.3g}"),
+                helps=len(item.helped),
+                helps_most=[_named(configurations[index]) for index in item.helped[:_EXAMPLES]],
+                why=_why(this, item, first=this.software not in seen),
+            )
         )
         seen.add(this.software)
     return runs
@@ -341,19 +354,19 @@ def _counted(answers: int, value: str, several: str) -> str:
     return f"1 other open answer {value}" if answers == 1 else f"{answers} other open answers {several}"
 
 
-def _devices(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _devices(runs: Sequence[SuggestedRun]) -> list[DeviceSuggestions]:
     """One entry a device in the order of its first run, with its plan."""
-    devices: dict[str, list[dict[str, Any]]] = {}
+    devices: dict[str, list[SuggestedRun]] = {}
     for run in runs:
-        devices.setdefault(run["hardware"], []).append(run)
+        devices.setdefault(run.hardware, []).append(run)
     return [
-        {
-            "hardware": name,
-            "own": theirs[0]["own"],
-            "runs": len(theirs),
-            "seconds": round(sum(run["seconds"] for run in theirs), 1),
-            "plan": plan_of(name, theirs, BUDGET_S),
-        }
+        DeviceSuggestions(
+            hardware=name,
+            own=theirs[0].own,
+            runs=len(theirs),
+            seconds=round(sum(run.seconds for run in theirs), 1),
+            plan=plan_of(name, theirs, BUDGET_S),
+        )
         for name, theirs in devices.items()
     ]
 

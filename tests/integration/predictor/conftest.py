@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from domain.answers import answer_document
 from domain.canonical import digest
 from domain.catalogues import hardware
 from domain.performance.roofline import limits_of
@@ -132,6 +133,19 @@ def learners() -> tuple[Learner, ...]:
     return LEARNERS
 
 
+class Documents:
+    """An Answerer whose answers are what the API sends: JSON objects."""
+
+    def __init__(self, answerer: Any) -> None:
+        self._answerer = answerer
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._answerer, name)
+        if name not in ("recommend", "predict", "fit", "fleet", "suggest"):
+            return method
+        return lambda question: answer_document(method(question))
+
+
 class Service:
     """A log, its projection and an Answerer over them."""
 
@@ -144,7 +158,12 @@ class Service:
         self.artifacts = ArtifactStore(database.url)
         self.projection = Projection(home, database)
         self.projection.open()
-        self.answers = Answerer(self.projection.cursor, lambda digest: self.artifacts.get(digest).content)
+        self._answerer = lambda: Answerer(self.projection.cursor, lambda digest: self.artifacts.get(digest).content)
+        self.answers = self.another_answerer()
+
+    def another_answerer(self) -> Documents:
+        """Return one that has answered nothing yet."""
+        return Documents(self._answerer())
 
     def catch_up(self) -> int:
         self.projection.catch_up()

@@ -236,9 +236,7 @@ def test_what_was_asked_before_changes_no_answer(service: Any, told: Any, traced
     seen = service.answers.predict(predict)
     for asked in questions:
         one = ask(service, **asked)
-        anew = type(service.answers)(service.projection.cursor, lambda digest: b"").recommend(
-            Question(**{"model": MODEL, "platform": "cuda", **asked})
-        )
+        anew = service.another_answerer().recommend(Question(**{"model": MODEL, "platform": "cuda", **asked}))
         assert canonical(one) == canonical(anew)
     assert canonical(service.answers.predict(predict)) == canonical(seen)
     assert seen["measured"]["latency_ms"] == 2.0

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from domain.answers import Sizes
 from predictor.answering.evidence import options_from_rows
 from predictor.answering.objective import cautious, value_of
-from predictor.answering.option import SIZE_NAMES, Option, Sizes
+from predictor.answering.option import SIZE_NAMES, Option
 
 ENERGY = ("energy_j", "power_w")
 

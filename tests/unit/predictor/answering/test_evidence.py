@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from domain.answers import Sizes
 from predictor.answering import evidence
-from predictor.answering.option import Sizes
 from predictor.features import dataset
 
 OTHER_NAMES = {"model", "hardware", "runtime"}

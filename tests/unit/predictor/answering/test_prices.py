@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 
 from predictor.answering.prices import prices_at
@@ -54,7 +55,7 @@ def test_a_machine_of_ones_own_stands_in_no_region() -> None:
 
 def test_an_answer_tells_where_the_price_is_from_and_that_it_is_stale() -> None:
     hour = prices_at([row(date="2026-08-01", instance="big", hardware_count=2)], TODAY)["acme-one"].hour(3)
-    assert hour.document() == {
+    assert msgspec.to_builtins(hour.document()) == {
         "provider": "acme", "instance": "big", "region": "eu", "spot": False, "machines": 2, "devices_each": 2,
         "usd_per_hour_each": 2.0, "date": "2026-08-01", "age_days": 113, "stale": True,
         "basis": "published by acme, dated 2026-08-01", "source": "their page",

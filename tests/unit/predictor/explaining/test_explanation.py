@@ -77,8 +77,8 @@ def test_the_bottleneck_is_named_with_its_share(bound: str, word: str, one: dict
 def test_documents_are_rounded_and_brief_ones_keep_the_two_largest() -> None:
     told = explain(9.87654321, MIXED, {USUAL: 0.2, "attention": 0.1})
     document = told.document()
-    assert document["latency_ms"] == 9.87654
-    assert document["by_class_ms"]["mm"] == pytest.approx(4.01)
-    sizes = [abs(part["ms"]) for part in document["parts"]]
+    assert document.latency_ms == 9.87654
+    assert document.by_class_ms["mm"] == pytest.approx(4.01)
+    sizes = [abs(part.ms) for part in document.parts]
     assert sizes == sorted(sizes, reverse=True)
-    assert [part["group"] for part in told.brief()["parts"]] == [part["group"] for part in document["parts"][:2]]
+    assert [part.group for part in told.brief().parts] == [part.group for part in document.parts[:2]]

@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from domain.answers import RankedOption
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Problem
 from predictor.fleet.replicas import Replica
 
 
+def option(**members: Any) -> RankedOption:
+    """Return an entry of an answer with these members; the others are not known."""
+    unknown = dict.fromkeys(RankedOption.__struct_fields__)
+    return RankedOption(**{**unknown, "hardware": "a", "platform": "cuda", "precision": "fp16", **members})
+
+
 def replica(
     load: int, hardware: str, rate: float, memory: float | None = 1.0, width: int = 1, batch: int = 1
 ) -> Replica:
-    entry = {
-        "platform": "cuda",
-        "precision": "fp16",
-        "batch_size": batch,
-        "configuration": f"{load}-{hardware}-{batch}",
-    }
+    entry = option(batch_size=batch, configuration=f"{load}-{hardware}-{batch}")
     return Replica(
         load=load, hardware=hardware, width=width, rates=(rate, rate, rate), memory_bytes=memory,
         memory_basis="measured peak", entry=entry,

@@ -6,21 +6,22 @@ from typing import Any
 
 import pytest
 
+from domain.answers import RankedOption
 from domain.errors import UsageError
 from predictor.fleet.question import Load
 from predictor.fleet.replicas import fastest_first, rates_of, replicas_of
 
-from .conftest import replica
+from .conftest import option, replica
 
 ITEMS = Load(model="acme/net", items_per_s=1.0)
 TOKENS = Load(model="acme/net", tokens_per_s=1.0)
 
 
-def entry(**more: Any) -> dict[str, Any]:
-    return {
-        "hardware": "a", "platform": "cuda", "precision": "fp16", "batch_size": 8, "basis": "predicted", "latency_ms": 10.0,
-        "latency_ms_low": 5.0, "latency_ms_high": 20.0, "throughput_per_s": 800.0, **more,
-    }  # fmt: skip
+def entry(**more: Any) -> RankedOption:
+    return option(**{
+        "batch_size": 8, "basis": "predicted", "latency_ms": 10.0, "latency_ms_low": 5.0, "latency_ms_high": 20.0,
+        "throughput_per_s": 800.0, **more,
+    })  # fmt: skip
 
 
 def test_the_interval_of_the_latency_is_that_of_the_throughput_turned_over() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
+from domain.answers import Chances
 from predictor.failure_rates.odds import Need, with_memory
-from predictor.failure_rates.shares import Chances
 
 CHANCES = Chances(runs=0.6, unsupported=0.2, out_of_memory=0.1, fails=0.1, level="family", tries=9)
 

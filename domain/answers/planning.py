@@ -1,12 +1,4 @@
-"""Answers of the predictor as `assay.Client` returns them: what fits, a fleet, and what to measure next.
-
-Units stand in the names: `_ms` milliseconds of one call at its batch, `_per_s` items or tokens a second, `_bytes` bytes,
-`_j` joules, `_w` watts, `usd_` US dollars. `_low` and `_high` are the ends of the interval of the figure before them; None
-is not known. Members that are lists of event ids are called `evidence`.
-
-On the wire a member that is None is null. Only the sizes of an item that are not stated, and other members whose
-documentation says so, are absent.
-"""
+"""The answers of fleet and suggest: the cheapest machines for several loads, and the runs to measure next."""
 
 from __future__ import annotations
 
@@ -14,14 +6,10 @@ from typing import Any
 
 import msgspec
 
-from domain.canonical import canonical
+from domain.answers.recommendation import Met, OutputError, Sizes
 
 __all__ = [
-    "BestBatch",
-    "CapacityAnswer",
-    "CapacityEntry",
     "DeviceSuggestions",
-    "Exclusion",
     "ExpectedError",
     "FleetAlternative",
     "FleetConsidered",
@@ -35,175 +23,13 @@ __all__ = [
     "FleetPrice",
     "FleetProof",
     "FleetRun",
-    "Longest",
-    "MemoryUse",
-    "Met",
     "OpenQuestions",
-    "OutputError",
-    "Rung",
-    "Sizes",
     "SuggestedPlan",
     "SuggestedRun",
     "Suggestions",
     "Sweep",
     "UnmetLoad",
-    "Workload",
-    "answer_document",
 ]
-
-_NULL: Any = msgspec.field(default_factory=lambda: None)
-"""Default of a member that is null on the wire where it is None: `omit_defaults` leaves out plain defaults alone."""
-
-
-class Sizes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Sizes of one item of a workload; None is not stated, and absent on the wire."""
-
-    sequence_length: int | None = None
-    image_size: int | None = None
-    images: int | None = None
-    audio_seconds: float | None = None
-    frames: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-    def stated(self) -> dict[str, Any]:
-        """Return the sizes that are stated, in the order of the members."""
-        sizes = {name: getattr(self, name) for name in Sizes.__struct_fields__}
-        return {name: value for name, value in sizes.items() if value is not None}
-
-
-class Workload(Sizes, frozen=True, kw_only=True):
-    """What an answer is about: the mode, and the sizes of one item."""
-
-    mode: str
-
-
-class OutputError(msgspec.Struct, frozen=True, kw_only=True):
-    """How far verified outputs were from those of fp32 on the CPU: the worst output of the newest test."""
-
-    cosine: float | None
-    max_absolute: float | None
-    outcome: str
-    evidence: str
-
-
-class Met(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit, the figure that it bounds, and the probability that it is met. `exact` figures are no estimates."""
-
-    constraint: str
-    limit: float
-    value: float | None
-    probability: float | None
-    exact: bool
-
-
-class Rung(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that will do, with what it would run; latencies in ms, None where the interval is not known."""
-
-    name: str
-    hardware: str
-    platform: str
-    precision: str
-    basis: str
-    configuration: str
-    latency_ms: float | None = None
-    latency_ms_low: float | None = None
-    latency_ms_high: float | None = None
-    batch_size: int | None = None
-    compiled: bool = False
-
-
-class Exclusion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What was left out of an answer, by which rule, with its figures or events.
-
-    `over` is how many times more memory it needs than there is.
-    """
-
-    hardware: str
-    platform: str | None
-    rule: str
-    precision: str | None = None
-    batch_size: int | None = None
-    detail: str | None = None
-    evidence: tuple[str, ...] = ()
-    over: float | None = None
-
-
-class Longest(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens, and how they are known; None with the reason in `why`."""
-
-    tokens: int | None
-    why: str
-
-
-class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What batch 1 holds of a device's memory, in bytes, by its parts, and the basis of the peak."""
-
-    basis: str
-    peak_bytes: int | None
-    low_bytes: int | None
-    high_bytes: int | None
-    weights_bytes: int | None
-    activations_bytes: int | None
-    kv_cache_bytes: int | None
-    runtime_bytes: int | None
-
-
-class BestBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The smallest batch that has the best throughput of those that fit."""
-
-    batch_size: int
-    throughput_per_s: float | None
-    latency_ms: float | None
-    latency_ms_low: float | None
-    latency_ms_high: float | None
-    memory_bytes: int | None
-    basis: str
-    interval_covered: bool
-    evidence: list[str]
-    why: str
-    command: str
-
-
-class CapacityEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What fits on one device under a platform and precision.
-
-    `room_bytes` is the memory that may be used, `out_of_memory` maps batch sizes to events, `largest_basis` says how the
-    largest batch is known.
-    """
-
-    hardware: str
-    platform: str
-    precision: str
-    runtime: str
-    compiled: bool
-    room_bytes: int | None
-    evidence: list[str]
-    out_of_memory: dict[str, str]
-    memory: MemoryUse | None
-    largest_batch: int | None
-    largest_basis: str
-    best: BestBatch | None
-    longest: Longest
-    speedup_over_fp32: float | None
-    output_error: OutputError | None
-
-
-class CapacityAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to `fit`: batches and lengths by device, platform and precision, and what was left out."""
-
-    id: str
-    model: str
-    position: int
-    time: str | None
-    predictor: str
-    interval: float
-    question: dict[str, Any]
-    workload: Workload
-    fits: list[CapacityEntry]
-    excluded: list[Exclusion]
-    abstained: str | None
-    notes: list[str]
 
 
 class FleetPrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -489,9 +315,3 @@ class Suggestions(msgspec.Struct, frozen=True, kw_only=True):
     expected: ExpectedError
     abstained: str | None
     notes: list[str]
-
-
-def answer_document(answer: msgspec.Struct) -> dict[str, Any]:
-    """Return an answer as the JSON object that is sent: members by name, whole numbers without a fraction."""
-    document: dict[str, Any] = msgspec.json.decode(canonical(msgspec.to_builtins(answer)))
-    return document

@@ -1,0 +1,141 @@
+"""The answers of the predictor: what the API sends, what `assay.Client` returns, and what people are shown.
+
+Units stand in the names: `_ms` milliseconds of one call at its batch, `_per_s` items or tokens a second, `_bytes` bytes,
+`_j` joules, `_w` watts, `usd_` US dollars. `_low` and `_high` are the ends of the interval of the figure before them; None
+is not known. Members that are lists of event ids are called `evidence`.
+
+On the wire a member that is None is null. Only the sizes of an item that are not stated, and other members whose
+documentation says so, are absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from domain.answers.capacity import (
+    BestBatch,
+    CapacityAnswer,
+    CapacityEntry,
+    Exclusion,
+    Longest,
+    MemoryUse,
+)
+from domain.answers.planning import (
+    DeviceSuggestions,
+    ExpectedError,
+    FleetAlternative,
+    FleetConsidered,
+    FleetDoubt,
+    FleetEnds,
+    FleetExclusion,
+    FleetLoad,
+    FleetMachine,
+    FleetPlace,
+    FleetPlan,
+    FleetPrice,
+    FleetProof,
+    FleetRun,
+    OpenQuestions,
+    SuggestedPlan,
+    SuggestedRun,
+    Suggestions,
+    Sweep,
+    UnmetLoad,
+)
+from domain.answers.recommendation import (
+    AbstainedPrediction,
+    AtHand,
+    Breakdown,
+    BriefExplanation,
+    BriefPart,
+    Chances,
+    ExcludedConfigurations,
+    Explanation,
+    Figures,
+    Front,
+    FrontOption,
+    HourPrice,
+    LeftOut,
+    MemoryParts,
+    Met,
+    NextRun,
+    OutputError,
+    Part,
+    Prediction,
+    RankedOption,
+    Reach,
+    Recommendation,
+    Rung,
+    Sizes,
+    Workload,
+)
+from domain.canonical import canonical
+
+__all__ = [
+    "AbstainedPrediction",
+    "AtHand",
+    "BestBatch",
+    "Breakdown",
+    "BriefExplanation",
+    "BriefPart",
+    "CapacityAnswer",
+    "CapacityEntry",
+    "Chances",
+    "DeviceSuggestions",
+    "ExcludedConfigurations",
+    "Exclusion",
+    "ExpectedError",
+    "Explanation",
+    "Figures",
+    "FleetAlternative",
+    "FleetConsidered",
+    "FleetDoubt",
+    "FleetEnds",
+    "FleetExclusion",
+    "FleetLoad",
+    "FleetMachine",
+    "FleetPlace",
+    "FleetPlan",
+    "FleetPrice",
+    "FleetProof",
+    "FleetRun",
+    "Front",
+    "FrontOption",
+    "HourPrice",
+    "LeftOut",
+    "Longest",
+    "MemoryParts",
+    "MemoryUse",
+    "Met",
+    "NextRun",
+    "OpenQuestions",
+    "OutputError",
+    "Part",
+    "Prediction",
+    "RankedOption",
+    "Reach",
+    "Recommendation",
+    "Rung",
+    "Sizes",
+    "SuggestedPlan",
+    "SuggestedRun",
+    "Suggestions",
+    "Sweep",
+    "UnmetLoad",
+    "Workload",
+    "answer_bytes",
+    "answer_document",
+]
+
+
+def answer_bytes(answer: msgspec.Struct) -> bytes:
+    """Return an answer as it is sent: canonical JSON, so that equal answers have equal bytes."""
+    return canonical(msgspec.to_builtins(answer))
+
+
+def answer_document(answer: msgspec.Struct) -> dict[str, Any]:
+    """Return an answer as the JSON object that is sent: members by name, whole numbers without a fraction."""
+    document: dict[str, Any] = msgspec.json.decode(answer_bytes(answer))
+    return document
