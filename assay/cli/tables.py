@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from assay.cli.output import grid
+from domain.answers import ExcludedConfigurations, Reach, Recommendation
 from presentation import formatting
 
 __all__ = [
@@ -153,38 +154,38 @@ def failures_table(events: Sequence[Event]) -> Table | None:
     return grid("Not measured", columns, rows) if rows else None
 
 
-def at_hand_table(answer: Mapping[str, Any]) -> Table | None:
+def at_hand_table(answer: Recommendation) -> Table | None:
     """Return which of the devices at hand to use and which after it, or None where none were given."""
-    at_hand = answer.get("at_hand")
+    at_hand = answer.at_hand
     if not at_hand:
         return None
     rows = [
         [
             "use" if place == 0 else "then",
-            str(item["name"]),
-            str(item["platform"]),
-            str(item["precision"]),
-            formatting.latency(item["latency_ms"], item["latency_ms_low"], item["latency_ms_high"]),
-            str(item["basis"]),
+            str(item.name),
+            str(item.platform),
+            str(item.precision),
+            formatting.latency(item.latency_ms, item.latency_ms_low, item.latency_ms_high),
+            str(item.basis),
         ]
-        for place, item in enumerate(at_hand["order"])
+        for place, item in enumerate(at_hand.order)
     ]
-    rows += [["not", str(item["name"]), "", "", "", str(item["why"])] for item in at_hand["left_out"]]
+    rows += [["not", str(item.name), "", "", "", str(item.why)] for item in at_hand.left_out]
     columns: list[str | tuple[str, str]] = ["", "device", "platform", "precision", ("latency", "right"), "basis"]
     return grid("At hand", columns, rows)
 
 
-def would_do_table(answer: Mapping[str, Any]) -> Table | None:
+def would_do_table(answer: Recommendation) -> Table | None:
     """Return which limit had to be what for something to meet all of them, or None where something does."""
     rows = [
         [
-            str(item["constraint"]),
-            f"{item['limit']:g}",
-            f"{item['would_do']:g}",
-            f"{item['hardware']} {item['platform']} {item['precision']}{_load(item)}",
-            str(item["basis"]),
+            str(item.constraint),
+            f"{item.limit:g}",
+            f"{item.would_do:g}",
+            f"{item.hardware} {item.platform} {item.precision}{_load(item)}",
+            str(item.basis),
         ]
-        for item in answer.get("within_reach") or []
+        for item in answer.within_reach
     ]
     columns: list[str | tuple[str, str]] = [
         "limit",
@@ -196,17 +197,17 @@ def would_do_table(answer: Mapping[str, Any]) -> Table | None:
     return grid("What would do", columns, rows) if rows else None
 
 
-def _load(row: Mapping[str, Any]) -> str:
-    if row.get("concurrency"):
-        return f", {row['concurrency']} requests"
-    return "" if row.get("batch_size") is None else f" batch {row['batch_size']}"
+def _load(row: Reach) -> str:
+    if row.concurrency:
+        return f", {row.concurrency} requests"
+    return "" if row.batch_size is None else f" batch {row.batch_size}"
 
 
-def excluded_table(answer: Mapping[str, Any]) -> Table | None:
+def excluded_table(answer: Recommendation) -> Table | None:
     """Return what was left out, counted by rule, or None where nothing was."""
-    by_rule: dict[str, list[Mapping[str, Any]]] = {}
-    for row in answer.get("excluded") or []:
-        by_rule.setdefault(str(row["rule"]), []).append(row)
+    by_rule: dict[str, list[ExcludedConfigurations]] = {}
+    for row in answer.excluded:
+        by_rule.setdefault(str(row.rule), []).append(row)
     rows = [
         [
             str(len(items)),
@@ -218,8 +219,8 @@ def excluded_table(answer: Mapping[str, Any]) -> Table | None:
     return grid("Left out", [("n", "right"), "rule", "for example"], rows) if rows else None
 
 
-def _examples(items: Sequence[Mapping[str, Any]], most: int = 3) -> str:
-    names = list(dict.fromkeys(str(item.get("hardware") or formatting.MISSING) for item in items))
+def _examples(items: Sequence[ExcludedConfigurations], most: int = 3) -> str:
+    names = list(dict.fromkeys(str(item.hardware or formatting.MISSING) for item in items))
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

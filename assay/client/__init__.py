@@ -18,7 +18,7 @@ from assay.client.choice import Choice, asked_devices, choice_of
 from assay.client.frames import Tabular
 from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
-from domain.answers import CapacityAnswer, FleetPlan, Suggestions
+from domain.answers import CapacityAnswer, FleetPlan, Recommendation, Suggestions
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
@@ -251,7 +251,8 @@ class Client(Tabular):
         `devices` maps a program's own names to hardware, or lists slugs, or dictionaries with `hardware`, and with `name`,
         `platforms` and `free_memory_mb` where they are known. Other members are the flags of `assay recommend`.
         """
-        return choice_of(self.recommend(model, devices=asked_devices(devices), **{"top": 1, **question}))
+        answer = self.recommend(model, devices=asked_devices(devices), **{"top": 1, **question})
+        return choice_of(msgspec.convert(answer, Recommendation))
 
     def recommendation(self, identifier: str) -> Json:
         """Return an answer that was recorded."""

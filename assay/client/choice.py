@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from domain.answers import Rung
+from domain.answers import Recommendation, Rung
+from domain.errors import UsageError
 
 __all__ = ["Choice", "Rung", "asked_devices", "choice_of"]
 
@@ -33,13 +34,15 @@ def asked_devices(devices: Mapping[str, str] | Sequence[str | Mapping[str, Any]]
     return [{"hardware": device} if isinstance(device, str) else dict(device) for device in devices]
 
 
-def choice_of(answer: Mapping[str, Any]) -> Choice:
+def choice_of(recommendation: Recommendation) -> Choice:
     """Return the choice in an answer whose question had devices."""
-    at_hand = answer["at_hand"]
+    at_hand = recommendation.at_hand
+    if at_hand is None:
+        raise UsageError("the answer names no device at hand.", field="devices", remedy="Ask with at least one device.")
     return Choice(
-        use=at_hand["use"],
-        order=msgspec.convert(at_hand["order"], list[Rung]),
-        left_out={item["name"]: item["why"] for item in at_hand["left_out"]},
-        abstained=answer["abstained"],
-        answer=answer["id"],
+        use=at_hand.use,
+        order=at_hand.order,
+        left_out={item.name: item.why for item in at_hand.left_out},
+        abstained=recommendation.abstained,
+        answer=recommendation.id,
     )

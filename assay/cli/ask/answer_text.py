@@ -10,78 +10,75 @@ from rich.markup import escape
 from assay.cli.ask.ranked_table import NOT_COVERED, ranked_table
 from assay.cli.output import answers
 from assay.cli.tables import at_hand_table, excluded_table, would_do_table
+from domain.answers import HourPrice, Met, Recommendation
 from presentation import formatting
 
 __all__ = ["prediction_lines", "tell_answer"]
 
 
-def tell_answer(answer: Mapping[str, Any], top: int | None = None) -> None:
+def tell_answer(answer: Recommendation, top: int | None = None) -> None:
     """Print an answer as people read it."""
     console = answers()
-    if answer.get("abstained"):
-        console.print(f"No recommendation: {answer['abstained']}", markup=False, soft_wrap=False)
-    if answer["ranked"]:
+    if answer.abstained:
+        console.print(f"No recommendation: {answer.abstained}", markup=False, soft_wrap=False)
+    if answer.ranked:
         _tell_ranked(answer, top)
     for table in (at_hand_table(answer), would_do_table(answer), excluded_table(answer)):
         if table is not None:
             console.print()
             console.print(table)
-    if answer.get("suggestions"):
+    if answer.suggestions:
         console.print()
         console.print("[bold]What to measure next[/bold]")
-        for suggestion in answer["suggestions"][:3]:
-            console.print(f"  {suggestion['command']}", markup=False, soft_wrap=True)
-            console.print(f"    [dim]{escape(suggestion['why'])}[/dim]", soft_wrap=True)
+        for suggestion in answer.suggestions[:3]:
+            console.print(f"  {suggestion.command}", markup=False, soft_wrap=True)
+            console.print(f"    [dim]{escape(suggestion.why)}[/dim]", soft_wrap=True)
 
 
-def _tell_ranked(answer: Mapping[str, Any], top: int | None) -> None:
-    console, shown = answers(), answer["ranked"][:top]
+def _tell_ranked(answer: Recommendation, top: int | None) -> None:
+    console, shown = answers(), answer.ranked[:top]
     console.print(ranked_table(answer, top))
-    if any(row["basis"] == "measured" for row in shown):
+    if any(row.basis == "measured" for row in shown):
         console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
-    if any(row.get("interval_covered") is False for row in shown):
+    if any(row.interval_covered is False for row in shown):
         console.print(f"[dim]{NOT_COVERED} its interval is not covered by measurement[/dim]")
-    if any(row.get("tied_with") for row in shown):
+    if any(row.tied_with for row in shown):
         console.print("[dim]= cannot be told from the one above it[/dim]")
     console.print()
     for place, row in enumerate(shown[:3]):
-        text = "as above" if place and row["why"] == shown[place - 1]["why"] else row["why"]
-        console.print(f"{row['rank']}. {text}", markup=False)
-        if row.get("why_above_next"):
-            console.print(f"   [dim]{escape(row['why_above_next'])}[/dim]")
-        if row.get("price"):
-            console.print(f"   [dim]{escape(_price(row['price']))}[/dim]")
-        for met in row.get("meets") or []:
-            if not met["exact"]:
+        text = "as above" if place and row.why == shown[place - 1].why else row.why
+        console.print(f"{row.rank}. {text}", markup=False)
+        if row.why_above_next:
+            console.print(f"   [dim]{escape(row.why_above_next)}[/dim]")
+        if row.price:
+            console.print(f"   [dim]{escape(_price(row.price))}[/dim]")
+        for met in row.meets or ():
+            if not met.exact:
                 console.print(f"   [dim]{escape(_met(met))}[/dim]")
     best = shown[0]
-    if best.get("evidence"):
-        listed = ", ".join(best["evidence"][:3])
-        console.print(f"[dim]evidence of rank 1: {listed}{' …' if len(best['evidence']) > 3 else ''}[/dim]")
-    if answer.get("front") and answer["met"] > len(shown):
-        axes = " and ".join(answer["front"]["axes"])
-        ranks = ", ".join(str(option["rank"]) for option in answer["front"]["options"][:12])
-        console.print(f"[dim]{answer['met']} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
+    if best.evidence:
+        listed = ", ".join(best.evidence[:3])
+        console.print(f"[dim]evidence of rank 1: {listed}{' …' if len(best.evidence) > 3 else ''}[/dim]")
+    if answer.front and answer.met > len(shown):
+        axes = " and ".join(answer.front.axes)
+        ranks = ", ".join(str(option.rank) for option in answer.front.options[:12])
+        console.print(f"[dim]{answer.met} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
 
 
-def _price(price: Mapping[str, Any]) -> str:
+def _price(price: HourPrice) -> str:
     """Where that price is from and how old it is."""
-    machines = f"{price['machines']} × " if price["machines"] > 1 else ""
-    name = f"{price['provider']} {price['instance'] or ''}".rstrip()
-    where = f" in {price['region']}" if price["region"] else ""
-    dated = (
-        f"as of {price['date']}{', stale: check it' if price['stale'] else ''}"
-        if price["date"]
-        else "undated: check it"
-    )
-    spot = " spot" if price["spot"] else ""
-    return f"{machines}{name}{where}, {formatting.money(price['usd_per_hour_each'])}/h{spot}, {dated}"
+    machines = f"{price.machines} × " if price.machines > 1 else ""
+    name = f"{price.provider} {price.instance or ''}".rstrip()
+    where = f" in {price.region}" if price.region else ""
+    dated = f"as of {price.date}{', stale: check it' if price.stale else ''}" if price.date else "undated: check it"
+    spot = " spot" if price.spot else ""
+    return f"{machines}{name}{where}, {formatting.money(price.usd_per_hour_each)}/h{spot}, {dated}"
 
 
-def _met(met: Mapping[str, Any]) -> str:
-    chance = met["probability"]
+def _met(met: Met) -> str:
+    chance = met.probability
     sure = "nobody knows how likely" if chance is None else f"met with a probability of {formatting.share(chance)}"
-    return f"{met['constraint']} {met['limit']:g}: {sure}"
+    return f"{met.constraint} {met.limit:g}: {sure}"
 
 
 def prediction_lines(answer: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import rich_click as click
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from assay.cli.ask.answer_text import prediction_lines, tell_answer
 from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, modelled, served
 from assay.cli.output import answers, grid, print_json, say
+from domain.answers import Explanation, Part, Recommendation
 from domain.errors import TraceNeeded, UnknownModel
 from presentation import formatting
 
@@ -32,26 +34,26 @@ LEAST = 0.005
 CLASSES = 4
 
 
-def parts_table(explanation: Mapping[str, Any]) -> Table:
+def parts_table(explanation: Explanation) -> Table:
     """Return what a predicted latency is made of: physics, what is learned beyond it, and a bar of both together."""
-    latency = explanation["latency_ms"]
-    parts = list(_merged(explanation["parts"], LEAST * latency))
-    largest = max(abs(part["ms"]) for part in parts)
+    latency = explanation.latency_ms
+    parts = list(_merged(explanation.parts, LEAST * latency))
+    largest = max(abs(part.ms) for part in parts)
     rows: list[Sequence[str | Text]] = [
         [
-            part["group"],
-            _ms(part["roofline_ms"]),
-            _ms(part["learned_ms"], signed=True),
-            _ms(part["ms"]),
-            _bar(part["ms"], largest),
+            part.group,
+            _ms(part.roofline_ms),
+            _ms(part.learned_ms, signed=True),
+            _ms(part.ms),
+            _bar(part.ms, largest),
         ]
         for part in parts
     ]
     rows.append(
         [
             "together",
-            _ms(explanation["roofline_ms"]),
-            _ms(latency - explanation["roofline_ms"], signed=True),
+            _ms(explanation.roofline_ms),
+            _ms(latency - explanation.roofline_ms, signed=True),
             _ms(latency),
             "",
         ]
@@ -63,23 +65,23 @@ def parts_table(explanation: Mapping[str, Any]) -> Table:
         ("both", "right"),
         ("", "fixed"),
     ]
-    return grid(explanation["told"], columns, rows)
+    return grid(explanation.told, columns, rows)
 
 
-def class_line(explanation: Mapping[str, Any]) -> str:
+def class_line(explanation: Explanation) -> str:
     """Return the operator classes that take most of the roofline, in a line."""
-    total = explanation["roofline_ms"]
-    order = sorted(explanation["by_class_ms"].items(), key=lambda item: -item[1])
+    total = explanation.roofline_ms
+    order = sorted(explanation.by_class_ms.items(), key=lambda item: -item[1])
     shown = [f"{name} {ms / total:.0%}" for name, ms in order[:CLASSES] if ms >= LEAST * total]
     return f"roofline by operators: {', '.join(shown)}"
 
 
-def _merged(parts: Sequence[Mapping[str, Any]], least: float) -> Iterator[Mapping[str, Any]]:
-    small = [part for part in parts if abs(part["ms"]) < least]
-    yield from (part for part in parts if abs(part["ms"]) >= least)
+def _merged(parts: Sequence[Part], least: float) -> Iterator[Part]:
+    small = [part for part in parts if abs(part.ms) < least]
+    yield from (part for part in parts if abs(part.ms) >= least)
     if small:
-        sums = {name: sum(part[name] for part in small) for name in ("roofline_ms", "learned_ms", "ms")}
-        yield {"group": f"{len(small)} smaller", **sums}
+        sums = {name: sum(getattr(part, name) for part in small) for name in ("roofline_ms", "learned_ms", "ms")}
+        yield Part(group=f"{len(small)} smaller", **sums)
 
 
 def _ms(value: float, *, signed: bool = False) -> str:
@@ -186,7 +188,7 @@ def recommend(
     if as_json:
         print_json(answer)
     else:
-        tell_answer(answer)
+        tell_answer(msgspec.convert(answer, Recommendation))
     return 0 if answer["ranked"] and not answer["abstained"] else 1
 
 
@@ -218,9 +220,10 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
         for line in prediction_lines(answer):
             answers().print(line)
         if answer.get("explanation"):
+            explanation = msgspec.convert(answer["explanation"], Explanation)
             answers().print()
-            answers().print(parts_table(answer["explanation"]))
-            answers().print(f"[dim]{class_line(answer['explanation'])}[/dim]")
+            answers().print(parts_table(explanation))
+            answers().print(f"[dim]{class_line(explanation)}[/dim]")
     return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
 
 

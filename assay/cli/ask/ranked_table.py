@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
 from assay.cli.output import grid
+from domain.answers import RankedOption, Recommendation
 from presentation import formatting
 
 __all__ = ["NOT_COVERED", "ranked_table"]
 
-Row = Mapping[str, Any]
 NOT_COVERED = "~"
 """Marks an interval that no measurement has checked."""
-_SERVED = "tokens_per_s"
 
 
 class _Column(NamedTuple):
     head: str
     kind: str
-    cell: Callable[[Row], str | Text]
+    cell: Callable[[RankedOption], str | Text]
 
 
-def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
+def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     """Return the ranked answer: what, how fast with its interval, and what it rests on.
 
     A platform that all rows share stands in the title, and a column in which nothing is known is left away.
     """
-    rows: Sequence[Row] = answer["ranked"][:top]
-    platforms = {str(row["platform"]) for row in rows}
+    rows: Sequence[RankedOption] = answer.ranked[:top]
+    platforms = {str(row.platform) for row in rows}
     shared = platforms.pop() if len(platforms) == 1 else None
-    wanted = (answer.get("question") or {}).get("percentile", "p50")
-    level = round(float(answer.get("interval", 0.8)) * 100)
-    served = any(row.get(_SERVED) is not None for row in rows)
-    energy = "energy" in ((answer.get("question") or {}).get("objective") or "")
+    wanted = answer.question.get("percentile", "p50")
+    level = round(answer.interval * 100)
+    served = any(row.tokens_per_s is not None for row in rows)
+    energy = "energy" in (answer.question.get("objective") or "")
     filled = [
         (column, [column.cell(row) for row in rows])
         for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy)
     ]
     document = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
-    title = f"{answer['model']}{where} at position {answer['position']}"
+    title = f"{answer.model}{where} at position {answer.position}"
     lines = [list(line) for line in zip(*(cells for _, cells in document), strict=True)]
     return grid(title, [(column.head, column.kind) for column, _ in document], lines)
 
@@ -51,70 +50,70 @@ def ranked_table(answer: Mapping[str, Any], top: int | None = None) -> Table:
 def _columns(latency: str, platform: bool, served: bool, energy: bool) -> list[_Column]:
     first = [_Column("#", "right", _rank), _Column("hardware", "text", _device)]
     if platform:
-        first.append(_Column("platform", "fixed", lambda row: str(row["platform"])))
+        first.append(_Column("platform", "fixed", lambda row: str(row.platform)))
     first.append(_Column("precision", "fixed", _precision))
     if served:
         middle = [
-            _Column("request", "right", lambda row: formatting.latency(row.get("latency_ms"))),
+            _Column("request", "right", lambda row: formatting.latency(row.latency_ms)),
             _Column("TTFT", "right", lambda row: _time(row, "ttft_ms")),
             _Column("TPOT", "right", lambda row: _time(row, "tpot_ms")),
-            _Column("tokens", "right", lambda row: formatting.throughput(row.get(_SERVED))),
+            _Column("tokens", "right", lambda row: formatting.throughput(row.tokens_per_s)),
         ]
     else:
         middle = [
-            _Column("batch", "right", lambda row: formatting.count(row.get("batch_size"))),
+            _Column("batch", "right", lambda row: formatting.count(row.batch_size)),
             _Column(latency, "right", lambda row: _time(row, "latency_ms")),
-            _Column("items", "right", lambda row: formatting.throughput(row.get("throughput_per_s"))),
+            _Column("items", "right", lambda row: formatting.throughput(row.throughput_per_s)),
             _Column("memory", "right", _memory),
         ]
     # Asked for by name, so that it has its place in a narrow terminal.
     middle += [_Column("energy", "right", _energy)] if energy else []
     last = [
-        _Column("$/h", "right", lambda row: formatting.money(row.get("usd_per_hour"))),
+        _Column("$/h", "right", lambda row: formatting.money(row.usd_per_hour)),
         _Column("vs CPU", "right", _speedup),
         _Column("basis", "fixed", _basis),
     ]
     return [*first, *middle, *last]
 
 
-def _rank(row: Row) -> str:
-    return f"{'=' if row.get('tied_with') else ''}{row.get('rank')}"
+def _rank(row: RankedOption) -> str:
+    return f"{'=' if row.tied_with else ''}{row.rank}"
 
 
-def _device(row: Row) -> str:
-    count = row.get("hardware_count") or 1
-    return f"{count} × {row['hardware']}" if count > 1 else str(row["hardware"])
+def _device(row: RankedOption) -> str:
+    count = row.hardware_count or 1
+    return f"{count} × {row.hardware}" if count > 1 else str(row.hardware)
 
 
-def _precision(row: Row) -> str:
-    return f"{row.get('precision') or formatting.MISSING}{'+c' if row.get('compiled') else ''}"
+def _precision(row: RankedOption) -> str:
+    return f"{row.precision or formatting.MISSING}{'+c' if row.compiled else ''}"
 
 
-def _time(row: Row, name: str) -> str:
-    mean = name == "latency_ms" and bool(row.get("latency_is_mean"))
-    return formatting.latency(row.get(name), row.get(f"{name}_low"), row.get(f"{name}_high"), mean=mean)
+def _time(row: RankedOption, name: str) -> str:
+    mean = name == "latency_ms" and bool(row.latency_is_mean)
+    return formatting.latency(getattr(row, name), getattr(row, f"{name}_low"), getattr(row, f"{name}_high"), mean=mean)
 
 
-def _memory(row: Row) -> str:
+def _memory(row: RankedOption) -> str:
     """The peak; where only the least is known that weights and activations need, that."""
-    if row.get("peak_memory_bytes") is None and row.get("memory_floor_bytes") is not None:
-        return f"≥ {formatting.memory(row['memory_floor_bytes'])}"
-    return formatting.memory(row.get("peak_memory_bytes"))
+    if row.peak_memory_bytes is None and row.memory_floor_bytes is not None:
+        return f"≥ {formatting.memory(row.memory_floor_bytes)}"
+    return formatting.memory(row.peak_memory_bytes)
 
 
-def _energy(row: Row) -> str:
+def _energy(row: RankedOption) -> str:
     """Of an item; what is not a valid measurement says so."""
-    energy = formatting.energy(row.get("energy_per_item_j"))
-    said = "predicted" if row.get("energy_basis") == "predicted" else row.get("energy_verdict")
+    energy = formatting.energy(row.energy_per_item_j)
+    said = "predicted" if row.energy_basis == "predicted" else row.energy_verdict
     return energy if energy == formatting.MISSING or said in (None, "valid") else f"{energy} {said}"
 
 
-def _speedup(row: Row) -> str:
+def _speedup(row: RankedOption) -> str:
     """How many times faster than the measured processor; of an interval that nothing has checked it would say too much."""
-    return formatting.factor(row.get("speedup_over_cpu")) if row.get("interval_covered") else formatting.MISSING
+    return formatting.factor(row.speedup_over_cpu) if row.interval_covered else formatting.MISSING
 
 
-def _basis(row: Row) -> Text:
+def _basis(row: RankedOption) -> Text:
     """What the row rests on; measured stands out, an interval that nothing has checked is marked."""
-    mark = NOT_COVERED if row.get("interval_covered") is False else ""
-    return Text(f"{row['basis']}{mark}", style="bold" if row["basis"] == "measured" else "")
+    mark = NOT_COVERED if row.interval_covered is False else ""
+    return Text(f"{row.basis}{mark}", style="bold" if row.basis == "measured" else "")

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import rich_click as click
 
 from assay.cli.ask.answer_text import tell_answer
@@ -18,6 +19,7 @@ from assay.cli.measure.run_output import progress
 from assay.cli.measure.sending import described, empty_spool
 from assay.cli.output import answers, grid, notes
 from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
+from domain.answers import Recommendation
 from domain.errors import ServiceUnavailable
 from presentation import formatting
 
@@ -225,5 +227,5 @@ def _recommend(client: Client, model: str) -> None:
             "per_hardware": hardware == "all",
         }
         answer = ask(client, partial(client.recommend, **question), model, {})
-        tell_answer(answer, TOP)
+        tell_answer(msgspec.convert(answer, Recommendation), TOP)
         answers().print()
