@@ -70,16 +70,16 @@ LOCAL = Person(role="operator")
 def read_rules(section: Mapping[str, Any]) -> Rules:
     """Read the table `[assay]` beside the provider's. Raises UsageError, which names the field."""
     try:
-        convert = msgspec.convert(dict(section), Rules)
+        rules = msgspec.convert(dict(section), Rules)
     except msgspec.ValidationError as problem:
         raise UsageError(
             f"[assay] is not understood: {problem}.",
             field="assay",
             remedy="It has claim, operators, viewers (lists of text) and hours; docs/sign-in.md shows one.",
         ) from problem
-    if not convert.hours > 0:
+    if not rules.hours > 0:
         raise UsageError("a sign-in lasts some time.", field="hours", remedy="Give hours above 0, such as 12.")
-    return convert
+    return rules
 
 
 def person(claims: Mapping[str, Any], rules: Rules, now: datetime) -> Person:

@@ -53,11 +53,11 @@ def model_rows(tables: Tables) -> list[Row]:
     configs = {name: row.pop("config") for name, row in result.items()}
     for row in tables.models().to_pylist():
         name = row["model_id"]
-        setdefault = result.setdefault(name, {"aliases": [], "catalogued": False})
+        entry = result.setdefault(name, {"aliases": [], "catalogued": False})
         for column in ("category", "family", "task", "parameters", "architecture"):
-            setdefault[column] = row[column] if row[column] is not None else setdefault.get(column)
-        setdefault["aliases"] = sorted({*setdefault["aliases"], *(row["other_names"] or [])} - {name})
-        setdefault |= {column: row[column] for column in (*_COUNTS, "traces", "first_position", "last_position")}
+            entry[column] = row[column] if row[column] is not None else entry.get(column)
+        entry["aliases"] = sorted({*entry["aliases"], *(row["other_names"] or [])} - {name})
+        entry |= {column: row[column] for column in (*_COUNTS, "traces", "first_position", "last_position")}
         sent = msgspec.json.decode(row["config"]) if row["config"] else None
         if isinstance(sent, dict) and classified(sent).family is not None:
             configs[name] = sent
@@ -131,16 +131,16 @@ def hardware_rows(tables: Tables) -> list[Row]:
         result[names.resolve(item.id)] = {**spec, "aliases": list(item.aliases), "catalogued": True}
     for row in tables.hardware().to_pylist():
         name = row["hardware_id"]
-        setdefault = result.setdefault(name, {"aliases": [], "catalogued": False})
-        setdefault["kind"] = row["hardware_kind"] or setdefault.get("kind")
+        entry = result.setdefault(name, {"aliases": [], "catalogued": False})
+        entry["kind"] = row["hardware_kind"] or entry.get("kind")
         for column in ("name", "vendor"):
-            setdefault[column] = row[column] if row[column] is not None else setdefault.get(column)
-        setdefault["aliases"] = sorted({*setdefault["aliases"], *(row["other_names"] or [])} - {name})
-        setdefault["count"] = row["hardware_count"]
+            entry[column] = row[column] if row[column] is not None else entry.get(column)
+        entry["aliases"] = sorted({*entry["aliases"], *(row["other_names"] or [])} - {name})
+        entry["count"] = row["hardware_count"]
         for column in ("platforms", "spec"):
             if row[column] is not None:
-                setdefault["described_" + column] = msgspec.json.decode(row[column])
-        setdefault |= {
+                entry["described_" + column] = msgspec.json.decode(row[column])
+        entry |= {
             column: row[column] for column in (*_COUNTS, "measured", "described", "first_position", "last_position")
         }
     empty = {

@@ -167,8 +167,8 @@ def compared_row(row: Mapping[str, Any]) -> Row:
 def _energy(row: Mapping[str, Any]) -> Row:
     """Return energy and power with their own verdict; where it is invalid there are no figures."""
     names = ("energy_j", "energy_per_token_j", "power_w")
-    nones = {name: None if row["energy_verdict"] == "invalid" else row[name] for name in names}
-    return {**nones, "energy_per_item_j": per_item_j(row), "energy_verdict": row["energy_verdict"]}
+    figures = {name: None if row["energy_verdict"] == "invalid" else row[name] for name in names}
+    return {**figures, "energy_per_item_j": per_item_j(row), "energy_verdict": row["energy_verdict"]}
 
 
 def _load(row: Mapping[str, Any]) -> Row:

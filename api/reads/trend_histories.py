@@ -128,9 +128,9 @@ def pointed(lines: Iterable[Row], top: int, chosen: Sequence[str]) -> list[str]:
     One of a single point is not among those while another has several.
     """
     counts = _counts(lines)
-    matching_counts = [alike for alike in counts if alike.startswith(tuple(chosen))]
+    chosen_histories = [alike for alike in counts if alike.startswith(tuple(chosen))]
     several = [alike for alike, count in counts.items() if count > 1] or list(counts)
-    return matching_counts or sorted(several, key=lambda alike: -counts[alike])[:top]
+    return chosen_histories or sorted(several, key=lambda alike: -counts[alike])[:top]
 
 
 def _counts(lines: Iterable[Row]) -> dict[str, int]:

@@ -127,10 +127,10 @@ def _moment(name: str, text: str | None) -> datetime | None:
 
 async def _page(container: Container, after: int, limit: int, wanted: Filters) -> tuple[list[Stored], bool]:
     """Return one page and whether there is more; a few rows first, to know how large they are."""
-    storeds: list[Stored] = []
+    page: list[Stored] = []
     size, count = 0, min(FIRST_ROWS, limit)
     while True:
-        request = min(count, limit - len(storeds))
+        request = min(count, limit - len(page))
         rows = await container.log.read(
             after,
             request,
@@ -141,14 +141,14 @@ async def _page(container: Container, after: int, limit: int, wanted: Filters) -
             since=wanted.since,
             until=wanted.until,
         )
-        storeds += rows
+        page += rows
         size += sum(len(row.body or "") for row in rows)
         if len(rows) < request:
-            return storeds, False
-        if len(storeds) >= limit or size >= PAGE_BYTES:
-            return storeds, True
-        after = storeds[-1].position
-        count = max(1, (PAGE_BYTES - size) // max(1, size // len(storeds)))
+            return page, False
+        if len(page) >= limit or size >= PAGE_BYTES:
+            return page, True
+        after = page[-1].position
+        count = max(1, (PAGE_BYTES - size) // max(1, size // len(page)))
 
 
 @get("/v1/events/{event_id:uuid}", summary="Read one event")

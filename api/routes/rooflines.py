@@ -203,10 +203,10 @@ def _place(row: Row, latency_ms: float, limits: Limits | None, book: TraceBook) 
 
 def _best(placed: Iterable[MeasuredPoint]) -> list[MeasuredPoint]:
     """Return the point nearest to its roof of each model, platform, precision and mode, the nearest first."""
-    placeds: dict[tuple[Any, ...], MeasuredPoint] = {}
+    best: dict[tuple[Any, ...], MeasuredPoint] = {}
     for item in sorted(placed, key=lambda entry: (-entry.point.share, entry.row["position"])):
-        placeds.setdefault(tuple(item.row[name] for name in ("model_id", "platform", "precision", "mode")), item)
-    return list(placeds.values())
+        best.setdefault(tuple(item.row[name] for name in ("model_id", "platform", "precision", "mode")), item)
+    return list(best.values())
 
 
 def _told(item: MeasuredPoint) -> Row:

@@ -194,13 +194,13 @@ def opposed(claims: Sequence[Claim]) -> dict[str, list[str]]:
         for target in (*claim.target.models, *claim.target.families, *claim.target.categories):
             key = (target, claim.platform, claim.metric, tuple(sorted(claim.sizes.items())))
             groups.setdefault(key, []).append(claim)
-    nones: dict[str, dict[str, None]] = {}
+    opposed: dict[str, dict[str, None]] = {}
     for members in groups.values():
         for member in members:
             for other in members:
                 if member.id != other.id and _opposite(member, other):
-                    nones.setdefault(member.id, {})[other.id] = None
-    return {name: list(others) for name, others in nones.items()}
+                    opposed.setdefault(member.id, {})[other.id] = None
+    return {name: list(others) for name, others in opposed.items()}
 
 
 def _opposite(claim: Claim, other: Claim) -> bool:

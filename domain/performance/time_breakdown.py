@@ -63,9 +63,9 @@ def breakdown(
     sums: dict[tuple[str, str], _Sum] = {}
     for row in operators:
         name = (str(row["name"]), str(row["class"]))
-        setdefault = sums.setdefault(name, _Sum())
-        setdefault.names.add(name)
-        _add(setdefault, row, limits, batch_size, passes)
+        total = sums.setdefault(name, _Sum())
+        total.names.add(name)
+        _add(total, row, limits, batch_size, passes)
     ordered = sorted(sums.items(), key=lambda item: (-item[1].total_s, -item[1].bytes, item[0]))
     kept, beyond = ordered[:most], ordered[most:]
     if beyond:

@@ -76,8 +76,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "decimal":
             return pa.array([None if text is None else _scaled(text, self.scale) for text in texts], pa.int64())
         if self.kind == "float":
-            nones = [float(text) if text is not None and _FLOAT.fullmatch(text) else None for text in texts]
-            return pa.array(nones, pa.float64())
+            numbers = [float(text) if text is not None and _FLOAT.fullmatch(text) else None for text in texts]
+            return pa.array(numbers, pa.float64())
         if self.kind == "hex":
             return pa.array([None if text is None else self._bytes(text) for text in texts], pa.binary(self.width))
         return None

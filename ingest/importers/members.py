@@ -210,8 +210,8 @@ def model_name(said: str) -> str:
 def beside(file: File, name: str) -> File | None:
     """Return the file of this name in the same folder, or None; what comes out of an archive has none beside it."""
     path = file.path.with_name(name)
-    is_file = file.path.name == file.base and path.is_file()
-    return File(path, file.name.removesuffix(file.base) + name) if is_file else None
+    beside = file.path.name == file.base and path.is_file()
+    return File(path, file.name.removesuffix(file.base) + name) if beside else None
 
 
 def cpu_of(name: str | None, processors: int | None = None) -> dict[str, Any]:

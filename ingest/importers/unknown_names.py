@@ -32,16 +32,16 @@ def unresolved(names: Mapping[str, Mapping[str, int]], existing: Mapping[str, Co
 
     `names` counts rows by kind and name; `known` are the names by kind that a service has heard of.
     """
-    unresolveds = [
+    unresolved = [
         Unresolved(kind=kind, name=name, rows=rows)
         for kind, counted in names.items()
         for name, rows in counted.items()
         if name not in existing.get(kind, ()) and not _resolves(kind, name)
     ]
-    unresolveds.sort(key=lambda item: (-item.rows, item.kind, item.name))
+    unresolved.sort(key=lambda item: (-item.rows, item.kind, item.name))
     return [
         msgspec.structs.replace(item, nearest=_nearest(item)) if place < NEAREST_FOR else item
-        for place, item in enumerate(unresolveds)
+        for place, item in enumerate(unresolved)
     ]
 
 

@@ -126,12 +126,12 @@ async def _ask(
         # positions become visible in their order. A lock taken inside them would come too late, and a tailing reader
         # would pass over a lower position that is committed after a higher one.
         await connection.execute(_LOCK, [ORDERING_LOCK])
-        execute = await connection.execute(
+        cursor = await connection.execute(
             _KNOWN_AND_NEW, {"ids": "{" + ",".join(first) + "}", "events": len(first)}, binary=True
         )
         if expected is not None:
             version = await connection.execute(_VERSION, [expected.subject])
-    result = await execute.fetchone()
+    result = await cursor.fetchone()
     if result is None:
         raise ServiceUnavailable("the log gave no answer.", remedy="Retry.")
     ids, positions, digests, drawn, last, chain, now = result

@@ -70,8 +70,8 @@ class Readings:
     def at(self, position: Hashable) -> Reading:
         """Return the readings at a position, or another name of a state: tables in the same state say the same."""
         with self._lock:
-            setdefault = self._at.setdefault(position, Reading())
+            reading = self._at.setdefault(position, Reading())
             self._at.move_to_end(position)
             while len(self._at) > POSITIONS:
                 self._at.popitem(last=False)
-            return setdefault
+            return reading

@@ -151,8 +151,8 @@ def _too_large(
     smallest: dict[str, Replica] = {}
     for item in tight:
         if item.hardware not in fitting:
-            setdefault = smallest.setdefault(item.hardware, item)
-            if (item.memory_bytes or 0.0) < (setdefault.memory_bytes or 0.0):
+            least = smallest.setdefault(item.hardware, item)
+            if (item.memory_bytes or 0.0) < (least.memory_bytes or 0.0):
                 smallest[item.hardware] = item
     return [
         FleetExclusion(

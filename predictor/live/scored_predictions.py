@@ -83,8 +83,8 @@ def scored_at(tables: Tables) -> list[Scored]:
     scored_predictions = tables.scored_predictions(nth=1, columns=list(_COLUMNS.values()))
     kept: dict[tuple[str | None, str, str, str], Scored] = {}
     for row in scored_predictions.to_pylist():
-        convert = msgspec.convert({name: row[column] for name, column in _COLUMNS.items()}, Scored)
-        kept.setdefault((convert.predictor, convert.target, convert.configuration, convert.measured_event_id), convert)
+        scored = msgspec.convert({name: row[column] for name, column in _COLUMNS.items()}, Scored)
+        kept.setdefault((scored.predictor, scored.target, scored.configuration, scored.measured_event_id), scored)
     return list(kept.values())
 
 

@@ -216,9 +216,9 @@ def _facts(source: Source, tables: Sequence[Table]) -> list[str]:
         rows = source.kept
         models, places = len({row["model"] for row in rows}), len({row["hardware"] for row in rows})
         origins = {origin: sum(row["origin"] == origin for row in rows) for origin in ("measured", "imported")}
-        join = ", ".join(f"{formatting.count(n)} {origin}" for origin, n in origins.items() if n)
+        by_origin = ", ".join(f"{formatting.count(n)} {origin}" for origin, n in origins.items() if n)
         facts.append(
-            f"{counted(models, 'model')} on {formatting.count(places)} hardware: {counted(len(rows), 'configuration')}, {join}"
+            f"{counted(models, 'model')} on {formatting.count(places)} hardware: {counted(len(rows), 'configuration')}, {by_origin}"
         )
         suspect = sum(row["verdict"] == "suspect" for row in rows)
         facts.append(f"{formatting.count(suspect)} suspect, each marked ⚠" if suspect else "None of them is suspect")

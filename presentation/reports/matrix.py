@@ -152,15 +152,15 @@ def matrix_chart(rows: Sequence[Row]) -> Chart:
     ]
     counts = Counter(best.values())
     tried = [state for state in order if counts[state] and state != "claimed"]
-    join = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in tried)
-    join += f". {counts['claimed']} more are only claimed by documents" if counts["claimed"] else ""
+    sentence = ", ".join(f"{counts[state]} {STATES[state][1]}" for state in tried)
+    sentence += f". {counts['claimed']} more are only claimed by documents" if counts["claimed"] else ""
     rest = (
         f" The first {MOST_MODELS} of {formatting.count(len(models))} models are drawn."
         if len(models) > MOST_MODELS
         else ""
     )
     return Chart(
-        "matrix", "Model by platform", f"Of {len(best) - counts['claimed']} cases: {join}.{rest}", "matrix", drawn
+        "matrix", "Model by platform", f"Of {len(best) - counts['claimed']} cases: {sentence}.{rest}", "matrix", drawn
     )
 
 

@@ -102,10 +102,10 @@ def _with_verified(source: Source, rows: Sequence[Row]) -> list[dict[str, Any]]:
         return []
     keys = ("model", "hardware", "platform", "precision")
     cells = source.compatibility(by_hardware=True)
-    verifieds = {
+    verified = {
         (row["model_id"], row["hardware_id"], row["platform"], row["precision"]): row["verified"] for row in cells
     }
-    return [{**row, "verified": verifieds.get(tuple(row[key] for key in keys))} for row in rows]
+    return [{**row, "verified": verified.get(tuple(row[key] for key in keys))} for row in rows]
 
 
 def _by_precision(result: Sequence[Row]) -> Table:

@@ -38,12 +38,12 @@ class Growth:
         if smaller is None:
             return None
         sizes = {member: getattr(smaller.workload, member) for member in SIZES.values()}
-        join = ", ".join(f"{name} {value:g}" for name, value in sizes.items() if value is not None)
+        stated = ", ".join(f"{name} {value:g}" for name, value in sizes.items() if value is not None)
         return Failed(
             stage="resolve",
             outcome="skipped",
             error="LargerThanMemory",
-            message=f"not tried: with {join} it ran out of memory already.",
+            message=f"not tried: with {stated} it ran out of memory already.",
             remedy="Take a lower precision, a smaller model, or a machine with more memory.",
         )
 

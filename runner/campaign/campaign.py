@@ -285,11 +285,11 @@ def _still_there(case: Case, ended: Ended) -> Ended:
 
 def _preparation(cases: Sequence[Case], trace: bool) -> Prepare:
     """Return the task that describes and traces the models of these cases, each at each of its workloads once."""
-    nones: dict[str, dict[Workload, None]] = {}
+    wanted: dict[str, dict[Workload, None]] = {}
     for case in cases:
-        nones.setdefault(case.model, {})[case.workload] = None
+        wanted.setdefault(case.model, {})[case.workload] = None
     return Prepare(
-        wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in nones.items()],
+        wanted=[Wanted(model=model, workloads=list(workloads)) for model, workloads in wanted.items()],
         weights=cases[0].weights,
         trace=trace,
         trust_remote_code=cases[0].trust_remote_code,

@@ -99,11 +99,11 @@ def read_plan(path: Path) -> PlanFile:
         raise _wrong(path, 0, "plan", f"not YAML: {error}.", "Check the file.") from error
     _refuse_repeated(path, tree)
     try:
-        convert = msgspec.convert(value, PlanFile)
+        plan = msgspec.convert(value, PlanFile)
     except msgspec.ValidationError as error:
         raise _misshapen(path, tree, str(error)) from error
-    _check_sweeps(path, tree, convert)
-    return convert
+    _check_sweeps(path, tree, plan)
+    return plan
 
 
 def chosen_models(named: Sequence[str], set_name: str | None, category: str | None) -> list[str]:

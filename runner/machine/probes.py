@@ -173,8 +173,8 @@ def _cuda_like(platform: str, *, hip: bool) -> Probe:
         return _absent(platform, f"torch {torch.__version__} finds no {'AMD' if hip else 'NVIDIA'} device{suffix}")
     devices = [_accelerator(torch.cuda, "cuda", index) for index in range(torch.cuda.device_count())]
     built = f"HIP {torch.version.hip}" if hip else f"CUDA {torch.version.cuda}"
-    join = "".join(f"; nvidia-smi: {d.name}, driver {d.driver}, limit {d.power_limit_w} W" for d in seen)
-    return _torch_probe(platform, devices, f"; {built}{join}")
+    drivers = "".join(f"; nvidia-smi: {d.name}, driver {d.driver}, limit {d.power_limit_w} W" for d in seen)
+    return _torch_probe(platform, devices, f"; {built}{drivers}")
 
 
 def _accelerator(module: Any, kind: str, index: int) -> ProbedDevice:

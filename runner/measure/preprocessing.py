@@ -33,10 +33,10 @@ def processing_times(folder: Path | None, workload: Workload) -> dict[str, float
 
     `folder` holds the checkpoint, and None means that there is none.
     """
-    none: dict[str, float | None] = {"preprocess_ms": None, "postprocess_ms": None}
+    untimed: dict[str, float | None] = {"preprocess_ms": None, "postprocess_ms": None}
     processor = None if folder is None or workload.mode == "training" else processor_in(folder)
     if processor is None:
-        return none
+        return untimed
     items = raw_items(processor, workload)
     before = None if items is None else _median_ms(lambda: processor(**items))
     after = None

@@ -314,7 +314,7 @@ def _cost(
     func: Any, name: str, args: Any, inputs: list[Any], outputs: list[Any]
 ) -> tuple[str, float, int | None, _Shape]:
     """Class, FLOPs, inner length and (kernel, stride, groups) of one call."""
-    none: _Shape = (None, None, None)
+    no_convolution: _Shape = (None, None, None)
     if name in _CONVOLUTIONS:
         return _convolution_cost(args, outputs[0])
     if name == "convolution_backward":
@@ -326,14 +326,14 @@ def _cost(
     if op_class in ("mm", "bmm"):
         left = inputs[1] if name in ("addmm", "baddbmm", "addmv") else inputs[0]
         inner = int(left.shape[-1])
-        return op_class, 2.0 * outputs[0].numel() * inner, inner, none
+        return op_class, 2.0 * outputs[0].numel() * inner, inner, no_convolution
     if op_class in ("reduce", "norm", "softmax"):
         written = max((t.numel() for t in outputs), default=0)
         read = max((t.numel() for t in inputs), default=0)
-        return op_class, 0.0, (read // written if op_class == "reduce" and written else None), none
+        return op_class, 0.0, (read // written if op_class == "reduce" and written else None), no_convolution
     if op_class is None:
         op_class = "elementwise" if torch.Tag.pointwise in func.tags else "other"
-    return op_class, 0.0, None, none
+    return op_class, 0.0, None, no_convolution
 
 
 def _convolution_cost(args: Any, output: Any) -> tuple[str, float, int | None, _Shape]:

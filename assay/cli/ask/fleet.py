@@ -195,8 +195,8 @@ def _tell(answer: FleetPlan) -> None:
     console.print()
     rules = Counter(item.rule for item in answer.excluded)
     if rules:
-        join = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
-        console.print(f"[dim]left out, as --json names them: {join}[/dim]")
+        counts = ", ".join(f"{rule} ({count})" for rule, count in sorted(rules.items()))
+        console.print(f"[dim]left out, as --json names them: {counts}[/dim]")
     for assumption in answer.assumptions:
         console.print(f"[dim]{assumption}[/dim]")
 

@@ -123,8 +123,8 @@ def show_hardware(name: str, server: str | None, token: str | None, as_json: boo
         why = f" ({merge['reason']})" if merge["reason"] else ""
         say(escape(f"{merge['alias']} means {merge['canonical']}, declared at position {merge['position']}{why}"))
     for seen in hardware["environments"]:
-        join = ", ".join(str(seen[part]) for part in ("os", "driver", "machine") if seen[part])
-        say(escape(f"seen in environment {seen['fingerprint']}: {join or 'nothing said'}"))
+        parts = ", ".join(str(seen[part]) for part in ("os", "driver", "machine") if seen[part])
+        say(escape(f"seen in environment {seen['fingerprint']}: {parts or 'nothing said'}"))
     if hardware["prices"]:
         answers().print(
             price_table(hardware["prices"][:MACHINES], f"{len(hardware['prices'])} prices of it, US dollars an hour")

@@ -273,11 +273,11 @@ def _bars(bins: Sequence[Mapping[str, Any]], most: int = 16) -> str:
 
 def _tails(drawn: Mapping[str, Any]) -> str:
     named = drawn["percentiles"].items()
-    join = ", ".join(
+    known = ", ".join(
         f"{name} {formatting.significant(value['ms'])} ms" for name, value in named if value["ms"] is not None
     )
     lacking = ", ".join(f"{name} needs {value['needs']}" for name, value in named if value["ms"] is None)
-    return f"{join}; {lacking}" if lacking else join
+    return f"{known}; {lacking}" if lacking else known
 
 
 def _name(row: Mapping[str, Any]) -> str:

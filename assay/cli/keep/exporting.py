@@ -133,6 +133,6 @@ def export(
     if as_json:
         print_json({"files": [str(file) for file in files], "card": card})
     else:
-        join = ", ".join(f"{formatting.count(count)} {noun}" for noun, count in rows.items())
-        say(f"{join} at position {card.position}: {', '.join(map(str, files))}")
+        counted = ", ".join(f"{formatting.count(count)} {noun}" for noun, count in rows.items())
+        say(f"{counted} at position {card.position}: {', '.join(map(str, files))}")
     return 0

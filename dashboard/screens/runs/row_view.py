@@ -114,9 +114,9 @@ def _stages(data: Mapping[str, Any], drawn: Mapping[str, Any] | None) -> None:
     if not any(item["end"] for item in stages):
         return
     st.subheader("Stages", anchor=False)
-    join = ", ".join(f"{item['stage']} {item['took']}" for item in stages if item["end"] is not None)
+    sentence = ", ".join(f"{item['stage']} {item['took']}" for item in stages if item["end"] is not None)
     drawn_stages = stages_chart.stages(stages, data["execution"]["platform"], theme=theme())
-    chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {join}")
+    chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {sentence}")
 
 
 def _series(event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int) -> None:

@@ -350,9 +350,11 @@ def sentence(lanes: Sequence[Lane], metric: str, zone: tzinfo | None) -> str:
         return f"{noun}: no change beyond 10 % and the noise."
     states = Counter(point["step"]["state"] for _, point in moved)
     lane, point = max(moved, key=lambda item: str(item[1]["time"] or item[1]["recorded_at"]))
-    join = ", ".join(f"{states[state]} {state}" for state in ("worse", "better") if states[state])
+    changes = ", ".join(f"{states[state]} {state}" for state in ("worse", "better") if states[state])
     when = _day_of(point, zone)
-    return f"At the last change of {noun}: {join}. Newest: {lane.name}, {change_words(point['step'], metric)}, {when}."
+    return (
+        f"At the last change of {noun}: {changes}. Newest: {lane.name}, {change_words(point['step'], metric)}, {when}."
+    )
 
 
 def _day_of(point: Row, zone: tzinfo | None) -> str:

@@ -116,13 +116,13 @@ def moment(value: Any) -> str | None:
         return None
     try:
         if _COMPACT.fullmatch(value):
-            replace = datetime.strptime(value, "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
+            moment = datetime.strptime(value, "%Y%m%d_%H%M%S").replace(tzinfo=UTC)
         else:
-            replace = datetime.fromisoformat(value.strip())
+            moment = datetime.fromisoformat(value.strip())
     except ValueError:
         return None
-    replace = replace if replace.tzinfo else replace.replace(tzinfo=UTC)
-    return replace.isoformat() if 2000 <= replace.year < 2100 else None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.isoformat() if 2000 <= moment.year < 2100 else None
 
 
 def model_named(name: Any, *, family: Any = None, modality: Any = None) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def mig_profile(name: str) -> str | None:
 
 def absence(messages: Iterable[str], driver: str | None, built_for: str | None) -> tuple[str, str]:
     """Return why torch sees no CUDA device, and what to do, from the warnings that it gave and the driver's version."""
-    join = " ".join(messages)
-    old = _TOO_OLD.search(join)
+    text = " ".join(messages)
+    old = _TOO_OLD.search(text)
     if old:
         supports = int(old.group(1))
         speaks = f"CUDA {supports // 1000}.{supports % 1000 // 10}"
@@ -69,7 +69,7 @@ def absence(messages: Iterable[str], driver: str | None, built_for: str | None) 
             + f" is too old: it speaks {speaks}, not CUDA {built_for or 'of this torch'}.",
             f"Update the driver, or install a torch that is built for {speaks} or older.",
         )
-    if "unknown error" in join.lower():
+    if "unknown error" in text.lower():
         return (
             "the driver answers with an unknown error.",
             "Look into dmesg for Xid, load the module anew (modprobe -r nvidia_uvm; modprobe nvidia_uvm), or restart.",
