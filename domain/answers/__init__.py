@@ -14,16 +14,12 @@ from typing import Any
 
 import msgspec
 
-from domain.answers.capacity import (
+from domain.answers.planning import (
     BestBatch,
     CapacityAnswer,
     CapacityEntry,
-    Exclusion,
-    Longest,
-    MemoryUse,
-)
-from domain.answers.planning import (
     DeviceSuggestions,
+    Exclusion,
     ExpectedError,
     FleetAlternative,
     FleetConsidered,
@@ -37,6 +33,8 @@ from domain.answers.planning import (
     FleetPrice,
     FleetProof,
     FleetRun,
+    Longest,
+    MemoryUse,
     OpenQuestions,
     SuggestedPlan,
     SuggestedRun,
