@@ -111,30 +111,34 @@ def test_doctor_names_the_setting(unsafe, database):
 
 
 def test_running_service_names_the_setting_until_it_is_mended(tmp_path, fresh_service, build):
-    def until_ready_answers(status):
+    def until(ask, expected):
+        """Ask again while the service still finds connections that ended with the former server."""
         ends = time.monotonic() + 30
-        while True:
-            answer = httpx.get(f"{service.url}/health/ready", trust_env=False)
-            if answer.status_code == status and (status == 200 or "fsync" in answer.json()["error"]):
-                return
-            assert time.monotonic() < ends, answer.json()
+        while (answer := ask()) != expected:
+            assert time.monotonic() < ends, answer
             time.sleep(0.05)
 
+    def ready():
+        answer = httpx.get(f"{service.url}/health/ready", trust_env=False)
+        return answer.status_code, "fsync" in (answer.json()["error"] or "")
+
     def post():
-        return httpx.post(f"{service.url}/v1/events", json=build.measurement(), trust_env=False)
+        answer = httpx.post(f"{service.url}/v1/events", json=build.measurement(), trust_env=False)
+        return answer.status_code, answer.json().get("field") == "fsync"
 
     server = EmbeddedServer(tmp_path / "postgres")
     service = fresh_service()
     service.database_url = server.start()
     upgrade(service.database_url)
     service.start()
-    assert post().status_code == 200
-    for settings, status in (({"fsync": "off"}, 503), ({}, 200)):
+    assert post() == (200, False)
+    for settings, answer, kept in (({"fsync": "off"}, (503, True), 1), ({}, (200, False), 2)):
         assert server.stop()
         server = EmbeddedServer(tmp_path / "postgres", settings)
         server.start()
-        until_ready_answers(status)
-        posted = post()
-        assert (posted.status_code, posted.json().get("field")) == (status, "fsync" if status == 503 else None)
+        until(ready, answer)
+        until(post, answer)
+        with psycopg.connect(service.database_url) as connection:
+            assert connection.execute("SELECT count(*) FROM event").fetchone() == (kept,)
     service.stop()
     server.stop()
