@@ -80,7 +80,7 @@ def _bar(matrix: Matrix, at: int) -> None:
     first[2].selectbox(
         "Category", [*CATEGORIES, "unknown"], index=None, key=widget(PAGE, "category"), placeholder="All"
     )
-    existing = [str(row["id"]) for row in answers.hardware(at)]
+    existing = [row.id for row in answers.hardware(at)]
     first[3].selectbox(
         "Hardware",
         list(dict.fromkeys([*existing, *([matrix.hw] if matrix.hw else [])])),
