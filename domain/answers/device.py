@@ -13,6 +13,7 @@ __all__ = [
     "HardwareCoverage",
     "HardwareEntry",
     "HardwareProfile",
+    "InstanceOffer",
     "MergedName",
     "PlatformState",
     "Price",
