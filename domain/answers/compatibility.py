@@ -9,7 +9,8 @@ import msgspec
 __all__ = [
     "CellCase",
     "CellMeasurement",
-    "ClaimOnCell",
+    "ClaimEvidence",
+    "ClaimRow",
     "CompatibilityMatrix",
     "MatrixCell",
     "MatrixRow",
@@ -106,17 +107,50 @@ class StoppedCases(msgspec.Struct, frozen=True, kw_only=True):
     of: tuple[str, ...]
 
 
-class ClaimOnCell(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document claims of a platform, and how that compares with what was seen (`verdict`, and `how` in words)."""
+class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of the same thing as a claim: the verdict, and of figures ours and its ratio to the claimed one."""
+
+    verdict: str
+    how: str | None
+    ours: float | None
+    ratio: float | None
+    where: str | None
+    hardware: str | None
+    states: dict[str, int]
+    evidence_ids: list[str]
+
+
+class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document claims of models, families or categories on a platform, and how that compares with what was seen.
+
+    Either `says` how far it works, or `metric` has a `value`, `printed` there as it stands. `opposed_by` are the ids of the
+    claims that say the opposite.
+    """
 
     id: str
     name: str
+    models: list[str]
+    families: list[str]
+    categories: list[str]
+    platform: str
     says: str | None
+    metric: str | None
+    value: float | None
     printed: str | None
+    sizes: dict[str, float]
+    simulated: bool
+    note: str | None
     document: str
     section: str
     verdict: str
     how: str | None
+    ours: float | None
+    ratio: float | None
+    where: str | None
+    hardware: str | None
+    states: dict[str, int]
+    evidence_ids: list[str]
+    opposed_by: list[str]
 
 
 class CellMeasurement(msgspec.Struct, frozen=True, kw_only=True):

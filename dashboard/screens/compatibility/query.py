@@ -8,7 +8,7 @@ from dashboard.downloads import table_files
 from dashboard.frame import Download
 from dashboard.screens.compatibility.words import Parameters
 from dashboard.service import checked, client, kept
-from domain.answers.compatibility import CellCase, CellMeasurement, ClaimOnCell, CompatibilityMatrix
+from domain.answers.compatibility import CellCase, CellMeasurement, ClaimRow, CompatibilityMatrix
 
 __all__ = ["cells", "claims", "matrix", "matrix_files", "measured"]
 
@@ -44,9 +44,9 @@ def cells(request: dict[str, str], position: int) -> list[CellCase]:
 
 
 @kept(max_entries=64)
-def claims(platform: str, position: int) -> list[ClaimOnCell]:
+def claims(platform: str, position: int) -> list[ClaimRow]:
     """Return what documents claim of a platform, beside what was seen."""
-    return msgspec.convert(client().claims(platform=platform, as_of=position), list[ClaimOnCell])
+    return msgspec.convert(client().claims(platform=platform, as_of=position), list[ClaimRow])
 
 
 @kept(max_entries=64)
