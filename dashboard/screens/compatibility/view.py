@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import streamlit as st
@@ -245,10 +244,7 @@ def _downloads(matrix: Matrix, at: int, answer: CompatibilityMatrix, said: str) 
     subject = "_".join(part for part in (matrix.level, matrix.family, matrix.category, matrix.hw) if part)
     name, shade = stem(PAGE, subject, at), theme()
     footer = f"position {formatting.count(at)} · rows {formatting.count(len(rows))} of {formatting.count(answer.total)}"
-
-    def draw() -> Any:
-        return heat_map(rows, platforms, theme=shade, picture=True)
-
+    draw = partial(heat_map, rows, platforms, theme=shade, picture=True)
     flat = cells.wide(rows, [platform.platform for platform in platforms])
     downloads(
         [

@@ -9,7 +9,7 @@ from dashboard.frame import Download
 from dashboard.service import KEPT, checked, client, kept
 from domain.answers.device import HardwareCoverage, HardwareEntry, HardwareProfile, Roofline, RooflinePoint
 
-__all__ = ["listed", "listed_files", "one", "points_files", "roofline", "tried"]
+__all__ = ["coverage", "listed", "listed_files", "points_files", "profile", "roofline"]
 
 DRAWN = list(RooflinePoint.__struct_fields__)
 """What the picture and the tables say of a point."""
@@ -31,7 +31,7 @@ def listed_files(name: str, position: int, limit: int, **filters: str | bool | N
 
 
 @kept(max_entries=KEPT)
-def one(name: str, position: int) -> HardwareProfile:
+def profile(name: str, position: int) -> HardwareProfile:
     """Return what is known of a hardware, by any of its names, without the rows of what ran on it."""
     answer = client().one_hardware(name, as_of=position, compatibility=False)
     return msgspec.convert(checked(dict(answer), "hardware")["hardware"], HardwareProfile)
@@ -51,7 +51,7 @@ def points_files(name: str, hardware: str, position: int, **filters: str | None)
 
 
 @kept(max_entries=KEPT)
-def tried(name: str, position: int) -> HardwareCoverage:
+def coverage(name: str, position: int) -> HardwareCoverage:
     """Return what was tried on a hardware by family, the best of each category, and what stands beside it."""
     answer = checked(dict(client().tried(name, as_of=position)), "items", "best", "siblings")
     return msgspec.convert(answer, HardwareCoverage)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import streamlit as st
@@ -209,7 +208,7 @@ def _none(chosen: Device, at: int) -> None:
 
 def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
     try:
-        row = query.one(device.id, at)
+        row = query.profile(device.id, at)
     except NotFound as problem:
         _unknown(device, at, problem)
         return
@@ -227,10 +226,10 @@ def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
             _spec(row)
     elif device.tab == "models":
         with guarded("What was tried"):
-            _models(query.tried(device.id, at), at)
+            _models(query.coverage(device.id, at), at)
     elif device.tab == "siblings":
         with guarded("The siblings"):
-            _siblings(device, query.tried(device.id, at), at)
+            _siblings(device, query.coverage(device.id, at), at)
     else:
         show_machines(row, at)
 
@@ -368,9 +367,7 @@ def _points(device: Device, document: Roofline, sentence: str, at: int) -> None:
     feed, shade = roofs.bandwidth(document), theme()
     footer = f"position {formatting.count(at)} · {formatting.count(len(rows))} marks for {formatting.count(document.placed)} rows"
 
-    def draw() -> Any:
-        return roofline(points, lines, feed, theme=shade, picture=True)
-
+    draw = partial(roofline, points, lines, feed, theme=shade, picture=True)
     name = stem(PAGE, device.id, at)
     pictures = picture_files(name, draw, f"Roofline of {device.id}", answer=sentence, footer=footer)
     downloads([*query.points_files(name, device.id, at, **_narrowed(device)), *pictures], PAGE)
