@@ -50,9 +50,12 @@ _Cursor = Annotated[str | None, QueryParameter(max_length=500, description="The 
 _Limit = Annotated[int, QueryParameter(ge=1, le=PAGE_LIMIT)]
 
 Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]] | Sequence[msgspec.Struct]
 Fetch = Callable[[Tables, int, int], list[Row]]
-"""Rows from an offset, or after a position; at most so many."""
-Answer = Callable[[Tables], tuple[Sequence[Mapping[str, Any]], Mapping[str, Any]]]
+"""Rows after a position; at most so many."""
+FetchOffset = Callable[[Tables, int, int], Rows]
+"""Rows from an offset; at most so many."""
+Answer = Callable[[Tables], tuple[Rows, Mapping[str, Any] | msgspec.Struct]]
 """The rows of an answer, and the members beside them."""
 
 
@@ -143,12 +146,16 @@ async def rows_response(
             value = container.answered.find(question)
             if value is None:
                 rows, beside = answer(tables)
-                envelope = {**beside, "position": position, "schema": SCHEMA_VERSION}
-                value = respond(request, rows, tag, envelope, key=key)
+                envelope = {**_members(beside), "position": position, "schema": SCHEMA_VERSION}
+                value = respond(request, [_members(row) for row in rows], tag, envelope, key=key)
                 container.answered.keep(question, value)
             return value.response()
 
     return await asyncio.to_thread(read)
+
+
+def _members(document: Mapping[str, Any] | msgspec.Struct) -> Mapping[str, Any]:
+    return msgspec.structs.asdict(document) if isinstance(document, msgspec.Struct) else document
 
 
 async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Tables], Row]) -> Response[bytes]:
@@ -190,10 +197,10 @@ async def by_position(request: Request[Any, Any, Any], page: Page, fetch: Fetch)
     return await rows_response(request, page.at, answer)
 
 
-async def by_offset(request: Request[Any, Any, Any], page: Page, fetch: Fetch) -> Response[bytes]:
+async def by_offset(request: Request[Any, Any, Any], page: Page, fetch: FetchOffset) -> Response[bytes]:
     """Return a page of a list in another order; each row counts."""
 
-    def answer(tables: Tables) -> tuple[list[Row], Row]:
+    def answer(tables: Tables) -> tuple[Rows, dict[str, str | None]]:
         rows = fetch(tables, page.offset, page.limit + 1)
         more = len(rows) > page.limit
         following = Cursor(tables.position, page.offset + page.limit, tables.history).text() if more else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypedDict, cast
 
 import msgspec
 
 from api.reads.catalogue import hardware_rows
-from api.routes.prices import instance_rows, price_rows
+from api.routes.prices import InstanceRow, instance_rows, price_rows
+from domain.answers.device import Environment, MergedName, Price, Sibling
 from domain.catalogues import hardware, instances
 from domain.catalogues.hardware import HardwareSpec
 from domain.errors import NotFound
@@ -16,14 +17,31 @@ from ingest.projection import Tables
 from predictor.answering.facts import Devices
 from predictor.answering.prices import offers_at
 
-__all__ = ["about", "row_of", "siblings"]
+__all__ = ["HardwareFacts", "HardwareRow", "about", "row_of", "siblings"]
 
-Row = dict[str, Any]
 SIBLINGS = 5
-_SAID = ("fingerprint", "driver", "os", "kernel", "python", "cpu", "machine", "libraries")
 
 
-def row_of(tables: Tables, name: str) -> Row:
+class HardwareRow(TypedDict):
+    """A row of `GET /v1/hardware`, as it is sent; named are the members that are read here."""
+
+    id: str
+    name: str | None
+    kind: str | None
+    vendor: str | None
+
+
+class HardwareFacts(TypedDict):
+    """What the log and the price list know of a hardware."""
+
+    environments: list[Environment]
+    merged: list[MergedName]
+    prices: list[Price]
+    instances: list[InstanceRow]
+    siblings: list[Sibling]
+
+
+def row_of(tables: Tables, name: str) -> HardwareRow:
     """Return the row of `GET /v1/hardware` that a name means: an id, an alias, an instance type, or a slice of a CPU.
 
     NotFound with the nearest names where nobody knows it.
@@ -34,23 +52,17 @@ def row_of(tables: Tables, name: str) -> Row:
     rows = {row["id"]: row for row in hardware_rows(tables)}
     for id_ in (resolved, spec and tables.resolve_hardware(spec.id)):
         if id_ in rows:
-            return rows[id_]
+            return cast("HardwareRow", rows[id_])
     if spec is None:
         near = instances.nearest(name) if instances.named_like_one(name) else hardware.nearest(name)
         hint = f"Nearest: {', '.join(near)}." if near else "GET /v1/hardware lists them."
         raise NotFound(f"no hardware is known as {name!r}.", field="hardware", remedy=hint)
     nothing = {**dict.fromkeys(("measurements", "tests", "measured"), 0), "first_position": None, "last_position": None}
-    return {
-        **msgspec.to_builtins(spec),
-        "catalogued": True,
-        "known": "catalogued",
-        "count": 1,
-        "described": False,
-        **nothing,
-    }
+    members = {"catalogued": True, "known": "catalogued", "count": 1, "described": False, **nothing}
+    return cast("HardwareRow", {**msgspec.to_builtins(spec), **members})
 
 
-def about(tables: Tables, row: Row) -> Row:
+def about(tables: Tables, row: HardwareRow) -> HardwareFacts:
     """Return what the log and the price list know of a hardware beside its row of `GET /v1/hardware`.
 
     `merged`: the names that were declared to mean it.
@@ -69,7 +81,7 @@ def about(tables: Tables, row: Row) -> Row:
     }
 
 
-def _environments(tables: Tables, name: str) -> list[Row]:
+def _environments(tables: Tables, name: str) -> list[Environment]:
     """The environments that a description or a measurement of the hardware names, in the order of the log."""
     document = [
         tables.view("hardware_description", {"hardware": name}).to_pylist(),
@@ -77,19 +89,20 @@ def _environments(tables: Tables, name: str) -> list[Row]:
     ]
     seen = {row["environment_fingerprint"] for rows in document for row in rows}
     result = tables.environments().to_pylist() if seen - {None} else []
-    return [{key: row[key] for key in _SAID} for row in result if row["fingerprint"] in seen]
+    members = Environment.__struct_fields__
+    return [Environment(**{key: row[key] for key in members}) for row in result if row["fingerprint"] in seen]
 
 
-def _merged(tables: Tables, name: str) -> list[Row]:
+def _merged(tables: Tables, name: str) -> list[MergedName]:
     declared = {row["alias"]: row for row in tables.aliases().to_pylist() if row["kind"] == "hardware"}
     return [
-        {"alias": row["alias"], "canonical": row["canonical"], "reason": row["reason"], "position": row["position"]}
+        MergedName(alias=row["alias"], canonical=row["canonical"], reason=row["reason"], position=row["position"])
         for row in declared.values()
         if tables.resolve_hardware(row["alias"]) == name
     ]
 
 
-def siblings(spec: HardwareSpec | None) -> list[Row]:
+def siblings(spec: HardwareSpec | None) -> list[Sibling]:
     """Return the catalogue's devices most like one: of its architecture first, then those of its kind by memory rate."""
     if spec is None or spec.kind is None:
         return []
@@ -99,7 +112,7 @@ def siblings(spec: HardwareSpec | None) -> list[Row]:
         if other.kind == spec.kind and other.id != spec.id and not spec.id.startswith(f"{other.id}-")
     ]
     others.sort(key=lambda other: (_alike(spec, other) != "architecture", _distance(spec, other), other.id))
-    return [{"id": other.id, "name": other.name, "alike": _alike(spec, other)} for other in others[:SIBLINGS]]
+    return [Sibling(id=other.id, name=other.name, alike=_alike(spec, other)) for other in others[:SIBLINGS]]
 
 
 def _alike(spec: HardwareSpec, other: HardwareSpec) -> str:

@@ -6,29 +6,47 @@ Cells come from the tables, states and levels from `domain.compatibility.states`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, Cursor, Flag, Page, Row, Text, by_offset, rows_response
-from api.reads.claims import claim_rows, with_claims
+from api.http.paging import DEPENDENCIES, Cursor, Flag, Page, Text, by_offset, rows_response
+from api.reads.claims import Cell, CellFilters, claim_rows, with_claims
+from domain.answers.compatibility import ClaimRow
 from domain.catalogues.models import catalogue
 from domain.compatibility.states import RULES, STATES, best_of, grouped, judged, place
 from domain.errors import UsageError
 from domain.vocabulary import PLATFORMS
 from ingest.projection import Tables
 
-__all__ = ["LEGEND", "cells_of", "cells_on", "router"]
+__all__ = ["LEGEND", "Legend", "cells_of", "cells_on", "router"]
 
 Level = Literal["model", "family", "category"]
 Levelled = Annotated[Level, QueryParameter(description="What a row is of, beside its platform.")]
 Verdict = Annotated[
     str | None, QueryParameter(max_length=50, description="Of claims: contradicted, exceeded, differs …")
 ]
-LEGEND = {"rules": RULES, "states": STATES}
+Filters = Mapping[str, str | list[str] | None]
+"""Values of columns of the tables, of which None is any."""
+
+
+class Legend(TypedDict):
+    """What levels and states mean, by their words."""
+
+    rules: dict[str, str]
+    states: dict[str, str]
+
+
+class _Beside(Legend):
+    """What stands beside a page of cells."""
+
+    next_cursor: str | None
+
+
+LEGEND: Legend = {"rules": RULES, "states": STATES}
 """What stands beside every matrix."""
 _UNSAID = dict.fromkeys(("last_seen", "fallback_share", "speedup", "speedup_best", "runs"))
 """What rows by hardware do not say."""
@@ -63,9 +81,13 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     claims: bool
     no_evidence: bool
 
-    def filters(self) -> dict[str, Any]:
+    def filters(self) -> dict[str, str | None]:
         """Return what the tables filter by."""
-        return {"model": self.model, "family": self.family, "platform": self.platform, "category": self.category}
+        return msgspec.structs.asdict(self.wanted())
+
+    def wanted(self) -> CellFilters:
+        """Return which models and platforms are asked for."""
+        return CellFilters(model=self.model, family=self.family, platform=self.platform, category=self.category)
 
 
 @get("/v1/compatibility", summary="The compatibility matrix: what works where, how well, and what is claimed")
@@ -117,7 +139,7 @@ async def compatibility(
                 remedy="Leave out hardware and by_hardware.",
             )
 
-        def by_machine(tables: Tables, offset: int, count: int) -> list[Row]:
+        def by_machine(tables: Tables, offset: int, count: int) -> list[Cell]:
             filters = {**question.filters(), "precision": precision, "hardware": hardware}
             return _named(cells_on(tables, filters, offset=offset, limit=count))
 
@@ -140,39 +162,44 @@ async def claims(
     `verdict`: agrees, contradicted, exceeded, differs (a figure; the hardware is another) or unobserved.
     """
 
-    def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
+    def fetch(tables: Tables, offset: int, count: int) -> list[ClaimRow]:
         return claim_rows(tables, cells_of(tables), model, platform, verdict)[offset : offset + count]
 
     return await by_offset(request, page, fetch)
 
 
-def cells_of(tables: Tables, **filters: Any) -> list[Row]:
+def cells_of(
+    tables: Tables, filters: Filters | None = None, *, offset: int | None = None, limit: int | None = None
+) -> list[Cell]:
     """Return the cells as they are judged at the position of the tables."""
     now = tables.recorded_at()
-    return [judged(row, now) for row in tables.cells(**filters).to_pylist()]
+    rows = tables.view("cells", filters, offset=offset, limit=limit).to_pylist()
+    return cast("list[Cell]", [judged(row, now) for row in rows])
 
 
-def cells_on(tables: Tables, filters: Mapping[str, Any], **part: Any) -> list[Row]:
+def cells_on(tables: Tables, filters: Filters, *, offset: int | None = None, limit: int | None = None) -> list[Cell]:
     """Return the rows by hardware, judged by what was seen there: nothing of them says a speed, an age or a run."""
-    rows = tables.view("compatibility_by_hardware", filters, **part).to_pylist()
-    return [judged({**row, **_UNSAID, **_stopped(row), "evidence_ids": [row["evidence"]]}, None) for row in rows]
+    rows: list[Cell] = tables.view("compatibility_by_hardware", filters, offset=offset, limit=limit).to_pylist()
+    cells = [judged({**row, **_UNSAID, **_stopped(row), "evidence_ids": [row["evidence"]]}, None) for row in rows]
+    return cast("list[Cell]", cells)
 
 
-def _stopped(row: Row) -> Row:
+def _stopped(row: Cell) -> dict[str, str | None]:
     """Return what stopped it there: how the newest case ended, or the test that found its outputs wrong."""
+    document = {name: row[name] for name in ("outcome", "stage", "error", "message", "remedy")}
     if row["verified"] is False and row["ran"]:
-        document = {**row, "outcome": "failed", "stage": "verify"}
-    else:
-        document = row if row["outcome"] not in ("passed", "skipped") else {}
-    return {f"stopped_{name}": document.get(name) for name in ("outcome", "stage", "error", "message", "remedy")}
+        document |= {"outcome": "failed", "stage": "verify"}
+    elif row["outcome"] in ("passed", "skipped"):
+        document = dict.fromkeys(document)
+    return {f"stopped_{name}": value for name, value in document.items()}
 
 
 async def _paged(
-    request: Request[Any, Any, Any], page: Page, fetch: Callable[[Tables, int, int], list[Row]]
+    request: Request[Any, Any, Any], page: Page, fetch: Callable[[Tables, int, int], list[Cell]]
 ) -> Response[bytes]:
     """Return a page of rows in their own order, beside the rules by which they are judged."""
 
-    def answer(tables: Tables) -> tuple[list[Row], Row]:
+    def answer(tables: Tables) -> tuple[list[Cell], _Beside]:
         rows = fetch(tables, page.offset, page.limit + 1)
         following = None
         if len(rows) > page.limit:
@@ -182,74 +209,75 @@ async def _paged(
     return await rows_response(request, page.at, answer)
 
 
-def _named(rows: list[Row]) -> list[Row]:
+def _named(rows: list[Cell]) -> list[Cell]:
     for row in rows:
-        for noun in ("model", "hardware"):
-            if f"{noun}_id" in row and noun not in row:
-                row[noun] = row[f"{noun}_id"]
+        if "model_id" in row and "model" not in row:
+            row["model"] = row["model_id"]
+        if "hardware_id" in row and "hardware" not in row:
+            row["hardware"] = row["hardware_id"]
     return rows
 
 
-def _page(tables: Tables, request: _Asked, offset: int, count: int) -> list[Row]:
+def _page(tables: Tables, request: _Asked, offset: int, count: int) -> list[Cell]:
     """Return some rows, read no further than these."""
     filters = request.filters()
     if request.by_precision:
-        return cells_of(tables, **filters, precision=request.precision, offset=offset, limit=count)
-    rows = tables.view("matrix", filters, offset=offset, limit=count).to_pylist()
-    models = sorted({row["model_id"] for row in rows})
-    return _joined(rows, cells_of(tables, model=models) if models else [])
+        return cells_of(tables, {**filters, "precision": request.precision}, offset=offset, limit=count)
+    rows: list[Cell] = tables.view("matrix", filters, offset=offset, limit=count).to_pylist()
+    models = sorted({str(row["model_id"]) for row in rows})
+    return _joined(rows, cells_of(tables, {"model": models}) if models else [])
 
 
-def _joined(rows: Sequence[Row], cells: Iterable[Row]) -> list[Row]:
+def _joined(rows: Sequence[Cell], cells: Iterable[Cell]) -> list[Cell]:
     """Add to each row of a model and platform what its best cell says, and when any was tried last, in how many runs put together."""
-    of: dict[tuple[str, str], list[Row]] = {}
+    of: dict[tuple[str | None, str], list[Cell]] = {}
     for cell in cells:
         of.setdefault((cell["model_id"], cell["platform"]), []).append(cell)
     result = []
     for row in rows:
         members = of[row["model_id"], row["platform"]]
-        best, newest = (
-            best_of(members),
-            max(members, key=lambda cell: (cell["last_seen"] is not None, cell["last_seen"])),
-        )
-        result.append(
-            {
-                **row,
-                **{name: best[name] for name in _ADDED},
-                **{name: newest[name] for name in ("last_seen", "age_days", "stale")},
-                "best_precision": best["precision"],
-                "tries": sum(cell["runs"] or 0 for cell in members),
-            }
-        )
+        best = best_of(members)
+        newest = max(members, key=lambda cell: (cell["last_seen"] is not None, cell["last_seen"]))
+        tries = sum(cell["runs"] or 0 for cell in members)
+        document = {
+            **row,
+            **{name: best[name] for name in _ADDED},
+            **{name: newest[name] for name in ("last_seen", "age_days", "stale")},
+            "best_precision": best["precision"],
+            "tries": tries,
+        }
+        result.append(cast("Cell", document))
     return result
 
 
-def _whole(tables: Tables, request: _Asked) -> list[Row]:
+def _whole(tables: Tables, request: _Asked) -> list[Cell]:
     """Return all rows: cells or groups of them, then what is claimed, then what nobody tried."""
-    cells = cells_of(tables, **request.filters(), precision=request.precision)
+    cells = cells_of(tables, {**request.filters(), "precision": request.precision})
     if request.level != "model":
-        rows = [_grouped_row(row, request.level) for row in grouped(cells, request.level)]
+        rows = [_grouped_row(cast("Cell", row), request.level) for row in grouped(cells, request.level)]
     elif request.by_precision:
         rows = list(cells)
     else:
         rows = _joined(tables.view("matrix", request.filters()).to_pylist(), cells)
     if request.claims:
         every = cells_of(tables)
-        rows = with_claims(tables, rows, every, level=request.level, wanted=request.filters())
+        rows = with_claims(tables, rows, every, level=request.level, wanted=request.wanted())
     if request.no_evidence and request.level == "model":
         rows += _gaps(tables, rows, request)
     return rows
 
 
-def _grouped_row(row: Row, level: Level) -> Row:
-    return {name: value for name, value in row.items() if level == "family" or name != "family"}
+def _grouped_row(row: Cell, level: Level) -> Cell:
+    if level != "family":
+        del row["family"]
+    return row
 
 
-def _gaps(tables: Tables, rows: Iterable[Row], request: _Asked) -> list[Row]:
+def _gaps(tables: Tables, rows: Iterable[Cell], request: _Asked) -> list[Cell]:
     """Return a row for each model of the catalogue and each platform of which nothing is known."""
     there = {(row.get("model_id"), row["platform"]) for row in rows}
     wanted = tables.resolve_model(request.model) if request.model else None
-    result: list[Row] = [
+    result: list[Cell] = [
         {
             "model_id": item.id,
             "platform": platform,

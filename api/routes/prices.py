@@ -5,25 +5,43 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from api.http.paging import DEPENDENCIES, Page, Row, Text, by_offset
+from api.http.paging import DEPENDENCIES, Page, Text, by_offset
+from domain.answers.device import InstanceOffer, Price
 from domain.catalogues import hardware as catalogue
 from domain.catalogues import instances, prices
+from domain.catalogues.instances import Instance
 from domain.catalogues.prices import Offer
 from domain.errors import UnknownHardware
 from ingest.projection import Tables
 from predictor.answering.prices import offers_at
 
-__all__ = ["instance_rows", "price_rows", "router"]
+__all__ = ["InstanceRow", "instance_rows", "price_rows", "router"]
 
 Spot = Annotated[bool | None, QueryParameter(description="Spot prices alone, or those on demand.")]
-_SHARED = ("provider", "hardware", "count", "vcpus", "host_cpu", "host_memory_bytes")
+
+
+class InstanceRow(TypedDict):
+    """An instance type as it is sent, with its offers; what no source gives is None."""
+
+    id: str
+    provider: str
+    name: str | None
+    hardware: str
+    count: int
+    vcpus: int | None
+    host_cpu: str | None
+    host_memory_bytes: int | None
+    device_memory_bytes: int | None
+    regions: list[str]
+    catalogued: bool
+    offers: list[InstanceOffer]
 
 
 @get("/v1/prices", summary="What an hour of a machine costs")
@@ -37,12 +55,14 @@ async def listed_prices(
 ) -> Response[bytes]:
     """Return every offer that holds at the position, cheapest device first, with its date, age and source."""
 
-    def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
+    def fetch(tables: Tables, offset: int, count: int) -> list[Price]:
         offers, today = offers_at(tables)
         name = None if hardware is None else _known(tables, hardware, offers)
         wanted = {"hardware": name, "provider": provider, "region": region, "spot": spot}
         rows = price_rows(offers, today)
-        chosen = [row for row in rows if all(value is None or row[key] == value for key, value in wanted.items())]
+        chosen = [
+            row for row in rows if all(value is None or getattr(row, key) == value for key, value in wanted.items())
+        ]
         return chosen[offset : offset + count]
 
     return await by_offset(request, page, fetch)
@@ -54,7 +74,7 @@ async def listed_instances(
 ) -> Response[bytes]:
     """Return every instance type by id: hardware × count, host, regions, and the offers that hold at the position."""
 
-    def fetch(tables: Tables, offset: int, count: int) -> list[Row]:
+    def fetch(tables: Tables, offset: int, count: int) -> list[InstanceRow]:
         offers, today = offers_at(tables)
         name = None if hardware is None else _known(tables, hardware, offers)
         rows = [
@@ -80,57 +100,84 @@ def _known(tables: Tables, name: str, offers: Iterable[Offer]) -> str:
     return tables.resolve_hardware(spec.id)
 
 
-def price_rows(offers: Iterable[Offer], today: date | None) -> list[Row]:
+def price_rows(offers: Iterable[Offer], today: date | None) -> list[Price]:
     """Return one row an offer, cheapest device first."""
     rows = [_row(offer, today) for offer in offers]
-    return sorted(rows, key=lambda row: (row["usd_per_device"], str(row["provider"]), str(row["instance"])))
+    return sorted(rows, key=lambda row: (row.usd_per_device, row.provider, str(row.instance)))
 
 
-def _row(offer: Offer, today: date | None) -> Row:
-    members = {name: getattr(offer, name) for name in Offer.__struct_fields__}
-    return {
-        **members,
-        "usd_per_device": offer.usd_per_device,
-        "age_days": prices.age_days(offer, today),
-        "stale": prices.is_stale(offer, today),
-        "basis": offer.basis,
-    }
+def _row(offer: Offer, today: date | None) -> Price:
+    return Price(
+        **msgspec.structs.asdict(offer),
+        usd_per_device=offer.usd_per_device,
+        age_days=prices.age_days(offer, today),
+        stale=prices.is_stale(offer, today),
+        basis=offer.basis,
+    )
 
 
-def instance_rows(offers: Iterable[Offer], today: date | None) -> list[Row]:
+def instance_rows(offers: Iterable[Offer], today: date | None) -> list[InstanceRow]:
     """Return one row an instance type, by id: those that ship, and those of which a price was published."""
     of_instance: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         if offer.instance is not None:
             of_instance[f"{offer.provider}:{offer.instance}"].append(offer)
-    rows: dict[str, Row] = {}
+    rows: dict[str, InstanceRow] = {}
     for id_, instance in instances.catalogue().items():
-        rows[id_] = {**msgspec.to_builtins(instance), "catalogued": True, "offers": []}
+        rows[id_] = _catalogued(instance)
     for id_, value in of_instance.items():
         first = value[0]
-        unknown: Row = {
-            "id": id_,
-            "name": first.instance,
-            "catalogued": False,
-            "device_memory_bytes": None,
-            "regions": [],
-        }
-        row = rows.setdefault(id_, {**unknown, **{name: getattr(first, name) for name in _SHARED}})
+        row = rows.setdefault(id_, _uncatalogued(id_, first))
         row["hardware"] = first.hardware
         row["regions"] = sorted({*row["regions"], *(offer.region for offer in value if offer.region)})
         row["offers"] = [
-            {
-                "region": offer.region,
-                "spot": offer.spot,
-                "usd_per_hour": offer.usd_per_hour,
-                "date": offer.date,
-                "stale": prices.is_stale(offer, today),
-                "basis": offer.basis,
-                "source": offer.source,
-            }
+            InstanceOffer(
+                region=offer.region,
+                spot=offer.spot,
+                usd_per_hour=offer.usd_per_hour,
+                date=offer.date,
+                stale=prices.is_stale(offer, today),
+                basis=offer.basis,
+                source=offer.source,
+            )
             for offer in value
         ]
     return [rows[id_] for id_ in sorted(rows)]
+
+
+def _catalogued(instance: Instance) -> InstanceRow:
+    return {
+        "id": instance.id,
+        "provider": instance.provider,
+        "name": instance.name,
+        "hardware": instance.hardware,
+        "count": instance.count,
+        "vcpus": instance.vcpus,
+        "host_cpu": instance.host_cpu,
+        "host_memory_bytes": instance.host_memory_bytes,
+        "device_memory_bytes": instance.device_memory_bytes,
+        "regions": list(instance.regions),
+        "catalogued": True,
+        "offers": [],
+    }
+
+
+def _uncatalogued(id_: str, offer: Offer) -> InstanceRow:
+    """Return the row of an instance type that only an offer names."""
+    return {
+        "id": id_,
+        "name": offer.instance,
+        "catalogued": False,
+        "device_memory_bytes": None,
+        "regions": [],
+        "provider": offer.provider,
+        "hardware": offer.hardware,
+        "count": offer.count,
+        "vcpus": offer.vcpus,
+        "host_cpu": offer.host_cpu,
+        "host_memory_bytes": offer.host_memory_bytes,
+        "offers": [],
+    }
 
 
 router = Router("/", route_handlers=[listed_prices, listed_instances], dependencies=DEPENDENCIES, tags=["tables"])

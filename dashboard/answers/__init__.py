@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from assay.client.row_types import Hardware
 from dashboard.service import KEPT, NewerService, checked, client, forget, kept, probed
 from domain.errors import Forbidden
 
@@ -66,9 +69,9 @@ def models(position: int) -> list[dict[str, Any]]:
 
 
 @kept(max_entries=4)
-def hardware(position: int) -> list[dict[str, Any]]:
+def hardware(position: int) -> list[Hardware]:
     """Return every hardware that is known at a position, by `id`."""
-    return [dict(row) for row in client().hardware(as_of=position)]
+    return msgspec.convert(client().hardware(as_of=position), list[Hardware])
 
 
 @kept(max_entries=4)

@@ -163,8 +163,8 @@ def _hardware(comparison: Comparison, position: int) -> None:
 def _devices(request: Comparison, position: int) -> list[str]:
     """Return the hardware to choose from, most measured first: what ran the model, or everything that ran any."""
     if request.what == "models" or not request.model:
-        hardware = sorted(answers.hardware(position), key=lambda row: -(row.get("measurements") or 0))
-        return [str(row["id"]) for row in hardware if row.get("measurements")]
+        hardware = sorted(answers.hardware(position), key=lambda row: -row.measurements)
+        return [row.id for row in hardware if row.measurements]
     if request.what == "modes":
         rows = comparison.modes(request, position)["whole"]["hardware"]
     else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import altair as alt
 
 from dashboard.screens.compatibility.words import CLASSES, cell_text, class_of, name_of_cell
+from domain.answers.compatibility import MatrixCell, MatrixRow, PlatformTotal
 from domain.compatibility.states import place
 from presentation.charts.frame import Rows, finish, refuse_too_many
 from presentation.palette import INKS, Theme
@@ -55,9 +56,41 @@ _TOOLTIP = [
 ]
 
 
+class _Mark(TypedDict):
+    """A cell as the chart draws it: where it stands, its look, and what its tooltip says."""
+
+    id: str
+    row: str
+    column: str
+    text: str
+    glyph: str
+    colour: str
+    filled: float
+    edge: str
+    width: int
+    dashed: bool
+    ink: str
+    name: str
+    seen: str
+    level: str
+    rests: str
+    stopped: str
+    claimed: str
+    click: str
+
+
+class _Total(TypedDict):
+    """The sum beside a row, in full and for a narrow column."""
+
+    row: str
+    column: str
+    text: str
+    short: str
+
+
 def heat_map(
-    rows: Sequence[Mapping[str, Any]],
-    platforms: Sequence[Mapping[str, Any]],
+    rows: Sequence[MatrixRow],
+    platforms: Sequence[PlatformTotal],
     *,
     selected: str = "",
     theme: Theme | None = None,
@@ -68,11 +101,9 @@ def heat_map(
     Raise ValueError when the cells would make more than `MAX_MARKS` marks.
     """
     shade: Theme = theme or "light"
-    columns = {
-        str(platform["platform"]): platform for platform in sorted(platforms, key=lambda item: place(item["platform"]))
-    }
+    columns = {platform.platform: platform for platform in sorted(platforms, key=lambda item: place(item.platform))}
     heads = {name: f"{name}|{_share(column)}" for name, column in columns.items()}
-    drawn = [_mark(row, cell, heads, selected, shade) for row in rows for cell in row["cells"]]
+    drawn = [_mark(row, cell, heads, selected, shade) for row in rows for cell in row.cells]
     totals = [_total(row) for row in rows]
     refuse_too_many(3 * len(drawn) + 2 * len(totals))
     ink = INKS[theme]
@@ -99,7 +130,7 @@ def heat_map(
         axis=axis,
         scale=alt.Scale(domain=[*heads.values(), _ALL], paddingInner=0.06, paddingOuter=0),
     )
-    names = [str(row["name"]) for row in rows]
+    names = [str(row.name) for row in rows]
     labels = alt.Axis(
         title=None,
         labelColor=ink.text,
@@ -146,29 +177,27 @@ def heat_map(
     )
 
 
-def _share(row: Mapping[str, Any]) -> str:
-    return f"{row['working']}/{row['models']}" if row["models"] else "claimed"
+def _share(row: PlatformTotal) -> str:
+    return f"{row.working}/{row.models}" if row.models else "claimed"
 
 
-def _total(row: Mapping[str, Any]) -> dict[str, Any]:
-    text = f"{row['working']}/{row['models']}" if row["models"] else ""
+def _total(row: MatrixRow) -> _Total:
+    text = f"{row.working}/{row.models}" if row.models else ""
     # A narrow column has no room for the same number twice.
-    short = str(row["models"]) if text and row["working"] == row["models"] else text
-    return {"row": row["name"], "column": _ALL, "text": text, "short": short}
+    short = str(row.models) if text and row.working == row.models else text
+    return {"row": row.name, "column": _ALL, "text": text, "short": short}
 
 
-def _mark(
-    row: Mapping[str, Any], cell: Mapping[str, Any], heads: Mapping[str, str], selected: str, shade: Theme
-) -> dict[str, Any]:
+def _mark(row: MatrixRow, cell: MatrixCell, heads: Mapping[str, str], selected: str, shade: Theme) -> _Mark:
     kind = class_of(cell)
     mark, colour = CLASSES[kind], CELL_COLOURS[shade][kind]
-    name = name_of_cell(row["name"], cell["platform"])
-    claimed = cell.get("claimed")
-    states = ", ".join(f"{count} {state}" for state, count in (cell.get("states") or {}).items()) or cell["state"]
+    name = name_of_cell(row.name, cell.platform)
+    claimed = cell.claimed
+    states = ", ".join(f"{count} {state}" for state, count in (cell.states or {}).items()) or cell.state
     return {
         "id": name,
-        "row": row["name"],
-        "column": heads[cell["platform"]],
+        "row": row.name,
+        "column": heads[cell.platform],
         "text": cell_text(cell),
         "glyph": cell_text(cell).partition(" ")[0] if kind != "claimed" else "",
         "colour": colour,
@@ -177,22 +206,22 @@ def _mark(
         "width": 3 if name == selected else 1,
         "dashed": kind == "claimed",
         "ink": _ON_FILL[shade].get(kind, INKS[shade].muted if kind == "claimed" else INKS[shade].text),
-        "name": f"{row['name']} · {cell['platform']}",
+        "name": f"{row.name} · {cell.platform}",
         "seen": f"{mark.glyph} {states}" if kind != "claimed" else "nobody tried it",
-        "level": str(cell.get("level") or "—"),
+        "level": str(cell.level or "—"),
         "rests": _rests(cell),
-        "stopped": str(cell.get("stopped") or "—"),
-        "claimed": (f"{claimed}: contradicted here" if cell.get("contradicted") else str(claimed)) if claimed else "—",
+        "stopped": str(cell.stopped or "—"),
+        "claimed": (f"{claimed}: contradicted here" if cell.contradicted else str(claimed)) if claimed else "—",
         "click": "outcomes, errors and events",
     }
 
 
-def _rests(cell: Mapping[str, Any]) -> str:
-    if not cell.get("models"):
+def _rests(cell: MatrixCell) -> str:
+    if not cell.models:
         return "nothing seen"
-    parts = [f"{cell['models']} model{'s' * (cell['models'] != 1)}"]
-    if cell.get("tries"):
-        parts.append(f"{cell['tries']} run{'s' * (cell['tries'] != 1)}")
-    if cell.get("age_days") is not None:
-        parts.append(f"newest {cell['age_days']} d old" + (", stale" if cell.get("stale") else ""))
+    parts = [f"{cell.models} model{'s' * (cell.models != 1)}"]
+    if cell.tries:
+        parts.append(f"{cell.tries} run{'s' * (cell.tries != 1)}")
+    if cell.age_days is not None:
+        parts.append(f"newest {cell.age_days} d old" + (", stale" if cell.stale else ""))
     return " · ".join(parts)

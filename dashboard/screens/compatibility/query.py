@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
+from dashboard.downloads import table_files
+from dashboard.frame import Download
+from dashboard.screens.compatibility.words import Parameters
 from dashboard.service import checked, client, kept
+from domain.answers.compatibility import CellCase, CellMeasurement, ClaimRow, CompatibilityMatrix
 
-__all__ = ["cells", "claims", "matrix", "measured"]
+__all__ = ["cells", "claims", "matrix", "matrix_files", "measured"]
 
 MOST_CELLS = 1000
 
 
 @kept(max_entries=64)
-def matrix(request: dict[str, Any], position: int) -> dict[str, Any]:
+def matrix(request: Parameters, position: int) -> CompatibilityMatrix:
     """Return one page of the matrix: rows with their cells as `items`, and the totals of all that match."""
     answer = client().compatibility_matrix(as_of=position, **request)
-    return checked(dict(answer), "items", "total", "platforms", "cells")
+    return msgspec.convert(checked(dict(answer), "items", "total", "platforms", "cells"), CompatibilityMatrix)
+
+
+def matrix_files(name: str, request: Parameters, position: int) -> list[Download]:
+    """Offer every cell of the page with every member that the service sends, asked for when a file is."""
+    item = client()
+    return table_files(
+        name,
+        lambda: [
+            {"name": row["name"], "category": row["category"], **cell}
+            for row in item.compatibility_matrix(as_of=position, **request)["items"]
+            for cell in row["cells"]
+        ],
+        as_of=position,
+    )
 
 
 @kept(max_entries=64)
-def cells(request: dict[str, Any], position: int) -> list[dict[str, Any]]:
+def cells(request: dict[str, str], position: int) -> list[CellCase]:
     """Return what was seen of some models on a platform, one row a precision; a thousand at most."""
-    return [dict(row) for row in client().compatibility(as_of=position, limit=MOST_CELLS, **request)]
+    rows = client().compatibility(as_of=position, limit=MOST_CELLS, **request)
+    return msgspec.convert(rows, list[CellCase])
 
 
 @kept(max_entries=64)
-def claims(platform: str, position: int) -> list[dict[str, Any]]:
+def claims(platform: str, position: int) -> list[ClaimRow]:
     """Return what documents claim of a platform, beside what was seen."""
-    return [dict(row) for row in client().claims(platform=platform, as_of=position)]
+    return msgspec.convert(client().claims(platform=platform, as_of=position), list[ClaimRow])
 
 
 @kept(max_entries=64)
-def measured(model: str, platform: str, hardware: str | None, position: int) -> list[dict[str, Any]]:
+def measured(model: str, platform: str, hardware: str | None, position: int) -> list[CellMeasurement]:
     """Return the best measurement of each configuration of a model on a platform, fastest an item first."""
     answer = client().compare_hardware(model, platform=platform, hardware=hardware, as_of=position)
-    return list(checked(dict(answer), "rows")["rows"])
+    return msgspec.convert(checked(dict(answer), "rows")["rows"], list[CellMeasurement])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import streamlit as st
@@ -30,6 +29,7 @@ from dashboard.screens.compatibility import words as cells
 from dashboard.screens.compatibility.cell_view import show_cell
 from dashboard.screens.compatibility.heat_map import CELL, heat_map
 from dashboard.screens.compatibility.words import CLASSES, LEVELS, PAGE_ROWS, STALE, Matrix
+from domain.answers.compatibility import CompatibilityMatrix, MatrixRow
 from domain.catalogues.models import catalogue
 from domain.compatibility.states import STATES
 from domain.vocabulary import CATEGORIES, PLATFORMS
@@ -59,7 +59,7 @@ def show() -> None:
             _matrix(matrix, at)
 
 
-def _values(matrix: Matrix) -> dict[str, Any]:
+def _values(matrix: Matrix) -> dict[str, str | bool | list[str] | None]:
     plain = {name: getattr(matrix, name) or None for name in ("family", "category", "hw", "sel")}
     lists = {name: list(getattr(matrix, name)) for name in _LISTS}
     return plain | lists | {name: getattr(matrix, name) for name in ("level", "stale", "claims")}
@@ -80,7 +80,7 @@ def _bar(matrix: Matrix, at: int) -> None:
     first[2].selectbox(
         "Category", [*CATEGORIES, "unknown"], index=None, key=widget(PAGE, "category"), placeholder="All"
     )
-    existing = [str(row["id"]) for row in answers.hardware(at)]
+    existing = [row.id for row in answers.hardware(at)]
     first[3].selectbox(
         "Hardware",
         list(dict.fromkeys([*existing, *([matrix.hw] if matrix.hw else [])])),
@@ -134,7 +134,7 @@ def _filters(matrix: Matrix) -> str:
 
 def _matrix(matrix: Matrix, at: int) -> None:
     answer = asking.matrix(cells.request(matrix), at)
-    rows: list[dict[str, Any]] = answer["items"]
+    rows = answer.items
     if not rows:
         _nothing(matrix, answer)
         return
@@ -146,8 +146,8 @@ def _matrix(matrix: Matrix, at: int) -> None:
     elif cells.some_did_not(answer):
         words = "Show rows where one did not"
         st.button(words, icon=":material/filter_alt:", key=f"{PAGE} did not", on_click=_choose, args=(cells.DID_NOT,))
-    drawn = heat_map(rows, answer["platforms"], selected=matrix.sel, theme=theme())
-    with st.container(width=min(FULL, NAMES + COLUMN * (len(answer["platforms"]) + 1))):
+    drawn = heat_map(rows, answer.platforms, selected=matrix.sel, theme=theme())
+    with st.container(width=min(FULL, NAMES + COLUMN * (len(answer.platforms) + 1))):
         chart(drawn, key=f"{PAGE} map", words=f"Compatibility: {said}", selected=_clicked, among=CELL)
     _legend(rows)
     _turn_pages(matrix, answer)
@@ -161,7 +161,7 @@ def _choose(states: Sequence[str]) -> None:
     st.session_state[widget(PAGE, "state")] = list(states)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+def _table(rows: Sequence[MatrixRow]) -> None:
     st.dataframe(
         cells.known_table(rows),
         hide_index=True,
@@ -182,8 +182,8 @@ def _clicked() -> None:
         st.session_state[widget(PAGE, "sel")] = str(result[0]["id"])
 
 
-def _legend(rows: Sequence[Mapping[str, Any]]) -> None:
-    present = {cells.class_of(cell) for row in rows for cell in row["cells"]}
+def _legend(rows: Sequence[MatrixRow]) -> None:
+    present = {cells.class_of(cell) for row in rows for cell in row.cells}
     words = [f"{value.glyph} {value.meaning}" for name, value in CLASSES.items() if name in present]
     extra = " M memory, T time, E error, ↘ fell back." if present & {"failed", "part"} else ""
     st.caption(
@@ -191,8 +191,8 @@ def _legend(rows: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _turn_pages(matrix: Matrix, answer: Mapping[str, Any]) -> None:
-    pages = -(-answer["total"] // PAGE_ROWS)
+def _turn_pages(matrix: Matrix, answer: CompatibilityMatrix) -> None:
+    pages = -(-answer.total // PAGE_ROWS)
     if pages <= 1:
         return
     turned = st.pagination(pages, default=matrix.page, key=f"{PAGE} pages at {matrix.page}")
@@ -200,8 +200,8 @@ def _turn_pages(matrix: Matrix, answer: Mapping[str, Any]) -> None:
         turn(PAGE, msgspec.structs.replace(matrix, page=turned, sel=""))
 
 
-def _chosen_cell(matrix: Matrix, rows: Sequence[Mapping[str, Any]], at: int) -> None:
-    names = [cells.name_of_cell(row["name"], cell["platform"]) for row in rows for cell in row["cells"]]
+def _chosen_cell(matrix: Matrix, rows: Sequence[MatrixRow], at: int) -> None:
+    names = [cells.name_of_cell(row.name, cell.platform) for row in rows for cell in row.cells]
     options = names if not matrix.sel or matrix.sel in names else [matrix.sel, *names]
     chosen = st.selectbox(
         "Open a cell",
@@ -217,7 +217,7 @@ def _chosen_cell(matrix: Matrix, rows: Sequence[Mapping[str, Any]], at: int) -> 
     if not matrix.sel:
         return
     known_cell = cells.known_cell(rows, matrix.sel) or cells.known_cell(
-        asking.matrix(cells.alone(matrix), at)["items"], matrix.sel
+        asking.matrix(cells.alone(matrix), at).items, matrix.sel
     )
     if known_cell is None:
         st.info(f"Nothing was tried of {escape(matrix.sel.replace('~', ' on '))}.")
@@ -226,35 +226,29 @@ def _chosen_cell(matrix: Matrix, rows: Sequence[Mapping[str, Any]], at: int) -> 
         show_cell(matrix, *known_cell, at)
 
 
-def _nothing(matrix: Matrix, answer: Mapping[str, Any]) -> None:
+def _nothing(matrix: Matrix, answer: CompatibilityMatrix) -> None:
     if matrix == Matrix(level=matrix.level, as_of=matrix.as_of):
         st.info("Nothing was tried yet. This tests a model on every platform of this machine:")
         to_paste("assay verify bert-base-uncased")
         st.caption("Claims, above, shows what documents say until then.")
         return
     st.info(
-        f"No row has all of that. The matrix has {formatting.count(answer['total'])} pages' worth of rows under these filters."
+        f"No row has all of that. The matrix has {formatting.count(answer.total)} pages' worth of rows under these filters."
     )
     if st.button("Reset filters", key=f"{PAGE} reset"):
         turn(PAGE, Matrix(level=matrix.level, as_of=matrix.as_of))
 
 
-def _downloads(matrix: Matrix, at: int, answer: Mapping[str, Any], said: str) -> None:
-    rows, platforms = answer["items"], answer["platforms"]
+def _downloads(matrix: Matrix, at: int, answer: CompatibilityMatrix, said: str) -> None:
+    rows, platforms = answer.items, answer.platforms
     subject = "_".join(part for part in (matrix.level, matrix.family, matrix.category, matrix.hw) if part)
     name, shade = stem(PAGE, subject, at), theme()
-    footer = (
-        f"position {formatting.count(at)} · rows {formatting.count(len(rows))} of {formatting.count(answer['total'])}"
-    )
-    long = [{"name": row["name"], "category": row["category"], **cell} for row in rows for cell in row["cells"]]
-
-    def draw() -> Any:
-        return heat_map(rows, platforms, theme=shade, picture=True)
-
-    flat = cells.wide(rows, [platform["platform"] for platform in platforms])
+    footer = f"position {formatting.count(at)} · rows {formatting.count(len(rows))} of {formatting.count(answer.total)}"
+    draw = partial(heat_map, rows, platforms, theme=shade, picture=True)
+    flat = cells.wide(rows, [platform.platform for platform in platforms])
     downloads(
         [
-            *table_files(name, long, as_of=at),
+            *asking.matrix_files(name, cells.request(matrix), at),
             ("CSV, one column a platform", f"{name}_wide.csv", "text/csv", table_files(name, flat, as_of=at)[0][3]),
             *picture_files(name, draw, "Compatibility", answer=said, footer=footer),
             ("Report, HTML", f"{name}_report.html", "text/html", answers.reporter("compatibility", None, at)),

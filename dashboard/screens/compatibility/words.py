@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import NamedTuple
 
 import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, one_of, position, slugs, text, understood, whole, yes_or_no
+from domain.answers.compatibility import CellCase, CompatibilityMatrix, MatrixCell, MatrixRow
 from domain.compatibility.states import STATES, works
 from domain.vocabulary import CATEGORIES
 from presentation import formatting
@@ -22,6 +24,7 @@ __all__ = [
     "PAGE_ROWS",
     "Class",
     "Matrix",
+    "Parameters",
     "alone",
     "cell_text",
     "class_of",
@@ -37,7 +40,8 @@ __all__ = [
     "wide",
 ]
 
-Row = Mapping[str, Any]
+Parameters = dict[str, str | int | bool | list[str]]
+"""What the API is asked with."""
 LEVELS = ("family", "model")
 ANY = "any"
 STALE = (ANY, "yes", "no")
@@ -97,9 +101,9 @@ def read_matrix(params: Params) -> Read:
     return understood(Matrix, params, _READERS)
 
 
-def request(matrix: Matrix) -> dict[str, Any]:
+def request(matrix: Matrix) -> Parameters:
     """Return the question as the API takes it."""
-    wanted: dict[str, Any] = {
+    wanted = {
         "level": matrix.level,
         "family": matrix.family or None,
         "category": matrix.category or None,
@@ -114,7 +118,7 @@ def request(matrix: Matrix) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def alone(matrix: Matrix) -> dict[str, Any]:
+def alone(matrix: Matrix) -> Parameters:
     """Return the question for the one row of the open cell, on whatever page it is."""
     # A family of several categories has a row for each, which its name says: `clip (vision)`.
     name = matrix.sel.partition("~")[0].partition(" (")[0]
@@ -122,9 +126,9 @@ def alone(matrix: Matrix) -> dict[str, Any]:
     return request(item) | {matrix.level: name}
 
 
-def some_did_not(answer: Row) -> bool:
+def some_did_not(answer: CompatibilityMatrix) -> bool:
     """Say whether something was tried under these filters and did not work."""
-    return any(platform["working"] < platform["models"] for platform in answer["platforms"])
+    return any(platform.working < platform.models for platform in answer.platforms)
 
 
 class Class(NamedTuple):
@@ -161,9 +165,9 @@ _LETTERS = {"out of memory": "M", "timeout": "T", "error": "E", "fell back": "�
 """What says more than the class does."""
 
 
-def class_of(cell: Row) -> str:
+def class_of(cell: MatrixCell) -> str:
     """Return the class of a cell; of a family that which all its models share, `part` where some ran and some did not."""
-    states = cell.get("states") or {cell["state"]: 1}
+    states = cell.states or {cell.state: 1}
     classes = {_OF_STATE[state] for state in states}
     if len(classes) == 1:
         return classes.pop()
@@ -172,15 +176,15 @@ def class_of(cell: Row) -> str:
     return "part" if classes & {"right", "ran", "part"} else "failed"
 
 
-def cell_text(cell: Row) -> str:
+def cell_text(cell: MatrixCell) -> str:
     """Return what stands in a cell: `✓ 12/14` of a family, `✓ × 2.10` of a model, the claim's word where nobody tried."""
     kind = class_of(cell)
     if kind == "claimed":
-        return str(cell.get("claimed") or "").partition(";")[0]
-    if cell.get("states"):
-        return f"{CLASSES[kind].glyph} {cell['working']}/{cell['models']}"
-    glyph = _LETTERS.get(cell["state"], CLASSES[kind].glyph)
-    return f"{glyph} {formatting.factor(cell['speedup'])}" if cell.get("speedup") else glyph
+        return (cell.claimed or "").partition(";")[0]
+    if cell.states:
+        return f"{CLASSES[kind].glyph} {cell.working}/{cell.models}"
+    glyph = _LETTERS.get(cell.state, CLASSES[kind].glyph)
+    return f"{glyph} {formatting.factor(cell.speedup)}" if cell.speedup else glyph
 
 
 def name_of_cell(name: str, platform: str) -> str:
@@ -188,126 +192,130 @@ def name_of_cell(name: str, platform: str) -> str:
     return f"{name}~{platform}"
 
 
-def known_cell(rows: Sequence[Row], sel: str) -> tuple[Row, Row] | None:
+def known_cell(rows: Sequence[MatrixRow], sel: str) -> tuple[MatrixRow, MatrixCell] | None:
     """Return the row and the cell of an id; None where this page of the matrix has none."""
     name, _, platform = sel.partition("~")
     return next(
-        ((row, cell) for row in rows if row["name"] == name for cell in row["cells"] if cell["platform"] == platform),
+        ((row, cell) for row in rows if row.name == name for cell in row.cells if cell.platform == platform),
         None,
     )
 
 
-def sentence(answer: Row, level: str) -> str:
+def sentence(answer: CompatibilityMatrix, level: str) -> str:
     """Return the answer in words: how many models work of how many that were tried, where most and least do."""
-    if not answer["total"]:
+    if not answer.total:
         return "Nothing matches."
-    tried = [platform for platform in answer["platforms"] if platform["models"]]
-    noun = {"family": "families", "model": "models"}[level] if answer["total"] != 1 else level
+    tried = [platform for platform in answer.platforms if platform.models]
+    noun = {"family": "families", "model": "models"}[level] if answer.total != 1 else level
     if not tried:
-        return f"{formatting.count(answer['total'])} {noun}: nobody tried them here."
-    models, working = (sum(item[key] for item in tried) for key in ("models", "working"))
+        return f"{formatting.count(answer.total)} {noun}: nobody tried them here."
+    models, working = sum(item.models for item in tried), sum(item.working for item in tried)
     words = (
         f"{formatting.count(working)} of {formatting.count(models)} pairs of a model and a platform that were tried ran"
     )
-    worst = min(tried, key=lambda item: (item["working"] / item["models"], -item["models"]))
-    if worst["working"] < worst["models"]:
-        words += f"; fewest on {worst['platform']}, {formatting.count(worst['working'])} of {formatting.count(worst['models'])}"
-    return f"{formatting.count(answer['total'])} {noun}: {words}."
+    worst = min(tried, key=lambda item: (item.working / item.models, -item.models))
+    if worst.working < worst.models:
+        words += f"; fewest on {worst.platform}, {formatting.count(worst.working)} of {formatting.count(worst.models)}"
+    return f"{formatting.count(answer.total)} {noun}: {words}."
 
 
-def known_table(rows: Sequence[Row]) -> pd.DataFrame:
+def known_table(rows: Sequence[MatrixRow]) -> pd.DataFrame:
     """Return one line a cell for people: what was seen, how good that is, how much stands behind it, what documents claim."""
     return pd.DataFrame(
         [
             {
-                "Name": row["name"],
-                "Platform": cell["platform"],
-                "Seen": f"{CLASSES[class_of(cell)].glyph} {cell['state']}" if _tried(cell) else formatting.MISSING,
-                "Level": cell.get("level") or formatting.MISSING,
+                "Name": row.name,
+                "Platform": cell.platform,
+                "Seen": f"{CLASSES[class_of(cell)].glyph} {cell.state}" if _tried(cell) else formatting.MISSING,
+                "Level": cell.level or formatting.MISSING,
                 "Models": _of(cell),
                 "Speed over CPU": _speed(cell),
-                "Runs": cell.get("tries"),
+                "Runs": cell.tries,
                 "Age": _age(cell),
-                "What stopped it": _first_line(cell.get("stopped")),
-                "Documents claim": cell.get("claimed"),
+                "What stopped it": _first_line(cell.stopped),
+                "Documents claim": cell.claimed,
             }
             for row in rows
-            for cell in row["cells"]
+            for cell in row.cells
         ]
     ).dropna(axis="columns", how="all")
 
 
-def _tried(cell: Row) -> bool:
+def _tried(cell: MatrixCell) -> bool:
     """Whether anybody tried the cell."""
     return class_of(cell) != "claimed"
 
 
-def _of(cell: Row) -> str:
-    return f"{cell.get('working')} of {cell['models']} ran" if cell.get("models") else formatting.MISSING
+def _of(cell: MatrixCell) -> str:
+    return f"{cell.working} of {cell.models} ran" if cell.models else formatting.MISSING
 
 
-def _speed(cell: Row) -> str:
-    if cell.get("platform") == "cpu" or not cell.get("speedup"):
+def _speed(cell: MatrixCell) -> str:
+    if cell.platform == "cpu" or not cell.speedup:
         return formatting.MISSING
-    works_n = cell.get("speedup_works")
-    return formatting.factor(cell["speedup"]) + (f" (n {works_n})" if works_n else "")
+    works_n = cell.speedup_works
+    return formatting.factor(cell.speedup) + (f" (n {works_n})" if works_n else "")
 
 
-def _age(cell: Row) -> str:
-    days = cell.get("age_days")
+def _age(cell: MatrixCell) -> str:
+    days = cell.age_days
     if days is None:
         return formatting.MISSING
-    return f"{formatting.count(days)} d" + (" · stale" if cell.get("stale") else "")
+    return f"{formatting.count(days)} d" + (" · stale" if cell.stale else "")
 
 
-def _first_line(words: Any) -> str | None:
-    return str(words).partition("\n")[0][:200] if words else None
+def _first_line(words: str | None) -> str | None:
+    return words.partition("\n")[0][:200] if words else None
 
 
-def wide(rows: Sequence[Row], platforms: Sequence[str]) -> list[dict[str, Any]]:
+def wide(rows: Sequence[MatrixRow], platforms: Sequence[str]) -> list[dict[str, str | None]]:
     """Return one row a family or model with a column a platform that holds the state; where nobody tried, null."""
     return [
         {
-            "name": row["name"],
-            "category": row["category"],
-            "family": row["family"],
+            "name": row.name,
+            "category": row.category,
+            "family": row.family,
             **dict.fromkeys(platforms),
-            **{cell["platform"]: cell["state"] for cell in row["cells"]},
+            **{cell.platform: cell.state for cell in row.cells},
         }
         for row in rows
     ]
 
 
-def outcomes(cells: Sequence[Row]) -> list[dict[str, Any]]:
+def outcomes(cells: Sequence[CellCase], zone: tzinfo | None = None) -> pd.DataFrame:
     """Return one line a model and precision: what came of it, where it stopped and why, and the event that says so."""
-    lines = []
-    for cell in cells:
-        events = cell.get("evidence_ids") or [cell.get("evidence")]
-        lines.append(
+    ordered = sorted(cells, key=lambda cell: (_stopped_at(cell) is None, cell.model_id, str(cell.precision)))
+    return pd.DataFrame(
+        [
             {
-                "Model": cell["model_id"],
-                "Precision": cell.get("precision"),
-                "Seen": f"{CLASSES[_OF_STATE[cell['state']]].glyph} {cell['state']}",
-                "Stopped at": None if works(cell["state"]) else cell.get("stopped_stage"),
-                "Error": _first_line(cell.get("stopped_message") or cell.get("stopped_error")),
-                "Measurements": cell.get("measurements"),
-                "Tests": cell.get("tests"),
-                "Failures": cell.get("failures"),
-                "Last seen": cell.get("last_seen"),
-                "Evidence": events[0],
+                "Model": cell.model_id,
+                "Precision": cell.precision,
+                "Seen": f"{CLASSES[_OF_STATE[cell.state]].glyph} {cell.state}",
+                "Stopped at": _stopped_at(cell),
+                "Error": _first_line(cell.stopped_message or cell.stopped_error),
+                "Measurements": cell.measurements,
+                "Tests": cell.tests,
+                "Failures": cell.failures,
+                "Last seen": formatting.when(cell.last_seen, zone),
+                "Evidence": cell.evidence_ids[0] if cell.evidence_ids else cell.evidence,
             }
-        )
-    return sorted(lines, key=lambda line: (line["Stopped at"] is None, str(line["Model"]), str(line["Precision"])))
+            for cell in ordered
+        ]
+    )
 
 
-def stages(cells: Sequence[Row]) -> list[tuple[str, int, str]]:
+def _stopped_at(cell: CellCase) -> str | None:
+    return None if works(cell.state) else cell.stopped_stage
+
+
+def stages(cells: Sequence[CellCase]) -> list[tuple[str, int, str]]:
     """Return where cases ended: each stage with how many stopped there and of what, then how many came through."""
-    stopped = [cell for cell in cells if works(cell["state"]) is not True]
+    stopped = [cell for cell in cells if works(cell.state) is not True]
     names: list[tuple[str, int, str]] = []
-    for stage in dict.fromkeys((*STAGES, *(str(cell.get("stopped_stage") or "not said") for cell in stopped))):
-        there = [cell for cell in stopped if str(cell.get("stopped_stage") or "not said") == stage]
+    for stage in dict.fromkeys((*STAGES, *(cell.stopped_stage or "not said" for cell in stopped))):
+        there = [cell for cell in stopped if (cell.stopped_stage or "not said") == stage]
         if there:
-            kinds = Counter(cell["state"] for cell in there)
+            kinds = Counter(cell.state for cell in there)
             names.append((stage, len(there), ", ".join(f"{count} {state}" for state, count in kinds.most_common())))
-    through = sum(works(cell["state"]) is True for cell in cells)
+    through = sum(works(cell.state) is True for cell in cells)
     return [*names, *([("came through", through, "")] if through else [])]

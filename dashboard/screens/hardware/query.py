@@ -2,63 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import msgspec
 
+from dashboard.downloads import table_files
+from dashboard.frame import Download
 from dashboard.service import KEPT, checked, client, kept
+from domain.answers.device import HardwareCoverage, HardwareEntry, HardwareProfile, Roofline, RooflinePoint
 
-__all__ = ["listed", "one", "points", "roofline", "tried"]
+__all__ = ["coverage", "listed", "listed_files", "points_files", "profile", "roofline"]
 
-DRAWN = [
-    "model",
-    "platform",
-    "precision",
-    "mode",
-    "batch_size",
-    "verdict",
-    "origin",
-    "runtime",
-    "basis",
-    "latency_ms",
-    "latency_is_mean",
-    "n",
-    "flop_per_byte",
-    "flops_per_s",
-    "roof_flops_per_s",
-    "share",
-    "over",
-    "stands_for",
-]
+DRAWN = list(RooflinePoint.__struct_fields__)
 """What the picture and the tables say of a point."""
 
 
 @kept(max_entries=KEPT)
-def listed(position: int, limit: int, **filters: Any) -> list[dict[str, Any]]:
+def listed(position: int, limit: int, **filters: str | bool | None) -> list[HardwareEntry]:
     """Return at most `limit` hardware at a position, what was measured most first; with `search` the best match first."""
-    return [dict(row) for row in client().hardware(as_of=position, limit=limit, sort="measurements", **filters)]
+    rows = client().hardware(as_of=position, limit=limit, sort="measurements", **filters)
+    return msgspec.convert(rows, list[HardwareEntry])
+
+
+def listed_files(name: str, position: int, limit: int, **filters: str | bool | None) -> list[Download]:
+    """Offer the same list with every member that the service sends, which is asked for when a file is."""
+    item = client()
+    return table_files(
+        name, lambda: item.hardware(as_of=position, limit=limit, sort="measurements", **filters), as_of=position
+    )
 
 
 @kept(max_entries=KEPT)
-def one(name: str, position: int) -> dict[str, Any]:
+def profile(name: str, position: int) -> HardwareProfile:
     """Return what is known of a hardware, by any of its names, without the rows of what ran on it."""
     answer = client().one_hardware(name, as_of=position, compatibility=False)
-    return dict(checked(dict(answer), "hardware")["hardware"])
+    return msgspec.convert(checked(dict(answer), "hardware")["hardware"], HardwareProfile)
 
 
 @kept(max_entries=KEPT)
-def roofline(name: str, position: int, **filters: Any) -> dict[str, Any]:
+def roofline(name: str, position: int, **filters: str | None) -> Roofline:
     """Return a hardware's roofs and the measured points under them, of each point what is drawn."""
     answer = client().roofline(name, as_of=position, members=DRAWN, **filters)
-    return checked(dict(answer), "points", "roofs", "above")
+    return msgspec.convert(checked(dict(answer), "points", "roofs", "above"), Roofline)
 
 
-def points(name: str, position: int, **filters: Any) -> Callable[[], list[dict[str, Any]]]:
-    """Return what asks for the same points with everything that is known of each."""
+def points_files(name: str, hardware: str, position: int, **filters: str | None) -> list[Download]:
+    """Offer the same points with everything that is known of each, which is asked for when a file is."""
     item = client()
-    return lambda: [dict(point) for point in item.roofline(name, as_of=position, **filters)["points"]]
+    return table_files(name, lambda: item.roofline(hardware, as_of=position, **filters)["points"], as_of=position)
 
 
 @kept(max_entries=KEPT)
-def tried(name: str, position: int) -> dict[str, Any]:
+def coverage(name: str, position: int) -> HardwareCoverage:
     """Return what was tried on a hardware by family, the best of each category, and what stands beside it."""
-    return checked(dict(client().tried(name, as_of=position)), "items", "best", "siblings")
+    answer = checked(dict(client().tried(name, as_of=position)), "items", "best", "siblings")
+    return msgspec.convert(answer, HardwareCoverage)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 import streamlit as st
@@ -33,6 +32,7 @@ from dashboard.screens.hardware import query, words
 from dashboard.screens.hardware import roofline as roofs
 from dashboard.screens.hardware import words as device
 from dashboard.screens.hardware.words import Device
+from domain.answers.device import HardwareCoverage, HardwareProfile, Roofline, RooflinePoint
 from domain.errors import NotFound
 from domain.vocabulary import HARDWARE_KINDS, MODES
 from presentation import formatting
@@ -43,21 +43,21 @@ __all__ = ["show", "show_machines"]
 MOST = 50
 
 
-def show_machines(row: Mapping[str, Any], at: int) -> None:
+def show_machines(row: HardwareProfile, at: int) -> None:
     """Show what an hour costs, in which environments it was seen, and which names mean it."""
     _prices(row, at)
     _environments(row, at)
     _names(row)
 
 
-def _prices(row: Mapping[str, Any], at: int) -> None:
+def _prices(row: HardwareProfile, at: int) -> None:
     st.markdown("**Prices**")
-    prices = row["prices"]
+    prices = row.prices
     if not prices:
         st.caption("No price is known. This adds one:")
-        to_paste(f"assay price add {row['id']} --usd-per-hour 1.20")
+        to_paste(f"assay price add {row.id} --usd-per-hour 1.20")
         return
-    stale = sum(1 for price in prices if price["stale"])
+    stale = sum(1 for price in prices if price.stale)
     text = f"{formatting.count(len(prices))} price{'' if len(prices) == 1 else 's'}, cheapest device first"
     old = f"; {formatting.count(stale)} stale: older than 90 days, or undated" if stale else ""
     st.caption(text + old)
@@ -67,15 +67,17 @@ def _prices(row: Mapping[str, Any], at: int) -> None:
         key="hardware prices",
         row_height=36,
         height="content" if len(prices) <= 10 else 400,
-        alt=f"Prices of {row['id']}",
+        alt=f"Prices of {row.id}",
         column_config={"Machine": st.column_config.Column(pinned=True)},
     )
-    downloads(table_files(stem("hardware", f"{row['id']}_prices", at), prices, as_of=at), "hardware prices")
+    downloads(
+        table_files(stem("hardware", f"{row.id}_prices", at), msgspec.to_builtins(prices), as_of=at), "hardware prices"
+    )
 
 
-def _environments(row: Mapping[str, Any], at: int) -> None:
+def _environments(row: HardwareProfile, at: int) -> None:
     st.markdown("**Environments it was seen in**")
-    seen = row["environments"]
+    seen = row.environments
     if not seen:
         st.caption("None was recorded.")
         return
@@ -86,20 +88,23 @@ def _environments(row: Mapping[str, Any], at: int) -> None:
         row_height=36,
         height="content" if len(seen) <= 10 else 400,
         placeholder=formatting.MISSING,
-        alt=f"Environments of {row['id']}",
+        alt=f"Environments of {row.id}",
         column_config={"Fingerprint": st.column_config.Column(pinned=True)},
     )
     if len(seen) > MOST:
         st.caption(f"The newest {MOST} of {formatting.count(len(seen))}.")
-    downloads(table_files(stem("hardware", f"{row['id']}_environments", at), seen, as_of=at), "hardware environments")
+    downloads(
+        table_files(stem("hardware", f"{row.id}_environments", at), msgspec.to_builtins(seen), as_of=at),
+        "hardware environments",
+    )
 
 
-def _names(row: Mapping[str, Any]) -> None:
+def _names(row: HardwareProfile) -> None:
     st.markdown("**Other names**")
-    st.caption(escape(", ".join(row["aliases"]) or "none"))
-    for item in row["merged"]:
-        why = f" ({item['reason']})" if item["reason"] else ""
-        st.caption(escape(f"{item['alias']} means it, declared at position {formatting.count(item['position'])}{why}"))
+    st.caption(escape(", ".join(row.aliases) or "none"))
+    for item in row.merged:
+        why = f" ({item.reason})" if item.reason else ""
+        st.caption(escape(f"{item.alias} means it, declared at position {formatting.count(item.position)}{why}"))
 
 
 PAGE = "hardware"
@@ -139,7 +144,8 @@ def _list(request: Device, at: int, strip: DeltaGenerator) -> None:
     chosen = _list_bar(request)
     _provenance(strip, chosen, at, f"assay hardware list{f' --kind {chosen.kind}' if chosen.kind else ''}")
     filters = {name: getattr(chosen, name) or None for name in ("kind", "vendor", "search")}
-    rows = query.listed(at, LISTED + 1, measured=chosen.known == "measured", **filters)
+    measured = chosen.known == "measured"
+    rows = query.listed(at, LISTED + 1, measured=measured, **filters)
     if not rows:
         _none(chosen, at)
         return
@@ -157,8 +163,8 @@ def _list(request: Device, at: int, strip: DeltaGenerator) -> None:
         alt="Hardware that was found",
         column_config={"Hardware": st.column_config.Column(pinned=True), "Measurements": COUNT},
     )
-    _open([str(row["id"]) for row in shown], picked["selection"]["rows"], chosen)
-    downloads(table_files(stem(PAGE, chosen.search, at), shown, as_of=at), PAGE)
+    _open([str(row.id) for row in shown], picked["selection"]["rows"], chosen)
+    downloads(query.listed_files(stem(PAGE, chosen.search, at), at, LISTED, measured=measured, **filters), PAGE)
 
 
 def _open(ids: Sequence[str], rows: Sequence[int], chosen: Device) -> None:
@@ -202,15 +208,15 @@ def _none(chosen: Device, at: int) -> None:
 
 def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
     try:
-        row = query.one(device.id, at)
+        row = query.profile(device.id, at)
     except NotFound as problem:
         _unknown(device, at, problem)
         return
-    device = msgspec.structs.replace(device, id=str(row["id"]))
+    device = msgspec.structs.replace(device, id=str(row.id))
     device = _tabs(device)
-    _provenance(strip, device, at, f"assay hardware show {row['id']}")
-    titled(str(row["id"]), "Hardware")
-    st.subheader(escape(str(row["name"] or row["id"])), anchor=False)
+    _provenance(strip, device, at, f"assay hardware show {row.id}")
+    titled(str(row.id), "Hardware")
+    st.subheader(escape(str(row.name or row.id)), anchor=False)
     st.caption(_identity(row))
     if device.tab == "roofline":
         left, right = st.columns([1, 2], gap="large")
@@ -220,24 +226,24 @@ def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
             _spec(row)
     elif device.tab == "models":
         with guarded("What was tried"):
-            _models(query.tried(device.id, at), at)
+            _models(query.coverage(device.id, at), at)
     elif device.tab == "siblings":
         with guarded("The siblings"):
-            _siblings(device, query.tried(device.id, at), at)
+            _siblings(device, query.coverage(device.id, at), at)
     else:
         show_machines(row, at)
 
 
-def _identity(row: Mapping[str, Any]) -> str:
+def _identity(row: HardwareProfile) -> str:
     existing = {
         "detected": "seen by a runner",
         "reported": "reported by others",
         "catalogued": "from the catalogue only",
     }
-    parts = [row["id"], row.get("kind") or "kind unknown", row.get("vendor") or "vendor unknown"]
-    parts += [str(row[name]) for name in ("architecture", "year") if row.get(name)]
-    parts += [existing.get(row["known"], row["known"]), f"{formatting.count(row['measurements'])} measurements"]
-    names = list(dict.fromkeys([*row["aliases"], *(str(item["alias"]) for item in row["merged"])]))
+    parts = [row.id, row.kind or "kind unknown", row.vendor or "vendor unknown"]
+    parts += [str(part) for part in (row.architecture, row.year) if part]
+    parts += [existing.get(row.known, row.known), f"{formatting.count(row.measurements)} measurements"]
+    names = list(dict.fromkeys([*row.aliases, *(item.alias for item in row.merged)]))
     if names:
         parts.append(f"also called {', '.join(names[:6])}")
     return escape(" · ".join(map(str, parts)))
@@ -249,7 +255,7 @@ def _unknown(device: Device, at: int, problem: NotFound) -> None:
     if near:
         st.caption("Did you mean")
         for row in near:
-            st.page_link(menu.page(PAGE), label=escape(str(row["id"])), query_params={"id": row["id"]})
+            st.page_link(menu.page(PAGE), label=escape(str(row.id)), query_params={"id": row.id})
     elif problem.remedy:
         st.caption(escape(problem.remedy))
     if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:"):
@@ -278,12 +284,12 @@ def _tabs(request: Device) -> Device:
     return chosen
 
 
-def _spec(row: Mapping[str, Any]) -> None:
-    plain_table(device.spec_table(row), hide_index=True, border="horizontal", alt=f"Specification of {row['id']}")
+def _spec(row: HardwareProfile) -> None:
+    plain_table(device.spec_table(row), hide_index=True, border="horizontal", alt=f"Specification of {row.id}")
     folded("Where the figures come from", partial(_sources, row), key=f"{PAGE} sources")
 
 
-def _sources(row: Mapping[str, Any]) -> None:
+def _sources(row: HardwareProfile) -> None:
     plain_table(device.sources_table(row), hide_index=True, border="horizontal", alt="Sources of the specification")
     st.caption(
         "sourced: read in a publisher's document · derived: computed by the formula · unverified: generally known, no "
@@ -291,23 +297,24 @@ def _sources(row: Mapping[str, Any]) -> None:
     )
 
 
-def _roofline(device: Device, row: Mapping[str, Any], at: int) -> None:
+def _roofline(device: Device, row: HardwareProfile, at: int) -> None:
     device = _points_bar(device, row)
     document = query.roofline(device.id, at, **_narrowed(device))
     sentence = roofs.sentence(document, device.id)
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
-    if not document["roofs"]:
+    if not document.roofs:
         st.info("Its peak is not known, so there is no roof to draw. A runner on the machine finds it:")
         to_paste("assay detect")
         return
     lines, feed, shade = roofs.roofs(document), roofs.bandwidth(document), theme()
-    drawn = roofline(document["points"], lines, feed, theme=shade)
+    points, drawn_roofs = msgspec.to_builtins(document.points), msgspec.to_builtins(lines)
+    drawn = roofline(points, drawn_roofs, feed, theme=shade)
     chart(drawn, key=f"{PAGE} picture", words=f"Roofline of {device.id}: {sentence}")
     if feed is None:
         st.caption("Its bandwidth is not known: only the flat part of the roof can be drawn.")
-    if document["points"]:
-        basis_legend(document["points"])
+    if document.points:
+        basis_legend(points)
     st.caption(escape(roofs.standing(document)) or "Nothing was measured on it.")
     _check(document)
     _points(device, document, sentence, at)
@@ -317,9 +324,9 @@ def _narrowed(device: Device) -> dict[str, str | None]:
     return {name: getattr(device, name) or None for name in ("platform", "precision", "mode")}
 
 
-def _points_bar(request: Device, row: Mapping[str, Any]) -> Device:
-    said = row.get("described_platforms") or []
-    platforms = [str(item["platform"]) for item in said if item.get("available")] or list(row.get("platforms") or {})
+def _points_bar(request: Device, row: HardwareProfile) -> Device:
+    described = row.described_platforms or ()
+    platforms = [item.platform for item in described if item.available] or list(row.platforms or {})
     rates = [name.partition(".")[2] for name in device.figures(row) if name.startswith("peak_flops.")]
     columns = st.columns(3)
     offered = {"platform": platforms, "precision": sorted({*rates, "amp-fp16", "amp-bf16"}), "mode": list(MODES)}
@@ -334,45 +341,39 @@ def _points_bar(request: Device, row: Mapping[str, Any]) -> Device:
     return chosen
 
 
-def _check(document: Mapping[str, Any]) -> None:
-    if not document["above_count"]:
+def _check(document: Roofline) -> None:
+    if not document.above_count:
         return
-    st.markdown(f"**Check these** :gray[{formatting.count(document['above_count'])} over their roof, ringed above]")
+    st.markdown(f"**Check these** :gray[{formatting.count(document.above_count)} over their roof, ringed above]")
     st.dataframe(
-        roofs.above_table(document["above"]),
+        roofs.above_table(document.above),
         hide_index=True,
         key=f"{PAGE} above",
         row_height=36,
-        height="content" if len(document["above"]) <= 6 else 250,
+        height="content" if len(document.above) <= 6 else 250,
         alt="Points over their roof",
         column_config={"Configuration": st.column_config.Column(pinned=True)},
     )
-    first = (
-        f" The table has the first {len(document['above'])}."
-        if len(document["above"]) < document["above_count"]
-        else ""
-    )
+    first = f" The table has the first {len(document.above)}." if len(document.above) < document.above_count else ""
     st.caption(f"{roofs.over(document)}.{first}")
 
 
-def _points(device: Device, document: Mapping[str, Any], sentence: str, at: int) -> None:
-    rows: list[dict[str, Any]] = document["points"]
+def _points(device: Device, document: Roofline, sentence: str, at: int) -> None:
+    rows = document.points
     if not rows:
         return
     folded(f"All {formatting.count(len(rows))} points as a table", partial(_table, rows), key=f"{PAGE} folded")
-    lines, feed, shade = roofs.roofs(document), roofs.bandwidth(document), theme()
-    footer = f"position {formatting.count(at)} · {formatting.count(len(rows))} marks for {formatting.count(document['placed'])} rows"
+    points, lines = msgspec.to_builtins(rows), msgspec.to_builtins(roofs.roofs(document))
+    feed, shade = roofs.bandwidth(document), theme()
+    footer = f"position {formatting.count(at)} · {formatting.count(len(rows))} marks for {formatting.count(document.placed)} rows"
 
-    def draw() -> Any:
-        return roofline(rows, lines, feed, theme=shade, picture=True)
-
+    draw = partial(roofline, points, lines, feed, theme=shade, picture=True)
     name = stem(PAGE, device.id, at)
     pictures = picture_files(name, draw, f"Roofline of {device.id}", answer=sentence, footer=footer)
-    every = query.points(device.id, at, **_narrowed(device))
-    downloads([*table_files(name, every, as_of=at), *pictures], PAGE)
+    downloads([*query.points_files(name, device.id, at, **_narrowed(device)), *pictures], PAGE)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+def _table(rows: Sequence[RooflinePoint]) -> None:
     st.dataframe(
         roofs.points_table(rows),
         hide_index=True,
@@ -392,17 +393,17 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _models(document: Mapping[str, Any], at: int) -> None:
-    if not document["items"]:
+def _models(document: HardwareCoverage, at: int) -> None:
+    if not document.items:
         st.info("Nothing was tried on it. On the machine itself this measures a small set:")
         to_paste("assay bench --models-set small")
         return
-    tried, families = formatting.count(document["families_tried"]), formatting.count(document["families"])
+    tried, families = formatting.count(document.families_tried), formatting.count(document.families)
     st.markdown(f"**{tried} of {families} families of models were tried on it**")
-    if document["best"]:
+    if document.best:
         st.markdown("Fastest measured of each category")
         st.dataframe(
-            device.best_table(document["best"]),
+            device.best_table(document.best),
             hide_index=True,
             key=f"{PAGE} best",
             row_height=36,
@@ -411,11 +412,11 @@ def _models(document: Mapping[str, Any], at: int) -> None:
             column_config={"Category": st.column_config.Column(pinned=True)},
         )
         st.caption("Different models: a category's fastest is the lightest work, not the best fit.")
-        _links("models", [str(row["model"]) for row in document["best"]])
-        request = {"what": "models", "hw": document["hardware"]}
+        _links("models", [row.model for row in document.best])
+        request = {"what": "models", "hw": document.hardware}
         st.page_link(menu.page("compare"), label="All models measured on it, side by side", query_params=request)
     st.markdown("What was tried, by family")
-    shown = document["items"]
+    shown = document.items
     st.dataframe(
         device.families_table(shown),
         hide_index=True,
@@ -428,9 +429,12 @@ def _models(document: Mapping[str, Any], at: int) -> None:
             "Tried": st.column_config.ProgressColumn("Tried, %", format="%.0f", min_value=0, max_value=100),
         },
     )
-    if document["next_cursor"]:
+    if document.next_cursor:
         st.caption(f"The {formatting.count(len(shown))} rows with the most models tried.")
-    downloads(table_files(stem(PAGE, f"{document['hardware']}_families", at), shown, as_of=at), f"{PAGE} families")
+    downloads(
+        table_files(stem(PAGE, f"{document.hardware}_families", at), msgspec.to_builtins(shown), as_of=at),
+        f"{PAGE} families",
+    )
 
 
 def _links(page: str, names: Sequence[str]) -> None:
@@ -439,8 +443,8 @@ def _links(page: str, names: Sequence[str]) -> None:
             st.page_link(menu.page(page), label=escape(name), query_params={"id": name})
 
 
-def _siblings(request: Device, document: Mapping[str, Any], at: int) -> None:
-    rows = document["siblings"]
+def _siblings(request: Device, document: HardwareCoverage, at: int) -> None:
+    rows = document.siblings
     if not rows:
         st.info("Nothing of its kind is in the catalogue, and no other hardware ran its models.")
         return
@@ -457,5 +461,7 @@ def _siblings(request: Device, document: Mapping[str, Any], at: int) -> None:
         "× is the other's figure over this one's. Speed is the median over configurations measured on both: the same model, "
         "work, batch and precision; software may differ."
     )
-    _links(PAGE, [str(row["id"]) for row in rows])
-    downloads(table_files(stem(PAGE, f"{request.id}_siblings", at), rows, as_of=at), f"{PAGE} siblings")
+    _links(PAGE, [str(row.id) for row in rows])
+    downloads(
+        table_files(stem(PAGE, f"{request.id}_siblings", at), msgspec.to_builtins(rows), as_of=at), f"{PAGE} siblings"
+    )

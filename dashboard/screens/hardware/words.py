@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import pandas as pd
 
 from dashboard.address import Params, Read, one_of, position, text, understood
+from domain.answers.device import (
+    BestOfCategory,
+    ComparedSibling,
+    Environment,
+    FamilyCoverage,
+    HardwareEntry,
+    Price,
+    SpecFigure,
+)
 from domain.vocabulary import HARDWARE_KINDS, MODES
 from presentation import formatting
 from presentation.palette import badge
@@ -29,7 +37,6 @@ __all__ = [
     "spec_table",
 ]
 
-Row = Mapping[str, Any]
 TABS = ("roofline", "models", "siblings", "machines")
 KNOWN = ("measured", "all")
 """What a list holds: what was measured on, or the catalogue too."""
@@ -80,39 +87,42 @@ def read_device(params: Params) -> Read:
     return understood(Device, params, _READERS)
 
 
-def figures(row: Row) -> dict[str, Row]:
+def figures(row: HardwareEntry) -> dict[str, SpecFigure]:
     """Return a hardware's figures by path (`peak_flops.fp16`), what a runner read of the machine before the catalogue's."""
-    said = row.get("described_spec") or {}
-    rows: dict[str, Row] = {}
+    described = row.described_spec
+    rows: dict[str, SpecFigure] = {}
     for name in _FIGURES:
-        figure = said.get(name) or row.get(name)
+        figure: SpecFigure | None = getattr(described, name, None) or getattr(row, name)
         if figure:
             rows[name] = figure
-    for table in ("peak_flops", "sustained_flops"):
-        rates = {**(row.get(table) or {}), **(said.get(table) or {})}
-        for precision, figure in sorted(rates.items(), key=lambda item: (-item[1]["value"], item[0])):
+    rates = {
+        "peak_flops": {**row.peak_flops, **(described.peak_flops if described else {})},
+        "sustained_flops": {**row.sustained_flops, **(described.sustained_flops if described else {})},
+    }
+    for table, by_precision in rates.items():
+        for precision, figure in sorted(by_precision.items(), key=lambda item: (-item[1].value, item[0])):
             rows[f"{table}.{precision}"] = figure
     return rows
 
 
-def spec_table(row: Row) -> pd.DataFrame:
+def spec_table(row: HardwareEntry) -> pd.DataFrame:
     """Return each figure with its unit and how it is known; what nobody gave is said to be unknown."""
     result = figures(row)
     rows = [
-        (_words(name), _value(name, result.get(name)), str(result[name]["status"]) if name in result else "unknown")
+        (_words(name), _value(name, result.get(name)), result[name].status if name in result else "unknown")
         for name in [*_FIGURES, *(name for name in result if "." in name)]
         if name in result or name in _ALWAYS
     ]
     return pd.DataFrame(rows, columns=["Figure", "Value", "Known"])
 
 
-def sources_table(row: Row) -> pd.DataFrame:
+def sources_table(row: HardwareEntry) -> pd.DataFrame:
     """Return where each figure comes from: its formula or its source; an unverified one has none."""
     rows = [
         {
             "Figure": _words(name),
             "Value": _value(name, figure),
-            "From": str(figure.get("formula") or figure.get("source") or "no document was at hand: unverified"),
+            "From": figure.formula or figure.source or "no document was at hand: unverified",
         }
         for name, figure in figures(row).items()
     ]
@@ -126,61 +136,61 @@ def _words(name: str) -> str:
     return f"Peak {precision}" if table == "peak_flops" else f"{precision}, reached"
 
 
-def _value(name: str, figure: Row | None) -> str:
+def _value(name: str, figure: SpecFigure | None) -> str:
     if figure is None:
         return formatting.MISSING
     table, _, precision = name.partition(".")
     if precision:
-        return formatting.si(figure["value"], "op/s" if precision.startswith("int") else "FLOP/s")
-    return _FIGURES[table][1](figure["value"])
+        return formatting.si(figure.value, "op/s" if precision.startswith("int") else "FLOP/s")
+    return _FIGURES[table][1](figure.value)
 
 
-def best_table(rows: Sequence[Row]) -> pd.DataFrame:
+def best_table(rows: Sequence[BestOfCategory]) -> pd.DataFrame:
     """Return the fastest configuration of each category, with how much stands beside it."""
     return pd.DataFrame(
         [
             {
-                "Category": str(row["category"]).replace("_", " "),
-                "Fastest": row["model"],
+                "Category": str(row.category).replace("_", " "),
+                "Fastest": row.model,
                 "Throughput": _speed(row),
                 "How": _how(row),
-                "n": formatting.count(row["n"]),
-                "Basis": badge(row["basis"], row["origin"]),
-                "Latency": formatting.latency(row["latency_ms"], mean=bool(row["latency_is_mean"])),
-                "Of models": formatting.count(row["models"]),
-                "Configurations": formatting.count(row["configurations"]),
+                "n": formatting.count(row.n),
+                "Basis": badge(row.basis, row.origin),
+                "Latency": formatting.latency(row.latency_ms, mean=bool(row.latency_is_mean)),
+                "Of models": formatting.count(row.models),
+                "Configurations": formatting.count(row.configurations),
             }
             for row in rows
         ]
     )
 
 
-def _how(row: Row) -> str:
-    batch = f"batch {row['batch_size']}" if row["batch_size"] is not None else "batch unknown"
-    parts = [row["platform"], row["precision"] or "precision unknown", batch, row["mode"]]
-    count = row.get("hardware_count") or 1
+def _how(row: BestOfCategory) -> str:
+    batch = f"batch {row.batch_size}" if row.batch_size is not None else "batch unknown"
+    parts = [row.platform, row.precision or "precision unknown", batch, row.mode]
+    count = row.hardware_count or 1
     return " · ".join([*(f"{count} devices" for _ in [0] if count > 1), *map(str, parts)])
 
 
-def _speed(row: Row) -> str:
-    if row["unit"] == "tokens/s":
-        return f"{formatting.significant(row['throughput'])}\u202ftokens/s"
-    return formatting.throughput(row["throughput"])
+def _speed(row: BestOfCategory) -> str:
+    if row.unit == "tokens/s":
+        return f"{formatting.significant(row.throughput)}\u202ftokens/s"
+    return formatting.throughput(row.throughput)
 
 
-def families_table(rows: Sequence[Row]) -> pd.DataFrame:
+def families_table(rows: Sequence[FamilyCoverage]) -> pd.DataFrame:
     """Return what was tried by family and platform; shares are of the family's models."""
     return pd.DataFrame(
         {
-            "Family": [str(row["family"] or "unknown") for row in rows],
-            "Category": [str(row["category"] or formatting.MISSING) for row in rows],
-            "Platform": [row["platform"] for row in rows],
-            "Tried": [100 * row["tried_share"] for row in rows],
-            "Of": [row["models"] for row in rows],
-            "✓ verified": [row["verified"] for row in rows],
-            "measured": [row["measured"] for row in rows],
-            "✕ failed": [row["failed"] for row in rows],
-            "Precisions": [", ".join(row["precisions"]) or formatting.MISSING for row in rows],
+            "Family": [str(row.family or "unknown") for row in rows],
+            "Category": [str(row.category or formatting.MISSING) for row in rows],
+            "Platform": [row.platform for row in rows],
+            "Tried": [100 * row.tried_share for row in rows],
+            "Of": [row.models for row in rows],
+            "✓ verified": [row.verified for row in rows],
+            "measured": [row.measured for row in rows],
+            "✕ failed": [row.failed for row in rows],
+            "Precisions": [", ".join(row.precisions) or formatting.MISSING for row in rows],
         }
     )
 
@@ -192,19 +202,19 @@ _KIN = {
 }
 
 
-def siblings_table(rows: Sequence[Row]) -> pd.DataFrame:
+def siblings_table(rows: Sequence[ComparedSibling]) -> pd.DataFrame:
     """Return the hardware like this one: why, the ratios of figures, and how fast it is where both were measured."""
     return pd.DataFrame(
         [
             {
-                "Hardware": row["id"],
-                "Alike": _KIN.get(row["alike"], row["alike"]),
-                "Peak": _ratio(row["peak_ratio"], row["peak_precision"]),
-                "Bandwidth": formatting.factor(row["bandwidth_ratio"]),
-                "Models measured": formatting.count(row["measured_models"]),
-                "Shared models": formatting.count(row["shared_models"]),
-                "Speed on what both ran": formatting.change(row["speed_ratio"]),
-                "Configurations": formatting.count(row["shared_configurations"]),
+                "Hardware": row.id,
+                "Alike": _KIN.get(row.alike, row.alike),
+                "Peak": _ratio(row.peak_ratio, row.peak_precision),
+                "Bandwidth": formatting.factor(row.bandwidth_ratio),
+                "Models measured": formatting.count(row.measured_models),
+                "Shared models": formatting.count(row.shared_models),
+                "Speed on what both ran": formatting.change(row.speed_ratio),
+                "Configurations": formatting.count(row.shared_configurations),
             }
             for row in rows
         ]
@@ -215,18 +225,18 @@ def _ratio(ratio: float | None, precision: str | None) -> str:
     return f"{formatting.factor(ratio)} {precision}" if ratio is not None else formatting.MISSING
 
 
-def prices_table(rows: Sequence[Row]) -> pd.DataFrame:
+def prices_table(rows: Sequence[Price]) -> pd.DataFrame:
     """Return what an hour costs, cheapest device first, with the date of each price and whether it is old."""
     return pd.DataFrame(
         [
             {
-                "Machine": f"{row['provider']}:{row['instance']}" if row["instance"] else str(row["provider"]),
-                "Devices": formatting.count(row["count"]),
-                "Region": str(row["region"] or formatting.MISSING),
-                "$ an hour": formatting.money(row["usd_per_hour"]),
-                "$ a device": formatting.money(row["usd_per_device"]),
-                "Kind": "spot" if row["spot"] else "on demand",
-                "As of": f"{row['date'] or 'undated'}{' · stale' if row['stale'] else ''}",
+                "Machine": f"{row.provider}:{row.instance}" if row.instance else str(row.provider),
+                "Devices": formatting.count(row.count),
+                "Region": str(row.region or formatting.MISSING),
+                "$ an hour": formatting.money(row.usd_per_hour),
+                "$ a device": formatting.money(row.usd_per_device),
+                "Kind": "spot" if row.spot else "on demand",
+                "As of": f"{row.date or 'undated'}{' · stale' if row.stale else ''}",
             }
             for row in rows
         ]
@@ -236,14 +246,14 @@ def prices_table(rows: Sequence[Row]) -> pd.DataFrame:
 _SAID = {"os": "System", "kernel": "Kernel", "driver": "Driver", "python": "Python", "cpu": "CPU", "machine": "Machine"}
 
 
-def environments_table(rows: Sequence[Row]) -> pd.DataFrame:
+def environments_table(rows: Sequence[Environment]) -> pd.DataFrame:
     """Return the environments that hardware was seen in, newest first; what none of them says has no column."""
     frame = pd.DataFrame(
         [
             {
-                "Fingerprint": row["fingerprint"],
+                "Fingerprint": row.fingerprint,
                 "Libraries": ", ".join(f"{name} {version}" for name, version in _libraries(row).items()) or None,
-                **{title: row[key] for key, title in _SAID.items()},
+                **{title: getattr(row, key) for key, title in _SAID.items()},
             }
             for row in reversed(rows)
         ]
@@ -251,23 +261,25 @@ def environments_table(rows: Sequence[Row]) -> pd.DataFrame:
     return frame.dropna(axis="columns", how="all")
 
 
-def _libraries(row: Row) -> Mapping[str, Any]:
-    libraries = row["libraries"]
-    return msgspec.json.decode(libraries) if isinstance(libraries, str) else libraries or {}
+def _libraries(row: Environment) -> Mapping[str, str | None]:
+    libraries = row.libraries
+    if isinstance(libraries, str):
+        return msgspec.json.decode(libraries, type=dict[str, str | None])
+    return libraries or {}
 
 
-def listed(rows: Sequence[Row]) -> pd.DataFrame:
+def listed(rows: Sequence[HardwareEntry]) -> pd.DataFrame:
     """Return a list of hardware: what each is, and how much is known of it."""
     return pd.DataFrame(
         {
-            "Hardware": [row["id"] for row in rows],
-            "Name": [str(row.get("name") or formatting.MISSING) for row in rows],
-            "Kind": [str(row.get("kind") or "unknown") for row in rows],
-            "Vendor": [str(row.get("vendor") or "unknown") for row in rows],
-            "Measurements": [row["measurements"] for row in rows],
-            "Tests": [row["tests"] for row in rows],
+            "Hardware": [row.id for row in rows],
+            "Name": [str(row.name or formatting.MISSING) for row in rows],
+            "Kind": [str(row.kind or "unknown") for row in rows],
+            "Vendor": [str(row.vendor or "unknown") for row in rows],
+            "Measurements": [row.measurements for row in rows],
+            "Tests": [row.tests for row in rows],
             "Memory": [_value("memory_bytes", figures(row).get("memory_bytes")) for row in rows],
             "Peak fp32": [_value("peak_flops.fp32", figures(row).get("peak_flops.fp32")) for row in rows],
-            "Known": [str(row["known"]) for row in rows],
+            "Known": [str(row.known) for row in rows],
         }
     )

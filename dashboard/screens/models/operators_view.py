@@ -65,7 +65,7 @@ def _filled(model: Model, document: Mapping[str, Any], at: int) -> Model:
         (row for row in document["best"] if row["precision"]), document["best"][0] if document["best"] else None
     )
     if best is None:
-        own = next((str(row["id"]) for row in answers.hardware(at) if row.get("measured")), "")
+        own = next((row.id for row in answers.hardware(at) if row.measured), "")
         best = {"hardware": own, "platform": "cpu", "precision": "fp32", "batch_size": 1}
     usual = {
         "hw": best["hardware"] or "",
@@ -74,19 +74,17 @@ def _filled(model: Model, document: Mapping[str, Any], at: int) -> Model:
         "batch": best["batch_size"] or 1,
     }
     if model.hw and model.hw != usual["hw"]:
-        row = next((row for row in answers.hardware(at) if row["id"] == model.hw), {})
-        said = [
-            described_platform["platform"]
-            for described_platform in row.get("described_platforms") or ()
-            if described_platform.get("available")
-        ]
-        usual |= {"platform": next(iter(said or row.get("platforms") or {}), "cpu"), "precision": "fp32", "batch": 1}
+        row = next((row for row in answers.hardware(at) if row.id == model.hw), None)
+        described = row.described_platforms or [] if row else []
+        platforms = [item["platform"] for item in described if item.get("available")]
+        offered = platforms or (row.platforms if row else None) or {}
+        usual |= {"platform": next(iter(offered), "cpu"), "precision": "fp32", "batch": 1}
     return msgspec.structs.replace(model, **{name: getattr(model, name) or value for name, value in usual.items()})
 
 
 def _bar(model: Model, at: int) -> Model:
     adopt(PART, model, {name: getattr(model, name) for name in NAMES})
-    ids = [str(row["id"]) for row in answers.hardware(at)]
+    ids = [row.id for row in answers.hardware(at)]
     columns = st.columns([4, 2, 2, 1.5, 2], vertical_alignment="bottom")
     columns[0].selectbox("Hardware", list(dict.fromkeys([*ids, model.hw])), key=widget(PART, "hw"))
     columns[1].selectbox(

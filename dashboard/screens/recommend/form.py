@@ -168,7 +168,7 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
         left,
         "Hardware",
         "hw",
-        [EVERYTHING, OWN, *(str(device.get("id")) for device in devices)],
+        [EVERYTHING, OWN, *(device.id for device in devices)],
         question,
         help="all = every device that is known; own = those that a runner of yours described; or type aws:g5.xlarge",
     )
@@ -176,7 +176,7 @@ def _filters(question: Question, shown: set[str], position: int) -> None:
         right,
         "Vendor",
         "vendor",
-        sorted({str(device["vendor"]) for device in devices if device.get("vendor")}),
+        sorted({device.vendor for device in devices if device.vendor}),
         question,
     )
     st.text_input(

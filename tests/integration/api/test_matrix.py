@@ -109,6 +109,9 @@ def test_models_of_no_known_family_have_a_row(client, build):
     rows = client.compatibility_matrix(level="model", family="unknown", min_position=position, limit=200)["items"]
     assert model in [row["name"] for row in rows]
     assert all(row["family"] is None for row in rows)
+    claimed = client.compatibility_matrix(level="model", family="unknown", claims=True, limit=200)["items"]
+    assert model in [row["name"] for row in claimed]
+    assert all(row["family"] is None for row in claimed), "claims of families that are known are left out"
 
 
 def test_a_family_of_two_categories_is_two_rows(client, build):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dashboard.address import parameters
 from dashboard.screens.compatibility import words
 from dashboard.screens.compatibility.words import Matrix, cell_text, class_of, read_matrix, request
+from domain.answers.compatibility import CellCase, CompatibilityMatrix, MatrixCell, MatrixRow
 from domain.compatibility.states import STATES
 
 
@@ -16,8 +18,17 @@ def of(**states):
     return {"state": next(iter(names)), "states": names, "models": sum(names.values()), "working": working}
 
 
-def row(name, *found, **more):
-    return {"name": name, "family": name, "category": "vision", "cells": list(found), "models": 0, "working": 0, **more}
+def row(name, *found):
+    document = {"name": name, "family": name, "category": "vision", "cells": list(found), "models": 0, "working": 0}
+    return msgspec.convert(document, MatrixRow)
+
+
+def cell_of(document):
+    return msgspec.convert({"platform": "cuda", **document}, MatrixCell)
+
+
+def answer(total, *platforms):
+    return msgspec.convert({"items": [], "total": total, "platforms": platforms, "cells": {}}, CompatibilityMatrix)
 
 
 def test_an_address_is_read_back_as_it_was_written():
@@ -64,21 +75,19 @@ def test_a_request_has_the_words_of_the_api_and_nothing_empty():
     ],
 )
 def test_a_cell_says_its_class_and_how_many(cell, kind, text):
-    assert (class_of(cell), cell_text(cell)) == (kind, text)
+    assert (class_of(cell_of(cell)), cell_text(cell_of(cell))) == (kind, text)
 
 
 def test_every_state_has_a_class():
     for state in STATES:
-        assert class_of({"state": state}) in words.CLASSES
+        assert class_of(cell_of({"state": state})) in words.CLASSES
 
 
 def test_the_sentence_counts_what_was_tried_and_names_where_least_ran():
     platforms = [{"platform": "cpu", "models": 4, "working": 4}, {"platform": "mps", "models": 4, "working": 1}]
-    said = words.sentence({"total": 2, "platforms": platforms}, "family")
+    said = words.sentence(answer(2, *platforms), "family")
     assert said == "2 families: 5 of 8 pairs of a model and a platform that were tried ran; fewest on mps, 1 of 4."
-    assert "nobody tried" in words.sentence(
-        {"total": 1, "platforms": [{"platform": "mps", "models": 0, "working": 0}]}, "family"
-    )
+    assert "nobody tried" in words.sentence(answer(1, {"platform": "mps", "models": 0, "working": 0}), "family")
 
 
 def test_the_table_has_a_line_a_cell_and_a_dash_where_nobody_tried():
@@ -94,22 +103,23 @@ def test_the_table_has_a_line_a_cell_and_a_dash_where_nobody_tried():
 
 
 def test_outcomes_begin_with_what_stopped_and_stages_count_every_case():
-    base = {"precision": "fp32", "measurements": 1, "tests": 0, "failures": 0, "last_seen": None}
+    base = {"platform": "cuda", "precision": "fp32", "measurements": 1, "tests": 0, "failures": 0, "last_seen": None}
     found = [
         {**base, "model_id": "a", "state": "verified", "evidence_ids": ["one"]},
         {**base, "model_id": "b", "state": "error", "stopped_stage": "convert", "stopped_message": "no rule\nmore", "evidence_ids": ["two"]},
         {**base, "model_id": "c", "state": "unavailable", "stopped_stage": "resolve", "evidence": "three"},
     ]  # fmt: skip
-    lines = words.outcomes(found)
+    cells = msgspec.convert(found, list[CellCase])
+    lines = words.outcomes(cells).to_dict("records")
     assert [line["Model"] for line in lines] == ["b", "c", "a"]
     assert (lines[0]["Stopped at"], lines[0]["Error"], lines[0]["Evidence"]) == ("convert", "no rule", "two")
     assert lines[1]["Evidence"] == "three"
-    assert words.stages(found) == [("resolve", 1, "1 unavailable"), ("convert", 1, "1 error"), ("came through", 1, "")]
+    assert words.stages(cells) == [("resolve", 1, "1 unavailable"), ("convert", 1, "1 error"), ("came through", 1, "")]
 
 
 def test_a_cell_is_found_by_its_name():
     rows = [row("a/b", {"platform": "cpu", "state": "ran"})]
-    assert words.known_cell(rows, "a/b~cpu") == (rows[0], rows[0]["cells"][0])
+    assert words.known_cell(rows, "a/b~cpu") == (rows[0], rows[0].cells[0])
     assert words.known_cell(rows, "a/b~cuda") is None
 
 
@@ -122,7 +132,7 @@ def test_an_open_cell_is_asked_for_alone_on_whatever_page_it_is():
 
 
 def test_what_did_not_work_can_be_chosen():
-    ran, not_all = {"working": 2, "models": 2}, {"working": 1, "models": 2}
-    assert not words.some_did_not({"platforms": [ran]})
-    assert words.some_did_not({"platforms": [ran, not_all]})
+    ran, not_all = ({"platform": "cpu", "working": working, "models": 2} for working in (2, 1))
+    assert not words.some_did_not(answer(1, ran))
+    assert words.some_did_not(answer(1, ran, not_all))
     assert set(words.DID_NOT) == {"fell back", "wrong", "out of memory", "timeout", "error", "unsupported"}

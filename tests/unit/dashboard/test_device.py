@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from dashboard.address import parameters
 from dashboard.screens.hardware import words
 from dashboard.screens.hardware.words import Device
+from domain.answers.device import ComparedSibling, Environment, HardwareEntry, Price
 from presentation import formatting
 
 
@@ -12,13 +15,13 @@ def figure(value: float, status: str = "sourced", **more: Any) -> dict[str, Any]
     return {"value": value, "status": status, **more}
 
 
-def row(**changes: Any) -> dict[str, Any]:
+def row(**changes: Any) -> HardwareEntry:
     found = {
         "id": "acme-one", "name": "Acme One", "kind": "gpu", "vendor": "acme", "measurements": 3, "tests": 0,
         "known": "reported", "memory_bytes": figure(24e9), "memory_bandwidth_bytes_per_s": figure(9.36e11, "unverified"),
         "peak_flops": {"fp32": figure(3.56e13), "int8": figure(2.84e14, "derived", formula="2 × 142e12")},
     }  # fmt: skip
-    return found | changes
+    return msgspec.convert(found | changes, HardwareEntry)
 
 
 def plain(value: Any) -> str:
@@ -63,21 +66,22 @@ def test_what_a_runner_read_of_the_machine_comes_before_the_catalogue() -> None:
 
 
 def test_siblings_tell_ratios_and_speed_and_nothing_where_nothing_is_shared() -> None:
-    base = {"alike": "architecture", "peak_precision": None, "peak_ratio": None, "bandwidth_ratio": None, "measured_models": 0,
+    base = {"name": None, "alike": "architecture", "peak_precision": None, "peak_ratio": None, "bandwidth_ratio": None, "measured_models": 0,
             "shared_models": 0, "shared_configurations": 0, "speed_ratio": None}  # fmt: skip
     rows = [
         {**base, "id": "two", "alike": "models", "peak_ratio": 2.0, "peak_precision": "fp16", "speed_ratio": 1.5},
         {**base, "id": "three"},
     ]
-    table = words.siblings_table(rows)
+    table = words.siblings_table(msgspec.convert(rows, list[ComparedSibling]))
     assert [plain(value) for value in table["Speed on what both ran"]] == ["50 % faster", formatting.MISSING]
     assert [plain(value) for value in table["Peak"]] == ["× 2.00 fp16", formatting.MISSING]
 
 
 def test_prices_say_their_date_and_that_they_are_old() -> None:
-    one = {"provider": "aws", "instance": "p5", "count": 8, "region": None, "usd_per_hour": 98.32, "usd_per_device": 12.29,
+    one = dict.fromkeys(Price.__struct_fields__) | {"provider": "aws", "instance": "p5", "count": 8, "region": None, "usd_per_hour": 98.32, "usd_per_device": 12.29,
+           "hardware": "acme-one", "basis": "packaged price list, undated",
            "spot": False, "date": None, "stale": True}  # fmt: skip
-    (told,) = words.prices_table([one]).to_dict("records")
+    (told,) = words.prices_table([msgspec.convert(one, Price)]).to_dict("records")
     assert (told["Machine"], told["$ an hour"], told["As of"], told["Region"]) == (
         "aws:p5", "$98.32", "undated · stale", formatting.MISSING,
     )  # fmt: skip
@@ -89,7 +93,7 @@ def test_environments_come_newest_first_without_empty_columns() -> None:
         {**empty, "fingerprint": "a", "libraries": None},
         {**empty, "fingerprint": "b", "os": "Debian", "libraries": '{"torch":"2.13.0"}'},
     ]
-    table = words.environments_table(rows)
+    table = words.environments_table(msgspec.convert(rows, list[Environment]))
     assert list(table.columns) == ["Fingerprint", "Libraries", "System"]
     assert table.iloc[0].to_list() == ["b", "torch 2.13.0", "Debian"]
 

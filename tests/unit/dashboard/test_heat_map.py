@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 import vl_convert
 
 from dashboard.screens.compatibility.heat_map import CELL, CELL_COLOURS, heat_map
+from domain.answers.compatibility import MatrixRow, PlatformTotal
 from presentation.charts import chart_files
 from presentation.charts.frame import shared
 
-ROWS = [
+DOCUMENT = [
     {
         "name": "bert", "models": 3, "working": 2,
         "cells": [
@@ -21,7 +23,8 @@ ROWS = [
     },
     {"name": "acme/vit", "models": 1, "working": 1, "cells": [{"platform": "cuda", "state": "ran", "models": 1, "working": 1}]},
 ]  # fmt: skip
-PLATFORMS = [{"platform": "mps", "models": 0, "working": 0}, {"platform": "cuda", "models": 4, "working": 3}]
+ROWS = msgspec.convert(DOCUMENT, list[MatrixRow])
+PLATFORMS = [PlatformTotal(platform="mps", models=0, working=0), PlatformTotal(platform="cuda", models=4, working=3)]
 
 
 def marks(**more):
@@ -70,7 +73,7 @@ def test_the_open_cell_has_an_edge_of_ink_and_a_click_names_a_cell():
 
 
 def test_too_many_cells_are_refused():
-    many = [{**ROWS[1], "name": str(index)} for index in range(600)]
+    many = [msgspec.structs.replace(ROWS[1], name=str(index)) for index in range(600)]
     with pytest.raises(ValueError, match="2000"):
         heat_map(many, PLATFORMS)
 

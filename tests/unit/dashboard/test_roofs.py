@@ -3,9 +3,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from dashboard.screens.hardware import roofline as roofs
+from domain.answers.device import Roofline, RooflinePoint
 from presentation import formatting
 from presentation.charts import chart_files
 from presentation.charts.roofline_chart import roofline
@@ -22,13 +24,22 @@ def point(**changes: Any) -> dict[str, Any]:
     return found | changes
 
 
-def answer(*points: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def answer(*points: dict[str, Any], **changes: Any) -> Roofline:
     found = {
-        "points": list(points), "best": len(points), "placed": len(points), "left_out": {}, "above_by": {},
-        "roofs": [{"precision": "fp16", "value": PEAK}], "reached": [], "bandwidth_bytes_per_s": {"value": FEED[0]},
-        "reached_bandwidth_bytes_per_s": None,
+        "points": list(points), "best": len(points), "placed": len(points), "left_out": {}, "above": [], "above_by": {},
+        "above_count": 0, "roofs": [{"precision": "fp16", "value": PEAK, "status": "sourced"}], "reached": [],
+        "bandwidth_bytes_per_s": figure(FEED[0]), "reached_bandwidth_bytes_per_s": None,
     }  # fmt: skip
-    return found | changes
+    return msgspec.convert(found | changes, Roofline)
+
+
+def figure(value: float, **more: Any) -> dict[str, Any]:
+    return {"value": value, "status": "sourced", **more}
+
+
+def roof_rows() -> list[dict[str, Any]]:
+    """The roofs of the answer as the chart takes them."""
+    return msgspec.to_builtins(roofs.roofs(answer()))
 
 
 def plain(value: Any) -> str:
@@ -36,12 +47,10 @@ def plain(value: Any) -> str:
 
 
 def test_precisions_of_one_rate_are_one_roof_and_what_was_reached_stands_with_it_or_alone() -> None:
-    rates = [
-        {"precision": name, "value": value} for name, value in (("fp16", 1e12), ("bf16", 0.995e12), ("fp32", 1e11))
-    ]
-    reached = [{"precision": "fp32", "value": 9e10}, {"precision": "bf16", "value": 2e11}]
+    rates = [figure(value, precision=name) for name, value in (("fp16", 1e12), ("bf16", 0.995e12), ("fp32", 1e11))]
+    reached = [figure(9e10, precision="fp32"), figure(2e11, precision="bf16")]
     found = roofs.roofs(answer(roofs=rates, reached=reached))
-    assert [(plain(one["words"]), one["reached"]) for one in found] == [
+    assert [(plain(one.words), one.reached) for one in found] == [
         ("bf16, fp16 1.00 TFLOP/s", False),
         ("fp32 100 GFLOP/s, 90.0 GFLOP/s reached", False),
         ("bf16 200 GFLOP/s reached", True),
@@ -50,7 +59,7 @@ def test_precisions_of_one_rate_are_one_roof_and_what_was_reached_stands_with_it
 
 def test_a_bandwidth_that_a_probe_reached_says_so() -> None:
     assert roofs.bandwidth(answer()) == (1e11, formatting.si(1e11, "B/s"))
-    told = answer(bandwidth_bytes_per_s=None, reached_bandwidth_bytes_per_s={"value": 2.5e10})
+    told = answer(bandwidth_bytes_per_s=None, reached_bandwidth_bytes_per_s=figure(2.5e10))
     found = roofs.bandwidth(told)
     assert found is not None and plain(found[1]) == "25.0 GB/s reached"
     assert roofs.bandwidth(answer(bandwidth_bytes_per_s=None)) is None
@@ -76,7 +85,7 @@ def test_what_marks_stand_for_and_what_has_no_place_is_counted() -> None:
 def test_points_over_a_limit_are_told_with_what_may_be_behind() -> None:
     said = roofs.over(answer(above_by={"bandwidth": 3, "peak": 1}))
     assert said.startswith("1 over the peak") and "3 over the bandwidth: operators were fused" in said
-    table = roofs.above_table([point(share=1.5, over="peak")])
+    table = roofs.above_table([msgspec.convert(point(share=1.5, over="peak"), RooflinePoint)])
     assert (plain(table["Of its roof"][0]), table["Over the"][0]) == ("150.0 %", "peak")
 
 
@@ -85,7 +94,7 @@ def layers(spec: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_roof_is_flat_from_its_ridge_and_the_slope_is_the_bandwidth() -> None:
-    spec = roofline([point()], roofs.roofs(answer()), FEED).to_dict()
+    spec = roofline([point()], roof_rows(), FEED).to_dict()
     (flat,) = layers(spec, "rule")[0]["data"]["values"]
     assert (flat["x"], flat["y"]) == (pytest.approx(10.0), PEAK)
     start, end = layers(spec, "line")[0]["data"]["values"]
@@ -95,14 +104,14 @@ def test_the_roof_is_flat_from_its_ridge_and_the_slope_is_the_bandwidth() -> Non
 
 
 def test_a_decade_is_as_long_upwards_as_across_so_that_the_slope_is_45_degrees() -> None:
-    spec = roofline([point(), point(flops_per_s=1e10)], roofs.roofs(answer()), FEED).to_dict()
+    spec = roofline([point(), point(flops_per_s=1e10)], roof_rows(), FEED).to_dict()
     encoding = layers(spec, "line")[0]["encoding"]
     (low, high), (bottom, top) = (encoding[axis]["scale"]["domain"] for axis in ("x", "y"))
     assert math.log10(high / low) / math.log10(top / bottom) == pytest.approx(690 / 400)
 
 
 def test_only_what_is_over_its_roof_has_a_ring_and_every_mark_says_its_share() -> None:
-    spec = roofline([point(), point(share=1.3, over="peak", stands_for=5)], roofs.roofs(answer()), FEED).to_dict()
+    spec = roofline([point(), point(share=1.3, over="peak", stands_for=5)], roof_rows(), FEED).to_dict()
     marks, ring = layers(spec, "point")
     assert ring["transform"] == [{"filter": "datum.over"}]
     drawn = spec["datasets"][marks["data"]["name"]]
@@ -120,7 +129,5 @@ def test_what_is_simulated_says_so_on_every_mark() -> None:
 
 def test_too_many_points_are_refused_and_a_picture_needs_no_browser() -> None:
     with pytest.raises(ValueError, match="marks are more than"):
-        roofline([point()] * 1100, roofs.roofs(answer()), FEED)
-    assert chart_files.png(roofline([point()], roofs.roofs(answer()), FEED, theme="dark", picture=True)).startswith(
-        b"\x89PNG"
-    )
+        roofline([point()] * 1100, roof_rows(), FEED)
+    assert chart_files.png(roofline([point()], roof_rows(), FEED, theme="dark", picture=True)).startswith(b"\x89PNG")
