@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
+import msgspec
 import streamlit as st
 
 from assay.client import Client
@@ -22,11 +23,13 @@ __all__ = [
     "NewerService",
     "checked",
     "client",
+    "decoded",
     "forget",
     "kept",
     "probed",
 ]
 
+Answer = TypeVar("Answer")
 Function = TypeVar("Function", bound=Callable[..., Any])
 SLOWEST_S = 20.0
 PROBED_S = 5.0
@@ -117,3 +120,14 @@ def checked(answer: dict[str, Any], *keys: str) -> dict[str, Any]:
             remedy="Install the same version of Assay for both, then reload.",
         )
     return answer
+
+
+def decoded(answer: Mapping[str, Any], shape: type[Answer]) -> Answer:
+    """Return an answer as a struct; members that the struct does not have are left out. Raises NewerService."""
+    try:
+        return msgspec.convert(answer, shape)
+    except msgspec.ValidationError as error:
+        raise NewerService(
+            f"The service answered in another form ({error}): it is of another version than this dashboard.",
+            remedy="Install the same version of Assay for both, then reload.",
+        ) from error
