@@ -8,10 +8,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from dashboard.frame import Download
 from presentation.charts import chart_files
 
-__all__ = ["picture_files", "stem", "table_files"]
+__all__ = ["picture_files", "sent_files", "stem", "table_files"]
 
 Row = Mapping[str, Any]
 
@@ -38,6 +40,11 @@ def table_files(name: str, rows: Sequence[Row] | Callable[[], Sequence[Row]], *,
         ("CSV, every column", f"{name}.csv", "text/csv", lambda: _csv(*make())),
         ("Parquet, every column", f"{name}.parquet", "application/vnd.apache.parquet", lambda: _parquet(*make())),
     ]
+
+
+def sent_files(name: str, sent: Sequence[msgspec.Raw], *, as_of: int) -> list[Download]:
+    """Offer rows as the service sent them, every key of each, as CSV and as Parquet."""
+    return table_files(name, lambda: [msgspec.json.decode(row) for row in sent], as_of=as_of)
 
 
 def picture_files(name: str, draw: Callable[[], Any], title: str, *, answer: str, footer: str) -> list[Download]:

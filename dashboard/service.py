@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
 
+import msgspec
 import streamlit as st
 
 from assay.client import Client
@@ -20,13 +21,17 @@ __all__ = [
     "PROBED_S",
     "SLOWEST_S",
     "NewerService",
+    "SentRows",
     "checked",
     "client",
+    "decoded",
     "forget",
     "kept",
     "probed",
+    "sent_rows",
 ]
 
+Answer = TypeVar("Answer")
 Function = TypeVar("Function", bound=Callable[..., Any])
 SLOWEST_S = 20.0
 PROBED_S = 5.0
@@ -35,6 +40,14 @@ PATIENCE_S = 2.0
 """A page says that the service is away rather than keep its reader waiting for it; no longer than for a slow one."""
 KEPT = 256
 """Answers of one kind that are kept; a recommendation is some 50 kB."""
+
+
+class SentRows(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True):
+    """Rows of a list as structs, and each as the service sent it: JSON with every column, for the files of a panel."""
+
+    items: list[Answer]
+    sent: list[msgspec.Raw]
+    next_cursor: str | None = None
 
 
 class NewerService(AssayError):
@@ -117,3 +130,25 @@ def checked(answer: dict[str, Any], *keys: str) -> dict[str, Any]:
             remedy="Install the same version of Assay for both, then reload.",
         )
     return answer
+
+
+def decoded(answer: Mapping[str, Any], shape: type[Answer]) -> Answer:
+    """Return an answer as a struct; members that the struct does not have are left out. Raises NewerService."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(answer), type=shape)
+    except msgspec.ValidationError as error:
+        raise NewerService(
+            f"The service answered in another form ({error}): it is of another version than this dashboard.",
+            remedy="Install the same version of Assay for both, then reload.",
+        ) from error
+
+
+def sent_rows(
+    rows: Sequence[Mapping[str, Any]], shape: type[Answer], next_cursor: str | None = None
+) -> SentRows[Answer]:
+    """Return rows as structs, and as they were sent. Raises NewerService."""
+    return SentRows(
+        items=[decoded(row, shape) for row in rows],
+        sent=[msgspec.Raw(msgspec.json.encode(row)) for row in rows],
+        next_cursor=next_cursor,
+    )

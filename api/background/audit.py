@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,21 +12,23 @@ from domain.payloads import OperationPerformed
 from domain.permissions import SERVICE_SOURCE
 from ingest.log.event_log import EventLog
 
-__all__ = ["LOCAL", "operation", "record", "written"]
+__all__ = ["LOCAL", "Detail", "operation", "record", "written"]
 
+Detail = str | int | float | bool | Sequence[str] | None
+"""What the audit trail keeps of an operation: a name, a count, or a list of names."""
 LOCAL = "local"
 """The actor where no token was asked for: a person at this machine."""
 
 
-def operation(action: str, actor: str, on: str | None = None, details: dict[str, Any] | None = None) -> Decoded:
+def operation(action: str, actor: str, on: str | None = None, details: Mapping[str, Detail] | None = None) -> Decoded:
     """Return the event that says what was done by whom to what; `details` hold no secret."""
-    data = OperationPerformed(action=action, actor=actor, object=on, details=details)
-    return written(new_event(OPERATION_PERFORMED, data, source=SERVICE_SOURCE))
+    data = OperationPerformed(action=action, actor=actor, object=on, details=None if details is None else dict(details))
+    return written(encode_event(new_event(OPERATION_PERFORMED, data, source=SERVICE_SOURCE)))
 
 
-def written(event: dict[str, Any]) -> Decoded:
-    """Return an event that the service writes itself, checked and attested as such."""
-    return msgspec.structs.replace(decode_event(encode_event(event)), attestation="service")
+def written(text: bytes) -> Decoded:
+    """Return an event that the service writes itself, from its text, checked and attested as such."""
+    return msgspec.structs.replace(decode_event(text), attestation="service")
 
 
 def record(url: str, event: Decoded) -> None:

@@ -7,29 +7,21 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, TypeVar
 
 from api.background.background_task import BackgroundTask
+from domain.answers.operations import Minute
 from domain.errors import AssayError
 
 if TYPE_CHECKING:
     from ingest.projection.health import Health
 
-__all__ = ["KEPT", "LagHistory", "Minute"]
+__all__ = ["KEPT", "LagHistory"]
 
+Lag = TypeVar("Lag", int, float)
 LOOK_S = 10.0
 KEPT = 24 * 60
 _LOG = logging.getLogger(__name__)
-
-
-class Minute(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest lag that was seen in the minute that begins at `at`; null where Postgres did not answer in it."""
-
-    at: datetime
-    lag_events: int | None
-    lag_seconds: float | None
 
 
 class LagHistory(BackgroundTask):
@@ -54,8 +46,8 @@ class LagHistory(BackgroundTask):
         self._kept.append(
             Minute(
                 at=at,
-                lag_events=_worst(before and before.lag_events, health.lag_events),
-                lag_seconds=_worst(before and before.lag_seconds, health.lag_seconds),
+                lag_events=_worst(before.lag_events if before else None, health.lag_events),
+                lag_seconds=_worst(before.lag_seconds if before else None, health.lag_seconds),
             )
         )
 
@@ -70,5 +62,5 @@ class LagHistory(BackgroundTask):
             await asyncio.sleep(LOOK_S)
 
 
-def _worst(before: Any, now: Any) -> Any:
+def _worst(before: Lag | None, now: Lag | None) -> Lag | None:
     return max((item for item in (before, now) if item is not None), default=None)

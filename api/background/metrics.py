@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from api.http.logs import RequestRecord
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
+__all__ = ["CONTENT_TYPE", "Metrics", "ServiceState"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ONE = "This worker's alone: with several, a scrape meets one of them by chance (see assay_worker_info)."
@@ -29,9 +29,24 @@ _STATE = {
     "trained_position": ("assay_predictor_trained_position", "Position of the newest training, accepted or not."),
     "drift": ("assay_predictor_drift", "1 where the predictor in force misses more of its intervals than it promised."),
 }
-"""Member of the service's state → gauge; what is not known has no sample."""
+"""Member of ServiceState → gauge; what is not known has no sample."""
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions, lag and counts of the service at one moment; None is not known."""
+
+    log_position: int | None = None
+    position: int | None = None
+    lag_events: int | None = None
+    lag_seconds: float | None = None
+    dead_letters: int | None = None
+    unknown_events: int | None = None
+    archived_position: int | None = None
+    archive_bytes: int | None = None
+    trained_position: int | None = None
+    drift: bool | None = None
 
 
 class Metrics:
@@ -102,11 +117,11 @@ class Metrics:
         if request.problem is not None and request.status in (429, 503):
             self._refused.labels(request.problem).inc()
 
-    def rendered(self, state: Mapping[str, Any], *, up: bool) -> bytes:
+    def rendered(self, state: ServiceState, *, up: bool) -> bytes:
         """Return everything in Prometheus' text format, with the service's state as of now."""
         self._up.set(int(up))
         for member, (name, words) in _STATE.items():
-            value = state.get(member)
+            value: float | None = getattr(state, member)
             gauge = self._state.get(member)
             if value is None:
                 if gauge is not None:

@@ -13,7 +13,7 @@ from api.background import child
 from api.background.audit import operation, written
 from api.container import Container
 from domain.errors import NotFound, PartMissing, TooBusy, UsageError
-from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, new_event
+from domain.events import PREDICTOR_CHOSEN, PREDICTOR_TRAINED, encode_event, new_event
 from domain.payloads import PredictorChosen
 from domain.permissions import SERVICE_SOURCE
 from predictor.artifact.artifact import ARTIFACT_KIND
@@ -58,7 +58,7 @@ async def train(container: Container, actor: str, *, force: bool = False, why: s
     document = operation(
         "predictor.trained", actor, digest, {"position": data["position"], "accepted": data["accepted"], "why": why}
     )
-    answer, _ = await container.append([written(event), document])
+    answer, _ = await container.append([written(encode_event(event)), document])
     await container.reach(answer.position)
     return {**data, "digest": digest, "event_id": event["id"], "event_position": answer.position}
 
@@ -90,7 +90,7 @@ async def choose(container: Container, actor: str, digest: str | None, reason: s
     data = PredictorChosen(digest=wanted, by=actor, reason=reason)
     event = new_event(PREDICTOR_CHOSEN, data, source=SERVICE_SOURCE, time=datetime.now(UTC))
     document = operation("predictor.chosen", actor, wanted, {"before": before, "reason": reason})
-    answer, _ = await container.append([written(event), document])
+    answer, _ = await container.append([written(encode_event(event)), document])
     await container.reach(answer.position)
     return {
         **msgspec.to_builtins(data),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from api.background.background_task import BackgroundTask
 from api.background.training import train
@@ -16,13 +18,21 @@ if TYPE_CHECKING:
     from ingest.projection.fold import History
     from predictor.live.drift import Drift
 
-__all__ = ["Watch", "reason_to_train"]
+__all__ = ["Training", "Watch", "reason_to_train"]
 
 LOOK_S = 60.0
 DRIFTING_S = 3600.0
 """Between a training and the next one because of drift: a predictor that drifts on all the same is not trained without end."""
 ACTOR = "schedule"
 _LOG = logging.getLogger(__name__)
+
+
+class Training(msgspec.Struct, frozen=True, kw_only=True):
+    """A training in the log: when it was recorded, at which position, and up to which one it saw the log."""
+
+    position: int
+    trained_at_position: int
+    recorded_at: datetime
 
 
 class Watch(BackgroundTask):
@@ -62,25 +72,24 @@ class Watch(BackgroundTask):
                 _LOG.exception("the watch over the predictor failed; it looks again")
 
 
-def _newest(container: Container) -> tuple[dict[str, Any] | None, int]:
+def _newest(container: Container) -> tuple[Training | None, int]:
     """Return the newest training, and the position of the newest measurement."""
     with container.tables(None) as tables:
         rows = tables.predictors().to_pylist()
-        return rows[-1] if rows else None, tables.measured_position()
+        last = {name: rows[-1][name] for name in Training.__struct_fields__} if rows else None
+        return Training(**last) if last else None, tables.measured_position()
 
 
-def reason_to_train(
-    drift: Drift, last: dict[str, Any] | None, measured: int, every_s: float, now: datetime
-) -> str | None:
+def reason_to_train(drift: Drift, last: Training | None, measured: int, every_s: float, now: datetime) -> str | None:
     """Return why it is time to train, or None: nothing was measured since the last training, or it was not long ago."""
-    if measured <= (last["trained_at_position"] if last is not None else 0):
+    if measured <= (last.trained_at_position if last is not None else 0):
         return None
     if last is None:
         return "on schedule, for the first time"
-    age = now - last["recorded_at"]
+    age = now - last.recorded_at
     if age >= timedelta(seconds=every_s):
         return "on schedule"
-    fresh = drift.newest_position is not None and drift.newest_position > last["position"]
+    fresh = drift.newest_position is not None and drift.newest_position > last.position
     if drift.flag and fresh and age >= timedelta(seconds=min(DRIFTING_S, every_s)):
         return "because the predictor in force drifts"
     return None

@@ -20,7 +20,7 @@ from api.http.response_cache import CachedAnswer
 from domain.answers import answer_bytes
 from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound
-from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, new_event
+from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, encode_event, new_event
 from domain.permissions import SERVICE_SOURCE
 from predictor.answering.question import PredictQuestion, Question
 
@@ -81,7 +81,7 @@ async def _record(container: Container, type_: str, noun: str, question: Json, a
         time=datetime.fromisoformat(answer["time"]) if answer["time"] else None,
         id=_identifier(noun, answer["id"]),
     )
-    await container.append([written(event)])
+    await container.append([written(encode_event(event))])
 
 
 def _identifier(noun: str, identity: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from litestar import MediaType, Request, Response, Router, get
 
-from api.background.metrics import CONTENT_TYPE
+from api.background.metrics import CONTENT_TYPE, ServiceState
 from api.container import Container, predictor_in_force
 from api.http.access import OPEN
 from api.http.problems import problem, problem_response
@@ -192,13 +192,19 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     counted.body_bytes.set(container.room.bytes)
     archive = state["archive"] or {}
     predictor = state["predictor"] or {}
-    document = state | {
-        "archived_position": archive.get("last_position"),
-        "archive_bytes": archive.get("bytes"),
-        "trained_position": predictor.get("trained_event_position"),
-        "drift": predictor.get("drift"),
-    }
-    return Response(counted.rendered(document, up=not state["error"]), media_type=CONTENT_TYPE)
+    now = ServiceState(
+        log_position=state["log_position"],
+        position=state["position"],
+        lag_events=state["lag_events"],
+        lag_seconds=state["lag_seconds"],
+        dead_letters=state["dead_letters"],
+        unknown_events=state["unknown_events"],
+        archived_position=archive.get("last_position"),
+        archive_bytes=archive.get("bytes"),
+        trained_position=predictor.get("trained_event_position"),
+        drift=predictor.get("drift"),
+    )
+    return Response(counted.rendered(now, up=not state["error"]), media_type=CONTENT_TYPE)
 
 
 router = Router("/", route_handlers=[live, ready, metrics], tags=["health"])

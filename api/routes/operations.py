@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ import msgspec
 from litestar import Request, Response, Router, delete, get, post
 from litestar.params import JSONBody, PathParameter
 
-from api.background.audit import LOCAL, operation
+from api.background.audit import LOCAL, Detail, operation
 from api.container import Container
 from api.http.keys import SigningKey
 from api.http.tokens import Scope, Token, grant
@@ -81,7 +82,7 @@ def actor(request: Request[Any, Any, Any]) -> str:
     return LOCAL if token is None else token.name
 
 
-async def performed(request: Request[Any, Any, Any], action: str, on: str | None, details: dict[str, Any]) -> int:
+async def performed(request: Request[Any, Any, Any], action: str, on: str | None, details: Mapping[str, Detail]) -> int:
     """Append what was done, and return the position of that event."""
     container: Container = request.app.state.parts
     (answer,) = await container.append([operation(action, actor(request), on, details)])

@@ -8,82 +8,20 @@ import platform
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 from litestar import Request, Response, Router, get
 
-from api.background.lag_history import Minute
 from api.container import Container
 from api.http.openapi import VERSION
 from api.routes.operations import ADMIN
 from api.settings import DEFAULT_RATE, Settings
+from domain.answers.operations import Archived, Build, Configured, Day, Step
 from ingest.archive.archive import Archive, archive_folder
 from ingest.projection.store import SCHEMA_VERSION
 
-__all__ = ["Day", "router"]
+__all__ = ["router"]
 
 HOURS = 24
 STEP_S = 600
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How many events the log took in the step that begins at `at`; 0 is counted, not missing."""
-
-    at: datetime
-    events: int
-
-
-class Archived(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment of the archive. `trimmed_at`: since when its bodies are in the files alone."""
-
-    first_position: int
-    last_position: int
-    events: int
-    bytes: int
-    facts: str
-    samples: str | None
-    created_at: datetime | None
-    trimmed_at: datetime | None
-
-
-class Build(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs, and since when."""
-
-    version: str
-    schema: int
-    python: str
-    system: str
-    began: datetime
-
-
-class Configured(msgspec.Struct, frozen=True, kw_only=True):
-    """How it is set up, without anything secret. A limit of null is no limit; `retrain_every_s` null is never by itself."""
-
-    role: str
-    host: str
-    embedded_postgres: bool
-    requests_per_s: float | None
-    events_per_s: float | None
-    body_deadline_s: float
-    retrain_every_s: float | None
-    log_level: str
-
-
-class Day(msgspec.Struct, frozen=True, kw_only=True):
-    """The last 24 hours, `throughput` in steps of `step_s` up to `now`.
-
-    `lag` has the minutes that this process saw, from `build.began` on and of a day at most. `token_uses` has by the id of a
-    token when this process last let it in: what is not in it was not used here since `build.began`.
-    """
-
-    now: datetime
-    position: int
-    step_s: int
-    throughput: list[Step]
-    lag: list[Minute]
-    token_uses: dict[str, datetime]
-    archive: list[Archived]
-    build: Build
-    settings: Configured
 
 
 @get("/v1/operations", opt=ADMIN, summary="A day of this service", tags=["operations"])

@@ -22,7 +22,7 @@ from api.http.as_of import named
 from api.http.paging import DEPENDENCIES, MinPosition, Page, Row, by_offset
 from api.routes.operations import ADMIN, actor
 from domain.errors import NameTaken, NotFound, PartMissing, ProjectionBehind, UnknownSnapshot, UsageError
-from domain.events import SNAPSHOT_NAMED, new_event
+from domain.events import SNAPSHOT_NAMED, encode_event, new_event
 from domain.payloads import SnapshotName, SnapshotNamed
 from domain.permissions import SERVICE_SOURCE
 from ingest.projection import Tables
@@ -133,7 +133,7 @@ async def _tell(request: Request[Any, Any, Any], data: SnapshotNamed) -> Snapsho
     )
     action = "snapshot.withdrawn" if data.withdrawn else "snapshot.named"
     done = operation(action, actor(request), data.name, {"position": data.position})
-    appended, last = await container.append([written(event), done])
+    appended, last = await container.append([written(encode_event(event)), done])
     with contextlib.suppress(ProjectionBehind):
         # It is in the log: whoever sends it again would get the answer that the name is taken.
         await container.reach(last.position)

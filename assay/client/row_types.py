@@ -17,6 +17,7 @@ __all__ = [
     "Fact",
     "Failure",
     "Hardware",
+    "Match",
     "Measurement",
     "Model",
     "Row",
@@ -298,6 +299,15 @@ class Environment(Row, frozen=True, kw_only=True):
     libraries: Json | None = None
 
 
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """By which of its names a search found a model: `how` the name fits, after how many `edits`."""
+
+    id: str | None = None
+    how: str
+    name: str
+    edits: int = 0
+
+
 class Model(Row, frozen=True, kw_only=True):
     """A model of the catalogue or of the log, and how much is known of it."""
 
@@ -317,6 +327,11 @@ class Model(Row, frozen=True, kw_only=True):
     traces: int = 0
     first_position: int | None = None
     last_position: int | None = None
+    parameters_about: float | None = None
+    licence: str | None = None
+    family_from: str | None = None
+    family_why: str | None = None
+    match: Match | None = None
 
 
 class Hardware(Row, frozen=True, kw_only=True):

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from assay.client.row_types import Hardware
-from dashboard.service import KEPT, NewerService, checked, client, forget, kept, probed
+from assay.client.row_types import Hardware, Model, Run
+from dashboard.service import KEPT, NewerService, checked, client, decoded, forget, kept, probed
 from domain.errors import Forbidden
 
 __all__ = [
@@ -62,16 +60,16 @@ def record(request: dict[str, Any], position: int) -> dict[str, Any]:
 
 
 @kept(max_entries=4)
-def models(position: int) -> list[dict[str, Any]]:
+def models(position: int) -> list[Model]:
     """Return every model that is known at a position, by `id`; those with measurements first."""
-    rows = [dict(row) for row in client().models(as_of=position)]
-    return sorted(rows, key=lambda row: (not row.get("measurements"), str(row["id"])))
+    rows = [decoded(row, Model) for row in client().models(as_of=position)]
+    return sorted(rows, key=lambda row: (not row.measurements, row.id))
 
 
 @kept(max_entries=4)
 def hardware(position: int) -> list[Hardware]:
     """Return every hardware that is known at a position, by `id`."""
-    return msgspec.convert(client().hardware(as_of=position), list[Hardware])
+    return [decoded(row, Hardware) for row in client().hardware(as_of=position)]
 
 
 @kept(max_entries=4)
@@ -83,9 +81,9 @@ def markets(position: int) -> tuple[list[str], list[str]]:
 
 
 @kept(max_entries=4)
-def runs(position: int) -> list[dict[str, Any]]:
+def runs(position: int) -> list[Run]:
     """Return the last ten runs at a position, newest first."""
-    return [dict(row) for row in client().runs(as_of=position, limit=10)]
+    return [decoded(row, Run) for row in client().runs(as_of=position, limit=10)]
 
 
 @kept(max_entries=4)

@@ -343,7 +343,7 @@ def _source(row: Row) -> str:
     parts = (row.get("provenance_source"), row.get("reference"), row.get("licence"))
     named = ", ".join(str(part) for part in parts if part)
     if not named:
-        return run_progress.source_words(row)
+        return run_progress.source_words(row.get("source"), row.get("attestation"))
     return f"{named} ({row['attestation']})" if row.get("attestation") else named
 
 

@@ -21,7 +21,9 @@ def run_facts(source: Source) -> list[str]:
     """Say what the run was: when, where, how it ended."""
     run = source.run
     began, ended = run.get("started_at"), run.get("finished_at")
-    facts = [f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {run_progress.source_words(run)}"]
+    facts = [
+        f"Run {run['run_id']}, {run.get('kind') or 'kind not said'}, by {run_progress.source_words(run.get('source'), run.get('attestation'))}"
+    ]
     if began:
         facts.append(f"Began {formatting.date(began)}{_took(began, ended)}")
     if run.get("outcome"):

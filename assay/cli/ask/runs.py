@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import rich_click as click
 from rich.markup import escape
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.client.row_types import Run
 from domain.errors import Expired, NotFound
 from domain.verdicts import ENERGY
 from presentation import energy, formatting, loads, run_progress
@@ -76,7 +78,7 @@ def list_runs(
         ("done", "right"),
         ("valid", "right"),
     ]
-    answers().print(grid(None, columns, [_line(run) for run in page["items"]]))
+    answers().print(grid(None, columns, [_line(msgspec.convert(run, Run)) for run in page["items"]]))
     if page["total"] > len(page["items"]):
         say(
             f"the newest {formatting.count(len(page['items']))} of {formatting.count(page['total'])}; --limit shows more"
@@ -84,15 +86,15 @@ def list_runs(
     return 0
 
 
-def _line(run: Mapping[str, Any]) -> list[str]:
-    done, planned = run_progress.done(run), run.get("planned")
+def _line(run: Run) -> list[str]:
+    done, planned = run_progress.done(run), run.planned
     return [
-        run["run_id"],
-        _minute(run.get("started_at") or run["recorded_at"])[:10],
-        f"{run['kind']}, {run_progress.where(run)}",
+        run.run_id,
+        f"{run.started_at or run.recorded_at:%Y-%m-%d}",
+        f"{run.kind}, {run_progress.where(run)}",
         run_progress.state(run, datetime.now(UTC)).word,
         f"{formatting.count(done)}/{formatting.count(planned)}" if planned else formatting.count(done),
-        formatting.count(run["rows_valid"]) if run["rows"] else formatting.MISSING,
+        formatting.count(run.rows_valid) if run.rows else formatting.MISSING,
     ]
 
 
@@ -134,17 +136,17 @@ def _samples(client: Any, event_id: str) -> dict[str, Any]:
 
 
 def _tell_run(row: Mapping[str, Any]) -> None:
-    run = row["run"]
+    run = msgspec.convert(row["run"], Run)
     state = run_progress.state(run, datetime.now(UTC))
-    begun = _minute(run.get("started_at") or run["recorded_at"])
-    source = escape(run_progress.source_words(run))
+    begun = f"{run.started_at or run.recorded_at:%Y-%m-%d %H:%M}"
+    source = escape(run_progress.source_words(run.source, run.attestation))
     lines = [
-        f"[bold]{run['kind']} on {run_progress.where(run)}: {state.word}[/bold], {run_progress.length(run)}",
-        f"started {begun}, took {formatting.plain(run_progress.duration(run))}, {source}, position {run['position']}",
+        f"[bold]{run.kind} on {run_progress.where(run)}: {state.word}[/bold], {run_progress.length(run)}",
+        f"started {begun}, took {formatting.plain(run_progress.duration(run))}, {source}, position {run.position}",
         f"rows: {run_progress.verdicts(run)}",
     ]
-    if run.get("retracted_because"):
-        lines.append(f"[red]retracted: {run['retracted_because']}[/red]")
+    if run.retracted_because:
+        lines.append(f"[red]retracted: {run.retracted_because}[/red]")
     if row["differs"]:
         changes = ", ".join(f"{name} {before} → {now}" for name, (before, now) in row["differs"].items())
         lines.append(f"since the run before on this machine: {changes}")
@@ -294,7 +296,3 @@ def _by_rules(row: Mapping[str, Any]) -> str:
     """Say what a scenario came to by its rules, where it has any."""
     scenario_result = row.get("scenario_result")
     return f"; {scenario_result['scenario']} {scenario_result['result']} by its rules" if scenario_result else ""
-
-
-def _minute(moment: str) -> str:
-    return str(moment)[:16].replace("T", " ")

@@ -78,7 +78,7 @@ def ahead(params: Params) -> None:
 
 
 def _nothing_chosen(subject: str, position: int) -> None:
-    if any(row.get("measurements") for row in answers.models(position)):
+    if any(row.measurements for row in answers.models(position)):
         st.info(f"Choose a {'hardware' if subject == 'hw' else 'model'} above.")
         return
     st.info("Nothing has been measured yet. Measure one model on this machine, or choose one above:")
@@ -137,7 +137,7 @@ def _chosen(comparison: Comparison) -> Comparison:
 
 
 def _model(comparison: Comparison, position: int) -> None:
-    existing = [str(row["id"]) for row in answers.models(position)]
+    existing = [row.id for row in answers.models(position)]
     st.selectbox(
         "Model",
         _with(existing, [comparison.model]),

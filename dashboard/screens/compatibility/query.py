@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from dashboard.downloads import table_files
 from dashboard.frame import Download
 from dashboard.screens.compatibility.words import Parameters
-from dashboard.service import checked, client, kept
+from dashboard.service import checked, client, decoded, kept
 from domain.answers.compatibility import CellCase, CellMeasurement, ClaimRow, CompatibilityMatrix
 
 __all__ = ["cells", "claims", "matrix", "matrix_files", "measured"]
@@ -19,7 +17,7 @@ MOST_CELLS = 1000
 def matrix(request: Parameters, position: int) -> CompatibilityMatrix:
     """Return one page of the matrix: rows with their cells as `items`, and the totals of all that match."""
     answer = client().compatibility_matrix(as_of=position, **request)
-    return msgspec.convert(checked(dict(answer), "items", "total", "platforms", "cells"), CompatibilityMatrix)
+    return decoded(checked(dict(answer), "items", "total", "platforms", "cells"), CompatibilityMatrix)
 
 
 def matrix_files(name: str, request: Parameters, position: int) -> list[Download]:
@@ -40,17 +38,17 @@ def matrix_files(name: str, request: Parameters, position: int) -> list[Download
 def cells(request: dict[str, str], position: int) -> list[CellCase]:
     """Return what was seen of some models on a platform, one row a precision; a thousand at most."""
     rows = client().compatibility(as_of=position, limit=MOST_CELLS, **request)
-    return msgspec.convert(rows, list[CellCase])
+    return [decoded(row, CellCase) for row in rows]
 
 
 @kept(max_entries=64)
 def claims(platform: str, position: int) -> list[ClaimRow]:
     """Return what documents claim of a platform, beside what was seen."""
-    return msgspec.convert(client().claims(platform=platform, as_of=position), list[ClaimRow])
+    return [decoded(row, ClaimRow) for row in client().claims(platform=platform, as_of=position)]
 
 
 @kept(max_entries=64)
 def measured(model: str, platform: str, hardware: str | None, position: int) -> list[CellMeasurement]:
     """Return the best measurement of each configuration of a model on a platform, fastest an item first."""
     answer = client().compare_hardware(model, platform=platform, hardware=hardware, as_of=position)
-    return msgspec.convert(checked(dict(answer), "rows")["rows"], list[CellMeasurement])
+    return [decoded(row, CellMeasurement) for row in checked(dict(answer), "rows")["rows"]]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from dashboard.downloads import table_files
 from dashboard.frame import Download
-from dashboard.service import KEPT, checked, client, kept
+from dashboard.service import KEPT, checked, client, decoded, kept
 from domain.answers.device import HardwareCoverage, HardwareEntry, HardwareProfile, Roofline, RooflinePoint
 
 __all__ = ["coverage", "listed", "listed_files", "points_files", "profile", "roofline"]
@@ -19,7 +17,7 @@ DRAWN = list(RooflinePoint.__struct_fields__)
 def listed(position: int, limit: int, **filters: str | bool | None) -> list[HardwareEntry]:
     """Return at most `limit` hardware at a position, what was measured most first; with `search` the best match first."""
     rows = client().hardware(as_of=position, limit=limit, sort="measurements", **filters)
-    return msgspec.convert(rows, list[HardwareEntry])
+    return [decoded(row, HardwareEntry) for row in rows]
 
 
 def listed_files(name: str, position: int, limit: int, **filters: str | bool | None) -> list[Download]:
@@ -34,14 +32,14 @@ def listed_files(name: str, position: int, limit: int, **filters: str | bool | N
 def profile(name: str, position: int) -> HardwareProfile:
     """Return what is known of a hardware, by any of its names, without the rows of what ran on it."""
     answer = client().one_hardware(name, as_of=position, compatibility=False)
-    return msgspec.convert(checked(dict(answer), "hardware")["hardware"], HardwareProfile)
+    return decoded(checked(dict(answer), "hardware")["hardware"], HardwareProfile)
 
 
 @kept(max_entries=KEPT)
 def roofline(name: str, position: int, **filters: str | None) -> Roofline:
     """Return a hardware's roofs and the measured points under them, of each point what is drawn."""
     answer = client().roofline(name, as_of=position, members=DRAWN, **filters)
-    return msgspec.convert(checked(dict(answer), "points", "roofs", "above"), Roofline)
+    return decoded(checked(dict(answer), "points", "roofs", "above"), Roofline)
 
 
 def points_files(name: str, hardware: str, position: int, **filters: str | None) -> list[Download]:
@@ -54,4 +52,4 @@ def points_files(name: str, hardware: str, position: int, **filters: str | None)
 def coverage(name: str, position: int) -> HardwareCoverage:
     """Return what was tried on a hardware by family, the best of each category, and what stands beside it."""
     answer = checked(dict(client().tried(name, as_of=position)), "items", "best", "siblings")
-    return msgspec.convert(answer, HardwareCoverage)
+    return decoded(answer, HardwareCoverage)

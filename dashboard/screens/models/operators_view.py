@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
+import altair as alt
 import msgspec
 import streamlit as st
 
@@ -15,6 +15,7 @@ from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
+from domain.answers.model_profile import ModelProfile, OperatorBreakdown
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 from presentation import formatting
 from presentation.charts.breakdown_chart import breakdown
@@ -27,7 +28,25 @@ PART = f"{PAGE} operators"
 NAMES = ("hw", "platform", "precision", "batch", "mode")
 
 
-def show_operators(bar: Model, document: Mapping[str, Any], at: int) -> None:
+class Configuration(TypedDict):
+    """The configuration that the page asks operators and latency of."""
+
+    hardware: str | None
+    platform: str
+    precision: str
+    batch_size: int
+
+
+class Defaults(TypedDict):
+    """What the page asks where the address leaves it open."""
+
+    hw: str
+    platform: str
+    precision: str
+    batch: int
+
+
+def show_operators(bar: Model, document: ModelProfile, at: int) -> None:
     """Show the operators of one call, the longest first, on the hardware chosen or the one measured fastest."""
     bar = _bar(_filled(bar, document, at), at)
     question = _question(bar)
@@ -36,7 +55,7 @@ def show_operators(bar: Model, document: Mapping[str, Any], at: int) -> None:
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")
     _whence(bar, operators, at, question)
-    drawn = breakdown(model.parts(operators), _title(operators), theme=theme())
+    drawn = breakdown(msgspec.to_builtins(model.parts(operators)), _title(operators), theme=theme())
     chart(drawn, key=f"{PART} picture", words=f"Operators of {bar.id}: {sentence}")
     number = st.column_config.NumberColumn
     st.dataframe(
@@ -59,20 +78,19 @@ def show_operators(bar: Model, document: Mapping[str, Any], at: int) -> None:
     _files(bar, operators, sentence, at)
 
 
-def _filled(model: Model, document: Mapping[str, Any], at: int) -> Model:
+def _filled(model: Model, document: ModelProfile, at: int) -> Model:
     """Fill what the address leaves open from where the model was measured fastest, else from the hardware of the log."""
-    best = next(
-        (row for row in document["best"] if row["precision"]), document["best"][0] if document["best"] else None
-    )
+    best = next((row for row in document.best if row.precision), document.best[0] if document.best else None)
     if best is None:
         own = next((row.id for row in answers.hardware(at) if row.measured), "")
-        best = {"hardware": own, "platform": "cpu", "precision": "fp32", "batch_size": 1}
-    usual = {
-        "hw": best["hardware"] or "",
-        "platform": best["platform"],
-        "precision": best["precision"] or "fp32",
-        "batch": best["batch_size"] or 1,
-    }
+        usual: Defaults = {"hw": own, "platform": "cpu", "precision": "fp32", "batch": 1}
+    else:
+        usual = {
+            "hw": best.hardware,
+            "platform": best.platform,
+            "precision": best.precision or "fp32",
+            "batch": best.batch_size or 1,
+        }
     if model.hw and model.hw != usual["hw"]:
         row = next((row for row in answers.hardware(at) if row.id == model.hw), None)
         described = row.described_platforms or [] if row else []
@@ -110,25 +128,29 @@ def _bar(model: Model, at: int) -> Model:
     return chosen
 
 
-def _question(model: Model) -> dict[str, Any]:
-    row: dict[str, Any] = {"hardware": model.hw or None, "platform": model.platform, "precision": model.precision}
-    return {**row, "batch_size": model.batch or 1}
+def _question(model: Model) -> Configuration:
+    return {
+        "hardware": model.hw or None,
+        "platform": model.platform,
+        "precision": model.precision,
+        "batch_size": model.batch or 1,
+    }
 
 
-def _title(row: Mapping[str, Any]) -> str:
-    if row["basis"] == "roofline":
+def _title(row: OperatorBreakdown) -> str:
+    if row.basis == "roofline":
         return "share of the least time on the roofline, %"
     return "share of the bytes moved, %"
 
 
-def _whence(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str, Any]) -> None:
-    sizes = {"sequence_length": "sequence length", "image_size": "image size"}
-    work = ", ".join(f"{words} {row[name]}" for name, words in sizes.items() if row[name] is not None)
-    traced = f"Traced ({row['phase']}{f', {work}' if work else ''}), batch {formatting.count(model.batch or 1)}"
-    if row["basis"] != "roofline":
-        st.caption(escape(f"{traced}. No times: {row['why_not']}. Shares are of bytes in fp32."))
+def _whence(model: Model, row: OperatorBreakdown, at: int, question: Configuration) -> None:
+    sizes = {"sequence length": row.sequence_length, "image size": row.image_size}
+    work = ", ".join(f"{words} {size}" for words, size in sizes.items() if size is not None)
+    traced = f"Traced ({row.phase}{f', {work}' if work else ''}), batch {formatting.count(model.batch or 1)}"
+    if row.basis != "roofline":
+        st.caption(escape(f"{traced}. No times: {row.why_not}. Shares are of bytes in fp32."))
         return
-    floor = formatting.latency(row["latency_ms"])
+    floor = formatting.latency(row.latency_ms)
     st.caption(
         escape(f"{traced}. Basis ┄ roofline: at least {floor} by the device's figures, not covered by measurement.")
     )
@@ -137,35 +159,30 @@ def _whence(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str
             _beside(model, row, at, question)
 
 
-def _beside(model: Model, row: Mapping[str, Any], at: int, question: Mapping[str, Any]) -> None:
-    document = query.predicted(
-        model.id,
-        at,
-        **question,
-        **{name: row[name] for name in ("sequence_length", "image_size") if row[name] is not None},
-    )
-    if document["latency_ms"] is None:
+def _beside(model: Model, row: OperatorBreakdown, at: int, question: Configuration) -> None:
+    sizes = {"sequence_length": row.sequence_length, "image_size": row.image_size}
+    stated = {name: size for name, size in sizes.items() if size is not None}
+    document = query.predicted(model.id, at, **question, **stated)
+    if document.latency_ms is None or row.latency_ms is None:
         return
-    latency = formatting.latency(
-        document["latency_ms"], document.get("latency_ms_low"), document.get("latency_ms_high")
-    )
-    explained = formatting.share(row["latency_ms"] / document["latency_ms"])
-    words = f"The whole call: {latency} ({badge(document['basis'], document.get('origin'))}); the roofline explains {explained} of it."
+    latency = formatting.latency(document.latency_ms, document.latency_ms_low, document.latency_ms_high)
+    explained = formatting.share(row.latency_ms / document.latency_ms)
+    words = f"The whole call: {latency} ({badge(document.basis, document.origin)}); the roofline explains {explained} of it."
     st.caption(escape(words))
 
 
-def _files(request: Model, row: Mapping[str, Any], sentence: str, at: int) -> None:
-    parts, title, shade = model.parts(row), _title(row), theme()
+def _files(request: Model, row: OperatorBreakdown, sentence: str, at: int) -> None:
+    parts, title, shade = msgspec.to_builtins(model.parts(row)), _title(row), theme()
 
-    def draw() -> Any:
+    def draw() -> alt.LayerChart:
         return breakdown(parts, title, theme=shade, picture=True)
 
     where = (
         f"{request.hw} · {request.platform} · {request.precision} · batch {request.batch}"
-        if row["hardware"]
+        if row.hardware
         else "by work alone"
     )
-    footer = f"position {formatting.count(at)} · {where} · basis {row['basis']}"
+    footer = f"position {formatting.count(at)} · {where} · basis {row.basis}"
     name = stem(PAGE, f"{request.id}_operators", at)
     pictures = picture_files(name, draw, f"Operators of {request.id}", answer=sentence, footer=footer)
-    downloads([*table_files(name, row["operators"], as_of=at), *pictures], PART)
+    downloads([*table_files(name, msgspec.to_builtins(row.operators), as_of=at), *pictures], PART)

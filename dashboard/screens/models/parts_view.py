@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+import altair as alt
 import msgspec
+import pandas as pd
 import streamlit as st
 
 from dashboard import menu, ranking
-from dashboard.downloads import picture_files, stem, table_files
+from dashboard.downloads import picture_files, sent_files, stem, table_files
 from dashboard.frame import basis_legend, chart, downloads, escape, places, plain_table, theme, to_paste
 from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
+from domain.answers import answer_document
+from domain.answers.model_profile import ModelProfile
 from domain.vocabulary import MODES
 from presentation import charts, formatting
 
@@ -35,7 +38,7 @@ def links(page: str, names: Sequence[str]) -> None:
             st.page_link(menu.page(page), label=escape(name), query_params={"id": name})
 
 
-def show_about(document: Mapping[str, Any], at: int) -> None:
+def show_about(document: ModelProfile, at: int) -> None:
     """Show what a model is and why, where it was measured fastest, and what stands beside it."""
     with st.container(key="answer"):
         st.markdown(f"**{escape(model.sentence(document))}**")
@@ -46,24 +49,24 @@ def show_about(document: Mapping[str, Any], at: int) -> None:
         )
     with right:
         _fastest(document)
-        if document["best"]:
-            downloads(
-                table_files(stem(PAGE, str(document["model"]["id"]), at), document["best"], as_of=at), f"{PAGE} best"
-            )
-    _beside("Nearest siblings", document["siblings"], model.siblings_table(document["siblings"]))
-    _beside("Smaller open alternatives", document["alternatives"], model.alternatives_table(document["alternatives"]))
-    if document["alternatives"]:
-        st.caption(escape(str(document["quality"])))
+        if document.best:
+            rows = msgspec.to_builtins(document.best)
+            downloads(table_files(stem(PAGE, document.model.id, at), rows, as_of=at), f"{PAGE} best")
+    _beside("Nearest siblings", [row.id for row in document.siblings], model.siblings_table(document.siblings))
+    names = [row.id for row in document.alternatives]
+    _beside("Smaller open alternatives", names, model.alternatives_table(document.alternatives))
+    if document.alternatives:
+        st.caption(escape(document.quality))
 
 
-def _fastest(document: Mapping[str, Any]) -> None:
+def _fastest(document: ModelProfile) -> None:
     st.markdown("**Fastest, as measured**")
-    if not document["best"]:
+    if not document.best:
         st.caption("Nothing has a throughput. This measures it here:")
-        to_paste(f"assay bench {document['model']['id']}")
+        to_paste(f"assay bench {document.model.id}")
         return
     st.dataframe(
-        model.best_table(document["best"]),
+        model.best_table(document.best),
         hide_index=True,
         key=f"{PAGE} best",
         row_height=36,
@@ -72,11 +75,11 @@ def _fastest(document: Mapping[str, Any]) -> None:
         column_config={"Hardware": FIRST, "Evidence": EVIDENCE},
     )
     st.caption("One kind of work, the one measured on most hardware. Predictions for the others: Ranking.")
-    links("hardware", [str(row["hardware"]) for row in document["best"]])
+    links("hardware", [row.hardware for row in document.best])
 
 
-def _beside(title: str, rows: Sequence[Mapping[str, Any]], frame: Any) -> None:
-    if not rows:
+def _beside(title: str, names: Sequence[str], frame: pd.DataFrame) -> None:
+    if not names:
         return
     st.markdown(f"**{title}**")
     st.dataframe(
@@ -88,16 +91,16 @@ def _beside(title: str, rows: Sequence[Mapping[str, Any]], frame: Any) -> None:
         alt=title,
         column_config={"Model": FIRST, "Measurements": COUNT, "Tests": COUNT},
     )
-    links(PAGE, [str(row["id"]) for row in rows])
+    links(PAGE, names)
 
 
 def show_ranking(model: Model, at: int) -> None:
     """Show the best configuration of each hardware, measured where it was and predicted elsewhere."""
     model = _ranking_bar(model)
     answer = query.ranking(model.id, at, model.mode, model.metric, TOP)
-    rows = ranking.banded(answer["ranked"])
+    rows = ranking.banded(answer_document(answer)["ranked"])
     if not rows:
-        st.info(escape(str(answer.get("abstained") or "Nothing can be ranked. This measures it here:")))
+        st.info(escape(answer.abstained or "Nothing can be ranked. This measures it here:"))
         to_paste(f"assay bench {model.id}")
         return
     metric = charts.METRICS[model.metric]
@@ -110,7 +113,7 @@ def show_ranking(model: Model, at: int) -> None:
         st.caption(tied)
     drawn = charts.intervals(rows, metric, theme=theme(), ranked=True)
     chart(drawn, key=f"{PAGE} ranking", words=f"{model.id}: {sentence}")
-    basis_legend(rows, answer.get("interval"))
+    basis_legend(rows, answer.interval)
     st.caption("Ranked by the worse end of each interval: what is surely reached, not what may be.")
     ways = {
         "Ask with limits": ("recommend", {}),
@@ -120,7 +123,25 @@ def show_ranking(model: Model, at: int) -> None:
     with st.container(horizontal=True):
         for label, (page, more) in ways.items():
             st.page_link(menu.page(page), label=label, query_params={"model": model.id, "mode": model.mode, **more})
-    _ranking_files(model, answer, rows, sentence, at)
+    st.dataframe(
+        ranking.table(rows),
+        hide_index=True,
+        key=f"{PAGE} ranked",
+        row_height=36,
+        height="content",
+        placeholder=formatting.MISSING,
+        column_config={"Hardware": FIRST},
+        alt=f"Hardware for {model.id}",
+    )
+    shade = theme()
+
+    def draw() -> alt.LayerChart:
+        return charts.intervals(rows, metric, theme=shade, ranked=True, picture=True)
+
+    footer = f"position {formatting.count(at)} · predictor {formatting.digest(answer.predictor)}"
+    name = stem(PAGE, model.id, at)
+    pictures = picture_files(name, draw, f"Hardware for {model.id}", answer=sentence, footer=footer)
+    downloads([*table_files(name, rows, as_of=at), *pictures], f"{PAGE} ranking")
 
 
 def _ranking_bar(request: Model) -> Model:
@@ -138,35 +159,13 @@ def _ranking_bar(request: Model) -> Model:
     return chosen
 
 
-def _ranking_files(model: Model, answer: Mapping[str, Any], rows: list[dict[str, Any]], sentence: str, at: int) -> None:
-    metric, shade = charts.METRICS[model.metric], theme()
-    st.dataframe(
-        ranking.table(rows),
-        hide_index=True,
-        key=f"{PAGE} ranked",
-        row_height=36,
-        height="content",
-        placeholder=formatting.MISSING,
-        column_config={"Hardware": FIRST},
-        alt=f"Hardware for {model.id}",
-    )
-
-    def draw() -> Any:
-        return charts.intervals(rows, metric, theme=shade, ranked=True, picture=True)
-
-    footer = f"position {formatting.count(at)} · predictor {formatting.digest(answer.get('predictor'))}"
-    name = stem(PAGE, model.id, at)
-    pictures = picture_files(name, draw, f"Hardware for {model.id}", answer=sentence, footer=footer)
-    downloads([*table_files(name, rows, as_of=at), *pictures], f"{PAGE} ranking")
-
-
-def show_tests(document: Mapping[str, Any], at: int) -> None:
+def show_tests(document: ModelProfile, at: int) -> None:
     """Show on which platform and precision the model was tried, and with what outcome."""
-    rows = document["platforms"]
+    rows = document.platforms
     with st.container(key="answer"):
         st.markdown(f"**{escape(model.standing(rows))}**")
     if not rows:
-        to_paste(f"assay verify {document['model']['id']}")
+        to_paste(f"assay verify {document.model.id}")
         return
     st.dataframe(
         model.platforms_table(rows),
@@ -182,16 +181,16 @@ def show_tests(document: Mapping[str, Any], at: int) -> None:
         "is invalid · – only skipped"
     )
     if "compatibility" in menu.by_path():
-        family = document["model"]["family"]
+        family = document.model.family
         request = {"level": "model", **({"family": family} if family else {})}
         st.page_link(menu.page("compatibility"), label="Its family in the matrix", query_params=request)
-    name = stem(PAGE, f"{document['model']['id']}_tests", at)
-    downloads(table_files(name, document["compatibility"], as_of=at), f"{PAGE} tests")
+    name = stem(PAGE, f"{document.model.id}_tests", at)
+    downloads(sent_files(name, document.compatibility, as_of=at), f"{PAGE} tests")
 
 
-def show_coverage(document: Mapping[str, Any], at: int) -> None:
+def show_coverage(document: ModelProfile, at: int) -> None:
     """Show what was never tried of a model and of its family, with the commands that would."""
-    row = document["model"]
+    row = document.model
     lines = model.commands(document)
     words = (
         f"{len(lines)} gap{'' if len(lines) == 1 else 's'} can be filled here" if lines else "No gap can be filled here"
@@ -201,24 +200,25 @@ def show_coverage(document: Mapping[str, Any], at: int) -> None:
     for what, command in lines:
         st.caption(f"Not tried: {escape(what)}")
         to_paste(command)
-    if document["never_tried"]:
-        st.caption(f"Never tried on {escape(', '.join(document['never_tried']))}.")
-    if not row["family"]:
+    if document.never_tried:
+        st.caption(f"Never tried on {escape(', '.join(document.never_tried))}.")
+    if not row.family:
         return
-    result = query.family(row["family"], row["category"], at)
-    st.markdown(f"**The family {escape(row['family'])}**")
+    result = query.family(row.family, row.category, at)
+    st.markdown(f"**The family {escape(row.family)}**")
     st.dataframe(
-        model.family_table(result["items"]),
+        model.family_table(result.items),
         hide_index=True,
         key=f"{PAGE} family",
         row_height=36,
         height="content",
-        alt=f"Coverage of the family {row['family']}",
+        alt=f"Coverage of the family {row.family}",
         column_config={"Platform": FIRST, "Tried": SHARE},
     )
-    for gap in result["gaps"][:3]:
-        here = "" if gap["at_hand"] else ", for which no machine of yours is known"
-        never = f"{formatting.count(gap['never_tried'])} of {formatting.count(gap['families'])} families of {gap['category']}"
-        st.caption(escape(f"{never} were never tried on {gap['platform']}{here}:"))
-        to_paste(gap["command"])
-    downloads(table_files(stem(PAGE, f"{row['family']}_coverage", at), result["items"], as_of=at), f"{PAGE} coverage")
+    for gap in result.gaps[:3]:
+        here = "" if gap.at_hand else ", for which no machine of yours is known"
+        never = f"{formatting.count(gap.never_tried)} of {formatting.count(gap.families)} families of {gap.category}"
+        st.caption(escape(f"{never} were never tried on {gap.platform}{here}:"))
+        to_paste(gap.command)
+    rows = msgspec.to_builtins(result.items)
+    downloads(table_files(stem(PAGE, f"{row.family}_coverage", at), rows, as_of=at), f"{PAGE} coverage")

@@ -4,43 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.service import KEPT, checked, client, kept
+from assay.client.row_types import Model
+from dashboard.service import KEPT, SentRows, checked, client, decoded, kept, sent_rows
+from domain.answers import Prediction, Recommendation
+from domain.answers.model_profile import FamilyCoverage, ModelProfile, OperatorBreakdown
 
 __all__ = ["family", "listed", "one", "operators", "predicted", "ranking"]
 
 
 @kept(max_entries=KEPT)
-def listed(position: int, limit: int, **filters: Any) -> list[dict[str, Any]]:
+def listed(position: int, limit: int, **filters: Any) -> SentRows[Model]:
     """Return at most `limit` models at a position, what was measured most first; with `search` the best match first."""
-    return [dict(row) for row in client().models(as_of=position, limit=limit, sort="measurements", **filters)]
+    return sent_rows(client().models(as_of=position, limit=limit, sort="measurements", **filters), Model)
 
 
 @kept(max_entries=KEPT)
-def one(name: str, position: int) -> dict[str, Any]:
+def one(name: str, position: int) -> ModelProfile:
     """Return what is known of one model, by any of its names."""
-    return checked(dict(client().model(name, as_of=position)), "model", "sizes", "platforms", "best")
+    answer = checked(dict(client().model(name, as_of=position)), "model", "sizes", "platforms", "best")
+    return decoded(answer, ModelProfile)
 
 
 @kept(max_entries=KEPT)
-def ranking(name: str, position: int, mode: str, objective: str, top: int) -> dict[str, Any]:
+def ranking(name: str, position: int, mode: str, objective: str, top: int) -> Recommendation:
     """Return the best configuration of each hardware for a model, measured or predicted, best first."""
     question = {"mode": mode, "objective": objective, "top": top, "per_hardware": True, "hardware": "all"}
-    return checked(dict(client().recommend(name, as_of=position, **question)), "ranked", "position")
+    answer = checked(dict(client().recommend(name, as_of=position, **question)), "ranked", "position")
+    return decoded(answer, Recommendation)
 
 
 @kept(max_entries=KEPT)
-def operators(name: str, position: int, **question: Any) -> dict[str, Any]:
+def operators(name: str, position: int, **question: Any) -> OperatorBreakdown:
     """Return what the time of a call of a model goes into, operator by operator."""
-    return checked(dict(client().operators(name, as_of=position, **question)), "operators", "basis")
+    answer = checked(dict(client().operators(name, as_of=position, **question)), "operators", "basis")
+    return decoded(answer, OperatorBreakdown)
 
 
 @kept(max_entries=KEPT)
-def predicted(name: str, position: int, **question: Any) -> dict[str, Any]:
+def predicted(name: str, position: int, **question: Any) -> Prediction:
     """Return the latency of one configuration, measured or predicted."""
-    return checked(dict(client().predict(name, as_of=position, **question)), "latency_ms", "basis")
+    answer = checked(dict(client().predict(name, as_of=position, **question)), "latency_ms", "basis")
+    return decoded(answer, Prediction)
 
 
 @kept(max_entries=KEPT)
-def family(name: str, category: str | None, position: int) -> dict[str, Any]:
+def family(name: str, category: str | None, position: int) -> FamilyCoverage:
     """Return what was tried of a family on which platform, and the largest gaps of its category with commands."""
-    return checked(dict(client().coverage(family=name, category=category, as_of=position)), "items", "gaps")
+    answer = checked(dict(client().coverage(family=name, category=category, as_of=position)), "items", "gaps")
+    return decoded(answer, FamilyCoverage)

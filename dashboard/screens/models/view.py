@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,13 +10,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import answers, menu
-from dashboard.downloads import stem, table_files
+from dashboard.downloads import sent_files, stem
 from dashboard.frame import downloads, dropped, escape, guarded, header, places, provenance, titled, to_paste
 from dashboard.page_state import adopt, current, go, say, turn, widget
 from dashboard.screens.models import query, words
 from dashboard.screens.models.operators_view import show_operators
 from dashboard.screens.models.parts_view import show_about, show_coverage, show_ranking, show_tests
 from dashboard.screens.models.words import Model
+from domain.answers.model_profile import ModelIdentity
 from domain.errors import NotFound
 from domain.vocabulary import CATEGORIES
 from presentation import formatting
@@ -64,7 +65,8 @@ def _list(model: Model, at: int, strip: DeltaGenerator) -> None:
     search = f" --search {chosen.search}" if chosen.search else ""
     _provenance(strip, chosen, at, f"assay model list --known{search}")
     filters = {name: getattr(chosen, name) or None for name in ("category", "family", "search")}
-    rows = query.listed(at, LISTED + 1, measured=chosen.known == "measured", **filters)
+    sent = query.listed(at, LISTED + 1, measured=chosen.known == "measured", **filters)
+    rows = sent.items
     if not rows:
         _none(chosen, at)
         return
@@ -83,8 +85,8 @@ def _list(model: Model, at: int, strip: DeltaGenerator) -> None:
         column_config={"Model": st.column_config.Column(pinned=True), "Measurements": COUNT, "Tests": COUNT},
         column_order=None if chosen.search else [name for name in words.listed([]).columns if name != "Found by"],
     )
-    _open([str(row["id"]) for row in shown], picked["selection"]["rows"], chosen)
-    downloads(table_files(stem(PAGE, chosen.search, at), shown, as_of=at), PAGE)
+    _open([row.id for row in shown], picked["selection"]["rows"], chosen)
+    downloads(sent_files(stem(PAGE, chosen.search, at), sent.sent[:LISTED], as_of=at), PAGE)
 
 
 def _open(ids: Sequence[str], rows: Sequence[int], chosen: Model) -> None:
@@ -119,7 +121,7 @@ def _list_bar(model: Model) -> Model:
 
 
 def _none(chosen: Model, at: int) -> None:
-    if chosen.known == "measured" and query.listed(at, 1, search=chosen.search or None):
+    if chosen.known == "measured" and query.listed(at, 1, search=chosen.search or None).items:
         st.info("Nothing of it was measured. The catalogue has more:")
         if st.button("Show all models that are known", key=f"{PAGE} all"):
             turn(PAGE, msgspec.structs.replace(chosen, known="all"))
@@ -134,11 +136,11 @@ def _one(model: Model, at: int, strip: DeltaGenerator) -> None:
     except NotFound as problem:
         _unknown(model, at, problem)
         return
-    row = document["model"]
-    model = _tabs(msgspec.structs.replace(model, id=str(row["id"])))
-    _provenance(strip, model, at, f"assay model show {row['id']}")
-    titled(str(row["id"]), "Models")
-    st.subheader(escape(str(row["id"])), anchor=False)
+    row = document.model
+    model = _tabs(msgspec.structs.replace(model, id=row.id))
+    _provenance(strip, model, at, f"assay model show {row.id}")
+    titled(row.id, "Models")
+    st.subheader(escape(row.id), anchor=False)
     st.caption(_identity(row))
     with guarded(TITLES[model.tab]):
         if model.tab == "about":
@@ -153,20 +155,20 @@ def _one(model: Model, at: int, strip: DeltaGenerator) -> None:
             show_coverage(document, at)
 
 
-def _identity(row: Mapping[str, Any]) -> str:
-    parts = [str(row["category"] or "category unknown").replace("_", " "), row["family"] or "family unknown"]
-    nouns = ("measurement", "test", "trace")
-    parts += [f"{formatting.count(row[f'{noun}s'])} {noun}{'' if row[f'{noun}s'] == 1 else 's'}" for noun in nouns]
+def _identity(row: ModelIdentity) -> str:
+    parts = [str(row.category or "category unknown").replace("_", " "), row.family or "family unknown"]
+    counts = {"measurement": row.measurements, "test": row.tests, "trace": row.traces}
+    parts += [f"{formatting.count(count)} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items()]
     return escape(" · ".join(parts))
 
 
 def _unknown(model: Model, at: int, problem: NotFound) -> None:
     st.warning(f"**{escape(problem.detail)}**", icon=":material/search_off:")
-    near = query.listed(at, 5, search=model.id)
+    near = query.listed(at, 5, search=model.id).items
     if near:
         st.caption("Did you mean")
         for row in near:
-            st.page_link(menu.page(PAGE), label=escape(str(row["id"])), query_params={"id": row["id"]})
+            st.page_link(menu.page(PAGE), label=escape(row.id), query_params={"id": row.id})
     elif problem.remedy:
         st.caption(escape(problem.remedy))
     if st.button("All models", key=f"{PAGE} back", icon=":material/arrow_back:"):

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import msgspec
 import streamlit as st
 
 from assay.client import Client
 from dashboard.answers import ready
-from dashboard.service import PATIENCE_S, SLOWEST_S, checked, client
+from dashboard.service import PATIENCE_S, SLOWEST_S, checked, client, decoded
+from domain.answers.operations import Day, DeadLetter, Health, ListedToken
 from domain.errors import Forbidden
 
-__all__ = ["FRESH_S", "LETTERS", "day", "event", "forget", "letters", "server", "tokens"]
+__all__ = ["FRESH_S", "LETTERS", "day", "event", "forget", "health", "letters", "server", "tokens"]
 
 FRESH_S = 5
 LETTERS = 100
@@ -42,11 +44,16 @@ def server() -> str:
     return str(_operator().server)
 
 
+def health() -> Health:
+    """Return how the tables stand to the log; asked every two seconds at most."""
+    return decoded(ready(), Health)
+
+
 @_kept  # type: ignore[untyped-decorator]
-def day() -> dict[str, Any]:
+def day() -> Day:
     """Return the service's last 24 hours. Raises Forbidden where the token is no admin's."""
     try:
-        return checked(dict(_operator().operations()), "throughput", "lag", "build")
+        return decoded(checked(dict(_operator().operations()), "throughput", "lag", "build"), Day)
     except Forbidden as refused:
         raise Forbidden(
             refused.detail,
@@ -56,23 +63,23 @@ def day() -> dict[str, Any]:
 
 
 @_kept  # type: ignore[untyped-decorator]
-def tokens() -> list[dict[str, Any]]:
+def tokens() -> list[ListedToken]:
     """Return all tokens ever made, without secrets."""
-    return [dict(token) for token in _operator().tokens()]
+    return [decoded(token, ListedToken) for token in _operator().tokens()]
 
 
 @_kept  # type: ignore[untyped-decorator]
-def letters(position: int) -> list[dict[str, Any]]:
+def letters(position: int) -> list[DeadLetter]:
     """Return dead letters up to a position by type and reason, those with the newest first; LETTERS at most."""
     answer = _operator().query(_LETTERS, min_position=position)
     heads = [column["name"] for column in answer["columns"]]
-    return [dict(zip(heads, row, strict=True)) for row in answer["rows"]]
+    return [decoded(dict(zip(heads, row, strict=True)), DeadLetter) for row in answer["rows"]]
 
 
 @_kept  # type: ignore[untyped-decorator]
-def event(identifier: str) -> dict[str, Any]:
-    """Return one event as it was sent."""
-    return dict(_operator().event(identifier))
+def event(identifier: str) -> str:
+    """Return one event as it was sent, as JSON."""
+    return msgspec.json.encode(_operator().event(identifier)).decode()
 
 
 def forget() -> None:

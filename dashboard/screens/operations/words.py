@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
-from typing import Any
 
 import msgspec
+import pandas as pd
 
 from dashboard.address import Params, Read, text, understood
+from domain.answers.operations import Archived, Day, DeadLetter, Health, ListedToken, Minute, Step
 from presentation import formatting
 
 __all__ = [
     "Operations",
-    "archive_rows",
+    "archive_table",
     "behind",
-    "letter_rows",
+    "letter_table",
     "per_second",
     "read_operations",
     "sentence",
     "set_aside",
-    "setting_rows",
-    "token_rows",
+    "setting_table",
+    "token_table",
     "took",
     "used_words",
 ]
 
-Row = Mapping[str, Any]
+
+WORKS = "✓ works"
 
 
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,142 +42,143 @@ def read_operations(params: Params) -> Read:
     return understood(Operations, params, {"event": text})
 
 
-def sentence(health: Row) -> str:
+def sentence(health: Health) -> str:
     """Say whether the tables keep up with the log."""
-    if health.get("error"):
-        return f"The tables stand still: {health['error']}"
-    if health.get("building"):
-        return f"The tables are made anew: {health['building']}"
-    behind = health.get("lag_events")
+    if health.error:
+        return f"The tables stand still: {health.error}"
+    if health.building:
+        return f"The tables are made anew: {health.building}"
+    behind = health.lag_events
     if behind is None:
         return "How far the tables are is not known: Postgres does not answer."
     if behind:
-        seconds = health.get("lag_seconds")
-        since = f", the oldest for {formatting.significant(seconds)} s" if seconds else ""
+        since = f", the oldest for {formatting.significant(health.lag_seconds)} s" if health.lag_seconds else ""
         return f"The tables are {formatting.count(behind)} event{'' if behind == 1 else 's'} behind the log{since}."
-    dead = health.get("dead_letters")
+    dead = health.dead_letters
     if dead:
         events = "event" if dead == 1 else "events"
         return (
-            f"The tables follow the log up to position {formatting.count(health['position'])}; "
+            f"The tables follow the log up to position {formatting.count(health.position)}; "
             f"{formatting.count(dead)} {events} could not be projected."
         )
-    return f"The tables hold every event of the log, up to position {formatting.count(health['position'])}."
+    return f"The tables hold every event of the log, up to position {formatting.count(health.position)}."
 
 
-def took(steps: Sequence[Row]) -> str:
+def took(steps: Sequence[Step]) -> str:
     """Say how much came into the log."""
-    total = sum(step["events"] for step in steps)
+    total = sum(step.events for step in steps)
     return f"The log took {formatting.count(total)} event{'' if total == 1 else 's'} in the last 24 hours."
 
 
-def behind(minutes: Sequence[Row], began: str, now: str, zone: tzinfo | None = None) -> str:
+def behind(minutes: Sequence[Minute], began: datetime, now: datetime, zone: tzinfo | None = None) -> str:
     """Say how far the tables were behind at the worst, and since when that is known: a day at the most."""
-    worst = max((minute["lag_events"] for minute in minutes if minute["lag_events"] is not None), default=None)
+    worst = max((minute.lag_events for minute in minutes if minute.lag_events is not None), default=None)
     seen = "No minute was looked at yet" if worst is None else f"At most {formatting.count(worst)} events behind"
-    if datetime.fromisoformat(now) - datetime.fromisoformat(began) >= timedelta(days=1):
+    if now - began >= timedelta(days=1):
         return f"{seen} in the last 24 hours."
     return f"{seen} since the service began on {formatting.date(began, zone)}."
 
 
-def per_second(steps: Sequence[Row], step_s: int, last: int) -> float | None:
+def per_second(steps: Sequence[Step], step_s: int, last: int) -> float | None:
     """Return the mean over the last whole steps; the one that is still running does not count."""
     whole = steps[:-1][-last:]
-    return sum(step["events"] for step in whole) / (len(whole) * step_s) if whole else None
+    return sum(step.events for step in whole) / (len(whole) * step_s) if whole else None
 
 
-def token_rows(
-    tokens: Sequence[Row], uses: Mapping[str, str], now: datetime, zone: tzinfo | None = None
-) -> list[dict[str, Any]]:
+def token_table(
+    tokens: Sequence[ListedToken], uses: Mapping[str, datetime], now: datetime, zone: tzinfo | None = None
+) -> pd.DataFrame:
     """Return the tokens as a table, those that work first, then the newest; a use before this process began is not known."""
-    rows = [
+    newest = sorted(tokens, key=lambda token: token.created_at, reverse=True)
+    ordered = sorted(newest, key=lambda token: _state(token, now) != WORKS)
+    return pd.DataFrame(
         {
-            "State": _state(token, now),
-            "Name": token["name"],
-            "Begins with": f"{token['prefix']}…",
-            "Scopes": ", ".join(token["scopes"]),
-            "Appends as": token["source"] or "any source",
-            "Last used": formatting.age(uses[token["id"]], now) if token["id"] in uses else None,
-            "Expires": formatting.date(token["expires_at"], zone) if token["expires_at"] else "never",
-            "Made": formatting.date(token["created_at"], zone),
+            "State": [_state(token, now) for token in ordered],
+            "Name": [token.name for token in ordered],
+            "Begins with": [f"{token.prefix}…" for token in ordered],
+            "Scopes": [", ".join(token.scopes) for token in ordered],
+            "Appends as": [token.source or "any source" for token in ordered],
+            "Last used": [formatting.age(uses[token.id], now) if token.id in uses else None for token in ordered],
+            "Expires": [formatting.date(token.expires_at, zone) if token.expires_at else "never" for token in ordered],
+            "Made": [formatting.date(token.created_at, zone) for token in ordered],
         }
-        for token in sorted(tokens, key=lambda item: str(item["created_at"]), reverse=True)
-    ]
-    return sorted(rows, key=lambda row: row["State"] != "✓ works")
+    )
 
 
-def used_words(day: Row, zone: tzinfo | None = None) -> str:
+def used_words(day: Day, zone: tzinfo | None = None) -> str:
     """Say who saw the uses of tokens, and since when: in a service of several processes not all of them."""
-    words = f"Last used: at the process that answers this page, which began {formatting.date(day['build']['began'], zone)}; — was not used "
+    words = f"Last used: at the process that answers this page, which began {formatting.date(day.build.began, zone)}; — was not used "
     words += "there since. "
-    if day["settings"]["role"] != "all":
+    if day.settings.role != "all":
         words += "What the ingest workers let in is not seen here. "
     return words + "Secrets are kept nowhere."
 
 
-def _state(token: Row, now: datetime) -> str:
-    if token["revoked_at"]:
+def _state(token: ListedToken, now: datetime) -> str:
+    if token.revoked_at:
         return "✕ revoked"
-    if token["expires_at"] and datetime.fromisoformat(token["expires_at"]) <= now:
+    if token.expires_at and token.expires_at <= now:
         return "✕ expired"
-    return "✓ works"
+    return WORKS
 
 
-def letter_rows(letters: Sequence[Row], zone: tzinfo | None = None) -> list[dict[str, Any]]:
+def letter_table(letters: Sequence[DeadLetter], zone: tzinfo | None = None) -> pd.DataFrame:
     """Return dead letters by type and reason as a table; `Event` is the newest of each."""
-    return [
+    return pd.DataFrame(
         {
-            "Newest": formatting.date(letter["newest"], zone),
-            "Type": letter["type"],
-            "Reason": letter["reason"],
-            "Events": letter["events"],
-            "Event": str(letter["event"]),
+            "Newest": [formatting.date(letter.newest, zone) for letter in letters],
+            "Type": [letter.type for letter in letters],
+            "Reason": [letter.reason for letter in letters],
+            "Events": [letter.events for letter in letters],
+            "Event": [letter.event for letter in letters],
         }
-        for letter in letters
-    ]
+    )
 
 
-def set_aside(value: int, rows: Sequence[Row]) -> str:
-    """Say how many events are not in the tables, and how many of them the rows tell of."""
-    listed = sum(row["Events"] for row in rows)
+def set_aside(value: int, letters: Sequence[DeadLetter]) -> str:
+    """Say how many events are not in the tables, and how many of them are listed."""
+    listed = sum(letter.events for letter in letters)
     verb = "event is" if value == 1 else "events are"
     rest = "" if listed == value else f" Here are {formatting.count(listed)} of them."
     return f"{formatting.count(value)} {verb} in the log and not in the tables.{rest}"
 
 
-def archive_rows(segments: Sequence[Row], zone: tzinfo | None = None) -> list[dict[str, Any]]:
+def archive_table(segments: Sequence[Archived], zone: tzinfo | None = None) -> pd.DataFrame:
     """Return the archive's segments as a table, newest first."""
-    return [
+    newest = segments[::-1]
+    return pd.DataFrame(
         {
-            "Positions": f"{formatting.count(segment['first_position'])}–{formatting.count(segment['last_position'])}",
-            "Events": segment["events"],
-            "Size": formatting.memory(segment["bytes"]),
-            "File": segment["facts"],
-            "Written": formatting.date(segment["created_at"], zone),
-            "Bodies": "in the files alone" if segment["trimmed_at"] else "in the database too",
+            "Positions": [
+                f"{formatting.count(segment.first_position)}–{formatting.count(segment.last_position)}"
+                for segment in newest
+            ],
+            "Events": [segment.events for segment in newest],
+            "Size": [formatting.memory(segment.bytes) for segment in newest],
+            "File": [segment.facts for segment in newest],
+            "Written": [formatting.date(segment.created_at, zone) for segment in newest],
+            "Bodies": ["in the files alone" if segment.trimmed_at else "in the database too" for segment in newest],
         }
-        for segment in reversed(segments)
-    ]
+    )
 
 
-def setting_rows(day: Row, server: str, zone: tzinfo | None = None) -> list[dict[str, str]]:
+def setting_table(day: Day, server: str, zone: tzinfo | None = None) -> pd.DataFrame:
     """Return build and settings as pairs of name and value, each in its unit."""
-    build, settings = day["build"], day["settings"]
-    every = settings["retrain_every_s"]
-    document = {
+    build, settings = day.build, day.settings
+    every = settings.retrain_every_s
+    lines = {
         "Service": server,
-        "Version": f"{build['version']}, schema {build['schema']}, Python {build['python']}, {build['system']}",
-        "Running since": formatting.date(build["began"], zone),
-        "Role": settings["role"],
-        "Binds to": settings["host"],
-        "Postgres": "embedded" if settings["embedded_postgres"] else "a server of its own",
-        "Requests at most": _limit(settings["requests_per_s"]),
-        "Events at most": _limit(settings["events_per_s"]),
-        "A body has to arrive within": f"{settings['body_deadline_s']:g} s",
+        "Version": f"{build.version}, schema {build.schema}, Python {build.python}, {build.system}",
+        "Running since": formatting.date(build.began, zone),
+        "Role": settings.role,
+        "Binds to": settings.host,
+        "Postgres": "embedded" if settings.embedded_postgres else "a server of its own",
+        "Requests at most": _limit(settings.requests_per_s),
+        "Events at most": _limit(settings.events_per_s),
+        "A body has to arrive within": f"{settings.body_deadline_s:g} s",
         "Trains by itself": f"every {every / 3600:g} h, and when it drifts" if every else "no, only when asked",
-        "Log level": settings["log_level"],
+        "Log level": settings.log_level,
     }
-    return [{"Setting": name, "Value": value} for name, value in document.items()]
+    return pd.DataFrame(list(lines.items()), columns=["Setting", "Value"])
 
 
 def _limit(per_s: float | None) -> str:

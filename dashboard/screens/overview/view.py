@@ -12,6 +12,7 @@ import msgspec
 import pandas as pd
 import streamlit as st
 
+from assay.client.row_types import Run
 from dashboard import answers, evidence
 from dashboard.address import Params, Read, one_of, position, understood
 from dashboard.downloads import picture_files, stem, table_files
@@ -104,21 +105,20 @@ def coverage_sentence(row: Row) -> str:
     )
 
 
-def has_ended(run: Row) -> bool:
+def has_ended(run: Run) -> bool:
     """Say whether it is known how a run ended."""
-    return run.get("outcome") not in (None, "unfinished") or bool(run.get("retracted_because"))
+    return run.outcome not in (None, "unfinished") or bool(run.retracted_because)
 
 
-def is_live(run: Row, now: datetime) -> bool:
+def is_live(run: Run, now: datetime) -> bool:
     """Say whether a run may be under way: it began within a day and has not ended; an older one was left behind."""
-    began = run.get("started_at") or run.get("recorded_at")
-    return not has_ended(run) and began is not None and now - datetime.fromisoformat(str(began)) < timedelta(days=1)
+    return not has_ended(run) and now - (run.started_at or run.recorded_at) < timedelta(days=1)
 
 
-def run_table(rows: Sequence[Row], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
+def run_table(rows: Sequence[Run], now: datetime, zone: tzinfo | None) -> pd.DataFrame:
     """Return runs as the page of runs lists them, in fewer columns, each with the address of its page."""
     table = words.listed(rows, now, zone)[["Run", "State", "Rows", "Failed", "Tests", "Started"]]
-    return table.assign(Open=[f"runs?run={quote(str(row['run_id']))}" for row in rows])
+    return table.assign(Open=[f"runs?run={quote(row.run_id)}" for row in rows])
 
 
 def failing_table(failing: Sequence[Row]) -> pd.DataFrame:
@@ -279,7 +279,7 @@ def _live_runs() -> None:
         _runs(answers.runs(answers.ready()["position"]))
 
 
-def _runs(rows: list[dict[str, Any]]) -> None:
+def _runs(rows: Sequence[Run]) -> None:
     st.dataframe(
         run_table(rows, datetime.now(UTC), zone()),
         hide_index=True,

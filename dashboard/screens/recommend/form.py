@@ -9,6 +9,7 @@ import msgspec
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from assay.client.row_types import Model
 from dashboard import answers
 from dashboard.address import number
 from dashboard.frame import guarded
@@ -87,12 +88,12 @@ def _part(words: str, icon: str, name: str) -> DeltaGenerator | None:
     return part if st.session_state[made] else None
 
 
-def _first(columns: Sequence[DeltaGenerator], question: Question, models: Sequence[Mapping[str, Any]]) -> None:
+def _first(columns: Sequence[DeltaGenerator], question: Question, models: Sequence[Model]) -> None:
     """Show what every question says."""
     with columns[0]:
         st.selectbox(
             "Model",
-            _with([str(row["id"]) for row in models], [question.model]),
+            _with([row.id for row in models], [question.model]),
             index=None,
             key=widget(PAGE, "model"),
             accept_new_options=True,
@@ -111,11 +112,11 @@ def _first(columns: Sequence[DeltaGenerator], question: Question, models: Sequen
         st.selectbox("Percentile", PERCENTILES, key=widget(PAGE, "pct"), filter_mode=None)
 
 
-def _category(model: str, models: Sequence[Mapping[str, Any]]) -> str | None:
+def _category(model: str, models: Sequence[Model]) -> str | None:
     """What kind of model is meant, by its id, an alias or the id without its owner; None where nobody knows."""
     for row in models:
-        if model in (row["id"], *(row.get("aliases") or ()), str(row["id"]).rpartition("/")[2]):
-            return row.get("category")
+        if model in (row.id, *row.aliases, row.id.rpartition("/")[2]):
+            return row.category
     return None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import streamlit as st
 
+from assay.client.row_types import Run
 from dashboard import answers
 from dashboard.frame import escape, guarded
 from dashboard.screens.runs import query as asking
@@ -30,14 +30,14 @@ def live(position: int, run_id: str | None = None) -> None:
         st.fragment(_bars, run_every=EVERY_S)(run_id, _mark(under_way))
 
 
-def _under_way(position: int, run_id: str | None) -> list[dict[str, Any]]:
+def _under_way(position: int, run_id: str | None) -> list[Run]:
     now = datetime.now(UTC)
     matching_live = [run for run in asking.live(position) if run_progress.state(run, now).live]
-    return [run for run in matching_live if run_id in (None, run["run_id"])]
+    return [run for run in matching_live if run_id in (None, run.run_id)]
 
 
-def _mark(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
-    return [(run["run_id"], run_progress.done(run)) for run in rows]
+def _mark(rows: Sequence[Run]) -> list[tuple[str, int]]:
+    return [(run.run_id, run_progress.done(run)) for run in rows]
 
 
 def _bars(run_id: str | None, shown: list[tuple[str, int]]) -> None:
@@ -52,7 +52,7 @@ def _bars(run_id: str | None, shown: list[tuple[str, int]]) -> None:
                 st.caption(f"{formatting.count(len(under_way) - SHOWN)} more are under way.")
 
 
-def _bar(run: Mapping[str, Any], *, alone: bool) -> None:
+def _bar(run: Run, *, alone: bool) -> None:
     now = datetime.now(UTC)
     heard = (now - (run_progress.heard(run) or now)).total_seconds()
     ago = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+import altair as alt
+import msgspec
 import streamlit as st
 
 from dashboard import menu
@@ -13,8 +14,11 @@ from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import Download, chart, downloads, escape, guarded, plain_table, theme, zone
 from dashboard.screens.runs import query as asking
 from dashboard.screens.runs import samples
+from dashboard.screens.runs.query import OneRun
+from domain.answers.run import Fact, LoggedEvent
 from domain.errors import Expired, NotFound
 from domain.events import MEASUREMENT_RECORDED
+from domain.samples import Picture
 from presentation import energy, formatting, loads
 from presentation.charts import samples_chart, stages_chart
 from presentation.palette import badge
@@ -25,62 +29,62 @@ PAGE = "runs"
 ORIGINS = {name: badge(name) for name in ("measured", "imported")}
 
 
-def show(event: Mapping[str, Any], row: Mapping[str, Any], at: int) -> None:
+def show(event: LoggedEvent, row: OneRun, at: int) -> None:
     """Show the fact that an event tells: a measurement, a failure or a test; of another event what it holds."""
-    data = event.get("data") or {}
-    if "execution" in data:
-        _head(event, data, row)
-        if event["type"] == MEASUREMENT_RECORDED:
-            _measurement(event, data, at)
+    sent, fact = msgspec.json.decode(event.sent), event.fact
+    if fact is not None:
+        _head(event, fact, row)
+        if event.type == MEASUREMENT_RECORDED:
+            _measurement(event, fact, at)
         else:
-            _outcome(data)
-        _details("Load", loads.lines(data))
-        if event["type"] == MEASUREMENT_RECORDED:
-            _details("Energy", energy.lines(data))
+            _outcome(fact)
+        _details("Load", loads.lines(sent["data"]))
+        if event.type == MEASUREMENT_RECORDED:
+            _details("Energy", energy.lines(sent["data"]))
         with guarded("Asked and actual"):
             st.subheader("Asked → actual", anchor=False)
-            plain_table(samples.asked(data), hide_index=True)
-        _links(data)
+            plain_table(samples.asked(fact), hide_index=True)
+        _links(fact)
     else:
-        st.markdown(f"This event is of type {escape(event['type'])}.")
+        st.markdown(f"This event is of type {escape(event.type)}.")
     with st.expander("The event as it was sent", icon=":material/data_object:"):
-        st.json(dict(event), expanded=2)
+        st.json(sent, expanded=2)
 
 
-def _head(event: Mapping[str, Any], data: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-    taken = next((retraction for retraction in row["retractions"] if retraction["event_id"] == event["id"]), None)
-    sentence = escape(samples.sentence(data))
+def _head(event: LoggedEvent, fact: Fact, row: OneRun) -> None:
+    taken = next((retraction for retraction in row.retractions if retraction.event_id == event.id), None)
+    sentence = escape(samples.sentence(fact))
     if taken:
         st.error(
-            f"This row was taken back: {escape(taken['reason'])}. It is in no answer and in no training.",
+            f"This row was taken back: {escape(taken.reason)}. It is in no answer and in no training.",
             icon=":material/undo:",
         )
-    gone = taken or row["run"].get("retracted_because")
+    gone = taken or row.run.retracted_because
     st.subheader(f"~~{sentence}~~" if gone else sentence, anchor=False)
-    made = event.get("time")
-    parts = [formatting.when(made, zone()) if made else f"came {formatting.date(event['recorded_at'], zone())}"]
-    parts.append(ORIGINS.get(data["provenance"]["origin"], "SIMULATED"))
-    runtime = data["execution"].get("runtime") or {}
-    if runtime:
-        parts.append(f"{runtime.get('name')} {runtime.get('version') or ''}".strip())
-    if data["model"].get("weights") == "random":
+    parts = [
+        formatting.when(event.time, zone()) if event.time else f"came {formatting.date(event.recorded_at, zone())}"
+    ]
+    parts.append(ORIGINS.get(fact.provenance.origin, "SIMULATED"))
+    if runtime := fact.execution.runtime:
+        parts.append(f"{runtime.name} {runtime.version or ''}".strip())
+    if fact.model.weights == "random":
         parts.append("random weights: speed and memory are right, outputs are not")
     st.caption(escape(" · ".join(parts)))
-    reasons = (data.get("validity") or {}).get("reasons") or []
+    reasons = fact.validity.reasons if fact.validity else []
     if reasons:
         st.warning(escape("; ".join(reasons)), icon=":material/warning:")
 
 
-def _measurement(event: Mapping[str, Any], data: Mapping[str, Any], at: int) -> None:
-    drawn = _samples(event, data)
+def _measurement(event: LoggedEvent, fact: Fact, at: int) -> None:
+    drawn = _samples(event, fact)
     with guarded("The stages"):
-        _stages(data, drawn)
+        _stages(fact, drawn)
     if drawn is not None:
         with guarded("The samples"):
-            _series(event, data, drawn, at)
+            _series(event, fact, drawn, at)
     with guarded("The metrics"):
         st.subheader("Metrics", anchor=False)
-        table = samples.metrics(data)
+        table = samples.metrics(fact)
         st.dataframe(
             table, hide_index=True, row_height=36, height="content", alt="Metrics of the row with their verdicts"
         )
@@ -94,85 +98,91 @@ def _details(head: str, names: Sequence[tuple[str, str]]) -> None:
             plain_table([{"What": name, "Said": words} for name, words in names], hide_index=True)
 
 
-def _samples(event: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _samples(event: LoggedEvent, fact: Fact) -> Picture | None:
     """Return the samples of a row, or say why there are none."""
-    reference = data.get("samples")
+    reference = fact.samples
     if reference is None:
         st.caption("No raw samples were recorded for this row: it has its figures alone.")
         return None
     try:
-        return asking.samples(event["id"])
+        return asking.samples(event.id)
     except (Expired, NotFound) as problem:
-        text = f"There were {formatting.count(reference['n'])}, digest {formatting.digest(reference['digest'])}."
+        text = f"There were {formatting.count(reference.n)}, digest {formatting.digest(reference.digest)}."
         why = "have expired" if isinstance(problem, Expired) else "are not in the log"
         st.info(f"The raw samples of this row {why}. {text} Its figures stay.", icon=":material/hourglass_disabled:")
         return None
 
 
-def _stages(data: Mapping[str, Any], drawn: Mapping[str, Any] | None) -> None:
-    stages = samples.stages(data, drawn)
-    if not any(item["end"] for item in stages):
+def _stages(fact: Fact, drawn: Picture | None) -> None:
+    stages = samples.stages(fact, drawn)
+    if not any(item.end for item in stages):
         return
     st.subheader("Stages", anchor=False)
-    sentence = ", ".join(f"{item['stage']} {item['took']}" for item in stages if item["end"] is not None)
-    drawn_stages = stages_chart.stages(stages, data["execution"]["platform"], theme=theme())
+    sentence = ", ".join(f"{item.stage} {item.took}" for item in stages if item.end is not None)
+    rows = msgspec.to_builtins(stages)
+    drawn_stages = stages_chart.stages(rows, fact.execution.platform, theme=theme())
     chart(drawn_stages, key=f"{PAGE} stages", words=f"Stages of the row: {sentence}")
 
 
-def _series(event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int) -> None:
+def _series(event: LoggedEvent, fact: Fact, drawn: Picture, at: int) -> None:
     st.subheader("Samples", anchor=False)
-    platform, shade = data["execution"]["platform"], theme()
-    percentiles, lasted = samples.percentiles(drawn), samples.steady(drawn, data)
+    platform, shade, shown = fact.execution.platform, theme(), msgspec.to_builtins(drawn)
+    percentiles, lasted = samples.percentiles(drawn), samples.steady(drawn, fact)
     left, right = st.columns([3, 2])
     with left:
-        calls = samples_chart.samples(drawn, platform, theme=shade)
+        calls = samples_chart.samples(shown, platform, theme=shade)
         chart(calls, key=f"{PAGE} samples", words=f"Time of each call: {lasted}")
     with right:
-        times = samples_chart.times(drawn, platform, theme=shade)
+        times = samples_chart.times(shown, platform, theme=shade)
         chart(times, key=f"{PAGE} times", words=f"How steady times lie: {percentiles}")
     st.markdown(escape(percentiles))
-    st.caption(escape(f"{lasted} · digest {formatting.digest(drawn['digest'])}"))
-    if drawn["bands"] is not None:
+    st.caption(escape(f"{lasted} · digest {formatting.digest(drawn.digest)}"))
+    if drawn.bands is not None:
         st.caption(
             "Too many calls for a dot each: a dot is the median of a stretch, its line from the shortest to the longest."
         )
-    downloads(_files(event, data, drawn, at, f"{percentiles}"), f"{PAGE} samples")
+    downloads(_files(event, fact, drawn, at, percentiles), f"{PAGE} samples")
 
 
-def _files(
-    event: Mapping[str, Any], data: Mapping[str, Any], drawn: Mapping[str, Any], at: int, text: str
-) -> list[Download]:
-    name, shade, platform = stem("samples", event["id"][:13], at), theme(), data["execution"]["platform"]
-    footer = f"measurement {event['id']} · position {formatting.count(event['position'])} · {formatting.count(drawn['n'])} samples"
-    about = {"measurement": event["id"], "digest": drawn["digest"]}
+def _files(event: LoggedEvent, fact: Fact, drawn: Picture, at: int, text: str) -> list[Download]:
+    name, shade, platform = stem("samples", event.id[:13], at), theme(), fact.execution.platform
+    footer = (
+        f"measurement {event.id} · position {formatting.count(event.position)} · {formatting.count(drawn.n)} samples"
+    )
+    about = {"measurement": event.id, "digest": drawn.digest}
+    shown = msgspec.to_builtins(drawn)
 
-    def draw() -> Any:
-        return samples_chart.samples(drawn, platform, theme=shade, picture=True)
+    def draw() -> alt.LayerChart:
+        return samples_chart.samples(shown, platform, theme=shade, picture=True)
 
-    def lie() -> Any:
-        return samples_chart.times(drawn, platform, theme=shade, picture=True)
+    def lie() -> alt.LayerChart:
+        return samples_chart.times(shown, platform, theme=shade, picture=True)
 
-    title = samples.named(data)
+    title = samples.named(fact)
     histogram = [
         (f"{label} of the histogram", file.replace("samples_", "histogram_", 1), media, make)
         for label, file, media, make in picture_files(name, lie, title, answer=text, footer=footer)
     ]
     return [
-        *table_files(name, [{**item, **about} for item in samples.series(drawn)], as_of=at),
+        *table_files(name, samples.series(drawn).assign(**about).to_dict("records"), as_of=at),
         *picture_files(name, draw, title, answer=text, footer=footer),
         histogram[0],
-        ("The event as JSON", f"{name}.json", "application/json", lambda: json.dumps(event, indent=1).encode()),
+        (
+            "The event as JSON",
+            f"{name}.json",
+            "application/json",
+            lambda: json.dumps(msgspec.json.decode(event.sent), indent=1).encode(),
+        ),
     ]
 
 
-def _outcome(data: Mapping[str, Any]) -> None:
-    failure = data.get("failure") or {}
-    if failure:
-        st.markdown(f"**{escape(str(failure['error']))}**")
-        st.code(failure["message"] or "no message", language=None, wrap_lines=True, height="content")
-    if data.get("remedy"):
-        st.info(escape(data["remedy"]), icon=":material/lightbulb:")
-    checks = data.get("checks") or {}
+def _outcome(fact: Fact) -> None:
+    if fact.failure:
+        st.markdown(f"**{escape(fact.failure.error)}**")
+        st.code(fact.failure.message or "no message", language=None, wrap_lines=True, height="content")
+    if fact.remedy:
+        st.info(escape(fact.remedy), icon=":material/lightbulb:")
+    checks = fact.checks or {}
     if checks.get("outputs"):
         st.subheader("Outputs", anchor=False)
         st.dataframe(list(checks["outputs"]), hide_index=True, height="content", alt="What was compared")
@@ -180,9 +190,9 @@ def _outcome(data: Mapping[str, Any]) -> None:
         st.json(checks, expanded=1)
 
 
-def _links(data: Mapping[str, Any]) -> None:
+def _links(fact: Fact) -> None:
     """Offer the pages that tell more of the model and the hardware, those that there are."""
-    model, hardware = data["model"]["id"], data["hardware"]["id"]
+    model, hardware = fact.model.id, fact.hardware.id
     with st.container(horizontal=True):
         for page, label, query in (
             ("compare", "Compare this model's rows", {"model": model}),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pandas as pd
+from msgspec.structs import asdict
 
 from dashboard.screens.runs.words import latency, verdict
-from domain.measured import STATED
+from domain.answers.run import Fact
+from domain.conditions import Conditions
+from domain.measured import STATED, Latency, Observed, Requested
 from domain.metrics import METRICS
+from domain.samples import Picture
 from presentation import formatting, loads
 
-__all__ = ["asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
+__all__ = ["StageTime", "asked", "metrics", "named", "percentiles", "sentence", "series", "stages", "steady"]
 
 STAGES = {"load_ms": "load", "convert_ms": "convert", "compile_ms": "compile", "first_run_ms": "first run"}
 STOPPED = {
@@ -21,7 +26,6 @@ STOPPED = {
     "budget": "the time for it was spent",
     "samples": "one event holds no more samples",
 }
-Data = Mapping[str, Any]
 WRITTEN: dict[str, Callable[[float], str]] = {
     "ms": formatting.latency,
     "1/s": formatting.throughput,
@@ -32,117 +36,136 @@ NAMES = {"tokens_per_s": "tokens a second", "ttft_ms": "time to first token", "t
 _UNITS = ("_per_s", "_ms", "_bytes", "_j", "_w")
 
 
-def named(data: Data) -> str:
+class StageTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage of a row in ms from the beginning of the row, and its time in words; one that is not known has no times."""
+
+    stage: str
+    start: float | None
+    end: float | None
+    took: str
+
+
+def named(fact: Fact) -> str:
     """Name what a fact is of: model, platform, precision, batch, hardware."""
-    execution, workload = data["execution"], data["workload"]
+    device = {"device": fact.observed.device if fact.observed else None}
     return " · ".join(
         [
-            str(data["model"]["id"]).rpartition("/")[2],
-            str(execution["platform"]),
-            str(execution.get("precision") or "precision unknown"),
-            loads.batch_words(workload),
-            loads.hardware_words(data, str(data["hardware"]["id"])),
+            fact.model.id.rpartition("/")[2],
+            fact.execution.platform,
+            fact.execution.precision or "precision unknown",
+            loads.batch_words(asdict(fact.workload)),
+            loads.hardware_words(device, fact.hardware.id),
         ]
     )
 
 
-def sentence(data: Data) -> str:
+def sentence(fact: Fact) -> str:
     """Say what a fact found: a median with its interval and what it is worth, or how far a try came."""
-    if "outcome" in data:
-        return f"{named(data)}: {str(data['outcome']).replace('_', ' ')} at {str(data['stage']).replace('_', ' ')}"
-    latency_ms = data["metrics"].get("latency_ms") or {}
-    word = verdict((data.get("validity") or {}).get("verdict"))
-    low, high = (latency_ms.get("ci95") or {}).get("p50") or (None, None)
-    columns = {f"latency_{name}_ms": latency_ms.get(name) for name in ("p50", "mean", "p90", "p95", "p99")}
-    value = latency({**columns, "latency_p50_ci95_low_ms": low, "latency_p50_ci95_high_ms": high})
+    if fact.outcome is not None:
+        return f"{named(fact)}: {fact.outcome.replace('_', ' ')} at {str(fact.stage).replace('_', ' ')}"
+    times = _times(fact)
+    word = verdict(fact.validity.verdict if fact.validity else None)
+    value = latency(times)
     if value == formatting.MISSING:
-        value = formatting.throughput(data["metrics"].get("throughput_per_s"))
-    return f"{named(data)}: {value}, {formatting.samples(latency_ms.get('n'))}, {word}"
+        value = formatting.throughput(_figure(fact, "throughput_per_s"))
+    return f"{named(fact)}: {value}, {formatting.samples(times.n)}, {word}"
 
 
-def stages(data: Data, drawn: Data | None) -> list[dict[str, Any]]:
+def _times(fact: Fact) -> Latency:
+    sent = (fact.metrics or {}).get("latency_ms")
+    return msgspec.json.decode(sent, type=Latency | None) or Latency() if sent else Latency()
+
+
+def _figure(fact: Fact, name: str) -> float | None:
+    sent = (fact.metrics or {}).get(name)
+    return msgspec.json.decode(sent, type=float | None) if sent else None
+
+
+def stages(fact: Fact, drawn: Picture | None) -> list[StageTime]:
     """Return the stages of a row in their order, each with when it began and ended in ms; one that is not known has neither.
 
     Warm-up and steady calls are the sum of their samples: what lay between two calls is in no stage.
     """
-    metrics = {name: data["metrics"].get(key) for key, name in STAGES.items()}
-    metrics["warm-up"] = drawn["warmup_ms"] if drawn and drawn["warmup_n"] else None
-    metrics["steady"] = drawn["steady_ms"] if drawn else None
-    scale = formatting.latency_scale([sum(took or 0.0 for took in metrics.values())])
+    times = {name: _figure(fact, key) for key, name in STAGES.items()}
+    times["warm-up"] = drawn.warmup_ms if drawn and drawn.warmup_n else None
+    times["steady"] = drawn.steady_ms if drawn else None
+    scale = formatting.latency_scale([sum(took or 0.0 for took in times.values())])
     at, stages = 0.0, []
-    for name, took in metrics.items():
-        existing = took is not None
-        stages.append(
-            {
-                "stage": name,
-                "start": at if existing else None,
-                "end": at + took if took is not None else None,
-                "took": scale.show(took) if existing else f"{formatting.MISSING} not recorded",
-            }
-        )
+    for name, took in times.items():
+        if took is None:
+            stages.append(StageTime(stage=name, start=None, end=None, took=f"{formatting.MISSING} not recorded"))
+        else:
+            stages.append(StageTime(stage=name, start=at, end=at + took, took=scale.show(took)))
         at += took or 0.0
     return stages
 
 
-def percentiles(drawn: Data) -> str:
+def percentiles(drawn: Picture) -> str:
     """Write each percentile with its interval, or what it lacks: `p95 — (needs 90, has 61)`."""
     parts = []
-    for name, percentile in drawn["percentiles"].items():
-        if percentile["ms"] is None:
-            parts.append(formatting.percentile(name, None, percentile["has"], percentile["needs"]))
+    for name, percentile in drawn.percentiles.items():
+        if percentile.ms is None:
+            parts.append(formatting.percentile(name, None, percentile.has, percentile.needs))
         else:
-            parts.append(f"{name} {formatting.latency(percentile['ms'], percentile['low'], percentile['high'])}")
+            parts.append(f"{name} {formatting.latency(percentile.ms, percentile.low, percentile.high)}")
     return " · ".join(parts)
 
 
-def steady(drawn: Data, data: Data) -> str:
+def steady(drawn: Picture, fact: Fact) -> str:
     """Say where the steady state began, how it was found, and why the series ended."""
-    conditions = data.get("conditions") or {}
-    began = f"steady from call {formatting.count(drawn['steady_from'])}"
-    if not drawn["warmup_n"]:
+    conditions = fact.conditions or Conditions()
+    began = f"steady from call {formatting.count(drawn.steady_from)}"
+    if not drawn.warmup_n:
         began = "no warm-up was kept"
-    elif conditions.get("steady") is False:
+    elif conditions.steady is False:
         began += ", not by the test: the time for warm-up was spent"
-    elif conditions.get("steady"):
+    elif conditions.steady:
         began += " by the test"
-    parts = [began, f"{formatting.count(drawn['n'])} steady calls"]
-    if reason := STOPPED.get(str(conditions.get("stopped_by"))):
+    parts = [began, f"{formatting.count(drawn.n)} steady calls"]
+    if reason := STOPPED.get(conditions.stopped_by or ""):
         parts.append(f"ended because {reason}")
-    if beyond := drawn["beyond"]:
-        calls = "1 call lies" if beyond["count"] == 1 else f"{formatting.count(beyond['count'])} calls lie"
-        parts.append(f"{calls} beyond the histogram, up to {formatting.latency(beyond['largest'])}")
-    if not drawn["intact"]:
+    if beyond := drawn.beyond:
+        calls = "1 call lies" if beyond.count == 1 else f"{formatting.count(beyond.count)} calls lie"
+        parts.append(f"{calls} beyond the histogram, up to {formatting.latency(beyond.largest)}")
+    if not drawn.intact:
         parts.append("⚠ these samples do not give the digest that the measurement names")
     return " · ".join(parts)
 
 
-def series(drawn: Data) -> list[dict[str, Any]]:
+def series(drawn: Picture) -> pd.DataFrame:
     """Return the samples as rows of a file: each call, or each stretch of calls where the service thinned them."""
-    begin = drawn["steady_from"]
-    if drawn["points"] is not None:
-        return [
-            {"call": at, "phase": "warm-up" if at < begin else "steady", "ms": value}
-            for at, value in enumerate(drawn["points"], 1)
-        ]
-    phased = [{"phase": "warm-up" if band["last"] < begin else "steady", **band} for band in drawn["bands"]]
-    keys = {"low": "low_ms", "middle": "median_ms", "high": "high_ms", "first": "first_call", "last": "last_call"}
-    return [{keys.get(name, name): value for name, value in item.items()} for item in phased]
+    begin = drawn.steady_from
+    if drawn.points is not None:
+        calls = range(1, len(drawn.points) + 1)
+        phases = ["warm-up" if at < begin else "steady" for at in calls]
+        return pd.DataFrame({"call": calls, "phase": phases, "ms": drawn.points})
+    bands = drawn.bands or []
+    return pd.DataFrame(
+        {
+            "phase": ["warm-up" if band.last < begin else "steady" for band in bands],
+            "first_call": [band.first for band in bands],
+            "last_call": [band.last for band in bands],
+            "low_ms": [band.low for band in bands],
+            "median_ms": [band.middle for band in bands],
+            "high_ms": [band.high for band in bands],
+        }
+    )
 
 
-def metrics(data: Data) -> pd.DataFrame:
+def metrics(fact: Fact) -> pd.DataFrame:
     """Return every metric of a row with its unit, its verdict and the reasons for it."""
-    judged = (data.get("validity") or {}).get("metrics") or {}
+    judged = fact.validity.metrics if fact.validity else {}
     rows = []
-    for key, value in data["metrics"].items():
-        item = judged.get(key) or {}
+    for key, sent in (fact.metrics or {}).items():
+        item = judged.get(key)
         about = METRICS.get(key)
-        for name, written in _values(key, value):
+        for name, written in _values(key, sent):
             rows.append(
                 {
                     "Metric": name,
                     "Value": written,
-                    "Verdict": verdict(item.get("verdict")),
-                    "Why": "; ".join(item.get("reasons") or []) or formatting.MISSING,
+                    "Verdict": verdict(item.verdict if item else None),
+                    "Why": "; ".join(item.reasons if item else []) or formatting.MISSING,
                     "What it is": about.meaning if about else "",
                 }
             )
@@ -151,15 +174,26 @@ def metrics(data: Data) -> pd.DataFrame:
     return table.drop(columns="Why") if rows and (table["Why"] == formatting.MISSING).all() else table
 
 
-def _values(key: str, value: Any) -> list[tuple[str, str]]:
+def _values(key: str, sent: msgspec.Raw) -> list[tuple[str, str]]:
     if key == "latency_ms":
-        bounds = value.get("ci95") or {}
-        kinds = ("p50", "p90", "p95", "p99", "mean", "min", "max", "stddev")
-        existing = [
-            (name, value[name], bounds.get(name) or (None, None)) for name in kinds if value.get(name) is not None
+        times = msgspec.json.decode(sent, type=Latency)
+        bounds = times.ci95 or {}
+        kinds = {
+            "p50": times.p50,
+            "p90": times.p90,
+            "p95": times.p95,
+            "p99": times.p99,
+            "mean": times.mean,
+            "min": times.min,
+            "max": times.max,
+            "stddev": times.stddev,
+        }
+        return [
+            (f"latency {name}", formatting.latency(value, *bounds.get(name, (None, None))))
+            for name, value in kinds.items()
+            if value is not None
         ]
-        return [(f"latency {name}", formatting.latency(of, *ends)) for name, of, ends in existing]
-    return [(_plain(key), _written(key, value))]
+    return [(_plain(key), _written(key, msgspec.json.decode(sent)))]
 
 
 def _plain(key: str) -> str:
@@ -176,38 +210,43 @@ def _written(key: str, value: Any) -> str:
     return f"{formatting.significant(value)}\u202f{unit}" if unit else formatting.significant(value)
 
 
-def asked(data: Data) -> pd.DataFrame:
+def asked(fact: Fact) -> pd.DataFrame:
     """Return what was asked for beside what did the work; a share of the work that was done elsewhere is said."""
-    seen = data.get("observed") or {}
-    wanted: Data = seen.get("requested") or {}
+    seen = fact.observed or Observed()
+    wanted = seen.requested or Requested()
+    pairs = {
+        "device": (wanted.device, seen.device),
+        "platform": (wanted.platform, seen.platform),
+        "precision": (wanted.precision, seen.precision),
+    }
     rows = [
         {
             "What": name,
-            "Asked": str(wanted.get(name) or formatting.MISSING),
-            "Actual": _actual(seen.get(name)),
-            "Same": _same(wanted.get(name), seen.get(name)),
+            "Asked": request or formatting.MISSING,
+            "Actual": _actual(actual),
+            "Same": _same(request, actual),
         }
-        for name in ("device", "platform", "precision")
+        for name, (request, actual) in pairs.items()
     ]
-    shares = {"fallback_share": "done elsewhere", "precision_share": "in that precision"}
+    shares = {"done elsewhere": seen.fallback_share, "in that precision": seen.precision_share}
     rows += [
         {
             "What": f"share of the work {words}",
             "Asked": formatting.MISSING,
-            "Actual": formatting.share(seen[name]),
+            "Actual": formatting.share(share),
             "Same": formatting.MISSING,
         }
-        for name, words in shares.items()
-        if seen.get(name) is not None
+        for words, share in shares.items()
+        if share is not None
     ]
     return pd.DataFrame(rows)
 
 
-def _actual(seen: Any) -> str:
-    return loads.STATED_WORDS if seen == STATED else str(seen or formatting.MISSING)
+def _actual(seen: str | None) -> str:
+    return loads.STATED_WORDS if seen == STATED else seen or formatting.MISSING
 
 
-def _same(wanted: Any, seen: Any) -> str:
+def _same(wanted: str | None, seen: str | None) -> str:
     if wanted is None or seen is None or seen == STATED:
         return formatting.MISSING
     return "✓ yes" if wanted == seen else "≠ no"

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import altair as alt
 import msgspec
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from assay.client.row_types import Run
 from dashboard import answers
 from dashboard.downloads import picture_files, stem, table_files
 from dashboard.frame import (
@@ -30,7 +32,9 @@ from dashboard.screens.runs import query as asking
 from dashboard.screens.runs import run_view
 from dashboard.screens.runs import words as runs
 from dashboard.screens.runs.live_view import live
+from dashboard.screens.runs.query import RunPage
 from dashboard.screens.runs.words import Runs, read_runs
+from dashboard.service import SentRows
 from presentation import formatting, run_progress
 from presentation.charts.verdict_chart import verdict_mix
 
@@ -60,7 +64,7 @@ def show() -> None:
 
 
 def _list(request: Runs, at: int, strip: DeltaGenerator) -> None:
-    result = asking.listed(runs.asked_of_list(request, PAGE_RUNS), at)
+    result = asking.listed(at, **runs.asked_of_list(request, PAGE_RUNS))
     with strip:
         provenance(
             PAGE,
@@ -68,10 +72,10 @@ def _list(request: Runs, at: int, strip: DeltaGenerator) -> None:
             msgspec.structs.replace(request, as_of=at),
             terminal=_terminal(request),
         )
-    if request.as_of is None and "unfinished" in result["choices"]["outcome"]:
+    if request.as_of is None and "unfinished" in result.choices["outcome"]:
         live(at)
-    _bar(request, result["choices"])
-    if result["items"]:
+    _bar(request, result.choices)
+    if result.runs.items:
         _found(request, at, result)
     else:
         _nothing(request, result)
@@ -96,13 +100,14 @@ def _bar(runs: Runs, choices: Mapping[str, Sequence[str]]) -> None:
         st.rerun()
 
 
-def _found(request: Runs, at: int, row: Mapping[str, Any]) -> None:
-    items, now = row["items"], datetime.now(UTC)
-    sentence = runs.finding(row, now)
+def _found(request: Runs, at: int, page: RunPage) -> None:
+    items, now = page.runs.items, datetime.now(UTC)
+    sentence = runs.finding(page, now)
     with st.container(key="answer"):
         st.subheader(escape(sentence), anchor=False)
     mixed = runs.mix(items, now, zone())
-    chart(verdict_mix(mixed, theme=theme()), key=f"{PAGE} picture", words=f"Rows of each run by verdict. {sentence}")
+    bars = msgspec.to_builtins(mixed)
+    chart(verdict_mix(bars, theme=theme()), key=f"{PAGE} picture", words=f"Rows of each run by verdict. {sentence}")
     chosen = st.dataframe(
         runs.listed(items, now, zone()),
         hide_index=True,
@@ -116,9 +121,9 @@ def _found(request: Runs, at: int, row: Mapping[str, Any]) -> None:
         alt="Runs, newest first",
     )
     if rows := chosen["selection"]["rows"]:
-        turn(PAGE, Runs(run=items[rows[0]]["run_id"], as_of=request.as_of))
-    _pages(request, row)
-    _downloads(request, at, items, mixed, sentence)
+        turn(PAGE, Runs(run=items[rows[0]].run_id, as_of=request.as_of))
+    _pages(request, page.runs)
+    _downloads(request, at, page.runs, mixed, sentence)
 
 
 def _columns() -> dict[str, Any]:
@@ -127,12 +132,11 @@ def _columns() -> dict[str, Any]:
     return {"Run": st.column_config.Column(width=260), **shown}
 
 
-def _pages(request: Runs, row: Mapping[str, Any]) -> None:
+def _pages(request: Runs, page: SentRows[Run]) -> None:
     """Offer one run of the table by name, the newest runs, and those before these."""
-    items = row["items"]
     named = {
-        run["run_id"]: f"{runs.heading(run)}, {formatting.when(run.get('started_at') or run['recorded_at'], zone())}"
-        for run in items
+        run.run_id: f"{runs.heading(run)}, {formatting.when(run.started_at or run.recorded_at, zone())}"
+        for run in page.items
     }
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -146,22 +150,22 @@ def _pages(request: Runs, row: Mapping[str, Any]) -> None:
         )
         if request.cursor and st.button("Newest", icon=":material/first_page:", key=f"{PAGE} newest"):
             turn(PAGE, msgspec.structs.replace(request, cursor=""))
-        following = row.get("next_cursor")
+        following = page.next_cursor
         if following and st.button("Older", icon=":material/chevron_right:", key=f"{PAGE} older"):
             turn(PAGE, msgspec.structs.replace(request, cursor=following))
     if chosen:
         turn(PAGE, Runs(run=chosen, as_of=request.as_of))
 
 
-def _downloads(
-    runs: Runs, at: int, items: Sequence[Mapping[str, Any]], mixed: Sequence[Mapping[str, Any]], sentence: str
-) -> None:
-    name, shade = stem(PAGE, runs.hw or runs.kind, at), theme()
-    footer = f"position {formatting.count(at)} · {formatting.count(len(items))} runs"
-    flat = [{**item, "state": run_progress.state(item, datetime.now(UTC)).word} for item in items]
+def _downloads(request: Runs, at: int, page: SentRows[Run], mixed: Sequence[runs.RunBar], sentence: str) -> None:
+    name, shade = stem(PAGE, request.hw or request.kind, at), theme()
+    footer = f"position {formatting.count(at)} · {formatting.count(len(page.items))} runs"
+    states = [run_progress.state(run, datetime.now(UTC)).word for run in page.items]
+    flat = [{**msgspec.json.decode(sent), "state": word} for sent, word in zip(page.sent, states, strict=True)]
+    bars = msgspec.to_builtins(mixed)
 
-    def draw() -> Any:
-        return verdict_mix(mixed, theme=shade, picture=True)
+    def draw() -> alt.LayerChart:
+        return verdict_mix(bars, theme=shade, picture=True)
 
     downloads(
         [
@@ -172,8 +176,8 @@ def _downloads(
     )
 
 
-def _nothing(runs: Runs, row: Mapping[str, Any]) -> None:
-    if any(row["choices"].values()):
+def _nothing(runs: Runs, page: RunPage) -> None:
+    if any(page.choices.values()):
         join = ", ".join(
             f"{label.lower()} {escape(getattr(runs, name))}" for name, label in FILTERS.items() if getattr(runs, name)
         )

@@ -111,11 +111,11 @@ def show() -> None:
         if trend.model:
             titled(trend.model, "Trends")
         models = answers.models(at)
-        _bar(trend, [str(row["id"]) for row in models], _metrics(trend, at))
+        _bar(trend, [row.id for row in models], _metrics(trend, at))
         if trend.model:
             with guarded(trend.model):
                 _model(trend, at)
-        elif not any(row.get("measurements") for row in models):
+        elif not any(row.measurements for row in models):
             st.info("Nothing has been measured yet. Measure one model here today, and again after the next update:")
             to_paste("assay bench bert-base-uncased --platform cpu")
         else:

@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import msgspec
 import psycopg
 import pytest
 
 from assay.cli import run as typed
+from assay.client.row_types import Run
 from domain.canonical import digest
 from domain.errors import Expired, NotFound
 from presentation import run_progress
@@ -85,9 +87,10 @@ def test_a_run_tells_what_is_there_of_it(client, bench):
     assert (run["tests_passed"], run["models"], run["devices"], run["hardware_ids"]) == (1, 1, 1, [bench.hardware])
     assert bench.hardware in found["choices"]["hardware"]
     assert {"bench"} <= set(found["choices"]["kind"])
-    assert run_progress.length(run) == "4 of 5 configurations, 1 failed, 1 of 1 test passed"
-    assert run_progress.verdicts(run) == "1 valid, 1 suspect, 0 invalid"
-    assert run_progress.duration(run) == "1\u202fmin 30\u202fs"
+    row = msgspec.convert(run, Run)
+    assert run_progress.length(row) == "4 of 5 configurations, 1 failed, 1 of 1 test passed"
+    assert run_progress.verdicts(row) == "1 valid, 1 suspect, 0 invalid"
+    assert run_progress.duration(row) == "1\u202fmin 30\u202fs"
 
 
 def test_runs_are_filtered_and_their_pages_follow_each_other(client, build):
@@ -198,10 +201,11 @@ def test_a_run_is_live_until_it_ends_or_falls_silent(client, build):
     made = Bench(build, ends=False)
     post(client, made.events)
     (run,) = client.runs(hardware=made.hardware)
-    heard = datetime.fromisoformat(run["last_at"])
-    assert run_progress.state(run, heard + timedelta(minutes=14)) == ("running", True)
-    assert run_progress.state(run, heard + timedelta(minutes=16)) == ("never ended", False)
-    assert run_progress.progress(run) == 0.8
+    row = msgspec.convert(run, Run)
+    assert row.last_at is not None
+    assert run_progress.state(row, row.last_at + timedelta(minutes=14)) == ("running", True)
+    assert run_progress.state(row, row.last_at + timedelta(minutes=16)) == ("never ended", False)
+    assert run_progress.progress(row) == 0.8
 
 
 def test_a_run_that_is_loaded_from_a_file_later_is_not_under_way(client, build):
@@ -209,8 +213,9 @@ def test_a_run_that_is_loaded_from_a_file_later_is_not_under_way(client, build):
     post(client, [event | {"time": days_ago.isoformat()} for event in made.events])
     (run,) = client.runs(hardware=made.hardware)
     assert datetime.fromisoformat(run["last_at"]) == days_ago
-    assert run_progress.state(run, datetime.now(UTC)) == ("never ended", False)
-    assert run_progress.heard({**run, "last_at": None}) == days_ago
+    row = msgspec.convert(run, Run)
+    assert run_progress.state(row, datetime.now(UTC)) == ("never ended", False)
+    assert run_progress.heard(msgspec.structs.replace(row, last_at=None)) == days_ago
 
 
 def test_typed_runs_are_those_of_the_service(service, client, bench, capsys):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from api.background.watch import reason_to_train
+from api.background.watch import Training, reason_to_train
 from api.settings import Settings
 from domain.errors import UsageError
 from predictor.live.drift import Drift
@@ -19,8 +18,8 @@ CALM = Drift(flag=False, said="", predictor="p", scored=0, held=0)
 DRIFTS = Drift(flag=True, said="", predictor="p", scored=30, held=10, newest_position=120)
 
 
-def last(age_s: float, position: int = 100) -> dict[str, Any]:
-    return {"trained_at_position": position - 1, "position": position, "recorded_at": NOW - timedelta(seconds=age_s)}
+def last(age_s: float, position: int = 100) -> Training:
+    return Training(position=position, trained_at_position=position - 1, recorded_at=NOW - timedelta(seconds=age_s))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def last(age_s: float, position: int = 100) -> dict[str, Any]:
     ],
 )
 def test_it_is_time_where_something_is_new_and_time_or_drift_says_so(
-    drift: Drift, newest: dict[str, Any] | None, measured: int, expected: str | None
+    drift: Drift, newest: Training | None, measured: int, expected: str | None
 ) -> None:
     assert reason_to_train(drift, newest, measured, DAY_S, NOW) == expected
 

@@ -6,5 +6,5 @@ from presentation.run_progress import source_words
 
 
 def test_source_says_how_the_log_knows_it():
-    assert source_words({"source": "urn:acme:one", "attestation": "signed"}) == "urn:acme:one (signed)"
-    assert source_words({"source": "urn:acme:one"}) == "urn:acme:one"
+    assert source_words("urn:acme:one", "signed") == "urn:acme:one (signed)"
+    assert source_words("urn:acme:one", None) == "urn:acme:one"

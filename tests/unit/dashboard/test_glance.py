@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
+import msgspec
+
+from assay.client.row_types import Run
 from dashboard.address import parameters
 from dashboard.screens.overview import view
 from dashboard.screens.overview.view import Glance
@@ -42,11 +45,13 @@ def test_an_empty_cell_is_an_outline_and_never_zero() -> None:
     assert cells["bert", "cpu"]["fill"] != cells["unknown", "cuda"]["fill"]
 
 
-def ran(**more: Any) -> dict[str, Any]:
-    return {
+def ran(**more: Any) -> Run:
+    row = {
         "run_id": "r 1", "started_at": None, "recorded_at": "2026-11-22T10:00:00Z", "hardware": [{"id": "h"}], "source": "s",
-        "outcome": None, "rows": 0, "rows_failed": 0, "rows_tested": 0, "models": 0, **more,
+        "outcome": None, "rows": 0, "rows_failed": 0, "rows_tested": 0, "models": 0,
+        "position": 1, "event_id": "e-1", **more,
     }  # fmt: skip
+    return msgspec.convert(row, Run)
 
 
 def test_a_run_is_live_for_a_day_and_then_was_left_behind() -> None:

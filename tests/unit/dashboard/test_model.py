@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from assay.client.row_types import Model as ModelRow
 from dashboard.address import parameters
 from dashboard.screens.models import words
 from dashboard.screens.models.words import Model
+from domain.answers.model_profile import ModelProfile, OperatorBreakdown, TriedPlatform
 from presentation import formatting
 from presentation.charts import chart_files
 from presentation.charts.breakdown_chart import breakdown
@@ -21,8 +24,8 @@ def identity(**changes: Any) -> dict[str, Any]:
     return found | changes
 
 
-def told(**changes: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def told(**changes: Any) -> ModelProfile:
+    profile: dict[str, Any] = {
         "model": identity(),
         "sizes": {},
         "best": [],
@@ -30,7 +33,7 @@ def told(**changes: Any) -> dict[str, Any]:
         "never_tried": [],
         "platforms": [],
     }
-    return found | changes
+    return msgspec.convert(profile | changes, ModelProfile)
 
 
 def best(**changes: Any) -> dict[str, Any]:
@@ -42,7 +45,7 @@ def best(**changes: Any) -> dict[str, Any]:
     return found | changes
 
 
-def operators(basis: str = "roofline", **changes: Any) -> dict[str, Any]:
+def operators(basis: str = "roofline") -> OperatorBreakdown:
     timed = basis == "roofline"
     rows = [
         {"name": "aten.addmm", "kind": "mm", "calls": 4.0, "flops": 4e9, "bytes": 8e6, "ms": 3.0 if timed else None,
@@ -52,7 +55,13 @@ def operators(basis: str = "roofline", **changes: Any) -> dict[str, Any]:
          "share": 0.25 if timed else None, "flops_share": 0.0, "bytes_share": 0.2, "bound": "memory" if timed else None,
          "operators": 3},
     ]  # fmt: skip
-    return {"basis": basis, "operators": rows, **changes}
+    asked = {"model": "acme/tiny", "mode": "inference", "batch_size": 1, "phase": "forward", "evidence": "e-1"}
+    return msgspec.convert({"basis": basis, "operators": rows, **asked}, OperatorBreakdown)
+
+
+def bars() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = msgspec.to_builtins(words.parts(operators()))
+    return rows
 
 
 def plain(value: Any) -> str:
@@ -110,10 +119,11 @@ def test_gaps_come_with_commands_that_the_runner_understands() -> None:
 
 def test_states_are_words_with_glyphs_and_evidence_leads_to_its_run() -> None:
     base = {"platform": "cpu", "precision": None, "measurements": 2, "hardware": ["a", "b", "c", "d"], "why_not": None}
-    rows = [
+    states = [
         {**base, "state": "verified", "evidence": "e-1"},
         {**base, "state": "failed", "why_not": "no operator", "evidence": None},
     ]
+    rows = msgspec.convert(states, list[TriedPlatform])
     table = words.platforms_table(rows)
     assert list(table["State"]) == ["✓ verified", "✕ failed"]
     assert table["Evidence"].isna().to_list() == [False, True] and table["Evidence"][0] == "/runs?row=e-1"
@@ -124,10 +134,10 @@ def test_states_are_words_with_glyphs_and_evidence_leads_to_its_run() -> None:
 
 def test_parts_are_shares_of_the_least_time_or_of_bytes_where_nothing_is_timed() -> None:
     parts = words.parts(operators())
-    assert [(part["name"], part["share"]) for part in parts] == [("addmm (mm)", 0.75), ("3 other operators", 0.25)]
-    assert plain(parts[0]["words"]) == "75.0 % · 3.00 ms · compute-bound"
-    assert plain(parts[0]["detail"]) == "4 calls · 4.00 GFLOP · 8.00 MB moved"
-    assert [part["share"] for part in words.parts(operators("traced"))] == [0.8, 0.2]
+    assert [(part.name, part.share) for part in parts] == [("addmm (mm)", 0.75), ("3 other operators", 0.25)]
+    assert plain(parts[0].words) == "75.0 % · 3.00 ms · compute-bound"
+    assert plain(parts[0].detail) == "4 calls · 4.00 GFLOP · 8.00 MB moved"
+    assert [part.share for part in words.parts(operators("traced"))] == [0.8, 0.2]
     assert plain(words.bound_sentence(operators())).startswith(
         "75.0 % of the least time is compute-bound; most of it is addmm"
     )
@@ -137,18 +147,18 @@ def test_parts_are_shares_of_the_least_time_or_of_bytes_where_nothing_is_timed()
 
 
 def test_bars_begin_at_zero_and_are_dotted_where_nothing_was_measured() -> None:
-    spec = breakdown(words.parts(operators()), "share, %").to_dict()
+    spec = breakdown(bars(), "share, %").to_dict()
     bar = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
     assert bar["mark"]["strokeDash"] == [1, 3] and bar["mark"]["fillOpacity"] < 0.5
     assert bar["encoding"]["x"]["scale"]["domain"][0] == 0
-    sure = breakdown(words.parts(operators()), "share, %", covered=True).to_dict()
+    sure = breakdown(bars(), "share, %", covered=True).to_dict()
     assert next(layer for layer in sure["layer"] if layer["mark"]["type"] == "bar")["mark"]["strokeDash"] == [1, 0]
     with pytest.raises(ValueError, match="marks are more than"):
-        breakdown(words.parts(operators()) * 600, "share, %")
-    assert b"<svg" in chart_files.svg(breakdown(words.parts(operators()), "share, %", picture=True))
+        breakdown(bars() * 600, "share, %")
+    assert b"<svg" in chart_files.svg(breakdown(bars(), "share, %", picture=True))
 
 
 def test_a_list_says_by_which_name_a_model_was_found() -> None:
     row = {**identity(), "tests": 0, "traces": 1, "match": {"how": "typo", "edits": 2, "name": "tinny"}}
-    table = words.listed([row, {**row, "match": None}])
+    table = words.listed(msgspec.convert([row, {**row, "match": None}], list[ModelRow]))
     assert list(table["Found by"]) == ["2 letters off: tinny", formatting.MISSING]

@@ -6,25 +6,32 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
+from assay.client.row_types import Environment, Run
 from dashboard.address import parameters
 from dashboard.screens.runs import words
+from dashboard.screens.runs.query import RunPage
 from dashboard.screens.runs.words import Runs, read_runs
+from dashboard.service import SentRows
+from domain.answers.run import MeasuredRow, TriedRow
+from domain.measured import Latency
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 ROW = "01a2021c-5247-7713-8e24-f7cecbfcdeb2"
 
 
-def run(**more: Any) -> dict[str, Any]:
+def run(**more: Any) -> Run:
     known = {
         "run_id": "run-1", "kind": "bench", "outcome": "completed", "planned": 208, "started_at": "2026-11-22T11:50:00Z",
         "finished_at": "2026-11-22T11:58:20Z", "recorded_at": "2026-11-22T11:50:00Z", "last_at": "2026-11-22T11:59:00Z",
         "source": "assay-runner/0.1", "hardware": [{"id": "acme-one"}], "hardware_ids": ["acme-one"], "devices": 1,
         "rows": 100, "rows_valid": 92, "rows_suspect": 7, "rows_invalid": 1, "rows_unjudged": 0, "rows_failed": 2,
         "rows_tested": 0, "rows_retracted": 0, "models": 3, "platforms": ["cpu"], "retracted_because": None,
+        "position": 1, "event_id": ROW,
     }  # fmt: skip
-    return {**known, **more}
+    return msgspec.convert({**known, **more}, Run)
 
 
 def test_an_address_is_read_and_written_back() -> None:
@@ -78,27 +85,27 @@ def test_a_run_is_said_in_a_sentence(more: dict[str, Any], told: str) -> None:
 
 
 def test_a_list_says_how_many_and_how_the_newest_stands() -> None:
-    page = {"total": 49, "first": 1, "items": [run()]}
+    page = RunPage(runs=SentRows(items=[run()], sent=[]), total=49, first=1, choices={})
     assert (
         words.finding(page, NOW)
         == "49 runs; the newest, bench on acme-one, completed: 102 of 208 configurations, 2 failed"
     )
-    assert words.finding({**page, "first": 16}, NOW) == "Runs 16–16 of 49"
+    assert words.finding(msgspec.structs.replace(page, first=16), NOW) == "Runs 16–16 of 49"
 
 
 def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
     made = [run(), run(run_id="run-2", rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0)]
     first, second = words.mix(made, NOW, None)
-    assert first["counts"] == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
-    assert first["text"] == "92 ✓ · 7 ⚠ · 1 ✕ · 2 failed"
-    assert first["label"] == "22 Nov 2026 11:50 UTC · bench on acme-one"
-    assert first["brief"] == "92.0\u202f% ✓"
-    assert (second["text"], second["brief"]) == ("no rows", "no rows")
+    assert first.counts == {"valid": 92, "suspect": 7, "invalid": 1, "unjudged": 0}
+    assert first.text == "92 ✓ · 7 ⚠ · 1 ✕ · 2 failed"
+    assert first.label == "22 Nov 2026 11:50 UTC · bench on acme-one"
+    assert first.brief == "92.0\u202f% ✓"
+    assert (second.text, second.brief) == ("no rows", "no rows")
     tested = run(rows=0, rows_valid=0, rows_suspect=0, rows_invalid=0, rows_failed=0, rows_tested=6, tests_passed=5)
-    assert words.mix([tested], NOW, None)[0]["brief"] == words.mix([tested], NOW, None)[0]["text"] == "5/6 tests passed"
+    assert words.mix([tested], NOW, None)[0].brief == words.mix([tested], NOW, None)[0].text == "5/6 tests passed"
     doubted = run(rows_valid=0, rows_suspect=51, rows_invalid=0, rows_unjudged=49)
-    assert words.mix([doubted], NOW, None)[0]["brief"] == "51.0\u202f% ⚠"
-    assert words.mix([run(retracted_because="x")], NOW, None)[0]["text"] == "retracted"
+    assert words.mix([doubted], NOW, None)[0].brief == "51.0\u202f% ⚠"
+    assert words.mix([run(retracted_because="x")], NOW, None)[0].text == "retracted"
     table = words.listed(made, NOW, None)
     assert list(table["Valid"]) == [92, 0]
     assert list(table["Took"]) == ["8\u202fmin 20\u202fs"] * 2
@@ -110,35 +117,43 @@ def test_the_picture_has_the_shares_and_the_table_the_figures() -> None:
 
 
 def test_rows_are_a_table_that_says_what_is_missing() -> None:
-    row = {
-        "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "precision": "fp32", "batch_size": 8,
+    full = {
+        "event_id": "e-1", "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "precision": "fp32", "batch_size": 8,
         "latency_p50_ms": 1.2, "latency_p50_ci95_low_ms": 1.19, "latency_p50_ci95_high_ms": 1.21, "latency_n": 61,
-        "verdict": "suspect", "verdict_reasons": ["bimodal"], "throughput_per_s": 6612.0, "peak_memory_bytes": 5e8,
+        "verdict": "suspect", "verdict_reasons": ["bimodal"], "throughput_per_s": 6612.0, "peak_memory_bytes": 500_000_000,
     }  # fmt: skip
-    bare = {"model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cpu", "latency_mean_ms": 2.0}
+    less = {
+        "event_id": "e-2",
+        "model_id": "acme/tiny",
+        "hardware_id": "acme-one",
+        "platform": "cpu",
+        "latency_mean_ms": 2.0,
+    }
+    row, bare = msgspec.convert([full, less], list[MeasuredRow])
     table = words.measured([row, bare]).to_dict("records")
     assert table[0]["Latency p50 (95 % CI)"] == "1.20\u202fms (1.19–1.21)"
     assert (table[0]["Verdict"], table[0]["Why"], table[0]["Peak memory MB"]) == ("⚠ suspect", "bimodal", "500")
     assert table[1]["Latency p50 (95 % CI)"] == "2.00\u202fms (mean)"
     assert (table[1]["Verdict"], table[1]["Throughput"], table[1]["Precision"]) == ("· no verdict", "—", "—")
-    assert words.latency({"latency_p99_ms": 3.0, "latency_p90_ms": 2.0}) == "2.00\u202fms (p90)"
-    assert words.latency({}) == "—"
+    assert words.latency(Latency(p99=3.0, p90=2.0)) == "2.00\u202fms (p90)"
+    assert words.latency(Latency()) == "—"
     assert words.named(row) == "tiny · cpu · fp32 · batch 8"
 
 
 def test_failures_say_how_far_they_came_and_what_to_try() -> None:
     row = {
-        "model_id": "acme/tiny", "platform": "cuda", "outcome": "out_of_memory", "stage": "first_run",
+        "event_id": "e-1", "model_id": "acme/tiny", "hardware_id": "acme-one", "platform": "cuda", "outcome": "out_of_memory", "stage": "first_run",
         "message": "no room\nat all", "remedy": "Use a smaller batch.",
     }  # fmt: skip
-    (told,) = words.failures([row]).to_dict("records")
+    (told,) = words.failures([msgspec.convert(row, TriedRow)]).to_dict("records")
     assert (told["Outcome"], told["Stage"], told["Message"]) == ("out of memory", "first run", "no room")
     assert told["What to try"] == "Use a smaller batch."
 
 
 def test_an_environment_shows_what_it_was_before_where_that_changed() -> None:
-    now = {"driver": "2.0", "os": "Linux", "memory_bytes": 25e9, "libraries": {"torch": "2.13.0", "onnx": "1.0"}}
-    table = words.environment(now, {"driver": ["1.0", "2.0"], "onnx": [None, "1.0"], "nncf": ["3.0", None]})
+    libraries = {"torch": "2.13.0", "onnx": "1.0"}
+    now = Environment(fingerprint="f-1", driver="2.0", os="Linux", memory_bytes=25_000_000_000, libraries=libraries)
+    table = words.environment(now, {"driver": ("1.0", "2.0"), "onnx": (None, "1.0"), "nncf": ("3.0", None)})
     told = {row["What"]: (row["This run"], row["The run before"]) for row in table.to_dict("records")}
     assert told == {
         "Driver": ("2.0", "1.0"), "Operating system": ("Linux", "the same"), "Memory": ("25.0\u202fGB", "the same"),
