@@ -54,7 +54,7 @@ check: $(STAMP) lint  ## lint, types, import contracts and the unit tests: befor
 test: $(STAMP) lint  ## lint, types, import contracts and every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models and looks (about 45 minutes)
+torture: $(STAMP)  ## the long tests: kills, full disks, hostile input, further models and looks (about an hour)
 	@$(BIN)/python -m pytest -m torture -x
 
 lint: $(STAMP)  ## ruff, mypy --strict, import contracts

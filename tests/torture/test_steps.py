@@ -11,7 +11,7 @@ from tests.torture.load import Sender
 
 
 @pytest.mark.parametrize(
-    ("steps", "events"), [(2, 6_000), pytest.param(10, 12_000, marks=pytest.mark.torture)], ids=["short", "long"]
+    ("steps", "events"), [(2, 2_000), pytest.param(10, 12_000, marks=pytest.mark.torture)], ids=["short", "long"]
 )
 def test_step_by_step_and_in_one_go(
     steps: int, events: int, database: Any, append: Any, build: Any, tmp_path: Any, assert_same_projection: Any

@@ -88,7 +88,15 @@ def test_a_lost_tail_leaves_the_tables_of_a_rebuild(
         assert_same_projection(kept, anew)
 
 
-@pytest.mark.parametrize(("events", "kept"), [(40, 0), (3000, 1023), (3000, 1024), (3000, 2500)])
+@pytest.mark.parametrize(
+    ("events", "kept"),
+    [
+        (40, 0),
+        (3000, 1023),
+        pytest.param(3000, 1024, marks=pytest.mark.torture),
+        pytest.param(3000, 2500, marks=pytest.mark.torture),
+    ],
+)
 def test_the_last_common_position_is_found(database, build, append, tmp_path, assert_same_projection, events, kept):
     append([build.measurement(1.0 + n) for n in range(events)])
     told = []

@@ -47,6 +47,7 @@ def kill_at(service: Any, database: Any, events: int) -> threading.Thread:
     return thread
 
 
+@pytest.mark.torture
 def test_killed_in_the_middle_of_an_import_nothing_is_lost_or_doubled(
     fresh_service, database, build, tmp_path, assert_same_projection
 ):

@@ -173,7 +173,8 @@ def test_a_rate_is_kept_to_by_token_and_said(fresh_service, build):
 
 
 # tests/torture/test_states.py shuts one down in `make test`.
-@pytest.mark.parametrize("way", [pytest.param("shut", marks=pytest.mark.torture), "halted"])
+@pytest.mark.torture
+@pytest.mark.parametrize("way", ["shut", "halted"])
 def test_a_postgres_that_is_away_is_said_at_once_and_comes_back_by_itself(fresh_service, build, tmp_path, way):
     import signal
 

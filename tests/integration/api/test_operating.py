@@ -106,6 +106,7 @@ def test_a_query_node_is_ready_when_it_has_caught_up(fresh_service, append, buil
             assert client.summary()["measurements"] == 200
 
 
+@pytest.mark.torture
 def test_ingest_workers_are_replaced_one_by_one_under_load(fresh_service, database, build):
     service = fresh_service("--role", "ingest", "--workers", "2").start()
     ending = threading.Event()

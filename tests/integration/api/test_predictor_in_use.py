@@ -170,6 +170,7 @@ def imported(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
+@pytest.mark.torture
 def test_a_newcomer_that_is_worse_is_kept_and_does_not_answer(fresh_service, world, capsys):
     service = fresh_service().start()
     with service.client() as client:

@@ -77,6 +77,7 @@ def trusted(path: Path) -> None:
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
+@pytest.mark.torture
 def test_github_measures_compares_tells_and_renews(measured: Path) -> None:
     folder = measured.parent
     job = recipe("github-actions.yml")["jobs"]["regressions"]
@@ -95,6 +96,7 @@ def test_github_measures_compares_tells_and_renews(measured: Path) -> None:
     shell(folder, f"assay regressions --baseline baseline.json --candidate {measured.name} --new-ok")
 
 
+@pytest.mark.torture
 def test_gitlab_compares_and_renews_on_the_default_branch_alone(measured: Path, tmp_path: Path) -> None:
     job = recipe("gitlab-ci.yml")["assay regressions"]
     bench, compare = job["script"]

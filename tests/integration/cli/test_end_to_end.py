@@ -133,6 +133,7 @@ def test_a_name_that_was_declared_is_understood(assay: Assay, answers: dict[str,
     assert any(row["basis"] == "measured" for row in told["ranked"])
 
 
+@pytest.mark.torture
 def test_a_folder_with_a_config_is_a_model_and_a_retracted_run_leaves_answers(
     assay: Assay, server: str, tmp_path: Path
 ) -> None:

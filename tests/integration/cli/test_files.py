@@ -92,6 +92,7 @@ def test_what_cannot_be_published_is_said_with_its_line(home: Path, measured: Pa
     ]
 
 
+@pytest.mark.torture
 def test_it_is_not_overwritten_and_is_gone_on_with(home: Path, plan: Path, measured: Path) -> None:
     before = lines(measured)
     refused = run(home, "bench", "--plan", plan, "--out", measured.parent, code=2)

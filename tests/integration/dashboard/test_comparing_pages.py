@@ -226,6 +226,7 @@ def test_each_comparison_is_its_address(page: Any, dashboards: Any, compared_url
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
+@pytest.mark.torture
 def test_batches_fit_a_phone_and_come_as_a_file(page: Any, dashboards: Any, compared_url: str, tmp_path: Path) -> None:
     text = page.open(f"{dashboards(compared_url)}/compare?what=batch&model={MODEL}&hw={DEVICE}&basis=measured")
     assert "stops scaling" in text

@@ -195,6 +195,7 @@ def test_a_choice_writes_the_address(page: Any, dashboards: Any, used_url: str) 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", [(390, "light"), (1280, "dark")], indirect=True)
+@pytest.mark.torture
 def test_the_page_fits_a_phone_and_the_dark(page: Any, dashboards: Any, used_url: str) -> None:
     page.open(f"{dashboards(used_url)}/predictor")
     wide = page.page.evaluate(

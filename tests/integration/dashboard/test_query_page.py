@@ -63,6 +63,7 @@ def test_a_link_fills_the_editor_and_never_runs(page: Any, dashboards: Any, serv
     assert page.wrong == []
 
 
+@pytest.mark.torture
 def test_how_a_result_is_drawn_is_in_the_address(page: Any, dashboards: Any, service_url: str) -> None:
     page.open(f"{dashboards(service_url)}/query?q={quote(SQL)}&kind=point&colour=gone&scale=log")
     ran(page)
@@ -112,6 +113,7 @@ def test_examples_and_views_fill_the_editor_without_running(page: Any, dashboard
     assert page.wrong == []
 
 
+@pytest.mark.torture
 def test_every_example_runs(service_url: str) -> None:
     with Client(service_url) as client:
         for example in EXAMPLES:

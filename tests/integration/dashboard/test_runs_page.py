@@ -242,6 +242,7 @@ def test_what_is_under_way_moves_by_itself_until_it_ends(page: Any, dashboards: 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", [(390, "light"), (1280, "dark")], indirect=True)
+@pytest.mark.torture
 def test_a_row_fits_a_phone_and_the_dark(page: Any, dashboards: Any, made: Made) -> None:
     for path in ("runs", f"runs?row={made.ids['doubtful']}"):
         text = page.open(f"{dashboards(made.url)}/{path}")

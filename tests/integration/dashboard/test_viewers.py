@@ -22,6 +22,7 @@ def started(service_url: str) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.torture
 def test_nobody_is_shown_an_error(started: str) -> None:
     pages = [entry.name for entries in MENU.values() for entry in entries][1:]
     asked = ["", f"recommend?model={MODEL}", *(page for page in pages if page != "recommend")]

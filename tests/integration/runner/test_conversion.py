@@ -42,12 +42,9 @@ def test_positions_of_pictures_are_those_that_the_model_works_out_itself() -> No
     assert torch.equal(own, given) and not torch.allclose(own, moved)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        ("assay/qwen3-vl-small", {"input_tokens": 12}),
-        pytest.param("assay/musicgen-small", {}, marks=pytest.mark.torture),
-    ],
+    ("name", "sizes"), [("assay/qwen3-vl-small", {"input_tokens": 12}), ("assay/musicgen-small", {})]
 )
 def test_generation_chooses_the_tokens_of_torch(name: str, sizes: dict[str, int], tmp_path: Path) -> None:
     of = case(name, "openvino", output_tokens=5, **sizes)

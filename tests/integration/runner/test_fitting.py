@@ -106,7 +106,8 @@ print(peak_memory_bytes())
 """
 
 
-@pytest.mark.parametrize(("mode", "batch"), [pytest.param("inference", 8, marks=pytest.mark.torture), ("training", 2)])
+@pytest.mark.torture
+@pytest.mark.parametrize(("mode", "batch"), [("inference", 8), ("training", 2)])
 def test_the_count_is_close_to_the_highest_resident_memory_of_a_real_process(mode: str, batch: int) -> None:
     run = [sys.executable, "-W", "ignore", "-c", MEASURE, mode, str(batch)]
     peak = int(subprocess.run(run, capture_output=True, text=True, check=True).stdout)

@@ -72,6 +72,7 @@ def test_a_pickled_checkpoint_is_refused_until_it_is_allowed_by_name(tmp_path: P
     assert row["model"]["weights"] == "pretrained"
 
 
+@pytest.mark.torture
 def test_low_memory_measures_in_bf16_and_the_run_says_so(tmp_path: Path) -> None:
     found = told(plan(LLAMA, low_memory=True), tmp_path)
     row = found["measurement.recorded"][0]
@@ -85,6 +86,7 @@ def test_low_memory_measures_in_bf16_and_the_run_says_so(tmp_path: Path) -> None
     assert caught.value.field == "low_memory"
 
 
+@pytest.mark.torture
 def test_every_phase_of_the_plan_is_traced_once_and_gives_the_share_of_the_roofline(tmp_path: Path) -> None:
     sweeps = (
         Sweep(models=(LLAMA,), platforms=("cpu",), modes=("inference", "training"), sequence_lengths=(16,)),

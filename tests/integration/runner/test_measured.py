@@ -232,6 +232,7 @@ def test_outputs_of_both_platforms_are_right_and_broken_ones_are_noticed(plugin:
         assert decode_event(encode_event(event)).warnings == ()
 
 
+@pytest.mark.torture
 def test_bf16_outputs_stay_within_their_tolerance(cache: Path) -> None:
     report, events = tell(run_verification, plan(platforms=["openvino"], precisions=["bf16"]), cache)
     checks = data_of(events, "test.reported")[0]["checks"]

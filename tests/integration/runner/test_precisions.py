@@ -166,6 +166,7 @@ def test_code_that_autocast_breaks_is_refused_with_what_to_take_instead(precisio
     assert failed(verified(case("assay/deberta-small", precision="bf16", sequence_length=16))) == []
 
 
+@pytest.mark.torture
 def test_importing_what_quantizes_says_nothing() -> None:
     code = "import runner\nfrom transformers import BertModel\nBertModel\nimport torchao.quantization"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

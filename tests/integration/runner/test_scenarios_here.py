@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runner.campaign.bench import run_plan
 from runner.campaign.plan import Sweep, make_plan
 from runner.measure.stopping import Method
 
 
+@pytest.mark.torture
 def test_a_server_run_is_timed_from_arrivals_and_held_to_its_rule(tmp_path: Path) -> None:
     plan = make_plan(
         Sweep(models=("prajjwal1/bert-tiny",), platforms=("cpu",), sequence_lengths=(16,), scenario="server", target_qps=(40.0,)),

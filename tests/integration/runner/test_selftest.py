@@ -45,6 +45,7 @@ def test_openvino_passes_here_and_tells_it_as_events(tmp_path: Path) -> None:
     assert report["checks"]["memory"]["counted_bytes"] >= 0.95 * report["checks"]["memory"]["known_bytes"]
 
 
+@pytest.mark.torture
 def test_a_platform_that_is_not_here_fails_with_the_reason_and_nothing_runs() -> None:
     events: list[dict[str, Any]] = []
     found = run_selftest("rocm", events.append)

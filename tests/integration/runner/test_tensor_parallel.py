@@ -32,6 +32,7 @@ def test_two_ranks_give_what_one_gives() -> None:
     assert [each["name"] for each in ended.result["outputs"]] == ["logits", "tokens"]
 
 
+@pytest.mark.torture
 def test_a_measurement_has_the_memory_and_the_work_of_all_ranks() -> None:
     ended = run_task(Measure(case=of_two(), method=METHOD), timeout_s=120)
     assert ended.failure is None, ended.failure
@@ -43,10 +44,11 @@ def test_a_measurement_has_the_memory_and_the_work_of_all_ranks() -> None:
     assert result["facts"]["kv_cache_bytes"] == 2 * 2 * layers * heads * size * seen * width
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        pytest.param("assay/gpt2-small", "no plan for splitting", marks=pytest.mark.torture),
+        ("assay/gpt2-small", "no plan for splitting"),
         ("assay/llava-small", "cannot be divided by 2"),
     ],
 )
