@@ -163,8 +163,10 @@ def _serve_workers(settings: Settings) -> None:
     from api.lifespan import checked_database
     from api.settings import Settings as ServiceSettings
 
-    # Each worker imports the code anew, so that a restart one by one brings a new version in.
+    # Each worker imports the code anew, so that a restart one by one brings a new version in; never from the working folder.
     multiprocessing.set_start_method("spawn", force=True)
+    os.environ["PYTHONSAFEPATH"] = "1"
+    root = Path(__file__).resolve().parents[1]
     chosen = ServiceSettings.from_environment()
     # Held for as long as the workers live: what forbids to serve is said once, not by each of them.
     with checked_database(chosen), contextlib.ExitStack() as stack:
@@ -172,8 +174,10 @@ def _serve_workers(settings: Settings) -> None:
         ready = stack.enter_context(tempfile.TemporaryDirectory(prefix="assay-"))
         os.environ["ASSAY_READY_FOLDER"] = ready
         _supervisor(Path(ready))(
-            "api.app:create_app",
+            # A path, not a module's name: granian puts the folder of what it imports, else the working folder, in sys.path.
+            f"{root / 'api' / 'app.py'}:create_app",
             factory=True,
+            working_dir=root,
             address=settings.host,
             port=settings.port,
             loop=Loops.auto,
@@ -264,7 +268,7 @@ def ephemeral(home: Home) -> Iterator[str]:
 @contextmanager
 def started(home: Home, port: int) -> Iterator[str]:
     """Start a service as a child, give its address once it is ready, and stop it; it also ends when this process dies."""
-    command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(port), "--until-stdin-closes"]
+    command = [sys.executable, "-P", "-m", "assay.cli", "serve", "--port", str(port), "--until-stdin-closes"]
     with home.service_log.open("ab") as log:
         child = subprocess.Popen(
             command,

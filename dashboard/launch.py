@@ -25,6 +25,7 @@ def command(port: int = 8501, server: str | None = None, *, host: str = "127.0.0
     allowed_hosts(os.environ.get(ALLOWED_HOSTS, ""), host)
     words = [
         sys.executable,
+        "-P",
         str(_START),
         "run",
         str(_SERVED),

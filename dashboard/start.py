@@ -37,9 +37,8 @@ def warm() -> None:
 
 def main() -> None:
     """Run Streamlit's command line."""
-    if str(HOUSE) == sys.path[0]:
-        # As a script this folder would stand before the libraries; the packages are one level up.
-        sys.path[0] = str(HOUSE.parent)
+    # As a script this folder would stand before the libraries; the packages are one level up.
+    sys.path[:] = [str(HOUSE.parent), *(path for path in sys.path if path != str(HOUSE))]
     from streamlit.web.cli import main as streamlit
 
     # Before it answers: who waits for that waits for the largest part of a first page too.

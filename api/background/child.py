@@ -56,6 +56,7 @@ async def run(
     kept = (*_SPARED, "ASSAY_HOME") if secrets else _SPARED
     child = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",
         "-m",
         "api.background.child",
         work,

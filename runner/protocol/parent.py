@@ -97,7 +97,7 @@ class _Watched:
         root = str(Path(__file__).resolve().parents[2])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         return subprocess.Popen(
-            [sys.executable, "-m", "runner.protocol.child"],
+            [sys.executable, "-P", "-m", "runner.protocol.child"],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -121,7 +121,9 @@ class Ranks:
     def _start(self, task: FollowingTask) -> subprocess.Popen[bytes]:
         read, write = os.pipe()
         process = subprocess.Popen(
-            [sys.executable, "-m", "runner.protocol.rank_worker", str(write)], stdin=subprocess.PIPE, pass_fds=(write,)
+            [sys.executable, "-P", "-m", "runner.protocol.rank_worker", str(write)],
+            stdin=subprocess.PIPE,
+            pass_fds=(write,),
         )
         os.close(write)
         assert process.stdin is not None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +23,7 @@ from assay.home import find_home
 from assay.service import ephemeral
 from dashboard import gallery, launch
 from domain.errors import PartMissing
+from tests.integration.working_folder import hostile_folder
 
 MODEL = "acme/tiny"
 STREAMLITS_OWN = ("_stcore/health", "_stcore/host-config")
@@ -95,10 +99,11 @@ def newer_url() -> Iterator[str]:
 
 @contextmanager
 def dashboard_on(server: str, **settings: str) -> Iterator[str]:
-    """Run the dashboard as users do, from a directory that is not ours."""
+    """Run the dashboard as users do, from a directory that is not ours, with files named like our packages."""
     port = free_port()
+    working = Path(tempfile.mkdtemp())
     child = subprocess.Popen(
-        launch.command(port, server), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        launch.command(port, server), cwd=hostile_folder(working), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": "", **settings},
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
@@ -110,6 +115,7 @@ def dashboard_on(server: str, **settings: str) -> Iterator[str]:
     finally:
         child.terminate()
         child.wait(20)
+        shutil.rmtree(working)
 
 
 @pytest.fixture(scope="package")
