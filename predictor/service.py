@@ -36,6 +36,7 @@ from predictor.artifact.artifact import Predictor, decode, load_shipped
 from predictor.capacity.question import FitQuestion
 from predictor.failure_rates.cases import cases_of
 from predictor.features.dataset import Row, row_from_table, training_rows
+from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
 from predictor.fleet.question import FleetQuestion
 from predictor.learning.building import Trained, train
@@ -202,7 +203,7 @@ class Answerer:
         tables: Tables, target: str = "latency", mode: str | None = "inference"
     ) -> tuple[list[Row], TraceBook, Devices]:
         rows = training_rows((row_from_table(row) for row in tables.measurements().to_pylist()), target, mode)
-        book = TraceBook(trace_from_row(row) for row in tables.traces().to_pylist())
+        book = TraceBook(map(trace_from_row, traces_of(tables, {row.model for row in rows})))
         return rows, book, Devices(tables)
 
     @contextmanager

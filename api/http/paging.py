@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
+import pyarrow as pa
 from litestar import Request, Response
 from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
@@ -147,7 +148,8 @@ async def rows_response(
             if value is None:
                 rows, beside = answer(tables)
                 envelope = {**_members(beside), "position": position, "schema": SCHEMA_VERSION}
-                value = respond(request, [_members(row) for row in rows], tag, envelope, key=key)
+                held = rows if isinstance(rows, pa.Table) else [_members(row) for row in rows]
+                value = respond(request, held, tag, envelope, key=key)
                 container.answered.keep(question, value)
             return value.response()
 

@@ -21,6 +21,7 @@ from domain.performance.time_breakdown import breakdown
 from domain.vocabulary import MODES
 from ingest.projection import Tables
 from predictor.answering.facts import Devices
+from predictor.features.shipped_traces import traces_of
 
 __all__ = ["router"]
 
@@ -58,7 +59,7 @@ async def operators(
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         row = named(tables, model_rows(tables), model)
-        traced = tables.traces(model=row["id"], columns=_COLUMNS).to_pylist()
+        traced = traces_of(tables, [row["id"]], columns=_COLUMNS)
         question = {"sequence_length": sequence_length, "image_size": image_size}
         trace = _chosen(traced, mode or MODES[0], question, row)
         device, limits, why_not = _limits(tables, hardware, platform, precision)
@@ -113,8 +114,10 @@ def _chosen(traced: Sequence[Row], mode: str, request: Row, row: Row) -> Row:
 
 
 def _operators(tables: Tables, trace: Row) -> str:
-    rows = tables.traces(model=trace["model_id"], phase=trace["phase"], columns=("event_id", "operators")).to_pylist()
-    return str(next(item["operators"] for item in rows if item["event_id"] == trace["event_id"]))
+    columns = ("event_id", "workload", "operators")
+    rows = traces_of(tables, [trace["model_id"]], phase=trace["phase"], columns=columns)
+    key = (trace["event_id"], trace["workload"])
+    return str(next(item["operators"] for item in rows if (item["event_id"], item["workload"]) == key))
 
 
 def _limits(

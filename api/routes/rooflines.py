@@ -20,6 +20,7 @@ from domain.performance.achieved_roofline import Point, grid, point_of, work_of
 from domain.performance.roofline import Limits, limits_of
 from ingest.projection import Tables
 from predictor.answering.facts import Devices
+from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 
 __all__ = ["router"]
@@ -208,7 +209,7 @@ async def of_hardware(
 
 def _book(tables: Tables, names: Iterable[str]) -> TraceBook:
     """Return the traces of some models with their totals alone: the operators are most of what there is to read."""
-    traces = tables.traces(model=sorted(names), columns=TraceRow.__struct_fields__).to_pylist()
+    traces = traces_of(tables, names, columns=TraceRow.__struct_fields__)
     return TraceBook(map(_trace, msgspec.convert(traces, list[TraceRow])))
 
 

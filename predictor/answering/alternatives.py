@@ -15,6 +15,7 @@ from domain.catalogues.models import OPEN_LICENCES, OWN_PREFIX, find
 from ingest.projection import Tables
 from predictor.answering.facts import trace_from_row
 from predictor.artifact.coverage import op_mix
+from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace, TraceBook
 
 __all__ = ["Beside", "alternatives", "beside", "siblings"]
@@ -98,7 +99,7 @@ def beside(tables: Tables, name: str, models: Sequence[Row]) -> dict[str, list[d
     kin = [row for row in models if row["id"] != name and _comes_into_question(model, row)]
     kin.sort(key=lambda row: (row["family"] != model["family"], _far(unread.size_ratio(name, row["id"])), row["id"]))
     wanted = [name, *(row["id"] for row in kin[:_READ]), *(row["id"] for row in kin[_READ:] if row["catalogued"])]
-    rows = tables.traces(model=wanted, mode="inference", phase="forward", columns=_COLUMNS).to_pylist()
+    rows = traces_of(tables, wanted, mode="inference", phase="forward", columns=_COLUMNS)
     beside = Beside(models, TraceBook(map(trace_from_row, rows)))
     return {"siblings": siblings(model, kin, beside), "alternatives": alternatives(model, kin, beside)}
 

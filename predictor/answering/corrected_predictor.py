@@ -12,6 +12,7 @@ from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
 from predictor.features.dataset import Row, row_from_table, training_rows
 from predictor.features.operators_route import SpecOf, tabulate
+from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
 from predictor.learning.building import few_rows
 
@@ -46,8 +47,8 @@ def current(predictor: Predictor, tables: Tables) -> Predictor:
     newest = [row for row in _newest(tables) if row.position > predictor.card.position]
     if not calibrated and not newest:
         return predictor
-    models = sorted({row.model for row in (*calibrated, *newest)})
-    book = TraceBook(trace_from_row(row) for row in tables.traces(model=models).to_pylist())
+    models = {row.model for row in (*calibrated, *newest)}
+    book = TraceBook(map(trace_from_row, traces_of(tables, models)))
     return corrected(predictor, newest, book, Devices(tables).spec, calibrated)
 
 

@@ -30,6 +30,7 @@ from predictor.artifact.artifact import Predictor
 from predictor.features import dataset
 from predictor.features.dataset import Row, row_from_table, taught
 from predictor.features.operators_route import SpecOf, tabulate
+from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.learning.siblings import Siblings
 
@@ -204,7 +205,7 @@ def known_at(
 def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any]], TraceBook]:
     """The measurements of a model, and its traces."""
     rows = tables.measurements(model=model, mode=mode, columns=_COLUMNS).to_pylist()
-    return rows, TraceBook(trace_from_row(row) for row in tables.traces(model=model).to_pylist())
+    return rows, TraceBook(map(trace_from_row, traces_of(tables, [model])))
 
 
 def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spec_of: SpecOf) -> Siblings | None:

@@ -29,6 +29,7 @@ from predictor.capacity.batch_limits import Cell
 from predictor.capacity.capacity_entry import CapacityInputs, entries_of
 from predictor.capacity.lengths import position_limit
 from predictor.capacity.question import FitQuestion
+from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace
 
 __all__ = ["fit"]
@@ -120,7 +121,7 @@ def _traces(tables: Tables, context: AnswerContext, kept: Reading) -> list[Trace
     """The model's forward traces at every length, other sizes being those of the answer."""
     from predictor.answering.facts import trace_from_row
 
-    rows = kept.of(("lengths", context.model), lambda: tables.traces(model=context.model).to_pylist())
+    rows = kept.of(("lengths", context.model), lambda: traces_of(tables, [context.model]))
     sizes = {
         name: value
         for name, value in context.sizes.stated().items()

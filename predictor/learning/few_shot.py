@@ -55,10 +55,15 @@ class Few(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     widths: Widths
 
     def document(self) -> dict[str, Any]:
-        """Return its public description: the rows that taught, where, and the widths."""
+        """Return its public description: the rows that taught, where, on how many architectures, and the widths.
+
+        An event holds it: the architectures themselves, thousands after an import, stand in the artifact alone.
+        """
         return {
             "rows": len(self.known.log_time),
-            "places": [msgspec.to_builtins(place) for place in self.places],
+            "places": [
+                {**msgspec.to_builtins(place), "architectures": len(place.architectures)} for place in self.places
+            ],
             "widths": msgspec.to_builtins(self.widths),
         }
 

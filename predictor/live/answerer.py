@@ -22,7 +22,7 @@ from predictor.features.dataset import Row
 from predictor.learning.building import Trained, train
 from predictor.live.drift import Drift, drift
 from predictor.live.scored_predictions import Scored, given_out, scored_at
-from predictor.live.shadow import Comparison, PredictedLatency, ScoredCase, compared, held_out, learnt_by, uncompared
+from predictor.live.shadow import Comparison, PredictedLatency, ScoredCase, compared, folds, learnt_by
 from predictor.service import Answerer
 
 __all__ = ["LiveAnswerer", "accuracy", "differences", "score", "shots", "since", "tried"]
@@ -34,22 +34,19 @@ Correct = Callable[[Predictor, Sequence[Row]], Predictor]
 
 
 def tried(tables: Tables, rows: Sequence[Row], old: Predictor, fit: Fit, correct: Correct) -> Comparison:
-    """Return whether a predictor trained on rows of these tables is not worse than `old` on rows that neither has seen.
+    """Return whether a predictor trained on rows of these tables is not worse than `old` on models held out of both.
 
-    Both answer as they would be asked, corrected by what is in the tables but the rows held out, and by the trace alone:
+    Both answer as they would be asked, corrected by what is in the tables but the models held out, and by the trace alone:
     what was measured of the model itself is hidden from them.
     """
     met = {item.measured_event_id for item in scored_at(tables)}
-    kept_back = held_out(rows, old.card, met, learnt_by(load_shipped().card))
-    if not kept_back:
-        return uncompared(
-            "accepted without a comparison: there are no rows that the one in force has not seen", old.digest
-        )
-    hidden = {row.event_id for row in kept_back}
-    shown = [row for row in rows if row.event_id not in hidden]
-    sides = correct(old, shown), correct(fit(shown), shown)
-    cases = [case for row in kept_back if (case := _case(tables, row, *sides)) is not None]
-    return compared(cases, old.digest)
+    cases: list[ScoredCase] = []
+    held = folds(rows, old.card, met, learnt_by(load_shipped().card))
+    for fold in held:
+        shown = [row for row in rows if row.model not in fold.models]
+        sides = correct(old, shown), correct(fit(shown), shown)
+        cases += [case for row in fold.rows if (case := _case(tables, row, *sides)) is not None]
+    return compared(cases, old.digest, seen=any(fold.seen for fold in held))
 
 
 def since(predictor: Predictor, rows: Sequence[Row]) -> list[Row]:

@@ -1,7 +1,7 @@
-"""A newcomer beside the predictor in force: both predict what neither has seen, and the newcomer must not be worse.
+"""A newcomer beside the predictor in force: both predict models that the newcomer has not seen, and it must not be worse.
 
-What is held out are the newest rows that the one in force was not trained on, and of those first the ones by which an
-answer was scored. The newcomer is trained without them for the comparison, and with them afterwards.
+Whole models are held out: of those first the ones by which an answer was scored, then the newest that the one in force has
+not learnt from. The newcomer is trained without them for the comparison, and with them afterwards.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import numpy as np
 from predictor.artifact.artifact import Card
 from predictor.features.dataset import Row
 
-__all__ = ["Comparison", "PredictedLatency", "ScoredCase", "compared", "held_out", "learnt_by", "uncompared"]
+__all__ = ["Comparison", "Fold", "PredictedLatency", "ScoredCase", "compared", "folds", "learnt_by"]
 
 SHARE = 0.2
-"""Of the rows that may be held out, so that the newcomer keeps most of what it has to learn from."""
+"""Of the rows, so that the newcomer keeps most of what it has to learn from."""
 MOST = 300
 """Rows that are compared; a prediction takes milliseconds."""
-ROWS = 20
-MODELS = 5
-"""With fewer, what differs between the two is chance."""
+MODELS = 2
+"""One model alone does not tell a better predictor from luck."""
+SMALL = 2000
+"""Up to so many rows a training takes seconds: each model is held out once, in FOLDS trainings."""
+FOLDS = 5
 DRAWS = 2000
 CERTAIN = 0.95
 
@@ -68,16 +70,57 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in document.items() if name not in ("accepted", "reason")}
 
 
-def held_out(rows: Sequence[Row], old: Card, scored: Collection[str] = (), learnt: Collection[str] = ()) -> list[Row]:
-    """Return the rows to compare on: the newest that the predictor of this card has not seen, at most a fifth of all.
+class Fold(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that are predicted, and the models whose rows neither side is shown; `seen` says that the old one learnt from them."""
 
-    `scored` are ids of measurements by which answers were scored; they come first. The predictor that ships with Assay, on
-    which every other is built, has learnt from published results, which an import brings into a log too: imported rows
-    are no test of its trees. It has learnt from the measurements whose ids are `learnt` as well.
+    rows: list[Row]
+    models: frozenset[str]
+    seen: bool
+
+
+def folds(rows: Sequence[Row], old: Card, scored: Collection[str] = (), learnt: Collection[str] = ()) -> list[Fold]:
+    """Return what to hold out, whole models; nothing where there are fewer than two.
+
+    Models with rows that the predictor of this card has not seen are taken, all models where there are fewer than two of
+    those: the comparison then favours the one in force. `scored` are ids of measurements by which answers were scored;
+    their models come first. The predictor that ships with Assay has learnt from published results, which an import
+    brings into a log too, and from the measurements whose ids are `learnt`.
     """
-    unseen = [row for row in rows if not _seen(row, old, learnt)]
-    by_age = sorted(unseen, key=lambda row: (row.event_id in scored, row.position), reverse=True)
-    return by_age[: min(MOST, int(len(rows) * SHARE))]
+    every = _by_model(rows)
+    unseen = _by_model([row for row in rows if not _seen(row, old, learnt)])
+    seen = len(unseen) < MODELS
+    chosen = every if seen else unseen
+    if len(chosen) < MODELS:
+        return []
+    newest = {name: max((row.event_id in scored, row.position) for row in held) for name, held in chosen.items()}
+    names = sorted(chosen, key=lambda name: newest[name], reverse=True)
+    if len(rows) <= SMALL:
+        groups = [names[number::FOLDS] for number in range(min(FOLDS, len(names)))]
+    else:
+        limit, count = len(rows) * SHARE, 0
+        while count < len(names) // 2 and sum(len(every[name]) for name in names[:count]) < min(limit, MOST * FOLDS):
+            count += 1
+        groups = [names[: max(count, 1)]]
+    each = max(1, MOST // sum(map(len, groups)))
+    return [
+        Fold(
+            rows=[row for name in group for row in sorted(chosen[name], key=_newest_first)[:each]],
+            models=frozenset(group),
+            seen=seen,
+        )
+        for group in groups
+    ]
+
+
+def _by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    by_model: dict[str, list[Row]] = {}
+    for row in rows:
+        by_model.setdefault(row.model, []).append(row)
+    return by_model
+
+
+def _newest_first(row: Row) -> int:
+    return -row.position
 
 
 def learnt_by(shipped: Card) -> frozenset[str]:
@@ -91,19 +134,20 @@ def _seen(row: Row, old: Card, learnt: Collection[str]) -> bool:
     return row.origin != "measured" and old.trees_from == "shipped"
 
 
-def uncompared(reason: str, old: str) -> Comparison:
-    """Return that the newcomer is taken without a comparison, and why."""
-    return Comparison(accepted=True, reason=reason, old=old)
+def compared(cases: Sequence[ScoredCase], old: str, *, seen: bool = False) -> Comparison:
+    """Return whether the newcomer is not worse than `old` by more than noise. The same cases give the same answer.
 
-
-def compared(cases: Sequence[ScoredCase], old: str) -> Comparison:
-    """Return whether the newcomer is not worse than `old` by more than noise. The same cases give the same answer."""
+    Too little to compare on does not let it answer. `seen` says that the old one has learnt from these models.
+    """
     models = sorted({case.model for case in cases})
-    if len(cases) < ROWS or len(models) < MODELS:
-        return uncompared(
-            f"accepted without a comparison: {len(cases)} rows of {len(models)} models that neither has seen can be "
-            f"predicted by both, and {ROWS} rows of {MODELS} are needed",
-            old,
+    if len(models) < MODELS:
+        return Comparison(
+            accepted=False,
+            reason=f"kept, and does not answer: both can predict {len(cases)} rows of {len(models)} models, and at least "
+            f"{MODELS} models are needed to compare them",
+            old=old,
+            rows=len(cases),
+            models=len(models),
         )
     names = np.array([case.model for case in cases])
     errors = {
@@ -118,7 +162,7 @@ def compared(cases: Sequence[ScoredCase], old: str) -> Comparison:
     verb = "rejected: worse than" if worse else "accepted: not worse than"
     return Comparison(
         accepted=not worse,
-        reason=f"{verb} the one in force on {len(cases)} rows of {len(models)} models that neither has seen "
+        reason=f"{verb} the one in force on {len(cases)} rows of {len(models)} models that {'the one in force has learnt from' if seen else 'neither has seen'} "
         f"(mean error {new_error:.1%} against {old_error:.1%} in log terms)",
         old=old,
         rows=len(cases),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.cli.ask.answer_text import prediction_lines, tell_answer
+from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
 from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, modelled, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.answers import Explanation, Part, Recommendation
@@ -242,7 +242,7 @@ def ask(client: Client, question: Callable[[str], Answer], model: str, flags: Ma
 
 
 def _identity(model: str) -> str:
-    if _is_onnx(model):
+    if is_onnx(model):
         from runner.tracing.onnx_trace import trace_onnx
 
         return str(trace_onnx(Path(model))["model"]["id"])
@@ -253,43 +253,14 @@ def _identity(model: str) -> str:
     return resolve(model, "random").id
 
 
-_SIZES = ("sequence_length", "image_size", "audio_seconds", "frames", "input_tokens", "output_tokens")
-
-
-def _is_onnx(model: str) -> bool:
-    return model.lower().endswith(".onnx")
-
-
 def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[dict[str, Any]]:
     """Return the facts of the phases that the work consists of."""
-    from assay.cli.connection import event_source
-    from domain.events import MODEL_TRACED, new_event
-
-    try:
-        traces = _traces_of(model, flags)
-    except ModuleNotFoundError:
-        raise missing from None
-    when = datetime.now(UTC)
-    return [
-        new_event(MODEL_TRACED, data, source=event_source(), subject=data["model"]["id"], time=when) for data in traces
-    ]
-
-
-def _traces_of(model: str, flags: Mapping[str, Any]) -> list[dict[str, Any]]:
     from domain.configuration import Workload
 
-    work = Workload(mode=flags.get("mode") or "inference", **{name: flags.get(name) for name in _SIZES})
-    if _is_onnx(model):
-        from runner.tracing.onnx_trace import trace_onnx
-
-        data = trace_onnx(Path(model), work)
-        unknown = ", ".join(data["tracer"]["unknown"])
-        if unknown:
-            say(f"[dim]operators not understood, counted by what they move alone: {unknown}[/dim]")
-        return [data]
-    from runner.models.sources import resolve
-    from runner.tracing.trace import phases_of, trace
-
-    source = resolve(model, "random")
-    say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
-    return [trace(source, work, phase=phase) for phase in phases_of(source, work)]
+    work = Workload(mode=flags.get("mode") or "inference", **{name: flags.get(name) for name in SIZES})
+    if not is_onnx(model):
+        say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
+    try:
+        return trace_events(model, work)
+    except ModuleNotFoundError:
+        raise missing from None

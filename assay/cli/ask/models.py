@@ -11,6 +11,7 @@ from rich.text import Text
 
 from assay.cli.ask.rooflines import operators
 from assay.cli.keep.aliasing import aliasing, declare
+from assay.cli.measure.tracing import trace_models
 from assay.cli.options import AS_OF, WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.vocabulary import CATEGORIES
@@ -387,3 +388,4 @@ def _facts(title: str, facts: Sequence[tuple[str, str]]) -> Any:
 
 
 model.add_command(operators)
+model.add_command(trace_models)

@@ -173,7 +173,7 @@ def test_bad_input_is_named_by_its_field(service: Any, told: Any, traced: Any) -
     cases: list[tuple[dict[str, Any], type, str]] = [
         ({"model": " "}, UsageError, "model"),
         ({"model": "nobody/knows-it"}, UnknownModel, "model"),
-        ({"model": "resnet-50"}, TraceNeeded, "model"),
+        ({"model": "resnet-50", "image_size": 999}, TraceNeeded, "model"),
         ({"mode": "dreaming"}, UsageError, "mode"),
         ({"max_memory_mb": 0.0}, ImpossibleConstraint, "max_memory_mb"),
         ({"hardware": ["nvidia-l5"]}, UnknownHardware, "hardware"),

@@ -205,7 +205,7 @@ BAD: list[tuple[dict[str, Any], type, str]] = [
     ({"loads": [Load(model="acme/net", items_per_s=1, record=True)]}, UsageError, "loads[0].record"),
     ({"loads": [Load(model="acme/net", tokens_per_s=1)]}, UsageError, "loads[0].tokens_per_s"),
     ({"loads": [Load(model="nobody/knows-it", items_per_s=1)]}, UnknownModel, "loads[0].model"),
-    ({"loads": [Load(model="bert-base-uncased", items_per_s=1)]}, TraceNeeded, "loads[0].model"),
+    ({"loads": [Load(model="bert-base-uncased", items_per_s=1, sequence_length=77)]}, TraceNeeded, "loads[0].model"),
     ({"utilisation": 1.5}, UsageError, "utilisation"),
     ({"memory_headroom": -0.1}, UsageError, "memory_headroom"),
     ({"max_machines": 0}, UsageError, "max_machines"),

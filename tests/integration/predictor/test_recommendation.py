@@ -236,8 +236,8 @@ def test_names_that_nobody_knows_are_named_with_the_nearest(service: Any, told: 
 
 def test_a_model_without_trace_and_rows_needs_a_trace(service: Any, told: Any, trace_event: Any, measured: Any) -> None:
     with pytest.raises(TraceNeeded) as caught:
-        ask(service, model="bert-base-uncased")
-    assert "assay bench google-bert/bert-base-uncased" in str(caught.value)
+        ask(service, model="bert-base-uncased", sequence_length=77)
+    assert "assay bench google-bert/bert-base-uncased --sequence-lengths 77" in str(caught.value)
     told(trace_event())
     with pytest.raises(TraceNeeded):
         ask(service, image_size=999)
@@ -245,6 +245,23 @@ def test_a_model_without_trace_and_rows_needs_a_trace(service: Any, told: Any, t
     assert [entry["basis"] for entry in ask(service, precision="fp32", batch_sizes=[8])["ranked"]] == ["measured"]
     with pytest.raises(TraceNeeded):
         ask(service, image_size=999)
+
+
+def test_a_trace_that_ships_answers_until_the_log_holds_one(service: Any, told: Any, trace_event: Any) -> None:
+    question = {
+        "model": "microsoft/resnet-50",
+        "precision": "fp16",
+        "batch_sizes": [128],
+        "hardware": ["nvidia-rtx-4090"],
+    }
+    shipped = ask(service, **question)["ranked"][0]
+    assert shipped["basis"] in ("predicted", "roofline") and shipped["latency_ms"] > 1
+    event = trace_event()
+    event["data"]["model"] |= {"id": "microsoft/resnet-50"}
+    for operator in event["data"]["operators"]:
+        operator["count"] *= 10
+    told(event)
+    assert ask(service, **question)["ranked"][0]["latency_ms"] != shipped["latency_ms"]
 
 
 def test_what_the_trees_do_not_cover_is_a_roofline_and_says_why(service: Any, told: Any, trace_event: Any) -> None:

@@ -132,11 +132,12 @@ def test_recorded_questions_are_what_is_open(service: Any, told: Any, build: Any
 
 
 def test_a_model_that_nothing_can_be_predicted_of_is_run_for_its_trace(
-    service: Any, told: Any, traced: Any, described: Any
+    service: Any, told: Any, traced: Any, described: Any, build: Any
 ) -> None:
-    told(described, traced(MODELS[0]))
-    answer = suggest(service, models=[MODELS[0], "google-bert/bert-base-uncased"])
-    (run,) = [run for run in answer["runs"] if run["model"] == "google-bert/bert-base-uncased"]
+    sent = build.event("assay.model.described.v1", {"model": {"id": "acme/untraced"}, "config": {"model_type": "bert"}})
+    told(described, traced(MODELS[0]), sent)
+    answer = suggest(service, models=[MODELS[0], "acme/untraced"])
+    (run,) = [run for run in answer["runs"] if run["model"] == "acme/untraced"]
     assert "operator trace" in run["why"]
     assert run["basis"] == "abstained"
 

@@ -10,7 +10,7 @@ import pytest
 
 from predictor.artifact.artifact import Card, load_shipped
 from predictor.features.dataset import Row
-from predictor.live.shadow import MODELS, MOST, ROWS, PredictedLatency, ScoredCase, compared, held_out, learnt_by
+from predictor.live.shadow import MOST, SMALL, PredictedLatency, ScoredCase, compared, folds, learnt_by
 
 OLD = "sha256:old"
 
@@ -62,12 +62,16 @@ def test_many_rows_of_one_model_do_not_decide() -> None:
     assert compared([*even, *odd], OLD).accepted
 
 
-@pytest.mark.parametrize(("models", "each"), [(MODELS - 1, 10), (MODELS, ROWS // MODELS - 1)])
-def test_few_rows_or_models_decide_nothing_and_it_is_said(models: int, each: int) -> None:
-    told = compared(cases(0.0, 1.0, models=models, each=each), OLD)
-    assert (told.accepted, told.difference) == (True, None)
-    assert told.reason.startswith("accepted without a comparison")
-    assert f"{models * each} rows of {models} models" in told.reason
+@pytest.mark.parametrize("models", [0, 1])
+def test_one_model_decides_nothing_and_the_newcomer_does_not_answer(models: int) -> None:
+    result = compared(cases(1.0, 0.0, models=models), OLD)
+    assert (result.accepted, result.difference, result.models) == (False, None, models)
+    assert f"{models * 4} rows of {models} models" in result.reason
+
+
+def test_two_models_are_compared() -> None:
+    assert not compared(cases(0.0, 1.0, models=2), OLD).accepted
+    assert compared(cases(1.0, 0.0, models=2), OLD, seen=True).accepted
 
 
 def row(position: int, **changes: Any) -> Row:
@@ -83,38 +87,55 @@ def shipped() -> Card:
     return load_shipped().card
 
 
-def positions(rows: list[Row]) -> list[int]:
-    return [one.position for one in rows]
+def of_models(*positions: int, **changes: Any) -> list[Row]:
+    """A row at each position, each of a model of its own."""
+    return [row(position, model=f"m{position}", **changes) for position in positions]
 
 
-def test_the_newest_fifth_that_the_one_in_force_has_not_seen_is_held_out(shipped: Card) -> None:
-    rows = [row(position) for position in range(1, 101)]
-    trained = msgspec.structs.replace(shipped, position=90, trees_from="log")
-    assert positions(held_out(rows, trained)) == list(range(100, 90, -1))
-    early = msgspec.structs.replace(shipped, position=10, trees_from="log")
-    assert positions(held_out(rows, early)) == list(range(100, 80, -1))
-    many = [row(position) for position in range(1, 10 * MOST)]
-    assert len(held_out(many, early)) == MOST
+def held(rows: list[Row], old: Card, **known: Any) -> list[list[str]]:
+    return [sorted(fold.models) for fold in folds(rows, old, **known)]
 
 
-def test_rows_by_which_answers_were_scored_come_first(shipped: Card) -> None:
-    rows = [row(position) for position in range(1, 21)]
-    trained = msgspec.structs.replace(shipped, position=0, trees_from="log")
-    assert positions(held_out(rows, trained, {"e3", "e5"})) == [5, 3, 20, 19]
+def test_every_model_that_the_one_in_force_has_not_seen_is_held_out_once(shipped: Card) -> None:
+    trained = msgspec.structs.replace(shipped, position=3, trees_from="log")
+    assert held(of_models(1, 2, 3, 4, 5), trained) == [["m5"], ["m4"]]
+    (first, _) = folds(of_models(1, 2, 3, 4, 5), trained)
+    assert not first.seen
+    assert [item.position for item in first.rows] == [5]
 
 
-def test_published_results_are_no_test_of_trees_that_may_have_learnt_them(shipped: Card) -> None:
-    rows = [row(position, origin="imported" if position % 2 else "measured") for position in range(1, 21)]
+def test_all_rows_of_a_model_are_held_out_and_the_unseen_ones_are_predicted(shipped: Card) -> None:
+    trained = msgspec.structs.replace(shipped, position=3, trees_from="log")
+    rows = [*of_models(1, 2), row(3, model="m4"), *of_models(4, 5)]
+    fold = next(fold for fold in folds(rows, trained) if "m4" in fold.models)
+    assert [item.position for item in fold.rows] == [4]
+
+
+def test_models_that_were_seen_are_compared_where_no_others_are(shipped: Card) -> None:
+    published = of_models(1, 2, 3, origin="imported")
     new = msgspec.structs.replace(shipped, position=0)
-    assert positions(held_out(rows, new)) == [20, 18, 16, 14]
-    own = msgspec.structs.replace(new, trees_from="log")
-    assert positions(held_out(rows, own)) == [20, 19, 18, 17]
+    assert [(sorted(fold.models), fold.seen) for fold in folds(published, new)] == [
+        (["m3"], True),
+        (["m2"], True),
+        (["m1"], True),
+    ]
+    assert held([*published, *of_models(4, 5)], new) == [["m5"], ["m4"]]
+    learnt = {"e4", "e5"}
+    assert held([*of_models(4, 5, 6, 7)], new, learnt=learnt) == [["m7"], ["m6"]]
+    assert folds(of_models(1), new) == []
 
 
-def test_measurements_that_the_shipped_predictor_learnt_from_are_no_test_of_any(shipped: Card) -> None:
-    rows = [row(position) for position in range(1, 21)]
-    own = msgspec.structs.replace(shipped, position=0, trees_from="log")
-    assert positions(held_out(rows, own, learnt={f"e{position}" for position in range(1, 19)})) == [20, 19]
+def test_models_by_which_answers_were_scored_come_first(shipped: Card) -> None:
+    trained = msgspec.structs.replace(shipped, position=0, trees_from="log")
+    assert held(of_models(*range(1, 6)), trained, scored={"e2"}) == [["m2"], ["m5"], ["m4"], ["m3"], ["m1"]]
+
+
+def test_of_many_rows_one_fold_is_held_out(shipped: Card) -> None:
+    trained = msgspec.structs.replace(shipped, position=0, trees_from="log")
+    rows = [row(position, model=f"m{position % 100}") for position in range(1, SMALL + 1000)]
+    (fold,) = folds(rows, trained)
+    assert len(fold.rows) <= MOST
+    assert 10 < len(fold.models) <= 50
 
 
 def test_what_the_shipped_predictor_learnt_from_is_known_by_id(shipped: Card) -> None:
