@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
+import msgspec
 import pandas as pd
 from pandas.io.formats.style import Styler
 
 from dashboard.screens.recommend.limits import chance
-from dashboard.screens.recommend.words import energy_doubt, figures, price_doubt, price_words, shown, title
+from dashboard.screens.recommend.words import (
+    RankedRow,
+    energy_doubt,
+    figures,
+    number,
+    price_doubt,
+    price_words,
+    shown,
+    title,
+)
+from domain.answers import AtHand, Front, RankedOption, Recommendation
 from presentation import formatting
 from presentation.charts import COST, ENERGY, LATENCY, METRICS, THROUGHPUT, Metric, Row, name_of
 from presentation.palette import badge
@@ -25,7 +35,6 @@ __all__ = [
     "completed",
     "csv_file",
     "drawn",
-    "json_file",
     "metric_for",
     "table",
     "tie_sentence",
@@ -130,23 +139,26 @@ def completed(row: Row) -> dict[str, Any]:
     return document
 
 
-def banded(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def banded(rows: Sequence[RankedRow]) -> list[RankedRow]:
     """Give rows that the service found tied with the first of them one band of ranks: `1–3`."""
     ranks: dict[Any, list[Any]] = {}
     for row in rows:
         ranks.setdefault(row.get("tied_with") or row.get("rank"), []).append(row.get("rank"))
     bands = {first: f"{rank[0]}–{rank[-1]}" if len(rank) > 1 else str(first) for first, rank in ranks.items()}
-    return [{**completed(row), "rank_band": bands[row.get("tied_with") or row.get("rank")]} for row in rows]
+    return [
+        cast("RankedRow", {**completed(row), "rank_band": bands[row.get("tied_with") or row.get("rank")]})
+        for row in rows
+    ]
 
 
-def drawn(rows: Sequence[Row], front: Mapping[str, Any]) -> list[dict[str, Any]]:
+def drawn(rows: Sequence[RankedRow], front: Front) -> list[RankedRow]:
     """Return the rows with what else nothing beats: an answer's front names options beyond the rows that it lists."""
     ranks = {row.get("rank") for row in rows}
-    others = [completed(option) for option in front.get("options") or () if option.get("rank") not in ranks]
-    return [dict(row) for row in rows] + [{**other, "on_front": True} for other in others]
+    others = [completed(msgspec.structs.asdict(option)) for option in front.options if option.rank not in ranks]
+    return [*rows, *(cast("RankedRow", {**other, "on_front": True}) for other in others)]
 
 
-def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str:
+def answer_sentence(rows: Sequence[RankedRow], metric: Metric, percentile: str) -> str:
     """Say the answer in one line: the best row, its value with interval, what it rests on."""
     best = rows[0]
     first = shown(best, metric)
@@ -165,19 +177,18 @@ def answer_sentence(rows: Sequence[Row], metric: Metric, percentile: str) -> str
     return f"{name_of(best)}: {', '.join(parts)} ({document})"
 
 
-def at_hand_words(row: Mapping[str, Any] | None) -> str | None:
+def at_hand_words(at_hand: AtHand | None) -> str | None:
     """Say which device at hand to use, then the order to fall back in, and what is left out; None where none was named."""
-    if not row:
+    if at_hand is None:
         return None
-    names = [str(rung["name"]) for rung in row["order"]]
-    text = f"Use {row['use']} now" if row.get("use") else "None of the devices at hand is recommended"
-    rest = [name for name in names if name != row.get("use")]
+    text = f"Use {at_hand.use} now" if at_hand.use else "None of the devices at hand is recommended"
+    rest = [rung.name for rung in at_hand.order if rung.name != at_hand.use]
     parts = [text, *([f"then {', then '.join(rest)}"] if rest else [])]
-    parts += [f"{item['name']} is left out: {item['why']}" for item in row["left_out"]]
+    parts += [f"{item.name} is left out: {item.why}" for item in at_hand.left_out]
     return "; ".join(parts) + "."
 
 
-def tie_sentence(rows: Sequence[Row]) -> str | None:
+def tie_sentence(rows: Sequence[RankedRow]) -> str | None:
     """Say which of the first are tied; None when the first stands alone."""
     tied = [row for row in rows if row.get("rank_band") == rows[0].get("rank_band")]
     if len(tied) < 2:
@@ -185,7 +196,7 @@ def tie_sentence(rows: Sequence[Row]) -> str | None:
     return f"Ranks {tied[0]['rank_band']} cannot be told apart: their intervals overlap."
 
 
-def brief(rows: Sequence[Row]) -> dict[str, list[str]]:
+def brief(rows: Sequence[RankedRow]) -> dict[str, list[str]]:
     """Return in words what each row is, its figures with their intervals, and what it rests on; no figure that none has."""
     figured = {metric.title: [_shown(row, metric) for row in rows] for metric in METRICS.values()}
     return {
@@ -197,7 +208,7 @@ def brief(rows: Sequence[Row]) -> dict[str, list[str]]:
     }
 
 
-def _shown(row: Row, metric: Metric) -> str:
+def _shown(row: RankedRow, metric: Metric) -> str:
     """Write one metric of a row, and what is doubted about an energy."""
     doubt = energy_doubt(row) if metric is ENERGY else None
     return shown(row, metric) + (f" ({doubt})" if doubt not in (None, "valid") else "")
@@ -207,21 +218,21 @@ def _counted(n: int | None) -> str:
     return formatting.MISSING if n is None else formatting.count(n)
 
 
-def table(rows: Sequence[Row]) -> Styler:
+def table(rows: Sequence[RankedRow]) -> Styler:
     """Return the ranking as a table that sorts on raw numbers and shows them with three figures."""
     time = formatting.latency_scale([row.get("latency_ms") for row in rows])
     rate = formatting.throughput_scale([row.get("throughput_per_s") for row in rows])
     size = formatting.memory_scale([row.get("peak_memory_bytes") for row in rows])
-    heads: dict[str, Callable[[Row], float | None]] = {
+    heads: dict[str, Callable[[RankedRow], float | None]] = {
         f"Latency {time.unit}": lambda row: time.of(row.get("latency_ms")),
         "First token ms": lambda row: row.get("ttft_ms"),
         "Each token ms": lambda row: row.get("tpot_ms"),
         f"Throughput {rate.unit}": lambda row: rate.of(row.get("throughput_per_s")),
         "Tokens /s": lambda row: row.get("tokens_per_s"),
         f"Memory {size.unit}": lambda row: size.of(row.get("peak_memory_bytes")),
-        "$ a million": lambda row: row.get(COST.key),
+        "$ a million": lambda row: number(row, COST.key),
         "$/h": lambda row: row.get("usd_per_hour"),
-        "J an item": lambda row: row.get(ENERGY.key),
+        "J an item": lambda row: number(row, ENERGY.key),
         "W drawn": lambda row: row.get("power_w"),
         "vs plain CPU ×": lambda row: row.get("speedup_over_cpu"),
     }
@@ -229,8 +240,8 @@ def table(rows: Sequence[Row]) -> Styler:
     named = {
         "Rank": [str(row.get("rank_band") or row.get("rank") or formatting.MISSING) for row in rows],
         "Hardware": [title(row) for row in rows],
-        "Platform": [_word(row, "platform") for row in rows],
-        "Precision": [_word(row, "precision") for row in rows],
+        "Platform": [_word(row.get("platform")) for row in rows],
+        "Precision": [_word(row.get("precision")) for row in rows],
         "Compiled": ["yes" if row.get("compiled") else None for row in rows],
         "Batch": pd.Series([row.get("batch_size") for row in rows], dtype="Int64"),
         "At a time": pd.Series([row.get("concurrency") for row in rows], dtype="Int64"),
@@ -249,8 +260,8 @@ def table(rows: Sequence[Row]) -> Styler:
         "Energy is": [energy_doubt(row) for row in rows],
         "n": pd.Series([row.get("n") for row in rows], dtype="Int64"),
         "Evidence": pd.Series([_length(row.get("evidence")) for row in rows], dtype="Int64"),
-        "Why": [_word(row, "why") for row in rows],
-        "Why above the next": [_word(row, "why_above_next") for row in rows],
+        "Why": [_word(row.get("why")) for row in rows],
+        "Why above the next": [_word(row.get("why_above_next")) for row in rows],
     }
     frame = pd.DataFrame({**named, **columns, **rests})
     frame.insert(list(frame).index(f"Latency {time.unit}") + 1, f"Interval {time.unit}", spread)
@@ -265,7 +276,7 @@ def table(rows: Sequence[Row]) -> Styler:
     )
 
 
-def csv_file(answer: Mapping[str, Any]) -> bytes:
+def csv_file(answer: Recommendation) -> bytes:
     """Write every ranked row with its basis, origin, evidence and position; missing is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -273,42 +284,39 @@ def csv_file(answer: Mapping[str, Any]) -> bytes:
         [f"price_{name}" for name in PRICE_COLUMNS] + [*PART_COLUMNS] + [f"output_{name}" for name in ERROR_COLUMNS]
     )
     writer.writerow(["model", *COLUMNS, *beside, "meets", "evidence", "as_of", "predictor"])
-    for row in answer["ranked"]:
-        nested = [("price", PRICE_COLUMNS), ("memory_parts", PART_COLUMNS), ("output_error", ERROR_COLUMNS)]
-        values = [row.get(column) for column in COLUMNS]
-        values += [(row.get(key) or {}).get(column) for key, columns in nested for column in columns]
-        values.append(_met(row))
-        evidence = " ".join(str(event) for event in row.get("evidence") or ())
+    for option in answer.ranked:
+        nested = [
+            (option.price, PRICE_COLUMNS),
+            (option.memory_parts, PART_COLUMNS),
+            (option.output_error, ERROR_COLUMNS),
+        ]
+        values = [getattr(option, column) for column in COLUMNS]
+        values += [getattr(part, column, None) for part, columns in nested for column in columns]
+        values.append(_met(option))
         cells = ["" if value is None else value for value in values]
-        writer.writerow([answer.get("model"), *cells, evidence, answer.get("position"), answer.get("predictor")])
+        writer.writerow([answer.model, *cells, " ".join(option.evidence or ()), answer.position, answer.predictor])
     return out.getvalue().encode()
-
-
-def json_file(answer: Mapping[str, Any]) -> bytes:
-    """Write the answer as the API gave it."""
-    return json.dumps(answer, indent=2, ensure_ascii=False).encode()
 
 
 def _length(value: Any) -> int | None:
     return None if value is None else len(value)
 
 
-def _word(row: Mapping[str, Any], key: str) -> str:
-    value = row.get(key)
-    return formatting.MISSING if value is None or value == "" else str(value)
+def _word(text: str | None) -> str:
+    return text or formatting.MISSING
 
 
-def _surely(row: Row) -> str | None:
+def _surely(row: RankedRow) -> str | None:
     """The least of the probabilities with which the limits are met; None where no limit was set."""
-    probabilities = [meet["probability"] for meet in row.get("meets") or ()]
-    return chance(None if None in probabilities else min(probabilities)) if probabilities else None
+    limits = row.get("meets") or ()
+    known = [limit["probability"] for limit in limits if limit["probability"] is not None]
+    return chance(None if len(known) < len(limits) else min(known)) if limits else None
 
 
-def _met(row: Row) -> str:
+def _met(option: RankedOption) -> str:
     """Each limit with its probability, as `max_latency_ms=0.93`."""
     return " ".join(
-        f"{meet['constraint']}={'' if meet['probability'] is None else meet['probability']}"
-        for meet in row.get("meets") or ()
+        f"{meet.constraint}={'' if meet.probability is None else meet.probability}" for meet in option.meets or ()
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from dashboard import answers
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
+from dashboard.service import decoded
+from domain.answers import ExcludedConfigurations
 from domain.errors import AssayError
 
 __all__ = ["Estimates", "Work", "estimated", "most_frequent", "most_measured", "work_of"]
@@ -29,7 +31,7 @@ class Estimates(NamedTuple):
 
     rows: list[dict[str, Any]]
     measured: list[dict[str, Any]]
-    excluded: list[dict[str, Any]]
+    excluded: list[ExcludedConfigurations]
     unpredicted: str | None
 
 
@@ -73,6 +75,6 @@ def estimated(
     return Estimates(
         [row for row in ranked if row.get("basis") not in EVIDENCE],
         [row for row in ranked if row.get("basis") in EVIDENCE],
-        list(answer["excluded"]),
+        [decoded(item, ExcludedConfigurations) for item in answer["excluded"]],
         None,
     )

@@ -14,6 +14,7 @@ from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
 from dashboard.work import Work, estimated
+from domain.answers import ExcludedConfigurations
 from domain.performance.batch_scaling import grouped, most_batches
 from presentation import formatting
 from presentation.charts import LATENCY, MEMORY, PANELS, THROUGHPUT, Row
@@ -71,7 +72,7 @@ class Scaling(NamedTuple):
     lines: list[Line]
     work: Work
     left_out: int
-    failed: list[dict[str, Any]]
+    failed: list[ExcludedConfigurations]
     unpredicted: str | None
 
 
@@ -124,10 +125,9 @@ def _lines(rows: Sequence[Row]) -> list[list[dict[str, Any]]]:
     return list(documents.values())
 
 
-def _passes(row: Row, platforms: Sequence[str], precisions: Sequence[str]) -> bool:
-    listed = row.get("precisions") or ()
-    return (not platforms or row.get("platform") in platforms) and (
-        not precisions or not listed or bool(set(listed) & set(precisions))
+def _passes(row: ExcludedConfigurations, platforms: Sequence[str], precisions: Sequence[str]) -> bool:
+    return (not platforms or row.platform in platforms) and (
+        not precisions or not row.precisions or bool(set(row.precisions) & set(precisions))
     )
 
 
@@ -158,7 +158,7 @@ def _arranged(
     lines: Sequence[list[dict[str, Any]]],
     work: Work,
     others: int,
-    failed: list[dict[str, Any]],
+    failed: list[ExcludedConfigurations],
     unpredicted: str | None,
 ) -> Scaling:
     """Name the lines that are shown; `others` more are known to the service alone."""

@@ -16,6 +16,7 @@ from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
+from dashboard.screens.recommend.words import number
 from domain.answers import answer_document
 from domain.answers.model_profile import ModelProfile
 from domain.vocabulary import MODES
@@ -105,7 +106,9 @@ def show_ranking(model: Model, at: int) -> None:
         return
     metric = charts.METRICS[model.metric]
     best = rows[0]
-    show = metric.scale([best.get(metric.key)]).show(best.get(metric.key), best.get(metric.low), best.get(metric.high))
+    show = metric.scale([number(best, metric.key)]).show(
+        *(number(best, key) for key in (metric.key, metric.low, metric.high))
+    )
     sentence = f"Best: {charts.name_of(best)}, {show} ({best['basis']})"
     with st.container(key="answer"):
         st.markdown(f"**{escape(sentence)}**")

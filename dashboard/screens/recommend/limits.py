@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import pandas as pd
 
 from dashboard.screens.recommend.question import LIMITS, Question
+from dashboard.screens.recommend.words import RankedRow
+from domain.answers import ExcludedConfigurations, Reach
 from presentation import formatting
 from presentation.charts import name_of
 from presentation.palette import badge
@@ -110,39 +112,43 @@ def chance(probability: float | None) -> str:
     return formatting.share(probability)
 
 
-def met(row: Mapping[str, Any]) -> list[str]:
+def met(row: RankedRow) -> list[str]:
     """Say for each limit that was set how likely the row meets it; of a price or a data sheet, the figure itself."""
     texts = []
     for meet in row.get("meets") or ():
-        field = str(meet["constraint"])
+        field = meet["constraint"]
         amount = _amount(field, meet["value"]) if field in _EXACT else chance(meet["probability"])
         texts.append(f"{_limit(field, meet['limit'])}: {amount}")
     return texts
 
 
-def relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> list[Relaxed]:
+def relaxed(question: Question, entries: Sequence[Reach]) -> list[Relaxed]:
     """Return what would do: each entry alone, or all together where they are what one configuration misses."""
-    matching_entries = [entry for entry in entries if entry["constraint"] in LIMITS]
-    if len(matching_entries) > 1 and len({name_of(entry) for entry in matching_entries}) == 1:
+    matching_entries = [entry for entry in entries if entry.constraint in LIMITS]
+    if len(matching_entries) > 1 and len({_named(entry) for entry in matching_entries}) == 1:
         return [_relaxed(question, matching_entries)]
     return [_relaxed(question, [entry]) for entry in matching_entries]
 
 
-def _relaxed(question: Question, entries: Sequence[Mapping[str, Any]]) -> Relaxed:
+def _relaxed(question: Question, entries: Sequence[Reach]) -> Relaxed:
     changes, words = {}, []
     for entry in entries:
-        field = str(entry["constraint"])
-        changes[LIMITS[field]] = entry["would_do"] / 1000 if field == "max_memory_mb" else entry["would_do"]
-        words.append(f"{_limit(field, entry['would_do'])} instead of {_bare(field, entry['limit'])}")
-    text = f"{' and '.join(words)}: {name_of(entries[0])} ({badge(entries[0].get('basis'))})"
+        field = entry.constraint
+        changes[LIMITS[field]] = entry.would_do / 1000 if field == "max_memory_mb" else entry.would_do
+        words.append(f"{_limit(field, entry.would_do)} instead of {_bare(field, entry.limit)}")
+    text = f"{' and '.join(words)}: {_named(entries[0])} ({badge(entries[0].basis)})"
     return Relaxed(text, msgspec.structs.replace(question, **changes))
 
 
-def counted(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def _named(entry: Reach) -> str:
+    return name_of(msgspec.structs.asdict(entry))
+
+
+def counted(excluded: Sequence[ExcludedConfigurations]) -> pd.DataFrame:
     """Return how many devices each rule left out on a platform, most first, with one of them as an example."""
-    by_rule: dict[str, list[Mapping[str, Any]]] = {}
+    by_rule: dict[str, list[ExcludedConfigurations]] = {}
     for row in excluded:
-        by_rule.setdefault(str(row.get("rule")), []).append(row)
+        by_rule.setdefault(row.rule, []).append(row)
     ordered = sorted(by_rule.items(), key=lambda item: -len(item[1]))
     return pd.DataFrame(
         {
@@ -153,24 +159,24 @@ def counted(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     )
 
 
-def excluded_table(excluded: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def excluded_table(excluded: Sequence[ExcludedConfigurations]) -> pd.DataFrame:
     """Return what was left out and under which rule, as words."""
     return pd.DataFrame(
         {
-            "Hardware": [_word(row, "hardware") for row in excluded],
-            "Platform": [_word(row, "platform") for row in excluded],
-            "Rule": [_rule(_word(row, "rule")) for row in excluded],
-            "Detail": [_word(row, "detail") for row in excluded],
-            "Precision": [_listed(row.get("precisions")) for row in excluded],
-            "Batch": [_listed(row.get("batch_sizes")) for row in excluded],
-            "Evidence": [_listed(row.get("evidence")) for row in excluded],
+            "Hardware": [_word(row.hardware) for row in excluded],
+            "Platform": [_word(row.platform) for row in excluded],
+            "Rule": [_rule(row.rule) for row in excluded],
+            "Detail": [_word(row.detail) for row in excluded],
+            "Precision": [_listed(row.precisions) for row in excluded],
+            "Batch": [_listed(row.batch_sizes) for row in excluded],
+            "Evidence": [_listed(row.evidence) for row in excluded],
         }
     )
 
 
-def _example(row: Mapping[str, Any]) -> str:
-    where = " · ".join(str(row[key]) for key in ("hardware", "platform") if row.get(key))
-    return f"{where}: {_word(row, 'detail')}"
+def _example(row: ExcludedConfigurations) -> str:
+    where = " · ".join(name for name in (row.hardware, row.platform) if name)
+    return f"{where}: {_word(row.detail)}"
 
 
 def _rule(rule: str) -> str:
@@ -190,9 +196,8 @@ def _amount(field: str, value: float | None) -> str:
     return _AMOUNTS[field](value)
 
 
-def _word(row: Mapping[str, Any], key: str) -> str:
-    value = row.get(key)
-    return formatting.MISSING if value is None or value == "" else str(value)
+def _word(text: str | None) -> str:
+    return text or formatting.MISSING
 
 
 def _listed(values: Sequence[Any] | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,9 @@ from dashboard.screens.recommend import limits
 from dashboard.screens.recommend import words as card
 from dashboard.screens.recommend.form import REFUSED, show_form
 from dashboard.screens.recommend.question import PICTURES, Question, command, from_command, read_question, request
+from dashboard.screens.recommend.words import RankedRow
+from dashboard.service import decoded
+from domain.answers import ExcludedConfigurations, Recommendation
 from domain.cookbook import Recipe, recipes
 from presentation import charts, formatting
 
@@ -43,7 +46,7 @@ __all__ = ["ahead", "sentence_of", "show", "show_card"]
 MOST_LINKS = 20
 
 
-def show_card(percentile: str, row: Row, metric: charts.Metric, interval: float | None) -> None:
+def show_card(percentile: str, row: RankedRow, metric: charts.Metric, interval: float | None) -> None:
     """Show one option: its figures, what they cost, how surely they meet the limits, and what they rest on."""
     rank = row.get("rank_band") or row.get("rank")
     name = escape(" · ".join(charts.name_of(row).split(" · ")[1:]))
@@ -78,11 +81,11 @@ def _lines(lines: Sequence[str]) -> None:
     st.markdown("  \n".join(f":small[{line}]" for line in lines if line))
 
 
-def _checks(row: Row) -> None:
+def _checks(row: RankedRow) -> None:
     st.caption(escape(card.error_words(row)))
-    explained = (row.get("explanation") or {}).get("told")
-    if explained:
-        st.caption(escape(sentence_of(str(explained))))
+    explanation = row.get("explanation")
+    if explanation:
+        st.caption(escape(sentence_of(explanation["told"])))
     events = row.get("evidence") or []
     if events:
         st.caption(f"Rests on {formatting.count(len(events))} event{'' if len(events) == 1 else 's'} of the log:")
@@ -107,7 +110,6 @@ PAGE = "recommend"
 CARDS = 3
 LISTED = 10
 """Of the ranking, how many stand below the picture; every one is in the table with every column."""
-Row = Mapping[str, Any]
 
 
 def show() -> None:
@@ -157,42 +159,43 @@ def _chips(question: Question) -> None:
 
 def _answer(question: Question, position: int, strip: DeltaGenerator) -> None:
     with guarded(question.model):
-        answer = answers.recommend(request(question), position)
+        sent = answers.recommend(request(question), position)
+        answer = decoded(sent, Recommendation)
         with strip:
             fixed = msgspec.structs.replace(question, as_of=question.as_of or position)
             provenance(PAGE, _footer(answer), fixed, terminal=command(fixed))
-        rows = ranking.banded(answer["ranked"])
+        rows = ranking.banded(sent["ranked"])
         _at_hand(answer)
         _abstention(answer, rows)
         if rows:
-            _ranked(question, answer, rows)
+            _ranked(question, answer, rows, msgspec.Raw(msgspec.json.encode(sent)))
         _would_do(question, answer)
         _next(answer)
         _excluded(answer)
 
 
-def _at_hand(answer: Mapping[str, Any]) -> None:
+def _at_hand(answer: Recommendation) -> None:
     """Say which of the devices at hand to use now, and the order in which to fall back on the others."""
-    words = ranking.at_hand_words(answer.get("at_hand"))
+    words = ranking.at_hand_words(answer.at_hand)
     if words:
         st.info(escape(words), icon=":material/memory:")
 
 
-def _abstention(answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
+def _abstention(answer: Recommendation, rows: Sequence[RankedRow]) -> None:
     """Say that nothing is recommended, which is an answer and no error."""
-    if answer.get("abstained"):
-        st.info(f"**No recommendation.** {escape(str(answer['abstained']))}", icon=":material/balance:")
+    if answer.abstained:
+        st.info(f"**No recommendation.** {escape(str(answer.abstained))}", icon=":material/balance:")
     elif not rows:
         st.info("Nothing is left under these limits. The list below says which limit each device failed.")
-    for note in answer.get("notes") or []:
+    for note in answer.notes or []:
         st.caption(escape(str(note)))
 
 
-def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, Any]]) -> None:
+def _ranked(question: Question, answer: Recommendation, rows: Sequence[RankedRow], sent: msgspec.Raw) -> None:
     metric = ranking.metric_for(question.objective)
     sentence = ranking.answer_sentence(rows, metric, question.pct)
     with st.container(key="answer"):
-        if answer.get("abstained"):
+        if answer.abstained:
             st.caption("What is known, which does not decide it. First by the figures alone:")
         st.subheader(escape(sentence), anchor=False)
         tie = ranking.tie_sentence(rows)
@@ -201,20 +204,20 @@ def _ranked(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
     with st.container(key="cards"):
         for column, row in zip(st.columns(min(CARDS, len(rows))), rows, strict=False):
             with column, st.container(border=True, height="stretch", gap="xsmall"):
-                show_card(question.pct, row, metric, answer.get("interval"))
+                show_card(question.pct, row, metric, answer.interval)
     _switches(question)
     draw = _drawer(question, answer, rows)
-    chart(draw(False), key=f"{PAGE} picture", words=f"{answer['model']}: {sentence}")
-    basis_legend(rows, answer.get("interval"))
+    chart(draw(False), key=f"{PAGE} picture", words=f"{answer.model}: {sentence}")
+    basis_legend(rows, answer.interval)
     _drawn_words(question, answer, rows)
-    to_read(ranking.brief(rows[:LISTED]), words=f"Ranking for {answer['model']}", name="Configuration")
-    folded("Every column", partial(_table, answer["model"], rows), key=f"{PAGE} folded", icon=":material/table_rows:")
+    to_read(ranking.brief(rows[:LISTED]), words=f"Ranking for {answer.model}", name="Configuration")
+    folded("Every column", partial(_table, answer.model, rows), key=f"{PAGE} folded", icon=":material/table_rows:")
     with st.container(horizontal=True, vertical_alignment="center", key="take away"):
-        _files(question, answer, draw, sentence)
+        _files(question, answer, sent, draw, sentence)
         _keep(question, answer)
 
 
-def _table(model: str, rows: Sequence[Row]) -> None:
+def _table(model: str, rows: Sequence[RankedRow]) -> None:
     st.dataframe(
         ranking.table(rows),
         hide_index=True,
@@ -243,7 +246,7 @@ def _switches(question: Question) -> None:
         turn(PAGE, msgspec.structs.replace(question, view=view, per_hw=not every))
 
 
-def _drawer(question: Question, answer: Mapping[str, Any], rows: list[dict[str, Any]]) -> Callable[[bool], Any]:
+def _drawer(question: Question, answer: Recommendation, rows: Sequence[RankedRow]) -> Callable[[bool], Any]:
     shade, metric = theme(), ranking.metric_for(question.objective)
 
     def draw(picture: bool) -> Any:
@@ -251,25 +254,25 @@ def _drawer(question: Question, answer: Mapping[str, Any], rows: list[dict[str, 
             up = _up(answer)
             at_least = question.min_per_s if up is charts.THROUGHPUT else None
             limit = charts.Limit(latency_ms=question.max_ms, min_throughput_per_s=at_least)
-            points = ranking.drawn(rows, answer["front"])
+            points = ranking.drawn(rows, answer.front)
             return charts.tradeoff(points, up=up, theme=shade, limit=limit, percentile=question.pct, picture=picture)
         return charts.intervals(rows, metric, theme=shade, percentile=question.pct, ranked=True, picture=picture)
 
     return draw
 
 
-def _up(answer: Mapping[str, Any]) -> charts.Metric:
-    return charts.METRICS[answer["front"]["axes"][1]]
+def _up(answer: Recommendation) -> charts.Metric:
+    return charts.METRICS[answer.front.axes[1]]
 
 
-def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[Row]) -> None:
+def _drawn_words(question: Question, answer: Recommendation, rows: Sequence[RankedRow]) -> None:
     """Say how the ranking is ordered; what the trade-off's line is, and how much has no place on it."""
     if question.view != "trade-off":
         st.caption("Ordered by the value where it was measured, by the unfavourable end of the interval where not.")
         return
     up = _up(answer)
-    front = answer["front"]["options"]
-    beyond = len(ranking.drawn(rows, answer["front"])) - len(rows)
+    front = answer.front.options
+    beyond = len(ranking.drawn(rows, answer.front)) - len(rows)
     texts = [f"The line joins the {len(front)} options that nothing beats in both latency and {up.title.lower()}"]
     if len(front) == 1:
         texts = [f"One option is best in both latency and {up.title.lower()}"]
@@ -284,36 +287,43 @@ def _drawn_words(question: Question, answer: Mapping[str, Any], rows: Sequence[R
     st.caption(". ".join(texts) + ".")
 
 
-def _files(question: Question, answer: Mapping[str, Any], draw: Callable[[bool], Any], sentence: str) -> None:
-    name = stem(PAGE, question.model, answer["position"])
+def _files(
+    question: Question, answer: Recommendation, sent: msgspec.Raw, draw: Callable[[bool], Any], sentence: str
+) -> None:
+    name = stem(PAGE, question.model, answer.position)
     title = f"Hardware for {question.model}"
     downloads(
         [
             ("CSV, every column", f"{name}.csv", "text/csv", lambda: ranking.csv_file(answer)),
-            *table_files(name, answer["ranked"], as_of=answer["position"])[1:],
-            ("JSON, as the API answers", f"{name}.json", "application/json", lambda: ranking.json_file(answer)),
+            *table_files(name, lambda: msgspec.json.decode(sent)["ranked"], as_of=answer.position)[1:],
+            (
+                "JSON, as the API answers",
+                f"{name}.json",
+                "application/json",
+                lambda: msgspec.json.format(sent, indent=2),
+            ),
             *picture_files(name, lambda: draw(True), title, answer=sentence, footer=_footer(answer)),
         ],
         PAGE,
     )
 
 
-def _keep(question: Question, answer: Mapping[str, Any]) -> None:
+def _keep(question: Question, answer: Recommendation) -> None:
     """Offer to write the answer to the log, so that it is scored by what is measured later. Viewers only read."""
     if sign_in.reader().role != "operator":
         return
     help_ = "Written to the log under its id; what it estimates is scored once it is measured."
     if st.button("Keep this answer", icon=":material/bookmark_add:", key=f"{PAGE} keep", help=help_):
         with guarded("Keeping it"):
-            identifier = answers.record(request(question), answer["position"])["id"]
+            identifier = answers.record(request(question), answer.position)["id"]
             st.success(
                 f"Kept as `{identifier}`. [Predictor](/predictor) says how right it was, as far as it is measured.",
                 icon=":material/bookmark_added:",
             )
 
 
-def _would_do(question: Question, answer: Mapping[str, Any]) -> None:
-    result = limits.relaxed(question, answer.get("within_reach") or [])
+def _would_do(question: Question, answer: Recommendation) -> None:
+    result = limits.relaxed(question, answer.within_reach or [])
     if not result:
         return
     st.subheader("What would do", anchor=False)
@@ -324,21 +334,21 @@ def _would_do(question: Question, answer: Mapping[str, Any]) -> None:
                 turn(PAGE, item.question)
 
 
-def _next(answer: Mapping[str, Any]) -> None:
-    suggestions = answer.get("suggestions") or []
+def _next(answer: Recommendation) -> None:
+    suggestions = answer.suggestions or []
     if not suggestions:
         return
     st.subheader("What to measure next", anchor=False)
     st.caption("Each with the probability that it changes what stands first, where that can be said.")
     for suggestion in suggestions[:CARDS]:
-        chance = suggestion.get("probability")
+        chance = suggestion.probability
         likely = "" if chance is None else f"**{limits.chance(chance)}** · "
-        st.markdown(likely + escape(str(suggestion["why"]) if likely else sentence_of(str(suggestion["why"]))))
-        to_paste(str(suggestion["command"]))
+        st.markdown(likely + escape(suggestion.why if likely else sentence_of(suggestion.why)))
+        to_paste(suggestion.command)
 
 
-def _excluded(answer: Mapping[str, Any]) -> None:
-    excluded = answer["excluded"]
+def _excluded(answer: Recommendation) -> None:
+    excluded = answer.excluded
     if not excluded:
         return
     st.subheader(f"Why not the others: {formatting.count(len(excluded))} left out", anchor=False)
@@ -346,22 +356,20 @@ def _excluded(answer: Mapping[str, Any]) -> None:
     folded("Each of them", partial(_each, excluded), key=f"{PAGE} each excluded")
 
 
-def _each(excluded: Sequence[Mapping[str, Any]]) -> None:
+def _each(excluded: Sequence[ExcludedConfigurations]) -> None:
     st.dataframe(limits.excluded_table(excluded[:1000]), hide_index=True, key=f"{PAGE} excluded")
 
 
-def _footer(answer: Mapping[str, Any]) -> str:
-    parts = [f"position {formatting.count(answer['position'])}"]
-    if answer.get("time"):
-        parts.append(formatting.date(answer["time"], zone()))
-    if answer.get("predictor"):
-        parts.append(f"predictor {formatting.digest(str(answer['predictor']))}")
-    if answer.get("interval"):
-        parts.append(f"{formatting.share(answer['interval']).replace('.0', '')} intervals")
-    if answer.get("considered"):
-        parts.append(
-            f"{formatting.count(answer['met'])} of {formatting.count(answer['considered'])} meet what is asked"
-        )
+def _footer(answer: Recommendation) -> str:
+    parts = [f"position {formatting.count(answer.position)}"]
+    if answer.time:
+        parts.append(formatting.date(answer.time, zone()))
+    if answer.predictor:
+        parts.append(f"predictor {formatting.digest(str(answer.predictor))}")
+    if answer.interval:
+        parts.append(f"{formatting.share(answer.interval).replace('.0', '')} intervals")
+    if answer.considered:
+        parts.append(f"{formatting.count(answer.met)} of {formatting.count(answer.considered)} meet what is asked")
     return " · ".join(parts)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html import escape as html
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from presentation import formatting
 from presentation.charts import METRICS, Metric
 from presentation.palette import VERDICT_GLYPHS, badge
 
 __all__ = [
+    "RankedRow",
     "basis_words",
     "dollars",
     "energy_doubt",
@@ -19,6 +19,7 @@ __all__ = [
     "interval_words",
     "memory_bar",
     "memory_words",
+    "number",
     "power_words",
     "price_doubt",
     "price_words",
@@ -26,7 +27,120 @@ __all__ = [
     "title",
 ]
 
-Row = Mapping[str, Any]
+
+class RankedRow(TypedDict, total=False):
+    """An option of an answer as it is drawn: the members of `domain.answers.RankedOption`, and what follows from them.
+
+    `rank_band` is the rank, or the ranks that it shares; `distinct` what tells it from a row of the same name; `asked` what
+    was asked for where something else ran. Times in ms, memory in bytes, energy in J, power in W, prices in US dollars.
+    """
+
+    rank: int
+    rank_band: str
+    tied_with: int | None
+    on_front: bool
+    hardware: str
+    hardware_count: int
+    platform: str
+    platform_asked: str | None
+    precision: str
+    precision_asked: str | None
+    asked: str
+    distinct: str
+    compiled: bool
+    runtime: str | None
+    runtime_version: str | None
+    batch_size: int | None
+    concurrency: int | None
+    latency_ms: float | None
+    latency_ms_low: float | None
+    latency_ms_high: float | None
+    latency_is_mean: bool
+    interval_covered: bool
+    ttft_ms: float | None
+    ttft_ms_low: float | None
+    ttft_ms_high: float | None
+    tpot_ms: float | None
+    tpot_ms_low: float | None
+    tpot_ms_high: float | None
+    tokens_per_s: float | None
+    throughput_per_s: float | None
+    throughput_per_s_low: float | None
+    throughput_per_s_high: float | None
+    peak_memory_bytes: float | None
+    peak_memory_bytes_low: float | None
+    peak_memory_bytes_high: float | None
+    memory_low_bytes: float | None
+    memory_high_bytes: float | None
+    memory_floor_bytes: float | None
+    memory_parts: dict[str, float | None] | None
+    energy_per_item_j: float | None
+    energy_basis: str | None
+    energy_verdict: str | None
+    power_w: float | None
+    rated_power_w: float | None
+    usd_per_hour: float | None
+    usd_per_million: float | None
+    usd_per_million_low: float | None
+    usd_per_million_high: float | None
+    speedup_over_cpu: float | None
+    price: RankedPrice | None
+    meets: list[RankedLimit]
+    output_error: RankedError | None
+    explanation: RankedExplanation | None
+    basis: str
+    origin: str | None
+    n: int | None
+    runs: int | None
+    evidence: list[str]
+    why: str
+    why_above_next: str | None
+    command: str
+
+
+class RankedPrice(TypedDict):
+    """The machines that an hour's price is of, as `domain.answers.HourPrice` has them."""
+
+    provider: str
+    instance: str | None
+    region: str | None
+    spot: bool
+    machines: int
+    devices_each: int
+    date: str | None
+    age_days: int | None
+    stale: bool
+
+
+class RankedLimit(TypedDict):
+    """A limit, the figure that it bounds, and the probability that it is met, as `domain.answers.Met` has them."""
+
+    constraint: str
+    limit: float
+    value: float | None
+    probability: float | None
+
+
+class RankedError(TypedDict):
+    """How far verified outputs were from those of fp32 on the CPU, as `domain.answers.OutputError` has it."""
+
+    cosine: float | None
+    max_absolute: float | None
+    outcome: str
+
+
+class RankedExplanation(TypedDict):
+    """A sentence on what bounds a latency."""
+
+    told: str
+
+
+def number(row: RankedRow, key: str) -> float | None:
+    """Return a row's figure under the key of a metric; None where it is not known."""
+    value: float | None = cast("dict[str, Any]", row).get(key)
+    return value
+
+
 _PARTS = (
     ("weights_bytes", "weights"),
     ("kv_cache_bytes", "keys and values"),
@@ -37,7 +151,7 @@ _SHADES = (0.85, 0.55, 0.32, 0.16)
 """Of the ink of the text, so that the bar is right in both themes and no part wears a platform's colour."""
 
 
-def title(row: Row) -> str:
+def title(row: RankedRow) -> str:
     """Return the device, and how many of it."""
     count = row.get("hardware_count") or 1
     return f"{count} × {row.get('hardware')}" if count > 1 else str(row.get("hardware"))
@@ -51,9 +165,9 @@ def dollars(value: float | None, low: float | None = None, high: float | None = 
     return "$" + show.replace(f"{formatting.SPACE}$", "")
 
 
-def shown(row: Row, metric: Metric) -> str:
+def shown(row: RankedRow, metric: Metric) -> str:
     """Write one metric of a row with its interval."""
-    value, low, high = (row.get(key) for key in (metric.key, metric.low, metric.high))
+    value, low, high = (number(row, key) for key in (metric.key, metric.low, metric.high))
     if metric is METRICS["cost"]:
         return dollars(value, low, high)
     show = metric.scale([value]).show(value, low, high)
@@ -62,10 +176,10 @@ def shown(row: Row, metric: Metric) -> str:
     )
 
 
-def interval_words(row: Row, metric: Metric, share: float | None) -> str:
+def interval_words(row: RankedRow, metric: Metric, share: float | None) -> str:
     """Write the interval of a metric and of which kind it is; `share` is how much a prediction's is meant to hold."""
     ends = shown(row, metric).partition(" (")[2].removesuffix(" (mean)").rstrip(")")
-    if row.get(metric.low) is None or row.get(metric.high) is None or not ends:
+    if number(row, metric.low) is None or number(row, metric.high) is None or not ends:
         return "no interval is known"
     estimated = metric is METRICS["energy"] and row.get("energy_basis") == "predicted"
     if row.get("basis") == "measured" and not estimated:
@@ -74,24 +188,24 @@ def interval_words(row: Row, metric: Metric, share: float | None) -> str:
     return f"{ends}, {kind}{', not covered by measurement' if row.get('interval_covered') is False else ''}"
 
 
-def figures(row: Row, beside: Metric, percentile: str) -> list[str]:
+def figures(row: RankedRow, beside: Metric, percentile: str) -> list[str]:
     """Return what is known of a row besides one metric, each with its name; what nobody knows is not among them."""
     texts = []
     for name, metric in METRICS.items():
-        if metric is not beside and name != "memory" and row.get(metric.key) is not None:
+        if metric is not beside and name != "memory" and number(row, metric.key) is not None:
             doubt = energy_doubt(row) if name == "energy" else None
             texts.append(
                 _named(name, shown(row, metric), percentile) + (f" ({doubt})" if doubt not in (None, "valid") else "")
             )
     for key, words in (("ttft_ms", "first token {}"), ("tpot_ms", "then {} a token")):
-        if row.get(key) is not None:
-            texts.append(words.format(formatting.latency(row[key], row.get(f"{key}_low"), row.get(f"{key}_high"))))
+        if (value := number(row, key)) is not None:
+            texts.append(words.format(formatting.latency(value, number(row, f"{key}_low"), number(row, f"{key}_high"))))
     if row.get("tokens_per_s") is not None:
         texts.append(f"{formatting.throughput(row['tokens_per_s']).removesuffix('/s')} tokens/s")
     return texts
 
 
-def price_words(row: Row) -> str | None:
+def price_words(row: RankedRow) -> str | None:
     """Say what an hour costs: of which machine, where, as of when that is known. None without a price."""
     price = row.get("price")
     if not price:
@@ -105,25 +219,25 @@ def price_words(row: Row) -> str | None:
     return " · ".join([*parts, f"as of {price['date']}"] if price["date"] else parts)
 
 
-def price_doubt(row: Row) -> str | None:
+def price_doubt(row: RankedRow) -> str | None:
     """Say why a price has to be checked; None where it is recent, or where there is none."""
-    price = row.get("price") or {}
-    if not price.get("stale"):
+    price = row.get("price")
+    if not price or not price["stale"]:
         return None
-    age = price.get("age_days")
+    age = price["age_days"]
     return "undated price: check it" if age is None else f"stale price, {age} days old: check it"
 
 
-def energy_doubt(row: Row) -> str | None:
+def energy_doubt(row: RankedRow) -> str | None:
     """Say what an energy rests on where that is not a valid measurement: its own verdict, or that it is predicted."""
-    if row.get(METRICS["energy"].key) is None and row.get("power_w") is None:
+    if number(row, METRICS["energy"].key) is None and row.get("power_w") is None:
         return None
     if row.get("energy_basis") == "predicted":
         return "predicted"
     return str(row["energy_verdict"]) if row.get("energy_verdict") else None
 
 
-def power_words(row: Row) -> str | None:
+def power_words(row: RankedRow) -> str | None:
     """Say what the devices drew, with its verdict, and what they are rated for; None where neither is known."""
     drawn, rated = row.get("power_w"), row.get("rated_power_w")
     parts = []
@@ -137,7 +251,7 @@ def power_words(row: Row) -> str | None:
     return f"Power {', '.join(parts)}" if parts else None
 
 
-def basis_words(row: Row) -> str:
+def basis_words(row: RankedRow) -> str:
     """Say what a row rests on, its basis once."""
     basis, why = badge(row.get("basis"), row.get("origin")), str(row.get("why") or "")
     name = str(row.get("basis"))
@@ -146,7 +260,7 @@ def basis_words(row: Row) -> str:
     return f"{basis}: {why}" if why else basis
 
 
-def memory_words(row: Row) -> str:
+def memory_words(row: RankedRow) -> str:
     """Say the peak, or the least that is known to be needed, and what it is made of."""
     parts = [f"{words} {formatting.memory(size)}" for words, size in _parts(row)]
     made = f": {', '.join(parts)}" if parts else ""
@@ -158,7 +272,7 @@ def memory_words(row: Row) -> str:
     return "Memory not known"
 
 
-def memory_bar(row: Row) -> str | None:
+def memory_bar(row: RankedRow) -> str | None:
     """Return the parts of the memory as a bar in HTML, named for those who do not see it; None for fewer than two."""
     parts = _parts(row)
     if len(parts) < 2:
@@ -176,22 +290,22 @@ def memory_bar(row: Row) -> str | None:
     )
 
 
-def error_words(row: Row) -> str:
+def error_words(row: RankedRow) -> str:
     """Say how far outputs were from fp32 on the CPU in this platform and precision, or that nobody verified them."""
     error = row.get("output_error")
     if not error:
         return "Outputs not verified in this platform and precision"
     parts = [
-        f"{words} {formatting.significant(error[key], digits)}"
-        for key, words, digits in (("cosine", "cosine", 5), ("max_absolute", "largest error", 2))
-        if error.get(key) is not None
+        f"{words} {formatting.significant(value, digits)}"
+        for value, words, digits in ((error["cosine"], "cosine", 5), (error["max_absolute"], "largest error", 2))
+        if value is not None
     ]
     return f"Outputs against fp32 on the CPU: {', '.join(parts)} ({error['outcome']})"
 
 
-def _parts(row: Row) -> list[tuple[str, float]]:
+def _parts(row: RankedRow) -> list[tuple[str, float]]:
     memory_parts = row.get("memory_parts") or {}
-    return [(words, memory_parts[key]) for key, words in _PARTS if memory_parts.get(key)]
+    return [(words, size) for key, words in _PARTS if (size := memory_parts.get(key))]
 
 
 def _named(name: str, text: str, percentile: str) -> str:

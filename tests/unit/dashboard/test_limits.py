@@ -2,18 +2,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dashboard.screens.recommend import limits
 from dashboard.screens.recommend.question import LIMITS, Question
+from domain.answers import ExcludedConfigurations, Reach
 from presentation import formatting
 
 
-def would_do(constraint: str, limit: float, value: float, hardware: str = "h") -> dict[str, Any]:
-    return {
-        "constraint": constraint, "limit": limit, "would_do": value, "hardware": hardware, "platform": "cuda",
-        "precision": "fp16", "batch_size": 4, "concurrency": None, "basis": "predicted",
-    }  # fmt: skip
+def would_do(constraint: str, limit: float, value: float, hardware: str = "h") -> Reach:
+    return Reach(
+        constraint=constraint, limit=limit, would_do=value, hardware=hardware, platform="cuda",
+        precision="fp16", batch_size=4, concurrency=None, basis="predicted",
+    )  # fmt: skip
+
+
+def left_out(row: dict[str, Any]) -> ExcludedConfigurations:
+    return msgspec.convert(row, ExcludedConfigurations)
 
 
 def test_every_limit_and_filter_has_a_chip_and_can_be_taken_away() -> None:
@@ -77,6 +83,14 @@ def test_what_was_left_out_is_counted_by_rule_and_named_with_its_evidence() -> N
     row = {"hardware": "h", "platform": None, "rule": "failed", "detail": "timeout", "precisions": ["fp16", "int8"],
            "batch_sizes": [], "evidence": ["e1"]}  # fmt: skip
     missed = {**row, "rule": "max_latency_ms", "platform": "cuda", "detail": "9 ms against 3"}
-    assert limits.excluded_table([row]).iloc[0].tolist() == ["h", "—", "failed", "timeout", "fp16, int8", "—", "e1"]
-    counted = limits.counted([row, missed, {**missed, "hardware": "i"}])
+    assert limits.excluded_table([left_out(row)]).iloc[0].tolist() == [
+        "h",
+        "—",
+        "failed",
+        "timeout",
+        "fp16, int8",
+        "—",
+        "e1",
+    ]
+    counted = limits.counted([left_out(row), left_out(missed), left_out({**missed, "hardware": "i"})])
     assert counted.to_numpy().tolist() == [[2, "latency", "h · cuda: 9 ms against 3"], [1, "failed", "h: timeout"]]

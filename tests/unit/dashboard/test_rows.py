@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dashboard import differences, launch, ranking
 from dashboard.address import Comparison
 from dashboard.frame import escape
 from dashboard.screens.compare import words as comparison
+from domain.answers import AtHand, Front, FrontOption, LeftOut, RankedOption, Recommendation, Rung, Workload
 from presentation import formatting
 from presentation.charts import COST, LATENCY, THROUGHPUT, Metric, name_of
 
@@ -53,8 +54,15 @@ def test_what_else_tells_a_row_apart_is_part_of_its_name() -> None:
     assert name_of(ranking.completed(row(1, 1.0, batch_size=None, concurrency=16))) == "h · cpu · fp32 · 16 at a time"
 
 
+def front_option(rank: int, latency_ms: float) -> FrontOption:
+    return FrontOption(
+        rank=rank, hardware="h", platform="cpu", precision="fp32", batch_size=1, hardware_count=1, basis="measured",
+        latency_ms=latency_ms, latency_ms_low=None, latency_ms_high=None, throughput_per_s=None, usd_per_million=None,
+    )  # fmt: skip
+
+
 def test_the_front_is_drawn_with_what_the_list_leaves_out() -> None:
-    front = {"options": [{"rank": 1, "latency_ms": 1.0}, {"rank": 7, "latency_ms": 0.5}]}
+    front = Front(axes=["latency", "cost"], options=[front_option(1, 1.0), front_option(7, 0.5)])
     found = ranking.drawn([row(1, 1.0, on_front=True), row(2, 2.0, on_front=False)], front)
     assert [(one["rank"], one["on_front"]) for one in found] == [(1, True), (2, False), (7, True)]
 
@@ -125,29 +133,46 @@ def test_a_table_has_the_columns_that_an_answer_fills() -> None:
 
 
 def test_a_device_at_hand_is_named_with_what_to_fall_back_on() -> None:
-    found = {
-        "use": "cuda:0",
-        "order": [{"name": "cuda:0"}, {"name": "cpu"}],
-        "left_out": [{"name": "mps", "why": "too small"}],
-    }
+    def rung(name: str) -> Rung:
+        return Rung(name=name, hardware="h", platform="cpu", precision="fp32", basis="measured", configuration="c")
+
+    left_out = [LeftOut(name="mps", why="too small")]
+    found = AtHand(use="cuda:0", order=[rung("cuda:0"), rung("cpu")], left_out=left_out)
     assert ranking.at_hand_words(found) == "Use cuda:0 now; then cpu; mps is left out: too small."
     assert ranking.at_hand_words(None) is None
-    assert "None of the devices" in str(ranking.at_hand_words({"use": None, "order": [], "left_out": []}))
+    assert "None of the devices" in str(ranking.at_hand_words(AtHand(use=None, order=[], left_out=[])))
+
+
+def answer_of(option: dict[str, Any]) -> Recommendation:
+    return Recommendation(
+        id="i", model="m", position=7, time=None, predictor="sha256:a", interval=0.8, question={},
+        workload=Workload(mode="inference"), considered=1, met=1,
+        ranked=[msgspec.convert({"configuration": "c", **option}, RankedOption)], front=Front(axes=[], options=[]),
+        at_hand=None, excluded=[], abstained=None, within_reach=[], suggestions=[], notes=[],
+    )  # fmt: skip
 
 
 def test_a_csv_has_every_column_and_leaves_missing_empty() -> None:
-    answer = {"model": "m", "position": 7, "predictor": "sha256:a", "ranked": [row(1, 1.2, evidence=["e1", "e2"])]}
+    answer = answer_of(row(1, 1.2, evidence=["e1", "e2"]))
     found = next(csv.DictReader(io.StringIO(ranking.csv_file(answer).decode())))
     assert (found["latency_ms"], found["peak_memory_bytes"]) == ("1.2", "")
     assert (found["evidence"], found["as_of"], found["predictor"]) == ("e1 e2", "7", "sha256:a")
-    assert json.loads(ranking.json_file(answer)) == answer
-    met = [{"constraint": "max_power_w", "probability": 1}, {"constraint": "max_ttft_ms", "probability": None}]
-    more = {"price": {"provider": "own", "stale": True}, "memory_parts": {"weights_bytes": 7}, "meets": met}
-    answer["ranked"] = [row(1, 1.2, output_error={"cosine": 0.99}, **more)]
+    met = [
+        {"constraint": name, "limit": 1.0, "value": None, "probability": chance, "exact": False}
+        for name, chance in (("max_power_w", 1), ("max_ttft_ms", None))
+    ]
+    parts = {"weights_bytes": 7, "kv_cache_bytes": None, "activations_bytes": None, "runtime_bytes": None}
+    error = {"cosine": 0.99, "max_absolute": None, "outcome": "passed", "evidence": "e"}
+    price = {
+        "provider": "own", "instance": None, "region": None, "spot": False, "machines": 1, "devices_each": 1,
+        "usd_per_hour_each": 1.0, "date": None, "age_days": None, "stale": True, "basis": "stated", "source": None,
+        "evidence": None,
+    }  # fmt: skip
+    answer = answer_of(row(1, 1.2, output_error=error, price=price, memory_parts=parts, meets=met))
     found = next(csv.DictReader(io.StringIO(ranking.csv_file(answer).decode())))
     assert (found["price_provider"], found["price_stale"], found["price_date"]) == ("own", "True", "")
     assert (found["weights_bytes"], found["output_cosine"]) == ("7", "0.99")
-    assert found["meets"] == "max_power_w=1 max_ttft_ms="
+    assert found["meets"] == "max_power_w=1.0 max_ttft_ms="
 
 
 def test_estimates_never_push_evidence_out() -> None:
@@ -239,9 +264,10 @@ def test_text_from_outside_is_shown_and_never_obeyed() -> None:
 def test_the_command_runs_this_script_with_this_python() -> None:
     words = launch.command(8599, "http://127.0.0.1:8000")
     assert words[0] == sys.executable
-    assert Path(words[1]).name == "start.py"
-    assert words[2] == "run"
-    assert Path(words[3]).name == "server.py"
+    assert words[1] == "-P"
+    assert Path(words[2]).name == "start.py"
+    assert words[3] == "run"
+    assert Path(words[4]).name == "server.py"
     assert launch.SCRIPT.is_file()
     assert words[-2:] == ["--server", "http://127.0.0.1:8000"]
     assert words[words.index("--server.port") + 1] == "8599"
