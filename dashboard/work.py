@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from dashboard import answers
 from dashboard.differences import EVIDENCE
@@ -35,12 +35,19 @@ class Estimates(NamedTuple):
     unpredicted: str | None
 
 
-def work_of(row: Row) -> Work:
+class Worked(TypedDict, total=False):
+    """The sizes of an item in a row."""
+
+    sequence_length: int | None
+    image_size: int | None
+
+
+def work_of(row: Worked) -> Work:
     """Return the work that a row did."""
     return Work(row.get("sequence_length"), row.get("image_size"))
 
 
-def most_measured(rows: Sequence[Row]) -> Work:
+def most_measured(rows: Sequence[Worked]) -> Work:
     """Return the work that most rows did; without rows, the one that a model usually does."""
     counted = Counter(work_of(row) for row in rows)
     return counted.most_common(1)[0][0] if counted else Work()

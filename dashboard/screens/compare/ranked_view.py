@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ from dashboard.ranking import completed
 from dashboard.screens.compare import query
 from dashboard.screens.compare import words as comparison
 from dashboard.screens.compare.comparison_frame import PAGE, differs, evidence_columns, nothing, strip
-from dashboard.screens.compare.words import MOST, distinguished
+from dashboard.screens.compare.words import MOST, ComparedRow, distinguished, figure
 from presentation import charts, formatting
 from presentation.charts import ENERGY, LATENCY, TOKEN_ENERGY, Metric
 
@@ -24,7 +24,7 @@ __all__ = ["OnHardware", "find", "show"]
 class OnHardware(NamedTuple):
     """Rows that have the metric, best first; how many configurations the hardware has under these filters."""
 
-    rows: list[dict[str, Any]]
+    rows: list[ComparedRow]
     total: int
 
 
@@ -40,8 +40,12 @@ def find(comparison: Comparison, metric: Metric, position: int) -> OnHardware:
         metric.key if metric in (ENERGY, TOKEN_ENERGY) else LATENCY.key,
         position,
     )
-    rows = [{**completed(row), "subject": row["model"]} for row in answer["rows"] if row.get(metric.key) is not None]
-    rows.sort(key=lambda row: float(row[metric.key]), reverse=metric.better.startswith("larger"))
+    rows = [
+        cast("ComparedRow", {**completed(row), "subject": row["model"]})
+        for row in answer["rows"]
+        if row.get(metric.key) is not None
+    ]
+    rows.sort(key=lambda row: figure(row, metric), reverse=metric.better.startswith("larger"))
     return OnHardware(distinguished(rows), int(answer["total"]))
 
 
@@ -101,7 +105,7 @@ def _models(comparison: Comparison, at: int) -> None:
     _chart(comparison, at, result.rows, rest)
 
 
-def _chart(request: Comparison, at: int, rows: list[dict[str, Any]], rest: str) -> None:
+def _chart(request: Comparison, at: int, rows: list[ComparedRow], rest: str) -> None:
     metric = charts.COMPARED[
         "throughput" if request.what == "models" and request.metric == "speedup" else request.metric
     ]
@@ -115,7 +119,7 @@ def _chart(request: Comparison, at: int, rows: list[dict[str, Any]], rest: str) 
     subject = request.hw if request.what == "models" else request.model
     chart(drawn, key=f"{PAGE} picture", words=f"{subject}: {sentence}")
     basis_legend(shown)
-    if log and any(row[metric.key] <= 0 for row in shown):
+    if log and any(figure(row, metric) <= 0 for row in shown):
         st.caption("A value of zero has no place on a log axis: this one is linear.")
     if rest:
         st.caption(rest)
@@ -133,7 +137,7 @@ def _chart(request: Comparison, at: int, rows: list[dict[str, Any]], rest: str) 
     _downloads(request, at, rows, shown, sentence)
 
 
-def _page(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _page(rows: list[ComparedRow]) -> list[ComparedRow]:
     if len(rows) <= PAGE_ROWS:
         return rows
     turned = st.pagination(-(-len(rows) // PAGE_ROWS), key=f"{PAGE} page")
@@ -141,7 +145,7 @@ def _page(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _downloads(
-    comparison: Comparison, at: int, rows: list[dict[str, Any]], shown: list[dict[str, Any]], sentence: str
+    comparison: Comparison, at: int, rows: list[ComparedRow], shown: list[ComparedRow], sentence: str
 ) -> None:
     metric = charts.COMPARED[
         "throughput" if comparison.what == "models" and comparison.metric == "speedup" else comparison.metric

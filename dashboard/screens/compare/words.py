@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 from pandas.io.formats.style import Styler
@@ -13,6 +13,7 @@ from dashboard.address import Comparison
 from dashboard.differences import EVIDENCE
 from dashboard.ranking import completed
 from dashboard.screens.compare import query
+from dashboard.screens.recommend.words import RankedRow, number
 from domain.errors import AssayError
 from domain.performance import cpu_baseline
 from presentation import formatting
@@ -41,10 +42,35 @@ _LESS = {MEMORY: "smaller", ENERGY: "less", TOKEN_ENERGY: "less"}
 BETTER = {"smaller is better": min, "larger is better": max}
 
 
+class ComparedRow(RankedRow, total=False):
+    """A configuration among others as it is drawn: `subject` is the model where models are compared."""
+
+    model: str
+    subject: str
+    mode: str | None
+    configuration: str
+    layout: str | None
+    threads: int | None
+    scenario: str | None
+    image_size: int | None
+    sequence_length: int | None
+    weights: str | None
+    run_id: str | None
+    verdict: str | None
+    baseline: str | None
+
+
+def figure(row: ComparedRow, metric: Metric) -> float:
+    """Return a row's figure of a metric that it has."""
+    value = number(row, metric.key)
+    assert value is not None
+    return value
+
+
 class Rows(NamedTuple):
     """Rows of a model, how many there are whatever the filters, and why none is predicted where none is."""
 
-    rows: list[dict[str, Any]]
+    rows: list[ComparedRow]
     total: int
     unpredicted: str | None
 
@@ -91,11 +117,13 @@ def rows(comparison: Comparison, position: int, *, estimates: bool = True) -> Ro
     result = known(comparison, position)
     whole = result["whole"]
     others, unpredicted = _estimates(comparison, whole, position) if estimates else ([], None)
-    document = against_cpu([completed(row) for row in (*result["rows"], *others)], result["baselines"])
+    document = against_cpu(
+        [cast("ComparedRow", completed(row)) for row in (*result["rows"], *others)], result["baselines"]
+    )
     return Rows(document, whole["rows"] + len(others), unpredicted)
 
 
-def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[Row], str | None]:
+def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[ComparedRow], str | None]:
     """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all."""
     size = comparison.batch or next((item["batch_size"] for item in whole["batch_size"]), 1)
     question = {"model": comparison.model, "mode": comparison.mode, "batch_sizes": [size], "top": MOST_ASKED}
@@ -106,53 +134,59 @@ def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[
             raise
         return [], str(problem)
     # Measured rows come with their method from the comparison; the recommendation would tell them a second time.
-    return _one_each([{**row, "mode": comparison.mode} for row in predicted if row.get("basis") not in EVIDENCE]), None
+    return _one_each(
+        [cast("ComparedRow", {**row, "mode": comparison.mode}) for row in predicted if row.get("basis") not in EVIDENCE]
+    ), None
 
 
-def _one_each(estimates: Sequence[Row]) -> list[Row]:
-    first: dict[Any, Row] = {}
+def _one_each(estimates: Sequence[ComparedRow]) -> list[ComparedRow]:
+    first: dict[Any, ComparedRow] = {}
     for row in estimates:
         first.setdefault((row.get("hardware"), row.get("platform")), row)
     return list(first.values())
 
 
-def chosen(everything: Sequence[Row], comparison: Comparison, metric: Metric) -> list[dict[str, Any]]:
+def chosen(everything: Sequence[ComparedRow], comparison: Comparison, metric: Metric) -> list[ComparedRow]:
     """Return the rows that the filters leave and that have the metric, best first; evidence is never cut for estimates.
 
     With the basis left to us, estimates are shown only where there is no evidence.
     """
-    left = [dict(row) for row in everything if _passes(row, comparison) and row.get(metric.key) is not None]
+    left = [row for row in everything if _passes(row, comparison) and number(row, metric.key) is not None]
     matching_left = [row for row in left if row.get("basis") in EVIDENCE]
     if comparison.basis == "measured" or (comparison.basis == "auto" and matching_left):
         left = matching_left
 
-    def order(row: Row) -> float:
-        return -float(row[metric.key]) if metric.better.startswith("larger") else float(row[metric.key])
+    def order(row: ComparedRow) -> float:
+        return -figure(row, metric) if metric.better.startswith("larger") else figure(row, metric)
 
     kept = sorted(left, key=lambda row: (row.get("basis") not in EVIDENCE, order(row)))[:MOST]
     return distinguished(sorted(kept, key=order))
 
 
-def distinguished(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def distinguished(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     """Add to rows of one name, as `distinct`, the words of the fields in which they differ; the run last."""
     for key in ("", "run_id"):
-        alike: dict[str, list[Row]] = {}
+        alike: dict[str, list[ComparedRow]] = {}
         for row in rows:
             alike.setdefault(name_of(row), []).append(row)
         tell = tuple(TELLING) if not key else (key,)
         differing = {name: [each for each in tell if _differs(group, each)] for name, group in alike.items()}
         rows = [
-            {**row, "distinct": " · ".join(_words(row, differing[name_of(row)])) or row.get("distinct")} for row in rows
+            cast(
+                "ComparedRow",
+                {**row, "distinct": " · ".join(_words(row, differing[name_of(row)])) or row.get("distinct")},
+            )
+            for row in rows
         ]
-    return [dict(row) for row in rows]
+    return list(rows)
 
 
-def _differs(group: Sequence[Row], key: str) -> bool:
-    return len({str(row.get(key)) for row in group}) > 1
+def _differs(group: Sequence[ComparedRow], key: str) -> bool:
+    return len({str(cast("dict[str, Any]", row).get(key)) for row in group}) > 1
 
 
-def _words(row: Row, keys: Sequence[str]) -> list[str]:
-    saids = [_said(key, row.get(key)) for key in keys]
+def _words(row: ComparedRow, keys: Sequence[str]) -> list[str]:
+    saids = [_said(key, cast("dict[str, Any]", row).get(key)) for key in keys]
     return [str(row["distinct"]), *saids] if saids and row.get("distinct") else saids
 
 
@@ -163,7 +197,7 @@ def _said(key: str, value: Any) -> str:
     return words if key in ("runtime", "layout", "mode", "scenario") else f"{TELLING.get(key, 'run')} {words}"
 
 
-def against_cpu(rows: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any]]:
+def against_cpu(rows: Sequence[ComparedRow], plain: Sequence[ComparedRow]) -> list[ComparedRow]:
     """Add to each row how often it does the work of its baseline, one of the rows of `plain` CPU.
 
     The baseline is measured, by one of our runs or somebody's; without one, or where no batch was said, the factor is
@@ -176,30 +210,33 @@ def against_cpu(rows: Sequence[Row], plain: Sequence[Row]) -> list[dict[str, Any
         itself = baseline is not None and row.get("configuration") == baseline.get("configuration")
         low, high = (None, None) if baseline is None or itself else ratios.of(baseline, row, *LATENCY[:3])[1:]
         against_cpu.append(
-            {
-                **row,
-                SPEEDUP.key: row.get(SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
-                SPEEDUP.low: low,
-                SPEEDUP.high: high,
-                "baseline": None if baseline is None else name_of(baseline),
-            }
+            cast(
+                "ComparedRow",
+                {
+                    **row,
+                    SPEEDUP.key: number(row, SPEEDUP.key) or cpu_baseline.times_faster(row, baseline),
+                    SPEEDUP.low: low,
+                    SPEEDUP.high: high,
+                    "baseline": None if baseline is None else name_of(baseline),
+                },
+            )
         )
     return against_cpu
 
 
-def sentence(rows: Sequence[Row], metric: Metric) -> str:
+def sentence(rows: Sequence[ComparedRow], metric: Metric) -> str:
     """Say which row is best and by how much over the next that its interval does not reach.
 
     Latencies are compared at one batch: a call of one item is always shorter than a call of many.
     """
     best = rows[0]
-    scale = metric.scale([best.get(metric.key)])
-    words = f"{name_of(best)}: {scale.show(best[metric.key], best.get(metric.low), best.get(metric.high))}"
+    scale = metric.scale([number(best, metric.key)])
+    words = f"{name_of(best)}: {scale.show(figure(best, metric), number(best, metric.low), number(best, metric.high))}"
     words += f" ({badge(best.get('basis'), best.get('origin'))})"
     others = [row for row in rows[1:] if metric is not LATENCY or row.get("batch_size") == best.get("batch_size")]
     for other in others:
         if apart(best, other, metric):
-            return f"{words}, {_by(best[metric.key], other[metric.key], metric)} than {name_of(other)}"
+            return f"{words}, {_by(figure(best, metric), figure(other, metric), metric)} than {name_of(other)}"
     return f"{words}; the others cannot be told apart from it" if others else words
 
 
@@ -211,24 +248,24 @@ def _by(best: float, other: float, metric: Metric) -> str:
     return formatting.change(other / best if metric.better.startswith("smaller") else best / other if other else None)
 
 
-def apart(first: Row, other: Row, metric: Metric) -> bool:
+def apart(first: ComparedRow, other: ComparedRow, metric: Metric) -> bool:
     """Say whether two rows' intervals do not meet; a row without an interval is its value alone."""
     ends = []
     for row in (first, other):
-        low, high = row.get(metric.low), row.get(metric.high)
-        ends.append((row[metric.key] if low is None else low, row[metric.key] if high is None else high))
+        low, high = number(row, metric.low), number(row, metric.high)
+        ends.append((figure(row, metric) if low is None else low, figure(row, metric) if high is None else high))
     return bool(ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0])
 
 
-def table(rows: Sequence[Row], metric: Metric) -> Styler:
+def table(rows: Sequence[ComparedRow], metric: Metric) -> Styler:
     """Return the comparison as a table: value, interval, n, factor over plain CPU, basis."""
-    scale = metric.scale([row.get(metric.key) for row in rows])
+    scale = metric.scale([number(row, metric.key) for row in rows])
     value = f"{metric.title} {scale.unit}"
     figures = {
-        value: [scale.of(row.get(metric.key)) for row in rows],
-        "low": [scale.of(row.get(metric.low)) for row in rows],
-        "high": [scale.of(row.get(metric.high)) for row in rows],
-        "vs plain CPU ×": [row.get(SPEEDUP.key) for row in rows],
+        value: [scale.of(number(row, metric.key)) for row in rows],
+        "low": [scale.of(number(row, metric.low)) for row in rows],
+        "high": [scale.of(number(row, metric.high)) for row in rows],
+        "vs plain CPU ×": [number(row, SPEEDUP.key) for row in rows],
     }
     if metric is SPEEDUP or all(row.get("subject") for row in rows):
         # The first says it already; among models there is no one row of plain CPU to stand beside.
@@ -259,12 +296,12 @@ def table(rows: Sequence[Row], metric: Metric) -> Styler:
     return frame.style.format(dict.fromkeys(floats, formatting.significant), na_rep=formatting.MISSING)
 
 
-def _verdict(row: Row, metric: Metric) -> Any:
+def _verdict(row: ComparedRow, metric: Metric) -> str | None:
     """The verdict on a metric: energy has its own."""
-    return row.get("energy_verdict" if metric in (ENERGY, TOKEN_ENERGY) else "verdict")
+    return row.get("energy_verdict") if metric in (ENERGY, TOKEN_ENERGY) else row.get("verdict")
 
 
-def _passes(row: Row, comparison: Comparison) -> bool:
+def _passes(row: ComparedRow, comparison: Comparison) -> bool:
     return (
         row.get("mode") in (comparison.mode, None)
         and (not comparison.platform or row.get("platform") in comparison.platform)
