@@ -156,13 +156,13 @@ class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace of a model: of which phase of a call, and at which size of an item."""
+    """A trace of a model: of which phase of a call, and at which size of an item; without an event it ships with Assay."""
 
     mode: str
     phase: str
     sequence_length: int | None
     image_size: int | None
-    event_id: str
+    event_id: str | None
 
 
 class OperatorBreakdown(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +186,7 @@ class OperatorBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str | None = None
     latency_ms: float | None = None
     traced: list[TracedCall] = []
-    evidence: str
+    evidence: str | None = None
 
 
 class FamilyPlatform(msgspec.Struct, frozen=True, kw_only=True):

@@ -323,6 +323,9 @@ class Projection:
             with self._publishing, self._writing:
                 advance(folder, source)
                 old_path, old_folder = self._path, self._folder
+                if old_folder is not None:
+                    # Who applies a batch commits what is held of it, which must not meet a connection that is being closed.
+                    old_folder.commit()
                 self._store.swap(path)
                 with self._handing:
                     old, self._connection = self._connection, connection

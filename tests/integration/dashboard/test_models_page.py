@@ -78,6 +78,7 @@ def known_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator[
     """A service that knows a traced model, measured on one GPU in two precisions, failed in a third, and its sibling."""
     failed = build.failure(model=MODEL, hardware="nvidia-l4", platform="cuda", precision="int8")
     events = [
+        build.event("assay.model.described.v1", {"model": {"id": "acme/untraced"}, "config": {"model_type": "net"}}),
         traced(build, MODEL),
         traced(build, SIBLING, 30),
         measured(build, 4.0, "fp16"),
@@ -203,8 +204,14 @@ def test_where_it_runs_and_what_was_never_tried(asked: str) -> None:
 
 
 def test_a_model_that_nobody_traced_says_what_would(asked: str) -> None:
+    test = run(id="acme/untraced", tab="operators")
+    assert "has no operator trace" in words(test) and "assay bench acme/untraced" in words(test)
+
+
+def test_a_trace_that_ships_is_shown_without_an_event(asked: str) -> None:
     test = run(id="openai/whisper-small", tab="operators")
-    assert "has no operator trace" in words(test) and "assay bench openai/whisper-small" in words(test)
+    assert "has no operator trace" not in words(test) and "another form" not in words(test)
+    assert len(test.dataframe[0].value) > 5
 
 
 @pytest.mark.browser
