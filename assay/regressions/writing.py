@@ -21,6 +21,8 @@ MARK = "<!-- assay regressions -->"
 """Begins the comment, so that the next run finds and replaces it."""
 _JSON_HEAD = b'{\n "worse": '
 ROWS = 30
+NAMED = 5
+"""Suspect rows that the outcome names; the JSON has all."""
 COMMENT_LETTERS = 60_000
 """GitHub takes 65,536."""
 _CONTROLS = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -43,7 +45,13 @@ def headline(report: Report) -> str:
         *([f"{mended} pass again"] if mended else []),
         f"{counts['same']} the same",
     ]
-    return f"{report.compared} configurations compared: {', '.join(words)}."
+    sentence = f"{report.compared} configurations compared: {', '.join(words)}."
+    if report.undecided and not report.worse:
+        events = dict.fromkeys(event for change in report.undecided for event in change.suspect)
+        count = f"{len(events)} row{'' if len(events) == 1 else 's'}"
+        named = ", ".join(list(events)[:NAMED]) + (" …" if len(events) > NAMED else "")
+        sentence += f" Cannot tell whether anything got worse: {count} suspect or without an interval ({named})."
+    return sentence
 
 
 def _count(changes: Iterable[Change | Turn], state: str) -> int:
@@ -179,6 +187,8 @@ def markdown(report: Report) -> bytes:
 
 
 def _calm(report: Report) -> str:
+    if report.undecided:
+        return "cannot tell whether anything got worse"
     return "nothing got worse" if report.compared else "nothing was compared"
 
 

@@ -55,7 +55,11 @@ State = Literal["worse", "better", "same", "unclear"]
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of one configuration on both sides: `change` is candidate over baseline less one, low to high of it."""
+    """One figure of one configuration on both sides: `change` is candidate over baseline less one, low to high of it.
+
+    `suspect` are the events of rows that nobody can rely on, suspect or without an interval, where they alone keep the
+    figure from being worse.
+    """
 
     title: str
     configuration: str
@@ -69,6 +73,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     why: str | None
     evidence: list[str]
+    suspect: list[str] = []
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +119,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gone: list[str]
     other_origin: list[str]
     not_anew: int
+
+    @property
+    def undecided(self) -> list[Change]:
+        """The figures that would be worse if their rows were not suspect."""
+        return [change for change in self.changes if change.suspect]
 
     @property
     def worse(self) -> bool:
@@ -255,6 +265,8 @@ def _changes(
         figure, other = before.figures[column], after.figures[column]
         state, why, between = judged(figure, other, column, alert, strict=strict)
         low, high = between or (None, None)
+        undecided = state == "unclear" and judged(figure, other, column, alert, strict=True)[0] == "worse"
+        doubted = [row.event_id for row, side in ((before, figure), (after, other)) if side.doubts or side.low is None]
         yield Change(
             title=after.title,
             configuration=after.key,
@@ -268,6 +280,7 @@ def _changes(
             high=high,
             why=why if state == "unclear" else None,
             evidence=[before.event_id, after.event_id],
+            suspect=doubted if undecided else [],
         )
 
 

@@ -99,7 +99,8 @@ def regressions(
     """Compare by configuration, with the intervals of both sides, so that noise does not alarm.
 
     Exit code 1 where something got worse: a figure by more than the threshold with intervals apart, or a test or
-    measurement that passed and now fails; and where nothing could be compared. Files need no service.
+    measurement that passed and now fails; and where nothing could be compared. Suspect rows cannot tell: they are named,
+    and end with 1 under --strict alone. Files need no service.
     """
     from assay.cli.connection import connected
     from assay.regressions import read_side, write_side, written

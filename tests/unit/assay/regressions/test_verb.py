@@ -42,6 +42,22 @@ def test_the_exit_code_says_whether_something_got_worse(lines, typed):
     assert "1 better" in typed("--baseline", before, "--candidate", lines("fast.ndjson", 0.5), code=0)[0]
 
 
+def test_suspect_rows_cannot_tell_and_are_named(lines, typed, tmp_path):
+    path = tmp_path / "suspect.ndjson"
+    lines(path.name, 1.3)
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    for event in events:
+        event["data"]["validity"] = {"verdict": "suspect", "reasons": ["a busy core"]}
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    comment = tmp_path / "c.md"
+    words = ("--baseline", lines("before.ndjson", 1.0), "--candidate", str(path), "--output-ci", str(comment))
+    (change,) = [item for item in json.loads(typed(*words, "--json", code=0)[0])["changes"] if item["suspect"]]
+    assert (change["state"], change["suspect"]) == ("unclear", [events[0]["id"]])
+    assert events[0]["id"] in typed(*words, code=0)[0].replace("\n", "")
+    assert "nothing got worse" not in comment.read_text()
+    typed(*words, "--strict", "--force", code=1)
+
+
 def test_nothing_in_common_is_no_success_unless_it_may_be_new(lines, typed):
     words = ("--baseline", lines("a.ndjson", 1.0), "--candidate", lines("b.ndjson", 1.0, model="acme/other"))
     assert "Nothing was compared: 2 new and 2 gone" in typed(*words, code=1)[0]
