@@ -45,6 +45,8 @@ def main() -> int:
     )
     print(HEADER, flush=True)
     good = True
+    if arguments.folder is not None:
+        arguments.folder.mkdir(parents=True, exist_ok=True)
     with Bench(plan, arguments.folder) as bench:
         for name in arguments.names or ROWS:
             good &= _run(name, ROWS[name], bench)

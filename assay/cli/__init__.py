@@ -27,6 +27,7 @@ FILE_ERRORS = frozenset(
         errno.EISDIR,
         errno.ENOTDIR,
         errno.ENAMETOOLONG,
+        errno.ENOENT,
     }
 )
 """What a file system answers that only a person can mend; anything else is a fault of the program."""
@@ -179,6 +180,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     try:
         result: Any = cli.main(arguments, prog_name="assay", standalone_mode=False)
+        # What the system holds back is said here, not by an interpreter that ends.
+        sys.stdout.flush()
     except click_exceptions.Exit as end:
         return int(end.exit_code)
     except click.Abort:
@@ -196,13 +199,32 @@ def run(arguments: Sequence[str] | None = None) -> int:
         missing = PartMissing(f"this verb needs the package {error.name!r}.", remedy="pip install 'assay-bench[all]'")
         complain(str(missing))
         return missing.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (SystemExit, BrokenPipeError) as end:
+        # Click itself exits with 1 where the reader of stdout has left.
+        if not isinstance(end.__context__ if isinstance(end, SystemExit) else end, BrokenPipeError):
+            raise
+        _close_output()
         return 0
     except OSError as error:
         if error.errno not in FILE_ERRORS:
             raise
-        unusable = unusable_file(error)
-        complain(str(unusable))
-        return unusable.exit_code
+        return _unusable(error)
     return result if isinstance(result, int) else 0
+
+
+def _unusable(error: OSError) -> int:
+    """Say which file cannot be used, or that the output cannot be written, and return the exit code."""
+    from assay.cli.output import complain
+
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        complain(f"the output cannot be written: {error.strerror}. Make room, or write it elsewhere.")
+        _close_output()
+        return PartMissing.exit_code
+    unusable = unusable_file(error)
+    complain(str(unusable))
+    return unusable.exit_code
+
+
+def _close_output() -> None:
+    """Let what is still held for stdout go nowhere: written when the interpreter ends, it would be a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,9 +18,17 @@ WIDTH = 100
 """Columns assumed where stdout is no terminal."""
 
 
+class _Answers(Console):
+    """A console whose reader may leave, as `head` does: that is no failure of the verb."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, which ends quietly."""
+        raise BrokenPipeError
+
+
 def answers() -> Console:
     """Return the console of the answer: stdout, 100 columns where it is a file or a pipe."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    return _Answers(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 def notes() -> Console:
