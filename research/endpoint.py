@@ -1,5 +1,8 @@
 """What does our client cost, what does it add, and do others that ask the same endpoint see the same?
 
+Answer: 0.15 % of a core for 100 tokens a second, tokens seen 0.03 ms late at p99, and aiperf sees the same within 1 %
+(docs/endpoints.md).
+
     python -m research.endpoint [--streams 200] [--gap-ms 50] [--rounds 3] [--aiperf PATH] [--vllm PATH]
 
 The endpoint is `benchmarks.programs.echo`: the text of each of its tokens is the reading of the monotonic clock at which

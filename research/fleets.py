@@ -1,6 +1,8 @@
 """What an exact plan of a fleet saves over first-fit and over one kind of hardware, on made-up fleets; and how often the
 memory that is set aside where only the least need is known was enough, on the measurements in data/.
 
+Answer: first-fit is 2 to 16 % dearer at the median, and 144 % at worst (docs/fleet.md).
+
 python -m research.fleets prints the figures of docs/fleet.md.
 """
 

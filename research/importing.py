@@ -1,5 +1,8 @@
 """How fast are other tools' files read, and does the memory stay flat? `assay import … --dry-run`, as a user types it.
 
+Answer: 69,000 rows a second of timm's files, 23,000 of a mapped table, at the same memory for ten times the rows
+(docs/importers.md).
+
     python -m research.importing [--rows 200000] [--repeats 3] [--formats timm,table] [--memory]
 
 Files are made first. A rate is the rows over the time that they take beyond an import of one row, which is what Python

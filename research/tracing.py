@@ -1,5 +1,7 @@
 """How long the operators of each model of the catalogue take to trace: `python -m research.tracing [name…]`.
 
+Answer: under a second of one core each, 1.3 s at most (docs/models.md).
+
 Seconds of one core, torch loaded and its first trace done: what a question waits for that needs a trace. The five slowest
 are named, with the seconds that building the model's class took of them.
 """
