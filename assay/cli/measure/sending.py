@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
-from domain.errors import ServiceUnavailable
+from domain.errors import Forbidden, NotFound, ServiceUnavailable, UsageError
 from presentation import formatting
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def retract(
     event = new_event(MEASUREMENT_RETRACTED, data, source=event_source(), time=datetime.now(UTC))
     decode_event(encode_event(event))
     with connected(server, token) as client:
+        _require_existing(client, event_id, run_id)
         answer = client.post_events([event])
         client.wait_for(answer["last_position"])
     if as_json:
@@ -137,6 +138,31 @@ def retract(
     else:
         say(f"retracted at position {answer['last_position']}: {reason}")
     return 0
+
+
+def _require_existing(client: Client, event_id: str | None, run_id: str | None) -> None:
+    """Raise NotFound or UsageError where the log has no such measurement or run; a token that may not read cannot ask."""
+    from domain.events import MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED
+
+    try:
+        if event_id is not None:
+            kind = client.event(event_id)["type"]
+            if kind not in (MEASUREMENT_FAILED, MEASUREMENT_RECORDED, TEST_REPORTED):
+                raise UsageError(
+                    f"event {event_id} is no measurement, failure or test but {kind}.",
+                    field="event",
+                    remedy="Name a measurement: `assay runs show RUN` lists those of a run.",
+                )
+        elif run_id is not None:
+            client.run(run_id)
+    except NotFound as missing:
+        raise NotFound(
+            f"the log has no {'event ' + event_id if event_id else f'run {run_id}'}.",
+            field="event" if event_id else "run",
+            remedy="`assay runs list` names runs, `assay runs show RUN` their events.",
+        ) from missing
+    except Forbidden:
+        return
 
 
 class _counting:  # noqa: N801 - used as a context manager, like a function

@@ -1,0 +1,31 @@
+"""`assay retract`: a measurement or a run that the log has leaves answers; what it has not is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+UNKNOWN = "01a00000-0000-7000-8000-000000000000"
+
+
+@pytest.mark.parametrize(("option", "name"), [("--event", UNKNOWN), ("--event", "nope"), ("--run", "nope")])
+def test_what_the_log_has_not_is_refused_and_nothing_is_appended(filled, typed, option, name):
+    with filled.client() as client:
+        before = client.ready()["log_position"]
+        _, said = typed("retract", option, name, "--reason", "wrong", code=1)
+        assert f"{option.removeprefix('--')}:" in said and name in said
+        assert client.ready()["log_position"] == before
+
+
+def test_an_event_that_is_no_measurement_is_refused(filled, typed):
+    with filled.client() as client:
+        started = next(event for event in client.events() if event["type"] == "assay.run.started.v1")
+    assert "run.started" in typed("retract", "--event", started["id"], "--reason", "wrong", code=2)[1]
+
+
+def test_a_measurement_leaves_the_answers(filled, typed, build):
+    event = build.measurement(model="acme/retracted")
+    with filled.client() as client:
+        client.wait_for(client.post_events([event])["last_position"])
+        assert len(client.measurements(model="acme/retracted")) == 1
+        typed("retract", "--event", event["id"], "--reason", "wrong")
+        assert client.measurements(model="acme/retracted") == []
