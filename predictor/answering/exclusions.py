@@ -88,7 +88,7 @@ def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint
         option
         for option, _ in left
         if distance(option, question, constraints) < math.inf
-        and all(constraint.of(option).bound or constraint.probability(option) is not None for constraint in constraints)
+        and all(constraint.probability(option) is not None for constraint in constraints)
     ]
 
 
@@ -105,8 +105,6 @@ def _relaxed(constraint: Constraint, constraints: Sequence[Constraint], question
 
 
 def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
-    if constraint.of(option).bound:
-        return constraint.excess(option) == 1.0
     return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
 
 
@@ -129,7 +127,7 @@ def _met_at(constraint: Constraint, option: Option, confidence: float) -> float:
     """The limit nearest to what is asked that an option meets: by its value where that was seen, else surely enough."""
     figure = constraint.of(option)
     value = float(figure.value or 0.0)
-    if figure.exact or figure.bound or option.basis in SEEN or value <= 0:
+    if figure.exact or option.basis in SEEN or value <= 0:
         return value
     near, far = 1.0, FARTHEST
     for _ in range(HALVINGS):

@@ -30,6 +30,7 @@ from predictor.capacity.capacity_entry import CapacityInputs, entries_of
 from predictor.capacity.lengths import position_limit
 from predictor.capacity.question import FitQuestion
 from predictor.features.traces import Trace
+from predictor.memory.needs import usable_bytes
 
 __all__ = ["fit"]
 
@@ -136,7 +137,7 @@ def _cell(
     fit_question: FitQuestion,
     ran_out: Mapping[tuple[str, str, str], Mapping[int, str]],
 ) -> Cell:
-    room = candidate.limits.memory_bytes
+    room = usable_bytes(candidate.limits.memory_bytes)
     limit = None if fit_question.max_memory_mb is None else fit_question.max_memory_mb * 1e6
     here = [
         option
