@@ -353,7 +353,7 @@ def _predicted(
         (entry.hardware, entry.platform, entry.precision, entry.batch_size, entry.compiled) for entry in measured
     }
     everywhere = [(entry.platform, entry.precision, entry.batch_size) for entry in measured]
-    result, excluded = candidates(question, context.specs, context.predictor, everywhere)
+    result, excluded = candidates(question, context.specs, context.predictor, everywhere, context.trace)
     chosen: list[Candidate] = []
     for item in result:
         cell = item.cell

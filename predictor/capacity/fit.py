@@ -47,7 +47,7 @@ def fit(
     question = fit_question.question(batch_sizes=[1])
     measured = options_from_rows(existing.rows, existing.sizes, "p50")
     seen = [(item.platform, item.precision, item.batch_size) for item in measured]
-    result, excluded = candidates(question, existing.specs, predictor, seen)
+    result, excluded = candidates(question, existing.specs, predictor, seen, existing.trace)
     ran_out = _ran_out(tables, existing)
     cells = [_cell(item, measured, fit_question, ran_out) for item in result if item.cell[:3] not in existing.failures]
     failed = [
