@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
-from domain.configuration import Runtime, Workload
 from domain.compatibility.rules import TRAINABLE
+from domain.configuration import Runtime, Workload
 from domain.errors import PartMissing, UnsupportedPrecision
 from runner.measure.generation import TorchGeneration, require_generation
 from runner.measure.training import TorchTraining

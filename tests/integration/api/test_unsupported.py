@@ -50,7 +50,10 @@ def test_what_never_runs_is_left_out_before_the_ranking(client: Any) -> None:
     wanted = {"hardware": [GPU], "platform": "cuda", "precision": "int8"}
     assert client.recommend(MODEL, **wanted)["ranked"]
     assert client.recommend(CONVOLUTIONS, **wanted)["ranked"] == []
-    assert client.recommend(MODEL, hardware=["intel-xeon-platinum-8380"], platform="openvino", mode="training")["ranked"] == []
+    assert (
+        client.recommend(MODEL, hardware=["intel-xeon-platinum-8380"], platform="openvino", mode="training")["ranked"]
+        == []
+    )
 
 
 @pytest.mark.usefixtures("traced")
