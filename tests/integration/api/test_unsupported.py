@@ -49,7 +49,9 @@ def test_what_never_runs_is_left_out_before_the_ranking(client: Any) -> None:
     assert "amp-fp16" not in {entry.precision for entry in client.fit(MODEL, hardware=[GPU]).fits}
     wanted = {"hardware": [GPU], "platform": "cuda", "precision": "int8"}
     assert client.recommend(MODEL, **wanted)["ranked"]
-    assert client.recommend(CONVOLUTIONS, **wanted)["ranked"] == []
+    refused = client.recommend(CONVOLUTIONS, **wanted)
+    assert (refused["ranked"], refused["suggestions"]) == ([], [])
+    assert "assay bench" not in refused["abstained"]
     assert (
         client.recommend(MODEL, hardware=["intel-xeon-platinum-8380"], platform="openvino", mode="training")["ranked"]
         == []
