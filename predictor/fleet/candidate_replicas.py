@@ -101,7 +101,11 @@ def _of_load(
             recommendation = answer(question, existing, "")
             model, time = recommendation.model, recommendation.time
             entries += recommendation.ranked
-            holding = {entry.hardware for entry in recommendation.ranked}
+            holding = {
+                replica.hardware
+                for replica in replicas_of(index, load, recommendation.ranked)
+                if _fits(replica, rooms.get(replica.hardware))
+            }
             open_names = [name for name in open_names if name not in holding]
             last = not open_names or existing.served is None or count == WIDTHS[-1]
             exclusions += [

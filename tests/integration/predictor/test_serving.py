@@ -8,6 +8,7 @@ import pytest
 
 from domain.errors import UsageError
 from predictor.answering.question import PredictQuestion, Question
+from predictor.fleet.question import FleetQuestion, Load
 
 MODEL = "meta-llama/Llama-3.1-8B"
 LARGE = "meta-llama/Llama-3.1-70B"
@@ -74,6 +75,14 @@ def test_devices_share_a_model_only_where_the_question_says_how_many(service: An
     assert predicted(service, model=LARGE, precision="fp8")["hardware_count"] == 1
     hopeless = predicted(service, model="deepseek-ai/DeepSeek-V3", hardware="nvidia-l4")
     assert "8 devices that share the model do not" in hopeless["excluded"][0]["detail"]
+
+
+def test_a_fleet_shares_a_model_over_the_fewest_devices_of_a_machine_that_hold_it(service: Any) -> None:
+    load = Load(model=LARGE, requests_per_s=0.1, platform="cuda", precision="bf16", **SIZES)
+    plan = service.answers.fleet(FleetQuestion(loads=[load], hardware=[H100]).checked())
+    (machine,) = plan["machines"]
+    assert [place["devices_each"] for place in machine["places"]] == [4]
+    assert machine["places"][0]["memory_bytes"] < 0.9 * 85.9e9
 
 
 def test_more_requests_at_once_take_longer_each_and_give_more_tokens_together(service: Any) -> None:
