@@ -169,7 +169,7 @@ def answer_sentence(rows: Sequence[RankedRow], metric: Metric, percentile: str) 
     parts = [first, *(figure for figure in figures(best, metric, percentile) if figure)]
     if metric is not METRICS["memory"] and best.get("peak_memory_bytes") is not None:
         parts.append(formatting.memory(best["peak_memory_bytes"]))
-    elif best.get("memory_floor_bytes") is not None:
+    elif best.get("peak_memory_bytes") is None and best.get("memory_floor_bytes") is not None:
         parts.append(f"at least {formatting.memory(best['memory_floor_bytes'])}")
     document = badge(best.get("basis"), best.get("origin"))
     if best.get("n") is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,8 @@ from predictor.fleet.deployment import greedy
 from predictor.fleet.machines import Machine
 from predictor.fleet.patterns import patterns_of
 from predictor.fleet.plan import Problem, cheapest
-from predictor.fleet.replicas import FLOOR_MARGIN, RUNTIME_BYTES, Replica
+from predictor.fleet.replicas import Replica
+from predictor.memory.needs import unmeasured
 
 FLEETS = 40
 SIZES = ((2, 6), (4, 6), (6, 6), (4, 12))
@@ -115,7 +117,10 @@ def margins() -> dict[str, list[float]]:
         )
         if floor:
             found.setdefault(execution["platform"], []).append(
-                (FLOOR_MARGIN * floor.total_bytes + RUNTIME_BYTES) / peak
+                float(
+                    unmeasured([floor.weights_bytes], [floor.activations_bytes], [math.nan], "inference", 0.8).high[0]
+                )
+                / peak
             )
     return found
 

@@ -9,12 +9,17 @@ import msgspec
 
 from domain.answers import Exclusion
 from domain.catalogues.hardware import HardwareSpec
+from domain.compatibility.rules import Work, why_unsupported
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
 from predictor.artifact.artifact import Card, Predictor
 from predictor.features.dataset import minor_version
+from predictor.features.traces import Trace
 
-__all__ = ["Candidate", "candidates"]
+__all__ = ["UNSUPPORTED", "Candidate", "candidates"]
+
+UNSUPPORTED = "not supported"
+"""The rule that leaves out what never runs."""
 
 USUAL_PRECISIONS = ("fp32", "bf16", "fp16", "amp-fp16")
 """Narrower precisions change the outputs: they are candidates where they were measured or are asked for."""
@@ -47,13 +52,16 @@ def candidates(
     specs: Sequence[HardwareSpec],
     predictor: Predictor,
     measured: Iterable[tuple[str, str, int | None]],
+    trace: Trace | None,
 ) -> tuple[list[Candidate], list[Exclusion]]:
-    """Return what to predict, and what cannot be for want of figures.
+    """Return what to predict, and what cannot be for want of figures or because it never runs.
 
     `measured` lists (platform, precision, batch size) of the model's measured configurations, which are candidates on
-    other devices as well.
+    other devices as well; no rule speaks against what ran.
     """
     seen = list(measured)
+    ran = {(platform, precision) for platform, precision, _ in seen}
+    work = None if trace is None else Work(family=trace.family, operators=trace.operators, mode=question.mode)
     narrow = {precision for _, precision, _ in seen}
     platforms_seen = {platform for platform, _, _ in seen}
     usual = (1,) if question.devices else DEFAULT_BATCH_SIZES
@@ -77,7 +85,21 @@ def candidates(
                     )
                     continue
                 limits = shared.setdefault(limits, limits)
-                for software in _softwares(spec, platform, precision, question, predictor):
+                softwares = _softwares(spec, platform, precision, question, predictor)
+                if work is not None and softwares and (platform, precision) not in ran:
+                    why = why_unsupported(work, platform, softwares[0]["runtime"], precision)
+                    if why is not None:
+                        excluded.append(
+                            Exclusion(
+                                hardware=spec.id,
+                                platform=platform,
+                                rule=UNSUPPORTED,
+                                precision=precision,
+                                detail=why,
+                            )
+                        )
+                        continue
+                for software in softwares:
                     candidate = Candidate(
                         spec=spec, limits=limits, platform=platform, precision=precision, batch_size=1, **software
                     )

@@ -38,8 +38,6 @@ class Figure(NamedTuple):
     high: float | None = None
     exact: bool = False
     """Whether it is no estimate: a price, a rating."""
-    bound: bool = False
-    """Whether the value is only the least that it can be."""
 
 
 class Constraint(NamedTuple):
@@ -66,8 +64,6 @@ class Constraint(NamedTuple):
         met = figure.value >= self.limit if self.at_least else figure.value <= self.limit
         if figure.exact:
             return float(met)
-        if figure.bound:
-            return None if met else 0.0
         if figure.value <= 0:
             return float(met)
         if option.basis in SEEN:
@@ -92,8 +88,7 @@ class Constraint(NamedTuple):
         figure = self.of(option)
         if figure.value is None:
             return "the figure is not known"
-        least = "at least " if figure.bound else ""
-        return f"{least}{figure.value:.4g} {self.unit} against {self.limit:g}"
+        return f"{figure.value:.4g} {self.unit} against {self.limit:g}"
 
 
 def seen_spread(figure: Figure) -> float:
@@ -128,9 +123,7 @@ def throughput(option: Option) -> Figure:
 
 
 def memory(option: Option) -> Figure:
-    """Return megabytes of one device: the peak, or the least that weights and live activations need."""
-    if option.peak_memory_bytes is None:
-        return Figure(_mb(option.memory_floor_bytes), bound=True)
+    """Return megabytes of one device at the peak."""
     return Figure(_mb(option.peak_memory_bytes), _mb(option.memory_low_bytes), _mb(option.memory_high_bytes))
 
 

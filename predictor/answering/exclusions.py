@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from domain.answers import ExcludedConfigurations, Exclusion, Reach
+from predictor.answering.candidates import UNSUPPORTED
 from predictor.answering.command import first_command
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
 from predictor.answering.context import AnswerContext
@@ -26,7 +27,7 @@ ENOUGH_TIES = 0.5
 
 
 def merged(excluded: Sequence[Exclusion]) -> list[ExcludedConfigurations]:
-    """Return one entry a device, platform and rule; the detail is that of the closest, which comes first."""
+    """Return one entry a device, platform and rule; the detail is that of the closest: least over, else the first."""
     groups: dict[tuple[str, str | None, str], list[Exclusion]] = {}
     for item in excluded:
         groups.setdefault((item.hardware, item.platform, item.rule), []).append(item)
@@ -34,7 +35,7 @@ def merged(excluded: Sequence[Exclusion]) -> list[ExcludedConfigurations]:
 
 
 def _merged(items: Sequence[Exclusion]) -> ExcludedConfigurations:
-    first = items[0]
+    first = min(items, key=lambda item: math.inf if item.over is None else item.over)
     evidence: list[str] = []
     for item in items:
         evidence += [event for event in item.evidence if event not in evidence][:5]
@@ -88,7 +89,7 @@ def _told_apart(question: Question, left: Left, constraints: Sequence[Constraint
         option
         for option, _ in left
         if distance(option, question, constraints) < math.inf
-        and all(constraint.of(option).bound or constraint.probability(option) is not None for constraint in constraints)
+        and all(constraint.probability(option) is not None for constraint in constraints)
     ]
 
 
@@ -105,8 +106,6 @@ def _relaxed(constraint: Constraint, constraints: Sequence[Constraint], question
 
 
 def _meets(option: Option, constraint: Constraint, question: Question) -> bool:
-    if constraint.of(option).bound:
-        return constraint.excess(option) == 1.0
     return constraint.excess(option) == 1.0 and (constraint.probability(option) or 0.0) >= question.confidence
 
 
@@ -129,7 +128,7 @@ def _met_at(constraint: Constraint, option: Option, confidence: float) -> float:
     """The limit nearest to what is asked that an option meets: by its value where that was seen, else surely enough."""
     figure = constraint.of(option)
     value = float(figure.value or 0.0)
-    if figure.exact or figure.bound or option.basis in SEEN or value <= 0:
+    if figure.exact or option.basis in SEEN or value <= 0:
         return value
     near, far = 1.0, FARTHEST
     for _ in range(HALVINGS):
@@ -169,6 +168,8 @@ def abstention(question: Question, context: AnswerContext, left: Left, excluded:
             f"Nothing fits in memory. The closest is {tight.platform} {tight.precision}{batch} on {tight.hardware}: "
             f"{tight.detail}, {tight.over:.3g} times what there is. `assay fit {context.model}` says what fits."
         )
+    if excluded and all(item.rule == UNSUPPORTED for item in excluded):
+        return f"Nothing that is asked for is supported: {'; '.join(sorted({str(item.detail) for item in excluded}))}."
     if excluded:
         rules = sorted({item.rule for item in excluded})
         return f"Every configuration is left out ({', '.join(rules)}). {measure}"

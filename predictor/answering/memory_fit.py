@@ -14,10 +14,13 @@ from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option
 from predictor.artifact.artifact import Predictor
 from predictor.failure_rates.cases import TriedConfiguration
+from predictor.failure_rates.odds import with_memory
 from predictor.failure_rates.shares import Shares
 from predictor.features.dataset import Row
 from predictor.features.traces import Trace
 from predictor.memory.facts import floor_of
+from predictor.memory.kept import needs_of
+from predictor.memory.needs import usable_bytes
 
 __all__ = ["roomed"]
 
@@ -30,30 +33,20 @@ def roomed(
     predictor: Predictor,
     nominal: float,
 ) -> list[Option]:
-    """Return the options with their memory and chances; all four sequences have the same order.
-
-    Memory is estimated where it was measured under the same runtime; elsewhere only the floor, weights and live
-    activations, is given.
-    """
+    """Return the options with their memory and chances; all four sequences have the same order."""
     made = _floored(options, trace, rows)
-    memory = predictor.card.memory
+    room = np.array([usable_bytes(item.limits.memory_bytes) or math.nan for item in chosen])
+    needs = needs_of(predictor.card.memory, trace, rows, room, nominal)
     beyond = [math.nan] * len(made)
-    indexes = [
-        index for index, item in enumerate(chosen) if memory is not None and memory.knows(item.platform, item.runtime)
-    ]
-    if memory is not None and indexes:
-        room = np.array([chosen[index].limits.memory_bytes or math.nan for index in indexes])
-        needs = memory.needs(trace, [rows[index] for index in indexes], room, nominal)
-        if needs is not None:
-            for place, index in enumerate(indexes):
-                made[index] = replace(
-                    made[index],
-                    peak_memory_bytes=float(needs.expected[place]),
-                    memory_low_bytes=float(needs.low[place]),
-                    memory_high_bytes=float(needs.high[place]),
-                )
-                beyond[index] = 1 - float(needs.fits[place])
-    return _with_chances(made, trace, rows, predictor.card.shares, beyond)
+    if needs is not None:
+        beyond = (1 - needs.fits).tolist()
+        made = [
+            replace(option, peak_memory_bytes=peak, memory_low_bytes=low, memory_high_bytes=high)
+            for option, peak, low, high in zip(
+                made, needs.expected.tolist(), needs.low.tolist(), needs.high.tolist(), strict=True
+            )
+        ]
+    return _with_chances(made, trace, rows, predictor.card.shares or Shares(counts={}, evidence={}), beyond)
 
 
 def _floored(options: Sequence[Option], trace: Trace, rows: Sequence[Row]) -> list[Option]:
@@ -77,10 +70,8 @@ def _floored(options: Sequence[Option], trace: Trace, rows: Sequence[Row]) -> li
 
 
 def _with_chances(
-    options: list[Option], trace: Trace, rows: Sequence[Row], shares: Shares | None, beyond: Sequence[float]
+    options: list[Option], trace: Trace, rows: Sequence[Row], shares: Shares, beyond: Sequence[float]
 ) -> list[Option]:
-    if shares is None:
-        return options
     chances: dict[tuple[str, str, str], Chances] = {}
     elsewhere: dict[tuple[str, str], Chances] = {}
     document: list[Option] = []
@@ -92,7 +83,7 @@ def _with_chances(
                 chances[cell] = shares.chances(case)
             else:  # Where a device was not tried, it is like any other.
                 chances[cell] = elsewhere.get(cell[1:]) or elsewhere.setdefault(cell[1:], shares.chances(case))
-        document.append(replace(option, chances=_beyond(chances[cell], out)))
+        document.append(replace(option, chances=with_memory(chances[cell], out)))
     return document
 
 
@@ -105,19 +96,4 @@ def _case(trace: Trace, row: Row) -> TriedConfiguration:
         category=trace.category,
         family=trace.family,
         mode=row.mode,
-    )
-
-
-def _beyond(chances: Chances, beyond: float) -> Chances:
-    """Where the need of memory is known it decides the chance of running out, and the others keep their proportions."""
-    others = chances.runs + chances.unsupported + chances.fails
-    if math.isnan(beyond) or others <= 0:
-        return chances
-    left = (1 - beyond) / others
-    return replace(
-        chances,
-        runs=chances.runs * left,
-        unsupported=chances.unsupported * left,
-        fails=chances.fails * left,
-        out_of_memory=beyond,
     )

@@ -67,8 +67,8 @@ def _unmet(option: Option, constraint: Constraint, confidence: float) -> str | N
     figure = constraint.of(option)
     if constraint.over(figure.value) > 1.0:
         return constraint.describe(option)
-    if option.basis in SEEN or figure.bound:
-        return None  # Of a bound nothing says that it is too much, and the entry says that nobody knows.
+    if option.basis in SEEN:
+        return None
     chance = constraint.chance(option, figure)
     if chance is None:
         existing = figure.value is not None

@@ -36,6 +36,8 @@ from predictor.answering.question import LIMITS, Device, Question
 from predictor.answering.ranked_entry import entry, figures, plain_cpu
 from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
 from predictor.answering.serving_options import served_options
+from predictor.failure_rates.odds import with_memory
+from predictor.memory.needs import usable_bytes
 
 __all__ = ["AnswerContext", "answer", "at_hand", "measured_options", "next_runs"]
 
@@ -142,16 +144,53 @@ def _drives(device: Device, option: Option, context: AnswerContext) -> bool:
 def _room(device: Device) -> Constraint | None:
     if device.free_memory_mb is None:
         return None
-    return Constraint("max_memory_mb", device.free_memory_mb, "MB", memory)
+    return Constraint("free_memory_mb", device.free_memory_mb, "MB", memory)
+
+
+def _held(
+    options: Sequence[Option], question: Question, context: AnswerContext
+) -> tuple[list[Option], list[tuple[Option, Exclusion]]]:
+    """Return the options that a device at hand drives and has room for, with their chances there, and the others."""
+    kept: list[Option] = []
+    left: list[tuple[Option, Exclusion]] = []
+    for option in options:
+        drivers = [device for device in question.devices if _drives(device, option, context)]
+        fitting = [device for device in drivers if _fits(device, option, question.confidence)]
+        if fitting:
+            kept.append(_on(fitting, option))
+            continue
+        rooms = [room for device in drivers if (room := _room(device)) is not None]
+        tight = max(rooms, key=lambda room: room.limit, default=None)
+        exclusion = Exclusion(
+            hardware=option.hardware,
+            platform=option.platform,
+            precision=option.precision,
+            batch_size=option.batch_size,
+            rule="not at hand" if tight is None else tight.name,
+            detail="no device at hand has this platform" if tight is None else tight.describe(option),
+            evidence=option.evidence[:5],
+        )
+        left.append((option, exclusion))
+    return kept, left
+
+
+def _on(devices: Sequence[Device], option: Option) -> Option:
+    """Return the option with its chances on the roomiest of the devices."""
+    rooms = [_room(device) for device in devices]
+    if option.chances is None or None in rooms:
+        return option
+    fits = max(room.probability(option) or 0.0 for room in rooms if room is not None)
+    beyond = max(option.chances.out_of_memory, 1 - fits)
+    return msgspec.structs.replace(option, chances=with_memory(option.chances, beyond))
 
 
 def _fits(device: Device, option: Option, confidence: float) -> bool:
     room = _room(device)
     if room is None:
         return True
-    chance = room.probability(option)
-    # Without an estimate the least that it needs must do; where not even that is known, only trying tells.
-    return chance >= confidence if chance is not None else room.excess(option) == 1.0
+    if option.basis in SEEN:
+        return room.excess(option) == 1.0
+    return (room.probability(option) or 0.0) >= confidence
 
 
 def _why_not(device: Device, usable: Sequence[tuple[int, Option]]) -> str:
@@ -177,8 +216,8 @@ def _rung(device: Device, option: Option, question: Question, context: AnswerCon
     )
 
 
-UNFIT = 0.5
-"""What more likely runs out of memory than not is left out."""
+UNFIT = 0.2
+"""What runs out of memory with a higher probability is left out."""
 FRONT_LIMIT = 200
 _BESIDE: dict[str, Any] = {
     **dict.fromkeys(LIMITS),
@@ -205,10 +244,15 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
         priced = [powered(option, context) for option in priced]
     kept, left = constrained(priced, question)
     ranked = ordered(kept, question.objective)
+    hand = at_hand(question, context, ranked)
+    left = sorted(left, key=lambda pair: distance(pair[0], question, constraints))
+    near = left
+    if question.devices:
+        ranked, full = _held(ranked, question, context)
+        left = [*full, *left]
     met = len(ranked)
     if question.per_hardware:
         ranked = best_of_each(ranked)
-    left = sorted(left, key=lambda pair: distance(pair[0], question, constraints))
     excluded = [*(exclusion for _, exclusion in left), *excluded, *_without_figures(context, measured)]
     cpu = plain_cpu(measured)
     axes = front_axes(ranked)
@@ -244,10 +288,10 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
         met=met,
         ranked=entries,
         front=Front(axes=list(axes), options=[_brief(item, rank_of[id(item)]) for item in front[:FRONT_LIMIT]]),
-        at_hand=at_hand(question, context, ranked),
+        at_hand=hand,
         excluded=merged(excluded),
         abstained=doubt if entries else abstention(question, context, left, excluded),
-        within_reach=[] if entries else within_reach(question, left),
+        within_reach=[] if entries else within_reach(question, near),
         suggestions=next_runs(question, context, ranked, excluded),
         notes=list(context.notes),
     )
@@ -309,7 +353,7 @@ def _predicted(
         (entry.hardware, entry.platform, entry.precision, entry.batch_size, entry.compiled) for entry in measured
     }
     everywhere = [(entry.platform, entry.precision, entry.batch_size) for entry in measured]
-    result, excluded = candidates(question, context.specs, context.predictor, everywhere)
+    result, excluded = candidates(question, context.specs, context.predictor, everywhere, context.trace)
     chosen: list[Candidate] = []
     for item in result:
         cell = item.cell
@@ -364,18 +408,23 @@ def _left(
 
 
 def _over(candidate: Candidate, option: Option) -> float | None:
-    need, room = option.peak_memory_bytes or option.memory_floor_bytes, candidate.limits.memory_bytes
+    need, room = option.peak_memory_bytes, usable_bytes(candidate.limits.memory_bytes)
     return need / room if need and room else None
 
 
 def _unfit(candidate: Candidate, option: Option) -> str | None:
-    need, room = option.memory_floor_bytes, candidate.limits.memory_bytes
-    if need is not None and room is not None and need > room:
-        return f"needs at least {need / 1e9:.3g} GB of {room / 1e9:.3g} GB"
-    beyond = None if option.chances is None else option.chances.out_of_memory
-    if room is not None and option.peak_memory_bytes is not None and beyond is not None and beyond > UNFIT:
-        return f"runs out of {room / 1e9:.3g} GB with a probability of {beyond:.0%}"
-    return None
+    need, low, high = option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes
+    room = usable_bytes(candidate.limits.memory_bytes)
+    if room is None or None in (need, low, high) or option.chances is None or option.chances.out_of_memory <= UNFIT:
+        return None
+    return (
+        f"needs {_gb(need)} GB ({_gb(low)} to {_gb(high)}) of {_gb(room)} GB that are usable: runs out of memory with a "
+        f"probability of {option.chances.out_of_memory:.0%}"
+    )
+
+
+def _gb(value: float | None) -> str:
+    return f"{(value or 0.0) / 1e9:.3g}"
 
 
 def _side_by_side(option: Option, count: int) -> Option:

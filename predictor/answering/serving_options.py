@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,17 +19,19 @@ from predictor.answering.question import Question
 from predictor.answering.serving_context import Served
 from predictor.features.dataset import Row
 from predictor.llm_serving.deployment import Deployment, deployment_of
-from predictor.llm_serving.physics import USABLE, holding
+from predictor.llm_serving.needs import activations_bytes, language_model_needs
+from predictor.llm_serving.physics import holding
 from predictor.llm_serving.shipped import engine_of
 from predictor.llm_serving.table import ServingConfigurations, asked
+from predictor.memory.needs import Needs, usable_bytes
 
 __all__ = ["served_options"]
 
 INTERVAL = 0.8
-COUNTS = (1, 2, 4, 8)
-"""Devices that may share a model where one does not hold it and its requests."""
-CHUNK = 8192
-"""Tokens of prompts that an engine takes in one pass at the most."""
+SHARED_BY = (2, 4, 8)
+"""Devices that are tried for a hint where one does not hold a model."""
+SURE = 0.8
+"""Requests are held at once where they fit with this probability."""
 UNCOVERED = 1.5
 """An interval that no measurement supports is this much wider than the widest that one does; a judgement, and said."""
 USUAL_PRECISIONS = ("bf16", "fp16", "fp32")
@@ -51,14 +53,19 @@ _TOLD = {
 
 
 class _Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes on each device; `requests` of those asked for are held at once."""
+    """Bytes on each device; `requests` of those asked for are held at once, 0 where the device does not hold one.
+
+    `peak`, `low` and `high` are what the requests that are held need, or one where none is; `usable` is what there is.
+    """
 
     weights_bytes: float
     kv_cache_bytes: float
     activations_bytes: float
     requests: int
-    fits: bool
-    holds_all: bool
+    peak: float
+    low: float
+    high: float
+    usable: float | None
 
     @property
     def total_bytes(self) -> float:
@@ -70,8 +77,7 @@ def served_options(
 ) -> tuple[list[Option], list[Exclusion]]:
     """Return one option a device, platform and precision that was not measured, and what was left out.
 
-    The devices of an option are as many as asked for, or the fewest of COUNTS that hold the model and all requests, or
-    else the model and one of them. Latency is that of a whole request, throughput is in requests a second.
+    An option has one device, or as many as the question or its machine has, which share the model. Latency is that of a whole request, throughput is in requests a second.
     """
     excluded: list[Exclusion] = []
     chosen: list[tuple[Row, _Memory]] = []
@@ -85,11 +91,14 @@ def served_options(
             detail = f"what is learned of serving is medians, not {question.percentile}"
             excluded.append(_left(spec.id, platform, precision, "no tail prediction", detail))
             continue
-        row, memory = _fitting(question, context, served, spec, platform, precision)
-        if not memory.fits:
-            left = _left(spec.id, platform, precision, NO_ROOM, _too_much(memory, row, spec))
-            room = None if spec.memory_bytes is None else USABLE * float(spec.memory_bytes.value)
-            excluded.append(msgspec.structs.replace(left, over=memory.total_bytes / room if room else None))
+        count = question.count or context.counts.get(spec.id, 1)
+        row, memory = _held(context, served, spec, platform, precision, count)
+        if not memory.requests:
+            detail = _too_much(memory, count)
+            if count == 1:
+                detail += _shared(context, served, spec, platform, precision)
+            left = _left(spec.id, platform, precision, NO_ROOM, detail)
+            excluded.append(msgspec.structs.replace(left, over=memory.peak / (memory.usable or math.inf)))
         elif (spec.id, platform, precision, row.count) not in seen:
             chosen.append((row, memory))
     made = asked([row for row, _ in chosen], {spec.id: spec for spec in context.specs}.get)
@@ -137,53 +146,68 @@ def _row(context: AnswerContext, served: Served, spec: HardwareSpec, platform: s
     )
 
 
-def _fitting(
-    question: Question, context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str
+def _held(
+    context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int
 ) -> tuple[Row, _Memory]:
-    """The configuration on the fewest devices that hold everything, else on the most that may share it."""
+    """The configuration on so many devices, and what it needs of each."""
+    row = _row(context, served, spec, platform, precision, count)
+    spread = deployment_of(row, served.model.heads)
+    assert not isinstance(spread, str)  # The row says all that a deployment needs.
     room = None if spec.memory_bytes is None else float(spec.memory_bytes.value)
-    wanted = question.count or context.counts.get(spec.id)
-    counts = (wanted,) if wanted else COUNTS if spec.kind != "cpu" else COUNTS[:1]
-    for count in counts:
-        row = _row(context, served, spec, platform, precision, count)
-        spread = deployment_of(row, served.model.heads)
-        assert not isinstance(spread, str)  # The row says all that a deployment needs.
-        memory = _memory(served.model, spread, room)
-        if memory.holds_all:
-            break
-    return row, memory
+    return row, _memory(served.model, spread, usable_bytes(room))
 
 
-def _too_much(memory: _Memory, row: Row, spec: HardwareSpec) -> str:
-    of = "one device" if row.count == 1 else f"each of {row.count} devices"
-    room = 0.0 if spec.memory_bytes is None else float(spec.memory_bytes.value)
+def _too_much(memory: _Memory, count: int) -> str:
+    of = "one device" if count == 1 else f"each of {count} devices"
     return (
-        f"{of} needs {memory.total_bytes / 1e9:.3g} GB for one request; engines use {USABLE:.0%} of {room / 1e9:.3g} GB"
+        f"{of} needs {memory.peak / 1e9:.3g} GB ({memory.low / 1e9:.3g} to {memory.high / 1e9:.3g}) for one request of "
+        f"{(memory.usable or 0.0) / 1e9:.3g} GB that are usable"
     )
 
 
-def _memory(model: LanguageModel, spread: Deployment, room: float | None) -> _Memory:
+def _shared(context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str) -> str:
+    """How many devices would hold it together, as what to ask next."""
+    if spec.kind == "cpu":
+        return ""
+    for count in SHARED_BY:
+        if _held(context, served, spec, platform, precision, count)[1].requests:
+            return f"; {count} devices that share the model hold it: count {count}"
+    return f"; {SHARED_BY[-1]} devices that share the model do not hold it either"
+
+
+def _memory(model: LanguageModel, spread: Deployment, usable: float | None) -> _Memory:
     tokens = spread.input_tokens + spread.output_tokens
     held = holding(model, spread.decode, spread.storage, tokens)
-    activations = _activations(model, spread)
-    asked_for = max(1, math.ceil(spread.requests / spread.decode.data))
-    places = math.inf if room is None else (USABLE * room - held.weights_bytes - activations) / held.sequence_bytes
-    within = int(min(asked_for, max(places, 1)))
+    activations = activations_bytes(model, spread.input_tokens * spread.requests, spread.prefill.tensor)
+    wanted = max(1, math.ceil(spread.requests / spread.decode.data))
+    room = math.inf if usable is None else usable
+
+    def needs(requests: int) -> Needs:
+        return language_model_needs(held.weights_bytes, [requests * held.sequence_bytes], activations, room)
+
+    within = _most(lambda requests: bool(needs(requests).fits[0] >= SURE), wanted)
+    needed = needs(max(within, 1))
     return _Memory(
         weights_bytes=held.weights_bytes,
-        kv_cache_bytes=within * held.sequence_bytes,
+        kv_cache_bytes=max(within, 1) * held.sequence_bytes,
         activations_bytes=activations,
         requests=int(min(within * spread.decode.data, spread.requests)),
-        fits=places >= 1,
-        holds_all=places >= asked_for,
+        peak=float(needed.expected[0]),
+        low=float(needed.low[0]),
+        high=float(needed.high[0]),
+        usable=usable,
     )
 
 
-def _activations(model: LanguageModel, spread: Deployment) -> float:
-    """What one pass keeps alive: a few rows of the hidden size, and the widest layer's share; an order of magnitude."""
-    tokens = min(spread.input_tokens * spread.requests, CHUNK)
-    wide = max(model.intermediate_size, model.experts_per_token * model.expert_size + model.shared_size)
-    return 2.0 * tokens * (6 * model.hidden_size + 2 * wide / spread.prefill.tensor)
+def _most(fits: Callable[[int], bool], wanted: int) -> int:
+    """The most up to what is wanted that fits, where less fits too; 0 for none."""
+    if fits(wanted):
+        return wanted
+    low, high = 0, wanted
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _options(kept: Sequence[tuple[Row, _Memory]], made: ServingConfigurations, served: Served) -> list[Option]:
@@ -275,6 +299,9 @@ def _option(row: Row, base: dict[str, Any], memory: _Memory, times: dict[str, tu
         tokens_low_per_s=rate[2],
         tokens_high_per_s=rate[1],
         concurrency=requests,
+        peak_memory_bytes=memory.peak,
+        memory_low_bytes=memory.low,
+        memory_high_bytes=memory.high,
         memory_floor_bytes=memory.total_bytes,
         weights_bytes=memory.weights_bytes,
         kv_cache_bytes=memory.kv_cache_bytes,

@@ -1,4 +1,4 @@
-"""Which batches fit in memory: by what was learned of needs, scaled to what was measured, else by the least that is needed."""
+"""Which batches fit in memory: by the needs that every answer goes by, scaled to what was measured of the model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 
 from predictor.answering.candidates import Candidate
 from predictor.answering.option import Option
+from predictor.capacity.lengths import CONFIDENCE
 from predictor.features.dataset import Row
 from predictor.features.table import Array
 from predictor.features.traces import Trace
 from predictor.memory.facts import floor_of
-from predictor.memory.kept import Memory, Needs
+from predictor.memory.kept import Memory, needs_of
+from predictor.memory.needs import Needs
 
-__all__ = ["CONFIDENCE", "Cell", "Rooms"]
-
-CONFIDENCE = 0.9
-"""A batch fits where it does with this probability."""
+__all__ = ["Cell", "Rooms"]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -46,10 +45,6 @@ class Rooms:
 
     def __init__(self, trace: Trace, cells: Sequence[Cell], memory: Memory | None, mode: str, sizes: Mapping[str, Any]):
         self._trace, self.cells, self._memory, self._mode, self._sizes = trace, cells, memory, mode, sizes
-        self.learned = np.array(
-            [memory is not None and memory.knows(cell.candidate.platform, cell.candidate.runtime) for cell in cells],
-            dtype=bool,
-        )
         self.scale = np.ones(len(cells))
         here = np.array([at for at, cell in enumerate(cells) if cell.peak is not None], dtype=np.intp)
         if len(here):
@@ -58,20 +53,15 @@ class Rooms:
             self.scale[here] = np.array([peak for _, peak in peaks]) / expected
 
     def expected(self, here: NDArray[np.intp], batches: NDArray[np.int64]) -> Array:
-        """Return the bytes that are expected at the peak; where nothing was learned, the least that is needed."""
-        floors = np.array([self.floor(int(at), int(batch))[2] for at, batch in zip(here, batches, strict=True)])
+        """Return the bytes that are expected at the peak; NaN where the trace says nothing of memory."""
         needs = self.needs(here, batches)
-        result = floors if needs is None else np.where(self.learned[here], needs.expected, floors)
-        return np.asarray(result * self.scale[here])
+        return np.full(len(here), np.nan) if needs is None else np.asarray(needs.expected * self.scale[here])
 
     def fits(self, here: NDArray[np.intp], batches: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which fit: with a probability of CONFIDENCE, or as far as the least need says; what ran fits."""
+        """Return which fit with a probability of CONFIDENCE; what ran fits."""
         rooms = np.array([self.cells[at].room_bytes or np.nan for at in here])
-        expected = self.expected(here, batches)
-        fitting = expected <= rooms
         needs = self.needs(here, batches, rooms / self.scale[here])
-        if needs is not None:
-            fitting = np.where(self.learned[here], needs.fits >= CONFIDENCE, fitting)
+        fitting = np.zeros(len(here), dtype=np.bool_) if needs is None else needs.fits >= CONFIDENCE
         for place, (at, batch) in enumerate(zip(here, batches, strict=True)):
             cell = self.cells[at]
             if cell.peak is not None and batch <= cell.peak[0]:
@@ -91,11 +81,9 @@ class Rooms:
         return None if option is None else option.peak_memory_bytes
 
     def needs(self, here: NDArray[np.intp], batches: NDArray[np.int64], rooms: Array | None = None) -> Needs | None:
-        """Return the learned needs, unscaled; None where the trace says nothing of memory."""
-        if self._memory is None or not self.learned.any():
-            return None
+        """Return the needs, unscaled; None where the trace says nothing of memory."""
         rows = [self._row(int(at), int(batch)) for at, batch in zip(here, batches, strict=True)]
-        return self._memory.needs(self._trace, rows, np.full(len(rows), np.nan) if rooms is None else rooms)
+        return needs_of(self._memory, self._trace, rows, np.full(len(rows), np.nan) if rooms is None else rooms)
 
     def _row(self, at: int, batch: int) -> Row:
         candidate = self.cells[at].candidate

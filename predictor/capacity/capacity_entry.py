@@ -17,10 +17,12 @@ from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import estimate
 from predictor.answering.option import Option
 from predictor.answering.ranked_entry import figures
-from predictor.capacity.batch_limits import CONFIDENCE, Cell, Rooms
-from predictor.capacity.lengths import RUNTIME_BYTES, context_bytes, longest_context, longest_sequence
+from predictor.capacity.batch_limits import Cell, Rooms
+from predictor.capacity.lengths import CONFIDENCE, context_bytes, context_needs, longest_context, longest_sequence
 from predictor.features.table import Array
 from predictor.features.traces import Trace
+from predictor.llm_serving.needs import activations_bytes
+from predictor.memory.needs import RUNTIME_BYTES
 
 __all__ = ["LARGEST_BATCH", "CapacityInputs", "entries_of", "largest"]
 
@@ -157,20 +159,19 @@ def _memory(rooms: Rooms, at: int) -> MemoryUse:
     weights, activations, floor = rooms.floor(at, 1)
     measured = rooms.measured(at, 1)
     needs = rooms.needs(here, item)
-    sure = bool(rooms.learned[at]) and needs is not None
-    peak = measured or (float(rooms.expected(here, item)[0]) if sure or rooms.scale[at] != 1 else None)
     scale = float(rooms.scale[at])
+    peak = measured or (None if needs is None else float(needs.expected[0]) * scale)
     return MemoryUse(
         basis="measured"
         if measured
         else "scaled from a measured peak"
         if scale != 1
         else "predicted"
-        if sure
-        else "floor",
+        if needs is not None and needs.learned[0]
+        else "estimated",
         peak_bytes=_whole(peak),
-        low_bytes=_whole(float(needs.low[0]) * scale) if sure and needs is not None and not measured else None,
-        high_bytes=_whole(float(needs.high[0]) * scale) if sure and needs is not None and not measured else None,
+        low_bytes=_whole(float(needs.low[0]) * scale) if needs is not None and not measured else None,
+        high_bytes=_whole(float(needs.high[0]) * scale) if needs is not None and not measured else None,
         weights_bytes=_whole(weights),
         activations_bytes=_whole(activations),
         kv_cache_bytes=None,
@@ -186,9 +187,7 @@ def _basis(rooms: Rooms, at: int, batch: int) -> str:
         return f"batch {batch + 1} ran out of memory"
     if cell.peak is not None and batch <= cell.peak[0]:
         return "measured"
-    how = (
-        f"fits with a probability of {CONFIDENCE:g}" if rooms.learned[at] else "at most: weights and activations alone"
-    )
+    how = f"fits with a probability of {CONFIDENCE:g}"
     if cell.peak is not None:
         return f"{how}, scaled to the peak measured at batch {cell.peak[0]}"
     return how
@@ -267,23 +266,29 @@ def _by_sizes(about: CapacityInputs, cell: Cell) -> CapacityEntry:
     if facts is None or cell.room_bytes is None:
         why = _not_known(cell)
         return _entry(cell, memory=None, largest_batch=None, largest_basis=why, longest=Longest(tokens=None, why=why))
-    weights, each = context_bytes(facts, precision, about.tokens)
-    left = cell.room_bytes - weights - RUNTIME_BYTES
+    room, tokens = cell.room_bytes, about.tokens
+    weights, each = context_bytes(facts, precision, tokens)
+    alone = context_needs(facts, precision, tokens, [1], room)
+    batch = largest(
+        lambda _, sizes: context_needs(facts, precision, tokens, sizes.tolist(), room).fits >= CONFIDENCE,
+        1,
+        LARGEST_BATCH,
+    )
     return _entry(
         cell,
         memory=MemoryUse(
-            basis="floor",
-            peak_bytes=None,
-            low_bytes=None,
-            high_bytes=None,
+            basis="estimated",
+            peak_bytes=_whole(float(alone.expected[0])),
+            low_bytes=_whole(float(alone.low[0])),
+            high_bytes=_whole(float(alone.high[0])),
             weights_bytes=_whole(weights),
-            activations_bytes=None,
+            activations_bytes=_whole(activations_bytes(facts, tokens)),
             kv_cache_bytes=_whole(each),
             runtime_bytes=_whole(RUNTIME_BYTES),
         ),
-        largest_batch=max(0, min(int(left // each), LARGEST_BATCH)),
-        largest_basis=f"at most: weights, keys and values of {about.tokens} tokens each, and 1 GB of runtime",
-        longest=longest_context(facts, precision, cell.room_bytes, about.positions),
+        largest_batch=int(batch[0]),
+        largest_basis=f"sequences of {tokens} tokens side by side fit with a probability of {CONFIDENCE:g}",
+        longest=longest_context(facts, precision, room, about.positions),
     )
 
 

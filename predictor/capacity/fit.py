@@ -31,6 +31,7 @@ from predictor.capacity.lengths import position_limit
 from predictor.capacity.question import FitQuestion
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace
+from predictor.memory.needs import usable_bytes
 
 __all__ = ["fit"]
 
@@ -47,7 +48,7 @@ def fit(
     question = fit_question.question(batch_sizes=[1])
     measured = options_from_rows(existing.rows, existing.sizes, "p50")
     seen = [(item.platform, item.precision, item.batch_size) for item in measured]
-    result, excluded = candidates(question, existing.specs, predictor, seen)
+    result, excluded = candidates(question, existing.specs, predictor, seen, existing.trace)
     ran_out = _ran_out(tables, existing)
     cells = [_cell(item, measured, fit_question, ran_out) for item in result if item.cell[:3] not in existing.failures]
     failed = [
@@ -137,7 +138,7 @@ def _cell(
     fit_question: FitQuestion,
     ran_out: Mapping[tuple[str, str, str], Mapping[int, str]],
 ) -> Cell:
-    room = candidate.limits.memory_bytes
+    room = usable_bytes(candidate.limits.memory_bytes)
     limit = None if fit_question.max_memory_mb is None else fit_question.max_memory_mb * 1e6
     here = [
         option

@@ -12,11 +12,13 @@ from domain.answers import Longest
 from domain.catalogues.language_models import LanguageModel
 from domain.performance.roofline import activation_bytes_per_element, weight_bytes_per_element
 from predictor.features.traces import Trace
+from predictor.llm_serving.needs import activations_bytes, language_model_needs
+from predictor.memory.needs import Needs
 
-__all__ = ["RUNTIME_BYTES", "context_bytes", "longest_context", "longest_sequence"]
+__all__ = ["CONFIDENCE", "context_bytes", "context_needs", "longest_context", "longest_sequence"]
 
-RUNTIME_BYTES = 1e9
-"""What a framework and its context on the device take; an order of magnitude, not a measurement."""
+CONFIDENCE = 0.9
+"""What fits does so with this probability."""
 FARTHEST = 8
 """So many times the longest traced length is the farthest that is answered."""
 MOST_TOKENS = 2**24
@@ -34,20 +36,29 @@ def context_bytes(facts: LanguageModel, precision: str, tokens: float) -> tuple[
     return facts.parameters * weight_bytes_per_element(precision), facts.kv_kept(tokens) * kept
 
 
+def context_needs(
+    facts: LanguageModel, precision: str, tokens: int, sequences: Sequence[int], room_bytes: float
+) -> Needs:
+    """Return what so many sequences of `tokens` tokens need side by side, in bytes; one entry a number of sequences."""
+    weights, each = context_bytes(facts, precision, tokens)
+    kept = [number * each for number in sequences]
+    return language_model_needs(weights, kept, activations_bytes(facts, tokens), room_bytes)
+
+
 def longest_context(facts: LanguageModel, precision: str, room_bytes: float, limit: int | None) -> Longest:
     """Return the longest context of a language model whose keys and values fit beside its weights and a runtime."""
-    weights, _ = context_bytes(facts, precision, 0)
-    left = room_bytes - RUNTIME_BYTES - weights
-    if left <= 0:
-        return Longest(
-            tokens=None,
-            why=f"weights of {weights / 1e9:.3g} GB and 1 GB of runtime leave no room of {room_bytes / 1e9:.3g} GB",
-        )
     low, high = 0, MOST_TOKENS
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if context_bytes(facts, precision, middle)[1] <= left else (low, middle)
-    return _limited(low, limit, "at most: weights, keys and values, and 1 GB of runtime")
+        fits = context_needs(facts, precision, middle, [1], room_bytes).fits[0] >= CONFIDENCE
+        low, high = (middle, high) if fits else (low, middle)
+    if low == 0:
+        weights, _ = context_bytes(facts, precision, 0)
+        why = f"weights of {weights / 1e9:.3g} GB and a runtime leave no room of {room_bytes / 1e9:.3g} GB"
+        return Longest(tokens=None, why=why)
+    return _limited(
+        low, limit, f"weights, keys and values, one pass and a runtime fit with a probability of {CONFIDENCE:g}"
+    )
 
 
 def longest_sequence(

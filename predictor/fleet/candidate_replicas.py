@@ -19,6 +19,8 @@ __all__ = ["CandidateReplicas", "gathered"]
 
 AT_ONCE = 8
 """Devices in one question: an answer holds a thousand configurations at the most."""
+WIDTHS = (None, 2, 4, 8)
+"""Devices of one machine that share a language model, where fewer do not hold it; a plan is asked for whole machines."""
 
 
 class CandidateReplicas(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -92,12 +94,25 @@ def _of_load(
     whys: list[str] = []
     model, time = load.model, None
     for start in range(0, len(here), AT_ONCE):
-        question = load.question(list(here[start : start + AT_ONCE]), fleet_question.at)
-        existing = known_at(tables, question, predictor, notes, kept)
-        recommendation = answer(question, existing, "")
-        model, time = recommendation.model, recommendation.time
-        entries += recommendation.ranked
-        exclusions += [_of_the_load(index, model, item) for item in recommendation.excluded]
+        open_names = list(here[start : start + AT_ONCE])
+        for count in WIDTHS:
+            question = load.question(open_names, fleet_question.at, count)
+            existing = known_at(tables, question, predictor, notes, kept)
+            recommendation = answer(question, existing, "")
+            model, time = recommendation.model, recommendation.time
+            entries += recommendation.ranked
+            holding = {
+                replica.hardware
+                for replica in replicas_of(index, load, recommendation.ranked)
+                if _fits(replica, rooms.get(replica.hardware))
+            }
+            open_names = [name for name in open_names if name not in holding]
+            last = not open_names or existing.served is None or count == WIDTHS[-1]
+            exclusions += [
+                _of_the_load(index, model, item) for item in recommendation.excluded if last or item.hardware in holding
+            ]
+            if last:
+                break
         if recommendation.abstained:
             whys.append(recommendation.abstained)
     replicas = replicas_of(index, load, entries)

@@ -9,6 +9,7 @@ import msgspec
 
 from domain.errors import AssayError, ImpossibleConstraint, UsageError
 from predictor.answering.question import Question
+from predictor.memory.needs import HEADROOM
 
 __all__ = ["MACHINES_LIMIT", "RATES", "FleetQuestion", "Load", "Own"]
 
@@ -41,10 +42,15 @@ class Load(Question, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """How much is to be served a second, in `unit`; of a checked load."""
         return float(getattr(self, self.unit))
 
-    def question(self, hardware: list[str], at: int | None) -> Question:
-        """Return what is asked about this model on some devices: every configuration that meets the constraints."""
+    def question(self, hardware: list[str], at: int | None, count: int | None = None) -> Question:
+        """Return what is asked about this model on some devices: every configuration that meets the constraints.
+
+        With `count` so many devices share the model.
+        """
         own = {name: getattr(self, name) for name in Question.__struct_fields__ if name not in _OF_THE_FLEET}
-        return Question(**{**own, "hardware": hardware, "objective": "throughput", "top": 1000, "as_of": at}).checked()
+        return Question(
+            **{**own, "hardware": hardware, "objective": "throughput", "top": 1000, "count": count, "as_of": at}
+        ).checked()
 
     def served(self) -> Load:
         """Return the load in its normal form. Raises what `Question.checked` raises, UsageError or ImpossibleConstraint."""
@@ -97,7 +103,7 @@ class FleetQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     providers: list[str] = []
     spot: bool = False
     utilisation: float = 0.7
-    memory_headroom: float = 0.1
+    memory_headroom: float = HEADROOM
     max_machines: int | None = None
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
 

@@ -11,11 +11,8 @@ from domain.errors import UsageError
 from predictor.answering.constraints import SEEN
 from predictor.fleet.question import Load
 
-__all__ = ["ENDS", "FLOOR_MARGIN", "RUNTIME_BYTES", "Replica", "fastest_first", "rates_of", "replicas_of"]
+__all__ = ["ENDS", "Replica", "fastest_first", "rates_of", "replicas_of"]
 
-FLOOR_MARGIN = 1.5
-RUNTIME_BYTES = 1e9
-"""Where only weights and live activations are known, a replica is given so many times as much and this for its runtime."""
 ENDS = ("pessimistic", "expected", "optimistic")
 
 
@@ -91,14 +88,11 @@ def _tokens(entry: RankedOption, load: Load) -> float:
 
 def _memory(entry: RankedOption) -> tuple[float | None, str]:
     """What is set aside for an entry, in bytes, and what that is."""
-    peak, high, floor = entry.peak_memory_bytes, entry.memory_high_bytes, entry.memory_floor_bytes
+    peak, high = entry.peak_memory_bytes, entry.memory_high_bytes
     if high:
         return float(high), "high end of the interval"
     if peak:
         return float(peak), "measured peak" if entry.basis in SEEN else "predicted peak"
-    if floor:
-        margin = f"weights and activations × {FLOOR_MARGIN:g} + {RUNTIME_BYTES / 1e9:g} GB"
-        return FLOOR_MARGIN * float(floor) + RUNTIME_BYTES, margin
     return None, "not known"
 
 

@@ -9,28 +9,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from domain.performance.roofline import MemoryEstimate
 from predictor.features.dataset import Row
 from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
 from predictor.learning.single_thread import single_threaded
 from predictor.memory.facts import FACTS, facts_of, floor_of
 from predictor.memory.method import MemoryFitted
+from predictor.memory.needs import Needs, unmeasured
 
-__all__ = ["Memory", "Needs", "memory_of"]
+__all__ = ["Memory", "memory_of", "needs_of"]
 
 MOST_ROWS = 600
-
-
-class Needs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Bytes at the peak, with the ends of their interval, and the chance that each fits; one entry a configuration.
-
-    The chance is NaN where the room is not known.
-    """
-
-    expected: Array
-    low: Array
-    high: Array
-    fits: Array
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,17 +81,22 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _runtimes(self) -> set[tuple[str, str]]:
         return {(item.platform, item.runtime) for item in self.where}
 
-    def needs(self, trace: Trace, rows: Sequence[Row], room_bytes: Array, nominal: float = 0.8) -> Needs | None:
-        """Return what configurations of one model need; None where its trace says nothing of weights and activations."""
-        # Of one model that is all of a row that its floor and facts depend on, and thousands of rows share it.
+    def needs(
+        self,
+        trace: Trace,
+        rows: Sequence[Row],
+        floors: Sequence[MemoryEstimate],
+        room_bytes: Array,
+        nominal: float,
+    ) -> Needs:
+        """Return what configurations of one model need by what was learned; `floors` are theirs."""
+        # Of one model that is all of a row that its facts depend on, and thousands of rows share it.
         works = [(row.precision, row.batch_size, row.mode) for row in rows]
-        like = dict(zip(works, rows, strict=True))
-        floors = {work: floor_of(trace, row) for work, row in like.items()}
-        existing = {work: floor for work, floor in floors.items() if floor is not None}
-        if len(existing) < len(floors) or not rows:
-            return None
-        facts = {work: facts_of(trace, row, existing[work]) for work, row in like.items()}
-        prior = np.array([existing[work].total_bytes for work in works])
+        facts = {
+            work: facts_of(trace, row, floor)
+            for work, (row, floor) in dict(zip(works, zip(rows, floors, strict=True), strict=True)).items()
+        }
+        prior = np.array([floor.total_bytes for floor in floors])
         names = np.array([trace.architecture] * len(rows), dtype=str)
         table = Table(
             target="memory",
@@ -124,7 +119,46 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             low=np.maximum(expected * np.exp(-reach), prior),
             high=expected * np.exp(reach),
             fits=self.fitted.chance(table, room_bytes, predicted),
+            learned=np.ones(len(rows), dtype=np.bool_),
         )
+
+
+def needs_of(
+    memory: Memory | None, trace: Trace, rows: Sequence[Row], room_bytes: Array, nominal: float = 0.8
+) -> Needs | None:
+    """Return what configurations of one model need, in bytes, and whether they fit in so much room.
+
+    It is learned where memory was measured under the same runtime, else `unmeasured`. None where the trace says nothing of
+    weights and activations.
+    """
+    works: dict[tuple[str, int | None, str], MemoryEstimate] = {}
+    for row in rows:
+        work = (row.precision, row.batch_size, row.mode)
+        if work not in works:
+            floor = floor_of(trace, row)
+            if floor is None:
+                return None
+            works[work] = floor
+    if not rows:
+        return None
+    floors = [works[row.precision, row.batch_size, row.mode] for row in rows]
+    needs = unmeasured(
+        [floor.weights_bytes for floor in floors],
+        [floor.activations_bytes for floor in floors],
+        room_bytes,
+        rows[0].mode,
+        nominal,
+    )
+    if memory is None:
+        return needs
+    here = np.array([index for index, row in enumerate(rows) if memory.knows(row.platform, row.runtime)], dtype=np.intp)
+    if len(here):
+        learned = memory.needs(
+            trace, [rows[index] for index in here], [floors[index] for index in here], room_bytes[here], nominal
+        )
+        for name in Needs.__struct_fields__:
+            getattr(needs, name)[here] = getattr(learned, name)
+    return needs
 
 
 def memory_of(table: Table, base: Memory | None = None) -> Memory | None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
+from domain.compatibility.rules import TRAINABLE
 from domain.configuration import Runtime, Workload
 from domain.errors import PartMissing, UnsupportedPrecision
 from runner.measure.generation import TorchGeneration, require_generation
@@ -96,7 +97,7 @@ class TorchPlatform(Platform):
     def check(self, purpose: str, precision: str) -> None:
         """Refuse precisions that are not here, and those in which nothing can be trained."""
         super().check("inference", precision)
-        if purpose == "training" and precision not in torch_precision.TRAINABLE:
+        if purpose == "training" and precision not in TRAINABLE:
             raise UnsupportedPrecision(
                 f"nothing is trained in {precision}: small updates are lost, or there are no gradients.",
                 field="precision",

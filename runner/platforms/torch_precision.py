@@ -15,7 +15,7 @@ from typing import Any
 
 from domain.errors import PartMissing, UnsupportedPrecision
 
-__all__ = ["AUTOCAST", "DTYPES", "QUANTIZED", "TRAINABLE", "autocast_refusals", "observed_name", "quantize", "refusals"]
+__all__ = ["AUTOCAST", "DTYPES", "QUANTIZED", "autocast_refusals", "observed_name", "quantize", "refusals"]
 
 DTYPES = {
     "fp32": "float32",
@@ -31,8 +31,6 @@ DTYPES = {
 """The type of weights and floating inputs that are not quantized."""
 AUTOCAST = {"amp-bf16": "bfloat16", "amp-fp16": "float16"}
 QUANTIZED = ("int8", "int4")
-TRAINABLE = frozenset({"fp32", "tf32", "bf16", "amp-bf16", "amp-fp16"})
-"""Weights in fp16 lose the small updates of an optimizer, and integers have no gradients."""
 GROUP_SIZES = (128, 64, 32)
 _NAMES = {
     "float32": "fp32",

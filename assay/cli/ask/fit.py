@@ -75,10 +75,6 @@ def _tell(answer: CapacityAnswer) -> None:
     if len(answer.fits) > SHOWN:
         console.print(f"[dim]and {len(answer.fits) - SHOWN} more, with --json[/dim]")
     console.print()
-    if any(_rough(fit) for fit in answer.fits[:SHOWN]):
-        console.print(
-            "[dim]≤ counts weights and live activations alone: at most so many; what a runtime takes is not known[/dim]"
-        )
     for why, shown in _whys(answer).items():
         console.print(f"[dim]longest, {shown}: {why}[/dim]")
     console.print("[dim]error: cosine of the outputs with those of fp32 on the CPU; — was not verified[/dim]")
@@ -108,17 +104,13 @@ def _table(answer: CapacityAnswer) -> Any:
 
 def _row(row: CapacityEntry) -> list[str]:
     memory, best, error = row.memory, row.best, row.output_error
-    floor = None
-    if memory and memory.weights_bytes is not None:
-        floor = memory.weights_bytes + (memory.activations_bytes or 0) + (memory.kv_cache_bytes or 0)
     peak = memory.peak_bytes if memory else None
-    batch = formatting.count(row.largest_batch)
     speedup = row.speedup_over_fp32
     return [
         f"{row.platform} {row.precision}",
         formatting.memory(row.room_bytes),
-        formatting.memory(peak) if peak else f"≥ {formatting.memory(floor)}",
-        f"≤ {batch}" if _rough(row) else batch,
+        formatting.memory(peak),
+        formatting.count(row.largest_batch),
         formatting.count(best.batch_size if best else None),
         formatting.throughput(best.throughput_per_s if best else None),
         formatting.significant(speedup) if speedup else formatting.MISSING,
@@ -130,10 +122,6 @@ def _row(row: CapacityEntry) -> list[str]:
 def _cosine(error: OutputError) -> str:
     shown = formatting.MISSING if error.cosine is None else f"{error.cosine:.5f}"
     return shown if error.outcome == "passed" else f"{shown} ({error.outcome})"
-
-
-def _rough(row: CapacityEntry) -> bool:
-    return row.largest_basis.startswith("at most")
 
 
 def _whys(answer: CapacityAnswer) -> dict[str, str]:

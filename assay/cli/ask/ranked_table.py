@@ -95,9 +95,6 @@ def _time(row: RankedOption, name: str) -> str:
 
 
 def _memory(row: RankedOption) -> str:
-    """The peak; where only the least is known that weights and activations need, that."""
-    if row.peak_memory_bytes is None and row.memory_floor_bytes is not None:
-        return f"≥ {formatting.memory(row.memory_floor_bytes)}"
     return formatting.memory(row.peak_memory_bytes)
 
 

@@ -47,7 +47,7 @@ def only(answer: dict[str, Any]) -> dict[str, Any]:
     return dict(one)
 
 
-def test_where_nothing_was_measured_the_least_need_bounds_the_batch(service: Any, told: Any, traced: Any) -> None:
+def test_where_nothing_was_measured_the_usual_need_bounds_the_batch(service: Any, told: Any, traced: Any) -> None:
     told(traced)
     answer = ask(service, max_memory_mb=4000.0)
     assert [one["precision"] for one in answer["fits"]] == sorted(
@@ -55,11 +55,10 @@ def test_where_nothing_was_measured_the_least_need_bounds_the_batch(service: Any
     )
     for one in answer["fits"]:
         memory, batch = one["memory"], one["largest_batch"]
-        assert memory["basis"] == "floor"
-        assert one["largest_basis"] == "at most: weights and activations alone"
-        needs = [memory["weights_bytes"] + n * memory["activations_bytes"] for n in (batch, batch + 1)]
-        assert needs[0] <= 4e9 * (1 + 1e-6)
-        assert needs[1] > 4e9 * (1 - 1e-6)
+        assert memory["basis"] == "estimated"
+        # A runtime of 1 GB and 1.6 times the live activations at the middle; 90 % sure is less.
+        middle = (4e9 - 1e9 - memory["weights_bytes"]) / (1.6 * memory["activations_bytes"])
+        assert 0.5 * middle < batch < middle
         assert one["best"]["batch_size"] <= batch
         assert one["output_error"] is None
         assert one["longest"]["tokens"] is None
@@ -151,12 +150,12 @@ def test_a_language_model_without_a_trace_is_told_by_its_published_sizes(service
     assert memory["weights_bytes"] == pytest.approx(16.1e9, rel=0.02)
     # 32 layers, 8 heads of 128 for keys and for values, 16 bits: 131,072 bytes a token, 2,048 tokens.
     assert memory["kv_cache_bytes"] == 131072 * 2048
-    held = memory["weights_bytes"] + memory["runtime_bytes"]
-    assert held + one["largest_batch"] * memory["kv_cache_bytes"] <= one["room_bytes"]
-    assert held + (one["largest_batch"] + 1) * memory["kv_cache_bytes"] > one["room_bytes"]
-    assert one["longest"]["tokens"] == (one["room_bytes"] - held) // 131072
+    held = memory["weights_bytes"] + memory["runtime_bytes"] + 1.6 * memory["activations_bytes"]
+    middle = (one["room_bytes"] - held) / memory["kv_cache_bytes"]
+    assert 0.5 * middle < one["largest_batch"] < middle
+    assert 0.5 * middle * 2048 < one["longest"]["tokens"] < middle * 2048
     longer = only(ask(service, **asked, input_tokens=8000, output_tokens=192))
-    assert longer["largest_batch"] == one["largest_batch"] // 4
+    assert 0 < longer["largest_batch"] <= one["largest_batch"] // 4
 
 
 def test_own_hardware_is_meant_where_none_is_named(service: Any, told: Any, traced: Any, measured: Any) -> None:

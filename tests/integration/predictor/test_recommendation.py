@@ -164,7 +164,7 @@ def test_a_model_too_large_for_the_memory_is_left_out_with_its_figures(
     answer = ask(service, precision="fp32")
     (left,) = answer["excluded"]
     assert (left["rule"], left["hardware"]) == ("does not fit in memory", GPU)
-    assert left["detail"].startswith("needs at least 80")
+    assert left["detail"].startswith("needs 81 GB (80 to ")
     assert answer["abstained"].startswith(
         f"Nothing fits in memory. The closest is cuda fp32 at batch 1 on {GPU}: needs"
     )

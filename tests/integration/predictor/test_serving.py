@@ -8,6 +8,7 @@ import pytest
 
 from domain.errors import UsageError
 from predictor.answering.question import PredictQuestion, Question
+from predictor.fleet.question import FleetQuestion, Load
 
 MODEL = "meta-llama/Llama-3.1-8B"
 LARGE = "meta-llama/Llama-3.1-70B"
@@ -59,24 +60,29 @@ def test_what_is_learned_has_an_interval_for_each_figure(service: Any) -> None:
     assert strange["tpot_ms_high"] / strange["tpot_ms"] > answer["tpot_ms_high"] / answer["tpot_ms"]
 
 
-def test_a_model_that_one_device_does_not_hold_is_shared_by_the_fewest_that_do(service: Any) -> None:
+def test_devices_share_a_model_only_where_the_question_says_how_many(service: Any) -> None:
     answer = predicted(service, model=LARGE)
-    assert answer["hardware_count"] == 2
-    assert "2 devices share the model" in answer["why"]
-    parts = answer["memory_parts"]
-    assert parts["weights_bytes"] == pytest.approx(70.6e9, rel=0.01)
-    assert parts["weights_bytes"] + parts["kv_cache_bytes"] < 80e9
-    assert predicted(service, model=LARGE, precision="fp8")["hardware_count"] == 1
-    crowded = predicted(service, model=LARGE, concurrency=256)
-    assert crowded["hardware_count"] == 4
-
-
-def test_what_no_eight_devices_hold_is_left_out_with_its_figures(service: Any) -> None:
-    answer = predicted(service, model="deepseek-ai/DeepSeek-V3", hardware="nvidia-l4")
     assert answer["basis"] == "abstained"
     (left,) = answer["excluded"]
     assert left["rule"] == "does not fit in memory"
-    assert "each of 8 devices needs" in left["detail"]
+    assert left["detail"].startswith("one device needs 145 GB (143 to 149)")
+    assert left["detail"].endswith("count 2")
+    question = {"model": LARGE, "hardware": [H100], "platform": "cuda", "precision": "bf16", **SIZES}
+    (shared,) = service.answers.recommend(Question(**question, count=2))["ranked"]
+    assert shared["hardware_count"] == 2
+    assert shared["memory_parts"]["weights_bytes"] == pytest.approx(70.6e9, rel=0.01)
+    assert service.answers.recommend(Question(**question, count=1))["ranked"] == []
+    assert predicted(service, model=LARGE, precision="fp8")["hardware_count"] == 1
+    hopeless = predicted(service, model="deepseek-ai/DeepSeek-V3", hardware="nvidia-l4")
+    assert "8 devices that share the model do not" in hopeless["excluded"][0]["detail"]
+
+
+def test_a_fleet_shares_a_model_over_the_fewest_devices_of_a_machine_that_hold_it(service: Any) -> None:
+    load = Load(model=LARGE, requests_per_s=0.1, platform="cuda", precision="bf16", **SIZES)
+    plan = service.answers.fleet(FleetQuestion(loads=[load], hardware=[H100]).checked())
+    (machine,) = plan["machines"]
+    assert [place["devices_each"] for place in machine["places"]] == [4]
+    assert machine["places"][0]["memory_bytes"] < 0.9 * 85.9e9
 
 
 def test_more_requests_at_once_take_longer_each_and_give_more_tokens_together(service: Any) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from domain.catalogues import language_models
-from predictor.capacity.lengths import context_bytes, longest_context, longest_sequence
+from predictor.capacity.lengths import CONFIDENCE, context_bytes, context_needs, longest_context, longest_sequence
 from predictor.features.traces import Trace, trace_from_data
 
 MISTRAL = next(
@@ -39,7 +39,8 @@ def test_one_token_more_than_the_longest_context_does_not_fit() -> None:
     room = weights + 3e9
     found = longest_context(MISTRAL, "fp16", room, None)
     assert found.tokens is not None
-    assert context_bytes(MISTRAL, "fp16", found.tokens)[1] <= 2e9 < context_bytes(MISTRAL, "fp16", found.tokens + 1)[1]
+    fits = [context_needs(MISTRAL, "fp16", found.tokens + more, [1], room).fits[0] for more in (0, 1)]
+    assert fits[0] >= CONFIDENCE > fits[1]
     assert "how many positions the model has is not known" in found.why
 
 
