@@ -162,6 +162,7 @@ class Answerer:
         } | {"architectures": len(card.coverage.architectures)}
         document.pop("features")
         document["calibrations"] = predictor.calibrations.document()
+        document["contradictions"] = msgspec.to_builtins(predictor.calibrations.contradictions)
         document["few"] = None if card.few is None else card.few.document()
         document["shares"] = None if card.shares is None else card.shares.document()
         return {
@@ -184,7 +185,9 @@ class Answerer:
         """Return the scores on held-out rows of the log. Raises UsageError where there are too few, saying how many."""
         route = chosen(evaluation.route, evaluation.target)
         with self._tables(None if isinstance(evaluation.as_of, str) else evaluation.as_of) as tables:
-            rows, book, devices = self._training_data(tables, evaluation.target, evaluation.mode)
+            rows, book, devices = self._training_data(
+                tables, evaluation.target, evaluation.mode, served=route != "operators"
+            )
             taken = [row for row in rows if evaluation.takes(row)]
             table, method = routed(route, taken, book, devices.spec, evaluation.target)
             document = evaluate(
@@ -200,9 +203,10 @@ class Answerer:
 
     @staticmethod
     def _training_data(
-        tables: Tables, target: str = "latency", mode: str | None = "inference"
+        tables: Tables, target: str = "latency", mode: str | None = "inference", *, served: bool = False
     ) -> tuple[list[Row], TraceBook, Devices]:
-        rows = training_rows((row_from_table(row) for row in tables.measurements().to_pylist()), target, mode)
+        every = map(row_from_table, tables.measurements().to_pylist())
+        rows = training_rows(every, target, mode, served=served)
         book = TraceBook(map(trace_from_row, traces_of(tables, {row.model for row in rows})))
         return rows, book, Devices(tables)
 

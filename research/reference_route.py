@@ -101,7 +101,7 @@ def read(name: str, paths: Sequence[Path], target: str, *, every_unit: bool) -> 
     ]
     if every_unit:
         rows = [None if row is None else msgspec.structs.replace(row, fallback_share=None) for row in rows]
-    return tabulate(training_rows(rows, target, None), hardware.find, target)
+    return tabulate(training_rows(rows, target, None, served=True), hardware.find, target)
 
 
 def parts(table: Table, each: bool, seed: int) -> Iterator[tuple[str, Table, Table, Table]]:

@@ -190,7 +190,7 @@ def known_at(
         counts={name: instance.count for name, instance in rented.items()},
         own=devices.own,
         predictor=predictor,
-        notes=notes,
+        notes=[*notes, *_contradictions(predictor, specs)],
         siblings=None
         if trace is None
         else kept.of(("siblings", model, question.mode), lambda: _siblings(rows, book, question.mode, devices.spec)),
@@ -206,6 +206,11 @@ def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any
     """The measurements of a model, and its traces."""
     rows = tables.measurements(model=model, mode=mode, columns=_COLUMNS).to_pylist()
     return rows, TraceBook(map(trace_from_row, traces_of(tables, [model])))
+
+
+def _contradictions(predictor: Predictor, specs: Sequence[HardwareSpec]) -> list[str]:
+    names = {spec.id for spec in specs}
+    return [item.note for item in predictor.calibrations.contradictions if item.hardware in names]
 
 
 def _siblings(rows: Sequence[Mapping[str, Any]], book: TraceBook, mode: str, spec_of: SpecOf) -> Siblings | None:

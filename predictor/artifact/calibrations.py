@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -14,17 +15,42 @@ from predictor.features.dataset import Row, version_key
 from predictor.features.table import Table
 from predictor.learning.method import Predictive
 
-__all__ = ["Calibrations", "calibrations_of", "known_by"]
+__all__ = ["Calibrations", "Contradiction", "calibrations_of", "known_by"]
 
 EVIDENCE = 20
+FASTEST = 2.0
+"""A row that is this much faster than the roofline is no measurement of this work on this device."""
+SLOWEST = 20.0
+"""Nor is one that is this much slower than predicted: devices that never trained are off by a factor of six at the most."""
 Place = tuple[str, str]
 """(hardware, platform)."""
 
 
+class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a place that its physics does not allow: they calibrate nothing. `factors` are measured over predicted."""
+
+    hardware: str
+    platform: str
+    evidence: list[str]
+    factors: list[float]
+
+    @property
+    def note(self) -> str:
+        """What an answer about the device says of them."""
+        rows = "1 row" if len(self.evidence) == 1 else f"{len(self.evidence)} rows"
+        worst = max(self.factors, key=lambda factor: abs(math.log(factor)))
+        times = f"{worst:.3g} times as long as" if worst > 1 else f"{1 / worst:.3g} times faster than"
+        return (
+            f"{rows} of {self.hardware} on {self.platform} calibrate nothing: up to {times} its physics allows "
+            f"({', '.join(self.evidence[:3])}{' …' if len(self.evidence) > 3 else ''})"
+        )
+
+
 class Calibrations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The corrections by place."""
+    """The corrections by place, and the rows that contradict what is known of their place."""
 
     by_place: Mapping[Place, Calibrated] = {}
+    contradictions: Sequence[Contradiction] = ()
 
     def at(self, hardware: str, platform: str) -> Calibrated | None:
         """Return the correction of a device under a platform, or None where nothing was measured."""
@@ -84,7 +110,8 @@ def known_by(base: Predictive, coverage: Coverage, rows: Table) -> LearnedBase:
 def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings: Table | None = None) -> Calibrations:
     """Return the corrections of the devices that did not train, from those rows of a table that the trees speak about.
 
-    Siblings are looked for among the given rows, by default those of the table.
+    Rows that are faster than physics allows, or slower by far than predicted, calibrate nothing and are named. Siblings
+    are looked for among the given rows, by default those of the table.
     """
     chosen = [
         index
@@ -94,10 +121,34 @@ def calibrations_of(table: Table, coverage: Coverage, base: Predictive, siblings
         and coverage.near_software(row.platform, row.runtime, row.precision)
         and coverage.why_not(table.subjects[index], row.mode) is None
     ]
+    factors = _contradicting(table.take(np.array(chosen, dtype=np.intp)), base)
+    refused = {index: factor for index, factor in zip(chosen, factors, strict=True) if factor is not None}
     existing = known_by(base, coverage, table if siblings is None else siblings)
     places: dict[Place, list[int]] = {}
+    doubted: dict[Place, list[int]] = {}
     for index in chosen:
-        places.setdefault((table.rows[index].hardware, table.rows[index].platform), []).append(index)
+        place = (table.rows[index].hardware, table.rows[index].platform)
+        (doubted if index in refused else places).setdefault(place, []).append(index)
     return Calibrations(
-        by_place={place: existing.adapted(table.take(np.array(members))) for place, members in sorted(places.items())}
+        by_place={place: existing.adapted(table.take(np.array(members))) for place, members in sorted(places.items())},
+        contradictions=[
+            Contradiction(
+                hardware=hardware,
+                platform=platform,
+                evidence=[table.rows[index].event_id for index in members],
+                factors=[float(f"{refused[index]:.3g}") for index in members],
+            )
+            for (hardware, platform), members in sorted(doubted.items())
+        ],
     )
+
+
+def _contradicting(table: Table, base: Predictive) -> list[float | None]:
+    """Return, for each row that cannot be, how many times longer it took than the roofline or than predicted."""
+    if not len(table):
+        return []
+    beside = (table.residual - base.predict(table).residual).tolist()
+    return [
+        math.exp(over) if over < -math.log(FASTEST) else math.exp(longer) if longer > math.log(SLOWEST) else None
+        for over, longer in zip(table.residual.tolist(), beside, strict=True)
+    ]

@@ -2,7 +2,8 @@
 
 Simulated, retracted and invalid rows never train, nor measured rows that are suspect (imported ones seldom come with
 the samples that would clear them, and are taken), nor rows whose work fell back to another device, rows without a
-batch size, and repeats of a row. Software versions stay apart; nothing is averaged.
+batch size, and repeats of a row. Software versions stay apart; nothing is averaged. Requests that a service answered teach
+of serving alone: their times hold a queue, a network and other requests, and their hardware is what somebody stated.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+
+from domain.measured import STATED
 
 __all__ = [
     "COLUMNS",
@@ -85,6 +88,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     family: str | None = None
     category: str | None = None
     fallback_share: float | None = None
+    device: str | None = None
     time: str | None = None
     position: int = 0
     event_id: str = ""
@@ -220,6 +224,7 @@ _AS_THEY_ARE = (
     "family",
     "category",
     "fallback_share",
+    "device",
 )
 COLUMNS = (
     "position",
@@ -309,6 +314,7 @@ def row_from_event(event: Mapping[str, Any], position: int = 0) -> Row | None:
             "runtime_version": runtime.get("version"),
             "latency_n": latency.get("n"),
             "fallback_share": observed.get("fallback_share"),
+            "device": observed.get("device"),
             "origin": data["provenance"]["origin"],
             "provenance_source": data["provenance"].get("source"),
             "verdict": (data.get("validity") or {}).get("verdict"),
@@ -354,15 +360,18 @@ def _seconds_each(row: Row) -> float | None:
     return None
 
 
-def training_rows(rows: Iterable[Row | None], target: str = "latency", mode: str | None = "inference") -> list[Row]:
+def training_rows(
+    rows: Iterable[Row | None], target: str = "latency", mode: str | None = "inference", *, served: bool = False
+) -> list[Row]:
     """Return the rows that may teach a target, in their order; of one mode, or of both where it is None.
 
-    A repeated figure of the same configuration counts once.
+    They are of single calls, or with `served` of whatever was asked of a service too. A repeated figure of the same
+    configuration counts once.
     """
     kept: list[Row] = []
     seen: set[tuple[Any, ...]] = set()
     for row in rows:
-        value = None if row is None else taught(row, target, mode)
+        value = None if row is None else taught(row, target, mode, served=served)
         if row is None or value is None or (figure := (*row.same, value)) in seen:
             continue
         seen.add(figure)
@@ -370,9 +379,9 @@ def training_rows(rows: Iterable[Row | None], target: str = "latency", mode: str
     return kept
 
 
-def taught(row: Row, target: str = "latency", mode: str | None = "inference") -> float | None:
+def taught(row: Row, target: str = "latency", mode: str | None = "inference", *, served: bool = False) -> float | None:
     """Return the figure that a row may teach of a target in a mode (None: in both); None where it may teach none."""
-    if (mode is not None and row.mode != mode) or not _may_train(row):
+    if (mode is not None and row.mode != mode) or not _may_train(row) or not (served or _single_call(row)):
         return None
     return measured_target(row, target)
 
@@ -386,6 +395,10 @@ def _may_train(row: Row) -> bool:
         and (row.verdict == "valid" or (row.verdict == "suspect" and row.origin == "imported"))
         and (row.fallback_share or 0.0) == 0.0
     )
+
+
+def _single_call(row: Row) -> bool:
+    return row.scenario not in ("serving", "server") and (row.concurrency or 1) == 1 and row.device != STATED
 
 
 def by_software(rows: Sequence[Row]) -> dict[SoftwareKey, list[int]]:

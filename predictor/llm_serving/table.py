@@ -78,11 +78,11 @@ def taught(rows: Sequence[Row], spec_of: SpecOf, target: str) -> Table:
     Where only tokens a second were measured, what physics leaves of them stands for what it leaves of a token's time;
     a rate that would need more than twice the bandwidth or peak of its devices is none.
     """
-    table = tabulate(training_rows(rows, target), spec_of, target)
+    table = tabulate(training_rows(rows, target, served=True), spec_of, target)
     if target != "tpot":
         return table
     others = [row for row in rows if row.tokens_per_s and measured_target(row, "tpot") is None]
-    rates = tabulate(training_rows(others, "throughput"), spec_of, "throughput")
+    rates = tabulate(training_rows(others, "throughput", served=True), spec_of, "throughput")
     rates = rates.take(rates.residual > -math.log(IMPOSSIBLE))
     return table.joined(rates) if len(rates) else table
 

@@ -27,6 +27,8 @@ def tell_answer(answer: Recommendation, top: int | None = None) -> None:
         if table is not None:
             console.print()
             console.print(table)
+    for note in answer.notes:
+        console.print(f"[dim]note: {escape(note)}[/dim]")
     if answer.suggestions:
         console.print()
         console.print("[bold]What to measure next[/bold]")
@@ -83,8 +85,9 @@ def _met(met: Met) -> str:
 
 def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
     """Return what is known of one configuration, a line a figure."""
+    notes = [f"note        {note}" for note in answer.get("notes") or ()]
     if answer.get("latency_ms") is None and answer.get("tpot_ms") is None:
-        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}"]
+        return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}", *notes]
     latency = formatting.latency(answer.get("latency_ms"), answer.get("latency_ms_low"), answer.get("latency_ms_high"))
     lines = [f"latency     {latency}"]
     for name, word in (("ttft_ms", "first token"), ("tpot_ms", "per token")):
@@ -99,4 +102,5 @@ def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
         f"memory      {formatting.memory(answer.get('peak_memory_bytes'))}",
         f"basis       {answer.get('basis')}",
         f"why         {answer.get('why')}",
+        *notes,
     ]
