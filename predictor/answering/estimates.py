@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from domain.answers import Sizes
 from predictor.answering.candidates import Candidate
 from predictor.answering.memory_fit import roomed
-from predictor.answering.option import Option
+from predictor.answering.option import SIZE_NAMES, Option
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrated import UNMEASURED_SHARE, Calibrated
 from predictor.artifact.calibrations import evidence_of
@@ -68,6 +68,9 @@ PEAK_TOLD = 0.1
 """An effective peak that lies farther than this from the stated one, in log units, is worth a word."""
 TAILS_COVERED = 20
 """With fewer rows that have the percentile its spread is not called covered."""
+HOST_LAUNCH_S = 80e-6
+"""What a host takes to launch an operator in eager torch, at the most. NVIDIA's published latencies of five image models at batch 1
+(DeepLearningExamples, ConvNets in PyTorch with autocast, on T4, V100 and A100) stay below it; a fast host takes a tenth."""
 _NORMAL_80 = 1.2816
 _TOLD = {
     "interpolation": "this model was measured on other configurations",
@@ -94,6 +97,10 @@ class _Base(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     level: str = ""
     """How far the trees extrapolate: see `conformal.LEVELS`."""
+    least: float = 0.0
+    """The half-width is at least this: no measurement supports a narrower one."""
+    before: _Base | None = None
+    """What would be said without measurements of the device, whose interval is never narrower."""
 
 
 def estimate(
@@ -112,15 +119,17 @@ def estimate(
     """
     if not chosen:
         return []
-    stated = (sizes or Sizes()).stated()
+    stated = (
+        {name: size for name, size in trace.sizes.items() if name in SIZE_NAMES} if sizes is None else sizes.stated()
+    )
     cells = _cells(chosen)
     rows = _rows(trace, chosen, cells, mode, stated)
     table = asked(trace, rows, [item.limits for item in chosen])
-    bases = _referenced(table, _bases(trace, chosen, cells, table, predictor, mode), predictor, siblings)
+    bases = _referenced(table, _bases(trace, chosen, rows, table, predictor), predictor, siblings)
     residual, width = _predicted(table, bases, predictor, siblings)
     sure = np.array([base.method != "roofline" for base in bases])
     latency = growing(table.prior * np.exp(residual) * 1e3, cells, [item.batch_size for item in chosen], sure)
-    options = _options(chosen, cells, bases, latency, width)
+    options = _options(chosen, cells, bases, latency, width, _on_slow_hosts(table, chosen, bases))
     options = roomed(options, trace, rows, chosen, predictor, INTERVAL)
     tails = predictor.card.tails
     if percentile == "p50" or tails is None:
@@ -201,53 +210,108 @@ def _rows(
 
 
 def _bases(
-    trace: Trace,
-    chosen: Sequence[Candidate],
-    cells: Sequence[int],
-    table: Table,
-    predictor: Predictor,
-    mode: str,
+    trace: Trace, chosen: Sequence[Candidate], rows: Sequence[Row], table: Table, predictor: Predictor
 ) -> list[_Base]:
-    """Return the base of each candidate; those that differ in batch alone share it, but where the batch did not train."""
-    coverage = predictor.card.coverage
-    why_not = coverage.why_not(trace, mode)
-    existing: dict[int, _Base] = {}
-    beyond: dict[str, _Base] = {}
+    """Return the base of each candidate. Those of one software share it where as much trained near their batches."""
+    why_not = predictor.card.coverage.why_not(trace, rows[0].mode)
+    supports = _Supports(predictor)
+    existing: dict[tuple[object, ...], _Base] = {}
     bases: list[_Base] = []
-    for item, cell, launch_share in zip(chosen, cells, table.column("launch_share").tolist(), strict=True):
-        base = existing.get(cell)
+    for item, row, launch_share in zip(chosen, rows, table.column("launch_share").tolist(), strict=True):
+        key = (row.software, item.threads)
+        base = existing.get(key)
         if base is None:
-            base = existing[cell] = _base(trace, item, predictor, why_not, mode)
-        if base.method == "trees" and base.calibrated is None:
-            outside = coverage.outside(item.platform, item.batch_size, launch_share)
-            if outside is not None:
-                base = beyond.get(outside) or beyond.setdefault(outside, _roofline(predictor, outside))
-        bases.append(base)
+            base = existing[key] = _base(trace, item, predictor, why_not, row.mode)
+        bases.append(supports.at(base, row, launch_share))
     return bases
 
 
+class _Supports:
+    """Bases as far as rows near a question support them: batch, size of the items, and share of launches."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        """Take what trained."""
+        self._coverage = predictor.card.coverage
+        self._predictor = predictor
+        self._thin: dict[tuple[object, ...], str | None] = {}
+        self._made: dict[tuple[int, str], _Base] = {}
+        self._octaves: dict[int, set[int]] = {}
+
+    def at(self, base: _Base, row: Row, launch_share: float) -> _Base:
+        """Return the base for a row; equal reasons give the same object."""
+        if base.before is not None:
+            base = self._measured(base, self.at(base.before, row, launch_share), row)
+        if base.method != "trees" or base.calibrated is not None:
+            return base
+        outside = self._coverage.outside(row.platform, row.batch_size or 1, launch_share)
+        if outside is not None:
+            return self._kept(0, outside, lambda: _roofline(self._predictor, outside))
+        thin = self._too_few(row)
+        if thin is None:
+            return base
+        why = f"{base.why}; interval not covered by measurement: {thin}"
+        least = _roofline_width(self._predictor)
+        return self._kept(id(base), thin, lambda: replace(base, covered=False, least=least, why=why))
+
+    def _measured(self, base: _Base, before: _Base, row: Row) -> _Base:
+        near = base.calibrated is None or self._shot_near(base.calibrated, row)
+        made = self._kept(id(base), f"{id(before)} {near}", lambda: replace(base, before=before))
+        if near:
+            return made
+        why = f"{base.why}; interval not covered by measurement: none of them near batch {row.batch_size}"
+        return self._kept(id(made), why, lambda: replace(made, covered=False, why=why))
+
+    def _shot_near(self, calibrated: Calibrated, row: Row) -> bool:
+        octaves = self._octaves.get(id(calibrated))
+        if octaves is None:
+            octaves = {round(math.log2(shot.batch_size or 1)) for shot in calibrated.shots.rows}
+            self._octaves[id(calibrated)] = octaves
+        here = round(math.log2(row.batch_size or 1))
+        return any(abs(octave - here) <= 1 for octave in octaves)
+
+    def _too_few(self, row: Row) -> str | None:
+        key = (row.platform, row.runtime, row.precision, row.compiled, row.batch_size)
+        if key not in self._thin:
+            self._thin[key] = self._coverage.thin(row)
+        return self._thin[key]
+
+    def _kept(self, base: int, reason: str, make: Callable[[], _Base]) -> _Base:
+        key = (base, reason)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
 def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> _Base:
-    coverage, few = predictor.card.coverage, predictor.card.few
+    """Return what a candidate's prediction rests on, whatever its batch is."""
+    unmeasured = _unmeasured(trace, candidate, predictor, why_not, mode)
+    few = predictor.card.few
+    place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
+    calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
+    coverage = predictor.card.coverage
     calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
     if (
         calibrated is not None
         and why_not is None
         and coverage.near_software(candidate.platform, candidate.runtime, candidate.precision)
     ):
-        return _calibrated(calibrated)
-    place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
+        return replace(_calibrated(calibrated), before=unmeasured)
+    if few is not None and place is not None:
+        if place.hardware == candidate.spec.id:
+            return replace(_few(trace, candidate, few, place), before=unmeasured)
+        if unmeasured.method != "trees":
+            return _few(trace, candidate, few, place)
+    return unmeasured
+
+
+def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> _Base:
+    """Return what is said where nothing was measured on the device under this platform and precision."""
+    coverage = predictor.card.coverage
     knows = coverage.knows_software(
         candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, mode
     )
-    if (
-        why_not is None
-        and knows
-        and coverage.knows_maker(candidate.spec)
-        and (place is None or place.hardware != candidate.spec.id)
-    ):
+    if why_not is None and knows and coverage.knows_maker(candidate.spec):
         return _trees(trace, candidate, predictor)
-    if few is not None and place is not None:
-        return _few(trace, candidate, few, place)
     if why_not is not None:
         return _roofline(predictor, why_not)
     if not knows:
@@ -264,10 +328,21 @@ def _trees(trace: Trace, candidate: Candidate, predictor: Predictor) -> _Base:
     coverage = predictor.card.coverage
     level = coverage.level(trace) if candidate.spec.id in coverage.hardware else "new_hardware"
     width = predictor.card.widths.of(level, INTERVAL)
-    # A new family on a new device is farther than either alone, and no width of ours was measured there.
-    covered = width is not None and not (level == "new_hardware" and coverage.level(trace) == "new_family")
+    why, doubts = f"predicted: {_TOLD[level]}", []
+    if width is None:
+        doubts.append("no rows were held out as far")
+    if level == "new_hardware" and coverage.level(trace) == "new_family":
+        doubts.append("its family is new as well")
+    if level == "new_hardware" and not coverage.knows_like(candidate.spec):
+        doubts.append(f"no {candidate.spec.architecture or 'such'} device with memory as fast trained")
     return _Base(
-        basis="predicted", method="trees", width=width, covered=covered, why=f"predicted: {_TOLD[level]}", level=level
+        basis="predicted",
+        method="trees",
+        width=width,
+        covered=not doubts,
+        why=f"{why}; interval not covered by measurement: {', '.join(doubts)}" if doubts else why,
+        level=level,
+        least=_roofline_width(predictor) if doubts else 0.0,
     )
 
 
@@ -311,12 +386,16 @@ def _calibrated(item: Calibrated) -> _Base:
     )
 
 
-def _roofline(predictor: Predictor, reason: str) -> _Base:
+def _roofline_width(predictor: Predictor) -> float:
     spread = predictor.card.spreads["roofline"]
+    return UNCOVERED * _NORMAL_80 * math.hypot(spread.between, spread.within)
+
+
+def _roofline(predictor: Predictor, reason: str) -> _Base:
     return _Base(
         basis="roofline",
         method="roofline",
-        width=UNCOVERED * _NORMAL_80 * math.hypot(spread.between, spread.within),
+        width=_roofline_width(predictor),
         covered=False,
         why=f"roofline, at the share of it that the trained rows usually reach; interval not covered by measurement: {reason}",
     )
@@ -382,7 +461,27 @@ def _predicted(
     for index, base in enumerate(bases):
         if base.residual is not None:
             residual[index] = base.residual
+    width = np.maximum(width, [base.least for base in bases])
+    here = _those(bases, lambda base: base.before is not None)
+    if len(here):
+        before = [unmeasured for index in here if (unmeasured := bases[index].before) is not None]
+        width[here] = np.fmin(width[here], _predicted(table.take(here), before, predictor, siblings)[1])
     return residual, width
+
+
+def _on_slow_hosts(table: Table, chosen: Sequence[Candidate], bases: Sequence[_Base]) -> Array:
+    """Return the milliseconds where a slow host launches each operator of eager torch; 0 where measurements say how fast it is."""
+    launches_s = table.prior * table.column("launch_share")
+    each_s = np.array([item.limits.launch_s for item in chosen])
+    eager = np.array(
+        [
+            (item.spec.kind, item.runtime, item.compiled) == ("gpu", "torch", False)
+            and not (base.covered or base.evidence)
+            for item, base in zip(chosen, bases, strict=True)
+        ],
+        dtype=np.bool_,
+    )
+    return np.where(eager, (table.prior + launches_s * (HOST_LAUNCH_S / each_s - 1)) * 1e3, 0.0)
 
 
 def _those(bases: Sequence[_Base], chosen: Callable[[_Base], bool]) -> np.ndarray:
@@ -390,11 +489,17 @@ def _those(bases: Sequence[_Base], chosen: Callable[[_Base], bool]) -> np.ndarra
 
 
 def _options(
-    chosen: Sequence[Candidate], cells: Sequence[int], bases: Sequence[_Base], latency: Array, width: Array
+    chosen: Sequence[Candidate],
+    cells: Sequence[int],
+    bases: Sequence[_Base],
+    latency: Array,
+    width: Array,
+    slow_ms: Array,
 ) -> list[Option]:
     made: dict[tuple[int, int], Option] = {}
     options: list[Option] = []
-    for item, cell, base, latency_ms, reach in zip(chosen, cells, bases, latency.tolist(), width.tolist(), strict=True):
+    figures = zip(latency.tolist(), width.tolist(), slow_ms.tolist(), strict=True)
+    for item, cell, base, (latency_ms, reach, slow) in zip(chosen, cells, bases, figures, strict=True):
         like = made.get((cell, id(base)))
         if like is None:
             like = made[cell, id(base)] = Option(
@@ -420,7 +525,8 @@ def _options(
                 batch_size=item.batch_size,
                 latency_ms=latency_ms,
                 low_ms=latency_ms * math.exp(-reach) if bounded else None,
-                high_ms=latency_ms * math.exp(reach) if bounded else None,
+                high_ms=max(latency_ms * math.exp(reach), slow) if bounded else None,
+                slow_host=bounded and slow > latency_ms * math.exp(reach),
                 throughput_per_s=item.batch_size / latency_ms * 1e3,
             )
         )

@@ -22,8 +22,6 @@ NO_ROOM = "does not fit in memory"
 Left = Sequence[tuple[Option, Exclusion]]
 FARTHEST, HALVINGS = 1e6, 40
 """How many times beyond an estimate a limit is looked for that it surely meets, and in how many steps."""
-ENOUGH_TIES = 0.5
-"""Where more of the devices than this tie with the first, and no interval is checked, nothing was separated."""
 
 
 def merged(excluded: Sequence[Exclusion]) -> list[ExcludedConfigurations]:
@@ -188,17 +186,21 @@ def _at(option: Option) -> str:
 
 
 def undecided(question: Question, context: AnswerContext, ranked: Sequence[Option]) -> str | None:
-    """Return why the order is no recommendation: nothing was checked, and most devices are tied with the first."""
-    devices = {option.hardware for option in ranked}
-    if len(devices) < 2 or any(option.covered for option in ranked):
+    """Return why the order is no recommendation: nothing checked the first, and another device is tied with it.
+
+    Which devices are worse, and how many, changes nothing.
+    """
+    if not ranked or ranked[0].covered or ranked[0].basis in SEEN:
         return None
     best: dict[str, Option] = {}
     for option in ranked:
         best.setdefault(option.hardware, option)
-    same = [name for name, option in best.items() if tied(ranked[0], option, question.objective)]
-    if len(same) <= ENOUGH_TIES * len(devices):
+    first = ranked[0]
+    same = [name for name, option in best.items() if name != first.hardware and tied(first, option, question.objective)]
+    if not same:
         return None
+    others = same[0] if len(same) == 1 else f"{len(same)} of {len(best) - 1} other devices"
     return (
-        f"{len(same)} of {len(devices)} devices cannot be told apart: nothing of this kind was measured, and every interval "
+        f"{first.hardware} cannot be told from {others}: nothing of this kind was measured on it, and its interval "
         f"is unchecked. Measure first: {first_command(context, msgspec.structs.replace(question, platform=[ranked[0].platform], precision=[ranked[0].precision]))}"
     )

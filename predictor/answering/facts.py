@@ -75,11 +75,19 @@ _OF_FAILURES = (
 )
 
 
+PUBLISHED_RUNS = ("01a202a5-b7ec-73e2-95b1-39b795b7b174", "01a2021c-1db8-7580-86cd-1099f3c397d2")
+PUBLISHED_DESCRIPTIONS = ("01a202a5-bbfe-73e3-be2f-d82603cae149", "01a2021c-21d5-74a1-a9fc-63009d34c741")
+"""Runs and descriptions of devices in the files of `data/`, which come with Assay: their machines are nobody else's."""
+_PUBLISHED_ROWS = 1000
+"""No device has more measurements in those files."""
+
+
 class Devices:
     """Hardware as known at a position: the catalogue, and what runners described."""
 
     def __init__(self, tables: Tables) -> None:
         """Read the described devices."""
+        self._tables = tables
         self._rows = {row["hardware_id"]: row for row in tables.hardware().to_pylist()}
         self._specs: dict[str, HardwareSpec | None] = {}
 
@@ -107,8 +115,26 @@ class Devices:
 
     @cached_property
     def own(self) -> list[str]:
-        """Devices that a runner of ours described or measured on, by id."""
-        return sorted(name for name, row in self._rows.items() if row["described"] or row["measured"])
+        """Devices that a runner of this installation described or measured on, by id.
+
+        What was imported, or comes with Assay in `data/`, makes no device one's own.
+        """
+        names = {name for name, row in self._rows.items() if row["described"] or row["measured"]}
+        columns = ["hardware_id", "event_id", "source"]
+        described = {
+            row["hardware_id"]
+            for row in self._tables.view("hardware_description", columns=columns).to_pylist()
+            if str(row["event_id"]) not in PUBLISHED_DESCRIPTIONS
+            and not row["source"].startswith("urn:assay:importer:")
+        }
+        others = sorted(name for name in names - described if self._rows[name]["measured"])
+        if not others:
+            return sorted(names & described)
+        newest = self._tables.newest_each(
+            "measurements", "hardware_id", _PUBLISHED_ROWS, {"hardware": others, "origin": "measured"}
+        )
+        measured = {row["hardware_id"] for row in newest.to_pylist() if str(row["run_id"]) not in PUBLISHED_RUNS}
+        return sorted((names & described) | measured)
 
     @cached_property
     def known(self) -> list[str]:

@@ -46,6 +46,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     low_ms: float | None = None
     high_ms: float | None = None
     covered: bool = False
+    slow_host: bool = False
+    """Whether `high_ms` is what a slow host takes to launch the work, beyond which the device does not matter."""
     is_mean: bool = False
     throughput_per_s: float | None = None
     peak_memory_bytes: float | None = None

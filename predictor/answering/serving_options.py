@@ -257,6 +257,8 @@ def _basis(row: Row, served: Served) -> dict[str, Any]:
         text = f"predicted, corrected by {len(events)} served measurements of this device"
     if engine_of(row) not in card.engines["ttft"]:
         text += f"; no time to first token under {row.runtime} on {row.platform} trained"
+    elif not covered:
+        text += "; no held-out measurement lay as far: its interval is unchecked"
     return {
         "basis": "calibrated" if events else "predicted",
         "covered": covered,

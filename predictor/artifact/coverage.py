@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
@@ -10,12 +12,18 @@ import numpy as np
 
 from domain.catalogues.hardware import HardwareSpec
 from domain.performance.roofline import OPERATOR_CLASSES, Limits
+from predictor.features.dataset import Row
 from predictor.features.features import FEATURES, Software, features_of
 from predictor.features.operators_route import SpecOf
 from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
 
-__all__ = ["Coverage", "coverage_of", "op_mix"]
+__all__ = ["NEAR_ROWS", "Coverage", "coverage_of", "op_mix"]
+
+NEAR_ROWS = 100
+"""An interval is supported where so many rows of the software trained within a factor of two of batch and size."""
+NEAR_BANDWIDTH = 1.5
+"""Devices of one architecture are alike where their memories are as fast up to this factor: an A100 is no RTX 3090."""
 
 # A fixed device, so that the mix is a property of the model: 100 TFLOP/s, 1 TB/s, two bytes an element.
 _REFERENCE = Limits(peak_flops=1e14, bandwidth_bytes_per_s=1e12, launch_s=0.0, activation_bytes=2.0, weight_bytes=2.0)
@@ -43,6 +51,10 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     launch_share: dict[str, float]
     op_mix: list[list[int]]
     op_mix_reach: float
+    near: list[tuple[str, str, str, bool, str, int, int, int]] = []
+    """Rows by platform, runtime, precision, compiled, mode, and the powers of two next to the batch and the item's size."""
+    devices: list[tuple[str, float]] = []
+    """Of the devices, the architecture as the catalogue names it and the bandwidth of the memory in bytes a second."""
 
     def distance(self, trace: Trace) -> float:
         """Return how far a model's mix of operators lies from the nearest one that trained, 0 to 1."""
@@ -97,9 +109,36 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return f"at batch {batch_size} the operators are too small: launches take a share of the time that never trained"
         return None
 
+    def thin(self, row: Row) -> str | None:
+        """Return why too few rows near this one trained to support an interval, or None."""
+        software = (row.platform, row.runtime, row.precision, row.compiled, row.mode)
+        batch, size = _octaves(row)
+        rows = sum(
+            count
+            for *place, at_batch, at_size, count in self.near
+            if tuple(place) == software and abs(at_batch - batch) <= 1 and abs(at_size - size) <= 1
+        )
+        if rows >= NEAR_ROWS:
+            return None
+        return f"{rows} rows near batch {row.batch_size} of this size trained"
+
+    def knows_like(self, spec: HardwareSpec) -> bool:
+        """Whether a device of this architecture trained whose memory is as fast, within a factor of `NEAR_BANDWIDTH`."""
+        bandwidth = None if spec.memory_bandwidth_bytes_per_s is None else spec.memory_bandwidth_bytes_per_s.value
+        return bandwidth is not None and any(
+            spec.architecture == architecture and abs(math.log(bandwidth / trained)) <= math.log(NEAR_BANDWIDTH)
+            for architecture, trained in self.devices
+        )
+
     def knows_maker(self, spec: HardwareSpec) -> bool:
         """Whether a device of this kind and vendor trained."""
         return (spec.kind or "", (spec.vendor or "").lower()) in self.makers
+
+
+def _octaves(row: Row) -> tuple[int, int]:
+    """The powers of two next to a row's batch and to the size of its items, 0 where they have none."""
+    size = row.image_size or row.sequence_length
+    return round(math.log2(row.batch_size or 1)), round(math.log2(size)) if size else 0
 
 
 @lru_cache(maxsize=4096)
@@ -121,6 +160,9 @@ def coverage_of(table: Table, spec_of: SpecOf) -> Coverage:
     for row, share in zip(table.rows, table.values[:, FEATURES.index("launch_share")].tolist(), strict=True):
         batches.setdefault(row.platform, []).append(row.batch_size or 1)
         launches.setdefault(row.platform, []).append(share)
+    near = Counter(
+        (row.platform, row.runtime, row.precision, row.compiled, row.mode, *_octaves(row)) for row in table.rows
+    )
     specs = [spec for name in {row.hardware for row in table.rows} if (spec := spec_of(name)) is not None]
     return Coverage(
         categories=sorted({trace.category for trace in ordered if trace.category}),
@@ -133,6 +175,14 @@ def coverage_of(table: Table, spec_of: SpecOf) -> Coverage:
         batch_size={name: (min(sizes), max(sizes)) for name, sizes in sorted(batches.items())},
         launch_share={name: round(float(np.quantile(shares, 0.999)), 4) for name, shares in sorted(launches.items())},
         op_mix=np.unique(np.rint(mixes * 1000).astype(int), axis=0).tolist(),
+        near=[(*place, count) for place, count in sorted(near.items())],
+        devices=sorted(
+            {
+                (spec.architecture, float(spec.memory_bandwidth_bytes_per_s.value))
+                for spec in specs
+                if spec.architecture and spec.memory_bandwidth_bytes_per_s is not None
+            }
+        ),
         op_mix_reach=round(_reach(mixes, [trace.family or "" for trace in ordered]), 4),
     )
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ingest.projection import Tables
 
-__all__ = ["shipped_models", "shipped_works", "traces_of"]
+__all__ = ["shipped_models", "shipped_rows", "shipped_works", "traces_of"]
 
 _SOURCE = "assay"
 _ALIKE = ("model_id", "mode", "phase", "sequence_length", "image_size", "workload")
@@ -60,9 +60,14 @@ def shipped_models() -> frozenset[str]:
     return frozenset(_shipped().groups)
 
 
+def shipped_rows(models: Iterable[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return the shipped traces of some models as rows of the view `traces`; `columns` are read, all by default."""
+    return _shipped().rows(models, columns)
+
+
 def shipped_works(models: Iterable[str]) -> list[dict[str, Any]]:
     """Return of which work the shipped traces of some models are: rows of model_id, mode, phase and workload."""
-    return _shipped().rows(models, ("model_id", "mode", "phase", "workload"))
+    return shipped_rows(models, ("model_id", "mode", "phase", "workload"))
 
 
 def traces_of(
@@ -85,7 +90,7 @@ def traces_of(
     existing = {_work(row) for row in recorded}
     shipped = [
         row
-        for row in _shipped().rows(names, read)
+        for row in shipped_rows(names, read)
         if all(row[name] == value for name, value in filters.items()) and _work(row) not in existing
     ]
     rows = [*shipped, *recorded]

@@ -14,7 +14,7 @@ from predictor.features.table import Table
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.training import Learner, Trees
 from predictor.llm_serving.neighbours import Scales, points_of, tuned
-from predictor.llm_serving.shipped import LEARNERS, PARTS, Serving, ShippedMethod, engine_of, part_name
+from predictor.llm_serving.shipped import LEARNERS, PARTS, Serving, ShippedMethod, engine_of, kind_of, part_name
 from predictor.llm_serving.table import SpecOf, taught
 
 __all__ = ["SHOTS", "TARGETS", "serving_of"]
@@ -58,6 +58,7 @@ def serving_of(
         families=sorted({name for table in tables.values() for name in table.family.tolist()}),
         devices={target: sorted({row.hardware for row in table.rows}) for target, table in tables.items()},
         engines={target: sorted({engine_of(row) for row in table.rows}) for target, table in tables.items()},
+        precisions={target: _precisions(table) for target, table in tables.items()},
         newest_version=_newest(kept),
         scores={target: _scores(table, held[target], after[target]) for target, table in tables.items()},
     )
@@ -87,6 +88,14 @@ def _few_widths(after: dict[str, HeldOut]) -> Widths:
     return Widths.fitted(
         {level: (value.errors / value.difficulty, value.groups.tolist()) for level, value in after.items()}
     )
+
+
+def _precisions(table: Table) -> list[str]:
+    """Engines with a precision in which two models or more are there: held-out models say how far off another one is."""
+    models: dict[str, set[str]] = {}
+    for row, model in zip(table.rows, table.architecture.tolist(), strict=True):
+        models.setdefault(kind_of(row), set()).add(model)
+    return sorted(kind for kind, here in models.items() if len(here) > 1)
 
 
 def _devices_under(table: Table, engine: str) -> int:

@@ -32,6 +32,7 @@ __all__ = [
     "Serving",
     "ShippedMethod",
     "engine_of",
+    "kind_of",
     "part_name",
 ]
 
@@ -77,6 +78,8 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     newest_version: dict[str, str]
     """Of an engine, where any row says it: what predictions are for where nothing says otherwise."""
     scores: dict[str, Any] = {}
+    precisions: dict[str, list[str]] = {}
+    """By target, engines with a precision in which two models or more trained, such as `cuda/vllm fp8`; see `kind_of`."""
 
     def restored(self, target: str, trees: Mapping[str, Trees]) -> FittedShipped:
         """Return what was learned of a target, given the trees of the artifact by name."""
@@ -98,19 +101,29 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         """Return how far a question lies from what trained, and whether held-out rows ever lay as far.
 
         Another device and another model together are farther than anything that was held out, and so is an engine that
-        never trained on the platform.
+        never trained on the platform, or never in the precision.
         """
         existing = architecture in self.architectures[target]
         if engine_of(row) not in self.engines[target]:
             return "new_hardware", False
+        # Engines compute in 16 bits by themselves; what a narrower kind costs only its own rows say.
+        near = row.precision in _PLAIN or kind_of(row) in self.precisions.get(target, ())
         if row.hardware not in self.devices[target]:
-            return "new_hardware", existing
-        return ("interpolation" if existing else "new_architecture" if family in self.families else "new_family"), True
+            return "new_hardware", existing and near
+        return ("interpolation" if existing else "new_architecture" if family in self.families else "new_family"), near
 
 
 def engine_of(row: Row) -> str:
     """Return the platform and the engine of a row as one name."""
     return f"{row.platform}/{row.runtime}"
+
+
+_PLAIN = ("", "bf16", "fp16")
+
+
+def kind_of(row: Row) -> str:
+    """Return the engine of a row and its precision; published rows that do not say one ran in 16 bits."""
+    return f"{engine_of(row)} {'16-bit' if row.precision in _PLAIN else row.precision}"
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, eq=False):

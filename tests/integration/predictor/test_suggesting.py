@@ -146,7 +146,7 @@ def test_plans_are_what_the_runner_takes_one_a_device(
     service: Any, told: Any, traced: Any, described: Any, tmp_path: Path
 ) -> None:
     told(described, *(traced(model, seed) for seed, model in enumerate(MODELS)))
-    answer = suggest(service, 120.0, hardware=[CPU, "nvidia-l4"])
+    answer = suggest(service, 600.0, hardware=[CPU, "nvidia-l4"])
     assert {device["hardware"]: device["own"] for device in answer["devices"]} == {CPU: True, "nvidia-l4": False}
     for device in answer["devices"]:
         path = tmp_path / f"{device['hardware']}.yaml"

@@ -105,6 +105,7 @@ def test_a_few_rows_of_a_device_correct_what_is_said_of_it_and_nothing_else(fitt
         ({"hardware": NEW}, "meta-llama/Llama-3.1-8B", "new_hardware", True),
         ({"hardware": NEW}, "mistralai/Mistral-7B-v0.1", "new_hardware", False),
         ({"runtime": "llama.cpp"}, "meta-llama/Llama-3.1-8B", "new_hardware", False),
+        ({"precision": "fp8"}, "meta-llama/Llama-3.1-8B", "interpolation", False),
     ],
 )
 def test_how_far_a_question_lies_is_told_and_whether_anything_that_was_held_out_lay_as_far(
@@ -112,7 +113,7 @@ def test_how_far_a_question_lies_is_told_and_whether_anything_that_was_held_out_
 ) -> None:
     facts = language_models.find(model)
     assert facts is not None
-    found = built[0].level("tpot", served(**changed), facts.architecture, facts.family)
+    found = built[0].level("tpot", served(**{"precision": "bf16", **changed}), facts.architecture, facts.family)
     assert found == (level, covered)
 
 
