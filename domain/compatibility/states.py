@@ -27,6 +27,7 @@ __all__ = [
     "judged",
     "level_of",
     "machine_bound",
+    "not_tried",
     "place",
     "state_of",
     "works",
@@ -35,10 +36,10 @@ __all__ = [
 Row = Mapping[str, Any]
 
 STATES = {
-    "verified": "it ran, and its newest test found its outputs right",
-    "ran": "it ran; no test compared its outputs",
+    "verified": "it ran, and the newest test that compared its outputs found them right",
+    "ran": "it ran; no test compared its outputs, or the newest ended before it could",
     "fell back": "it ran, but another device or precision did more than a tenth of the work",
-    "wrong": "it ran, and its newest test found its outputs wrong",
+    "wrong": "it ran, and the newest test that compared its outputs found them wrong",
     "out of memory": "it was tried, and memory ran out",
     "timeout": "it was tried, and did not end in its time",
     "error": "it was tried, and failed",
@@ -79,8 +80,11 @@ NOTHING_SEEN = ("unavailable", "skipped", "claimed", "no evidence")
 _ABSENT = "PlatformUnavailable"
 _ORDER = {state: index for index, state in enumerate(STATES)}
 _STATE_OF = {"out_of_memory": "out of memory", "timeout": "timeout", "unsupported": "unsupported"}
+_SCRIPT = ("SyntaxError", "IndentationError", "NameError", "ImportError", "ModuleNotFoundError", "AttributeError")
+"""Errors of the script that tried it, before it reached the platform."""
 _MACHINE = frozenset(
     (
+        *_SCRIPT,
         _ABSENT,
         "PartMissing",
         "not-enough-memory",
@@ -93,7 +97,8 @@ _MACHINE = frozenset(
         "CheckpointUnavailable",
     )
 )
-"""Errors that tell of the machine, its packages or the time it had, and nothing of what the platform can do."""
+"""Errors that tell of the machine, its packages, the script that tried it or the time it had, and nothing of what the
+platform can do."""
 
 
 def state_of(cell: Row) -> str:
@@ -107,7 +112,7 @@ def state_of(cell: Row) -> str:
     if cell.get("stopped_error") == "Fallback":
         return "fell back"
     if cell.get("stopped_outcome") is None:
-        return "skipped" if cell["built"] is None else "error"
+        return "skipped" if cell["built"] is None else "claimed" if cell.get("outcome") == "passed" else "error"
     if cell.get("stopped_error") == _ABSENT:
         return "unavailable"
     return _STATE_OF.get(cell["stopped_outcome"], "error")
@@ -116,6 +121,11 @@ def state_of(cell: Row) -> str:
 def works(state: str) -> bool | None:
     """Whether a state says that the model works there; None where it says nothing."""
     return None if state in NOTHING_SEEN else state in ("verified", "ran")
+
+
+def not_tried(error: str | None) -> bool:
+    """Whether an error says that nothing was tried: the platform was not there, or the script was broken."""
+    return error == _ABSENT or error in _SCRIPT
 
 
 def level_of(state: str, platform: str | None, speedup: float | None) -> str | None:

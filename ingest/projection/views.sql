@@ -170,15 +170,17 @@ GROUP BY hardware_id;
 SELECT * FROM environment;
 
 -- name: compatibility_by_hardware
--- `reached`: at which stage it ended, counted from 1 (resolve) to 7 (verify); 8 where it passed. A case that was skipped says
--- nothing of what works. Where another device or precision did the work, that which was asked for did not run.
+-- `reached`: at which stage it ended, counted from 1 (resolve) to 7 (verify); 7 where it ran, 8 where a test found its outputs right.
+-- A case that was skipped says nothing of what works, and one whose platform was not on the machine nothing beside what others say.
+-- Where another device or precision did the work, that which was asked for did not run. `right` is what a test says of the
+-- outputs: 2 right, 0 wrong, 1 neither, because it ended before they were compared or compares none, as those of the earlier framework.
 SELECT
     model_id, hardware_id, platform, precision,
     arg_max(category, position) FILTER (WHERE category IS NOT NULL) AS category,
     arg_max(family, position) FILTER (WHERE family IS NOT NULL) AS family,
     bool_or(reached >= 5) AS built,
     bool_or(reached >= 7) AS ran,
-    arg_max(reached = 8, position) FILTER (WHERE kind = 'test') AS verified,
+    CASE arg_max("right", position) FILTER (WHERE "right" IS NOT NULL) WHEN 2 THEN true WHEN 0 THEN false END AS verified,
     bool_or(usable) AS measured,
     CASE
         WHEN NOT ran THEN arg_max(why, {'b': reached, 'p': position}) FILTER (WHERE why IS NOT NULL)
@@ -190,29 +192,37 @@ SELECT
     coalesce(sum(measurements), 0)::BIGINT AS measurements,
     count(*) FILTER (WHERE kind = 'test') AS tests,
     count(*) FILTER (WHERE kind = 'failure') AS failures,
-    arg_max(outcome, position) AS outcome,
-    arg_max(stage, position) AS stage,
-    arg_max(error, position) FILTER (WHERE outcome <> 'passed') AS error,
-    arg_max(message, position) FILTER (WHERE outcome <> 'passed') AS message,
-    arg_max(remedy, position) FILTER (WHERE outcome <> 'passed') AS remedy,
-    arg_max(event_id, position) AS evidence,
+    arg_max(outcome, {'b': there, 'p': position}) AS outcome,
+    arg_max(stage, {'b': there, 'p': position}) AS stage,
+    arg_max(error, {'b': there, 'p': position}) FILTER (WHERE outcome <> 'passed') AS error,
+    arg_max(message, {'b': there, 'p': position}) FILTER (WHERE outcome <> 'passed') AS message,
+    arg_max(remedy, {'b': there, 'p': position}) FILTER (WHERE outcome <> 'passed') AS remedy,
+    arg_max(event_id, {'b': there, 'p': position}) AS evidence,
     max(position) AS position
 FROM (
     SELECT 'measurement' AS kind, genuine_position AS position, genuine_event::VARCHAR AS event_id, model_id, hardware_id,
         platform, precision, category, family, 'passed' AS outcome, 'run' AS stage, NULL AS error, NULL AS message,
-        NULL AS remedy, genuine AS measurements, 8 AS reached, best IS NOT NULL AS usable, NULL AS why
+        NULL AS remedy, genuine AS measurements, 7 AS reached, best IS NOT NULL AS usable, NULL AS why, NULL AS "right",
+        true AS there
     FROM standing JOIN subject ON standing.subject = subject.id WHERE genuine > 0
     UNION ALL
     SELECT kind, position, event_id, model_id, hardware_id,
         CASE error WHEN 'Fallback' THEN platform_asked ELSE platform END,
         CASE error WHEN 'Fallback' THEN coalesce(precision_asked, precision) ELSE precision END, category, family,
         outcome, stage, error, message, remedy, 0,
-        CASE WHEN outcome = 'passed' THEN 8 WHEN outcome = 'skipped' THEN NULL WHEN error = 'Fallback' THEN 6 ELSE list_position(
-            ['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage) END,
+        CASE WHEN outcome = 'passed' THEN CASE WHEN compares THEN 8 WHEN ended_at >= 5 THEN 7 ELSE ended_at + 1 END WHEN outcome = 'skipped' THEN NULL WHEN error = 'Fallback' THEN 6 ELSE ended_at END,
         CASE WHEN kind = 'failure' AND outcome <> 'skipped' THEN false END,
         CASE WHEN outcome NOT IN ('passed', 'skipped') THEN
-            concat(outcome, ' at ', stage, ': ', split_part(coalesce(nullif(message, ''), error), chr(10), 1)) END
-    FROM outcomes WHERE origin <> 'simulated'
+            concat(outcome, ' at ', stage, ': ', split_part(coalesce(nullif(message, ''), error), chr(10), 1)) END,
+        CASE WHEN kind <> 'test' OR outcome = 'skipped' OR NOT there THEN NULL
+            WHEN compares AND outcome = 'passed' THEN 2 WHEN compares AND outcome = 'failed' THEN 0 ELSE 1 END,
+        there
+    FROM (
+        SELECT *, list_position(['resolve', 'load', 'convert', 'compile', 'first_run', 'run', 'verify'], stage) AS ended_at,
+            stage = 'verify' AND coalesce(test, '') NOT IN ('skill', 'functionality', 'integration') AS compares,
+            error IS DISTINCT FROM 'PlatformUnavailable' AS there
+        FROM outcomes WHERE origin <> 'simulated'
+    )
 )
 GROUP BY model_id, hardware_id, platform, precision;
 
@@ -225,13 +235,13 @@ SELECT
     CASE WHEN false IN (bool_or(ran), bool_or(verified), bool_or(measured)) THEN
         arg_max(why_not, {'b': [built, ran, verified], 'p': position}) FILTER (WHERE why_not IS NOT NULL) END AS why_not,
     sum(measurements)::BIGINT AS measurements, sum(tests)::BIGINT AS tests, sum(failures)::BIGINT AS failures,
-    arg_max(outcome, position) AS outcome, arg_max(stage, position) AS stage,
-    arg_max(error, position) FILTER (WHERE error IS NOT NULL) AS error,
-    arg_max(message, position) FILTER (WHERE message IS NOT NULL) AS message,
-    arg_max(remedy, position) FILTER (WHERE remedy IS NOT NULL) AS remedy,
+    arg_max(outcome, {'b': there, 'p': position}) AS outcome, arg_max(stage, {'b': there, 'p': position}) AS stage,
+    arg_max(error, {'b': there, 'p': position}) FILTER (WHERE error IS NOT NULL) AS error,
+    arg_max(message, {'b': there, 'p': position}) FILTER (WHERE message IS NOT NULL) AS message,
+    arg_max(remedy, {'b': there, 'p': position}) FILTER (WHERE remedy IS NOT NULL) AS remedy,
     list_sort(list(hardware_id)) AS hardware,
-    arg_max(evidence, position) AS evidence, max(position) AS position
-FROM compatibility_by_hardware
+    arg_max(evidence, {'b': there, 'p': position}) AS evidence, max(position) AS position
+FROM (SELECT *, outcome = 'passed' OR error IS DISTINCT FROM 'PlatformUnavailable' AS there FROM compatibility_by_hardware)
 GROUP BY model_id, platform, precision;
 
 -- name: matrix
@@ -291,7 +301,8 @@ WITH fast AS NOT MATERIALIZED (
             'message': split_part(message, chr(10), 1), 'remedy': remedy} END
     FROM outcomes WHERE origin <> 'simulated'
 ), tally AS (
-    SELECT model_id, platform, precision, max(seen) AS last_seen, count(DISTINCT run_id) AS runs,
+    SELECT model_id, platform, precision, coalesce(max(seen) FILTER (WHERE why.error IS DISTINCT FROM 'PlatformUnavailable'),
+            max(seen)) AS last_seen, count(DISTINCT run_id) AS runs,
         min(coalesce(fallback_share, 0)) FILTER (WHERE kind = 'measurement') AS fallback_share, max(why) AS why,
         list_filter([
             arg_max(event, position) FILTER (WHERE kind = 'test'), arg_max(event, position) FILTER (WHERE kind = 'failure'),

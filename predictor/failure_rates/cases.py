@@ -7,6 +7,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from domain.compatibility.states import not_tried
+
 __all__ = ["ENDS", "End", "TriedConfiguration", "case_from_row", "cases_of", "row_from_event"]
 
 End = Literal["runs", "unsupported", "out_of_memory", "fails"]
@@ -41,11 +43,17 @@ class TriedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 def case_from_row(row: Mapping[str, Any]) -> TriedConfiguration | None:
     """Return the case in a row of the view `outcomes` or `measurements`; None where nothing was really tried.
 
-    A measurement has run. Simulated rows, skipped cases, and work that fell back to another device say nothing of the
+    A measurement has run. Attempts where the platform was not there or the script was broken, simulated rows, skipped cases, and work that fell back to another device say nothing of the
     platform that was asked for. A configuration that failed has no actual precision: the one asked for counts.
     """
     end: End | None = "runs" if "outcome" not in row else _ENDS.get(row["outcome"])
-    if end is None or row.get("origin") == "simulated" or row.get("verdict") == "invalid" or row.get("fallback_share"):
+    if (
+        end is None
+        or not_tried(row.get("error"))
+        or row.get("origin") == "simulated"
+        or row.get("verdict") == "invalid"
+        or row.get("fallback_share")
+    ):
         return None
     platform = row.get("platform") or row.get("platform_asked")
     if not platform:
@@ -97,4 +105,6 @@ def row_from_event(event: Mapping[str, Any]) -> dict[str, Any]:
         "origin": data["provenance"]["origin"],
         "verdict": validity.get("verdict"),
     }
-    return row if "outcome" not in data else {**row, "outcome": data["outcome"]}
+    if "outcome" not in data:
+        return row
+    return {**row, "outcome": data["outcome"], "error": (data.get("failure") or {}).get("error")}

@@ -213,7 +213,7 @@ def _compatible(record: dict[str, Any]) -> Draft:
 
 
 def _tested(record: dict[str, Any]) -> Draft:
-    draft = _draft(record, record.get("hardware_type"), kind="test", test="integration", stage="verify")
+    draft = _draft(record, record.get("hardware_type"), kind="test", test="integration", stage="run")
     outcome = _OUTCOMES.get((text(record, "status") or "").lower())
     if outcome is None:
         raise BadRow("status", "is not pass, fail, error or skip")

@@ -266,7 +266,7 @@ class _Reader:
             workload={"mode": "inference"},
             **self._subject(platform, {}),
             outcome="passed",
-            stage="verify",
+            stage="run",
             metrics={"first_run_ms": min(each.ms for each in times)} if times else {},
             checks={"statuses": {name: scrub(value, limit=300) for name, value in telling.items()}},
             key=self._skill.name,
@@ -277,7 +277,7 @@ class _Reader:
         if bad and not claims.get("start"):
             name, value = next(iter(bad.items()))
             draft.outcome = "error" if value.lower().lstrip("( ").startswith("error") else "failed"
-            draft.stage = "load" if name.endswith("_init") else "verify"
+            draft.stage = "load" if name.endswith("_init") else "run"
             draft.error, draft.message = error_of(value)
         elif not any(_GOOD.match(value) or _SAYS.search(value) for value in telling.values()):
             draft.outcome, draft.message = "skipped", None

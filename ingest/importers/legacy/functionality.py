@@ -105,7 +105,7 @@ def _draft(result: Any, machine: Machine, simulated: set[str], record: str, row:
         execution={"platform": platform},
         hardware=machine.hardware(platform),
         outcome="passed",
-        stage="verify",
+        stage="run",
         checks={"return_code": result.get("return_code")},
         row=row,
         key=text(result, "model"),
@@ -114,7 +114,7 @@ def _draft(result: Any, machine: Machine, simulated: set[str], record: str, row:
     )
     if not result["success"]:
         draft.outcome, draft.error, draft.message = _failure(said)
-        draft.stage = "resolve" if draft.error in _BEFORE_LOADING else "verify"
+        draft.stage = "resolve" if draft.error in _BEFORE_LOADING else "run"
     return draft
 
 

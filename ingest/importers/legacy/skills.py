@@ -242,7 +242,7 @@ def _platforms(
         }
         passed = result.get("success") is True or (text(result, "status") or "").lower().startswith("success")
         draft = Draft(
-            kind="test", test="skill", stage="verify", workload={"mode": "inference"}, outcome="passed", **shared
+            kind="test", test="skill", stage="run", workload={"mode": "inference"}, outcome="passed", **shared
         )
         draft.checks, draft.key, draft.original = (
             {"statuses": say},
@@ -299,7 +299,7 @@ def _ways(
         }
         passed = result.get(f"{way}_success", result.get("success")) is True
         draft = Draft(
-            kind="test", test="skill", stage="verify", workload={"mode": "inference"}, outcome="passed", **shared
+            kind="test", test="skill", stage="run", workload={"mode": "inference"}, outcome="passed", **shared
         )
         draft.original = {"record": record_at("results", key)}
         times = {
@@ -352,7 +352,7 @@ def _one_model(row: dict[str, Any]) -> Draft:
         execution={"platform": platform},
         hardware=NOWHERE.hardware(platform),
         outcome="passed",
-        stage="verify",
+        stage="run",
         time=moment(row.get("timestamp")),
         original={"record": ""},
         claims={"flags": flags_of(row)},

@@ -149,3 +149,24 @@ def test_rows_by_hardware_have_neither_claims_nor_families(service, acme):
     for extra in ({"claims": True}, {"level": "family"}, {"no_evidence": True}):
         answer = httpx.get(f"{service.url}/v1/compatibility", params={"by_hardware": True, **extra})
         assert (answer.status_code, answer.json()["field"]) == (422, "level")
+
+
+def test_only_a_comparison_of_outputs_says_right_or_wrong(client, build):
+    """The earlier framework's tests compare nothing, a broken script is no platform's fault, and an absent platform no news."""
+    model, gpu = f"acme/{FAMILY}-d", {"platform": "cuda", "precision": "fp16", "hardware": "acme-gpu"}
+    npu = {"platform": "qnn", "precision": "int8", "hardware": "unknown-npu"}
+    imported = {"origin": "imported", "source": "earlier framework, skill tests"}
+    skill = build.test(model=model, **npu)
+    skill["data"] |= {"test": "skill", "provenance": imported}
+    broken = build.test("error", model=model)
+    broken["data"]["failure"] = {"error": "IndentationError", "message": "unexpected indent"}
+    verified = build.test(model=model, **gpu)
+    verified["time"] = "2026-03-02T08:00:00Z"
+    absent = build.test("unsupported", model=model, **{**gpu, "hardware": "acme-laptop"})
+    absent["data"] |= {"stage": "resolve", "failure": {"error": "PlatformUnavailable", "message": "no CUDA device"}}
+    events = [skill, build.measurement(8.0, model=model), broken, verified, absent]
+    client.wait_for(client.post_events(events)["last_position"])
+    rows = {row["platform"]: row for row in client.compatibility(model=model)}
+    assert {name: row["state"] for name, row in rows.items()} == {"qnn": "ran", "cpu": "ran", "cuda": "verified"}
+    assert rows["cuda"]["last_seen"].startswith("2026-03-02")
+    assert rows["cuda"]["evidence"] == verified["id"]

@@ -33,7 +33,7 @@ def test_each_check_becomes_a_test(reads):
     assert (vit["data"]["outcome"], vit["data"]["failure"]["error"], vit["data"]["stage"]) == (
         "error",
         "AttributeError",
-        "verify",
+        "run",
     )
     assert vit["data"]["test"] == "functionality" and vit["data"]["checks"] == {"return_code": 1}
     assert clap["data"]["model"]["id"] == "local/clap_test_model"
