@@ -122,9 +122,11 @@ CREATE TABLE standing (
     subject BIGINT NOT NULL, measurements BIGINT NOT NULL, measured BIGINT NOT NULL,
     first_position BIGINT NOT NULL, last_position BIGINT NOT NULL, newest TIMESTAMPTZ NOT NULL,
     environment_position BIGINT, environment_fingerprint VARCHAR,
-    genuine BIGINT NOT NULL, genuine_position BIGINT, genuine_event UUID, best BIGINT
+    genuine BIGINT NOT NULL, genuine_position BIGINT, genuine_event UUID, best BIGINT,
+    timed BIGINT NOT NULL
 );
-COMMENT ON COLUMN standing.genuine IS 'those that are not simulated';
+COMMENT ON COLUMN standing.genuine IS 'those that are not simulated, also without a time or a rate';
+COMMENT ON COLUMN standing.timed IS 'those that are not simulated and have a time of the work, or a rate';
 COMMENT ON COLUMN standing.best IS 'rank * 2^60 + position of the best row: measured is worth 2, valid 1; simulated and invalid rows have no rank';
 
 CREATE TABLE test (

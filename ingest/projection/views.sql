@@ -202,7 +202,7 @@ SELECT
 FROM (
     SELECT 'measurement' AS kind, genuine_position AS position, genuine_event::VARCHAR AS event_id, model_id, hardware_id,
         platform, precision, category, family, 'passed' AS outcome, 'run' AS stage, NULL AS error, NULL AS message,
-        NULL AS remedy, genuine AS measurements, 7 AS reached, best IS NOT NULL AS usable, NULL AS why, NULL AS "right",
+        NULL AS remedy, timed AS measurements, 7 AS reached, CASE WHEN timed > 0 THEN best IS NOT NULL END AS usable, NULL AS why, NULL AS "right",
         true AS there
     FROM standing JOIN subject ON standing.subject = subject.id WHERE genuine > 0
     UNION ALL

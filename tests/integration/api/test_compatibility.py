@@ -170,3 +170,23 @@ def test_only_a_comparison_of_outputs_says_right_or_wrong(client, build):
     assert {name: row["state"] for name, row in rows.items()} == {"qnn": "ran", "cpu": "ran", "cuda": "verified"}
     assert rows["cuda"]["last_seen"].startswith("2026-03-02")
     assert rows["cuda"]["evidence"] == verified["id"]
+
+
+def test_a_row_without_a_time_or_a_rate_is_no_measurement_of_speed(client, build):
+    model = f"acme/{FAMILY}-load"
+    loaded = build.measurement(model=model)
+    loaded["data"]["metrics"] = {"load_ms": 900.0, "first_run_ms": 40.0}
+    client.wait_for(client.post_events([loaded])["last_position"])
+    (row,) = client.compatibility(model=model)
+    assert (row["state"], row["measurements"], row["evidence"]) == ("ran", 0, loaded["id"])
+    assert counted(client, model) == 0
+    assert client.measurements(model=model, best=True) == []
+    assert [item["first_run_ms"] for item in client.measurements(model=model)] == [40.0]
+    client.wait_for(client.post_events([build.measurement(8.0, model=model)])["last_position"])
+    (row,) = client.compatibility(model=model)
+    assert row["measurements"] == counted(client, model) == 1
+
+
+def counted(client, model):
+    """How many measurements the list of models counts."""
+    return next(row["measurements"] for row in client.models(search=model) if row["id"] == model)
