@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ PAGE = 10_000
 PORTION = 20_000
 """So many rows at the most are compared with each other; those of one model are kept together below that."""
 SHOWN = 40
+OF_MEASURED = ("impossible-speed", "inconsistent-rate", "slower-elsewhere")
+"""The rules that a runner's own rows are held against; the others look for what other tools get wrong."""
 _LATENCY = {"mean": "latency_mean_ms", "min": "latency_min_ms", "max": "latency_max_ms", "p50": "latency_p50_ms"}
 _METRICS = ("throughput_per_s", "tokens_per_s", "first_run_ms")
 _COLUMNS = (
@@ -57,6 +60,7 @@ class Contradiction(msgspec.Struct, kw_only=True):
     platform: str
     rule: str
     verdict: str
+    origin: str
     marked: str | None
     reason: str
     reference: str | None
@@ -78,8 +82,10 @@ def validate(
 ) -> int:
     """Look for measurements whose figures contradict each other, by the cleaning rules; exit 1 where there are any.
 
-    Rows that are simulated or invalid already are not looked at. --repair voids what cannot be true; what is merely suspect
-    is voided only where --rule names the rule. Nothing is ever changed: a retraction is a fact of its own.
+    Rows that are simulated or invalid already are not looked at. Rows are compared with those of the same origin and
+    hardware; measured ones are held against physics and the same configuration alone. --repair shows what each rule would
+    void, asks, and voids what cannot be true; what is merely suspect is voided only where --rule names the rule. It voids
+    imported rows alone: what a runner measured is for `assay retract`. Nothing is ever changed: a retraction is a fact of its own.
     """
     from assay.cli.connection import connected
     from ingest.importers.rules import ROW_RULES, TOGETHER_RULES
@@ -93,11 +99,13 @@ def validate(
         matching_contradictions = [
             contradiction for contradiction in contradictions(client) if not rules or contradiction.rule in rules
         ]
+        if not as_json:
+            _tell(matching_contradictions, repair=repair)
         voided = _void(client, matching_contradictions, rules, yes=yes) if repair and matching_contradictions else []
     if as_json:
         print_json({"found": matching_contradictions, "voided": voided})
-    else:
-        _tell(matching_contradictions, voided, repair=repair)
+    elif repair:
+        say(f"{formatting.count(len(voided))} were voided")
     return 1 if len({item.event_id for item in matching_contradictions}) > len(voided) else 0
 
 
@@ -107,11 +115,16 @@ def contradictions(client: Client) -> Iterator[Contradiction]:
 
     for rows in _portions(client):
         drafts = [_draft(row) for row in rows]
-        for draft in drafts:
+        origins: dict[str, list[Draft]] = {}
+        for row, draft in zip(rows, drafts, strict=True):
             judge(draft)
-        judge_together(drafts)
+            origins.setdefault(row["origin"], []).append(draft)
+        for alike in origins.values():
+            judge_together(alike)
         for row, draft in zip(rows, drafts, strict=True):
             for finding in draft.findings:
+                if row["origin"] == "measured" and finding.rule not in OF_MEASURED:
+                    continue
                 yield Contradiction(
                     event_id=row["event_id"],
                     position=row["position"],
@@ -120,6 +133,7 @@ def contradictions(client: Client) -> Iterator[Contradiction]:
                     platform=row["platform"],
                     rule=finding.rule,
                     verdict=finding.verdict,
+                    origin=row["origin"],
                     marked=row["verdict"],
                     reason=finding.reason,
                     reference=row["reference"],
@@ -184,12 +198,18 @@ def _void(client: Client, contradictions: list[Contradiction], rules: tuple[str,
     from domain.payloads import MeasurementRetracted
 
     reasons: dict[str, list[str]] = {}
+    by_rule: Counter[str] = Counter()
     for item in contradictions:
-        if item.verdict == "invalid" or item.rule in rules:
+        if item.origin == "imported" and (item.verdict == "invalid" or item.rule in rules):
             reasons.setdefault(item.event_id, []).append(f"{item.rule}: {item.reason}")
+            by_rule[item.rule] += 1
+    measured = len({item.event_id for item in contradictions if item.origin == "measured"})
+    if measured:
+        say(f"{formatting.count(measured)} were measured here and stay: look at them, then `assay retract --event ID`")
     if not reasons:
         say("nothing of it cannot be true; name a --rule to void what is suspect")
         return []
+    say("would void, by rule: " + ", ".join(f"{formatting.count(n)} {rule}" for rule, n in by_rule.most_common()))
     confirm(f"{formatting.count(len(reasons))} measurements are voided: they leave answers and training.", yes=yes)
     now = datetime.now(UTC)
     events = [
@@ -207,18 +227,21 @@ def _void(client: Client, contradictions: list[Contradiction], rules: tuple[str,
     return list(reasons)
 
 
-def _tell(contradictions: list[Contradiction], voided: list[str], *, repair: bool) -> None:
+def _tell(contradictions: list[Contradiction], *, repair: bool) -> None:
     if not contradictions:
         say("no measurement contradicts itself or another")
         return
     alike: dict[tuple[str, ...], list[Contradiction]] = {}
     for item in contradictions:
-        alike.setdefault((item.rule, item.verdict, item.model, item.hardware, item.platform), []).append(item)
+        alike.setdefault((item.rule, item.verdict, item.origin, item.model, item.hardware, item.platform), []).append(
+            item
+        )
     rows = [[formatting.count(len(same)), *key, same[0].reason] for key, same in alike.items()]
     columns: list[str | tuple[str, str]] = [
         ("rows", "right"),
         ("rule", "fixed"),
         ("verdict", "fixed"),
+        ("origin", "fixed"),
         "model",
         "hardware",
         ("platform", "fixed"),
@@ -227,4 +250,5 @@ def _tell(contradictions: list[Contradiction], voided: list[str], *, repair: boo
     answers().print(grid("Contradictions", columns, rows[:SHOWN]))
     if len(rows) > SHOWN:
         say(f"and {formatting.count(len(rows) - SHOWN)} kinds more; --json has every row")
-    say(f"{formatting.count(len(voided))} were voided" if repair else "--repair voids what cannot be true")
+    if not repair:
+        say("--repair voids what cannot be true")

@@ -54,19 +54,23 @@ def equal_to_cpu(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Finding]]:
     platforms = {draft.execution.get("platform") for draft in drafts}
     if "cpu" not in platforms or len(platforms) < 2:
         return
-    plain: dict[bytes, float] = {}
-    others: dict[tuple[str, Any], list[tuple[Draft, bytes]]] = defaultdict(list)
+    machines = {draft.hardware["id"] for draft in drafts if draft.execution.get("platform") == "cpu"}
+    plain: dict[tuple[str, bytes], float] = {}
+    others: dict[tuple[str, Any, str], list[tuple[Draft, tuple[str, bytes]]]] = defaultdict(list)
     for draft in drafts:
         latency = draft.latency_ms()
         if latency is None:
             continue
         execution = {name: value for name, value in draft.execution.items() if name not in ("platform", "runtime")}
-        key = _JSON.encode([draft.model["id"], draft.workload, execution])
+        machine = draft.hardware["id"]
+        if draft.hardware.get("kind") != "cpu" and len(machines) == 1:
+            (machine,) = machines  # A device of its own in the one machine that there is.
+        key = machine, _JSON.encode([draft.model["id"], draft.workload, execution])
         if draft.execution.get("platform") == "cpu":
             plain[key] = latency
         else:
-            others[draft.model["id"], draft.execution.get("platform")].append((draft, key))
-    for (_, platform), rows in others.items():
+            others[draft.model["id"], draft.execution.get("platform"), draft.hardware["id"]].append((draft, key))
+    for (_, platform, _), rows in others.items():
         ratios = [(draft.latency_ms() or 0.0) / plain[key] for draft, key in rows if key in plain]
         if len(ratios) < PAIRS:
             continue

@@ -20,7 +20,7 @@ def draft(model="acme/tiny", *, platform="cpu", hardware="acme-one", latency=Non
         model={"id": model, **more.pop("said", {})},
         workload={"mode": "inference", "scenario": "single_stream", "batch_size": 1, **(workload or {})},
         execution={"platform": platform, **more.pop("execution", {})},
-        hardware={"id": hardware, "kind": "cpu", "count": 1},
+        hardware={"id": hardware, "kind": "gpu" if platform == "cuda" else "cpu", "count": 1},
         metrics=metrics,
         claims=claims or {},
         **more,
@@ -189,6 +189,7 @@ def test_a_platform_as_slow_as_the_cpu_ran_on_it():
     assert found(*run("cpu", 1.0), *run("cuda", 1.02)) == [[]] * 3 + [["equal-to-cpu"]] * 3
     assert found(*run("cpu", 1.0), *run("cuda", 0.3)) == [[]] * 6
     assert found(*run("cpu", 1.0)[:2], *run("cuda", 1.0)[:2]) == [[]] * 4, "two pairs say too little"
+    assert found(*run("cpu", 1.0), *run("openvino", 1.0)) == [[]] * 6, "the processors are not the same"
 
 
 def test_the_same_configuration_much_slower_is_suspect():
