@@ -20,6 +20,7 @@ __all__ = [
     "VERDICTS",
     "WEIGHTS",
     "arithmetic_precision",
+    "precision_named",
 ]
 
 PLATFORMS = (
@@ -55,6 +56,25 @@ PRECISION_BITS = {
 
 PRECISIONS = tuple(PRECISION_BITS)
 """Open list, widest first."""
+
+_SYNONYMS = {
+    "float32": "fp32",
+    "float": "fp32",
+    "single": "fp32",
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+    "float8": "fp8",
+    "amp": "amp-fp16",
+    "amp_fp16": "amp-fp16",
+    "amp_bf16": "amp-bf16",
+}
+
+
+def precision_named(word: str) -> str:
+    """Return our name of a precision by other words for it (`float16`, `half`); any other word as it is."""
+    return _SYNONYMS.get(word.lower(), word)
+
 
 CATEGORIES = (
     "embedding",

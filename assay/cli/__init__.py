@@ -76,6 +76,8 @@ VERBS: dict[str, str] = {
     "regressions": "ask.regressing",
     "runs": "ask.runs",
     "bench-data": "keep.bench_data",
+    "help": "helping",
+    "completion": "helping",
 }
 """Verb → the module of this package that holds it."""
 
@@ -110,6 +112,7 @@ HELP = {
     "Learn": ["train", "evaluate", "predictor", "hardware", "model", "price"],
     "Serve": ["demo", "up", "serve", "status", "doctor", "rebuild", "token", "bench-data"],
     "Keep": ["db", "log", "archive", "samples", "snapshot", "export"],
+    "Help": ["help", "completion"],
 }
 
 
@@ -137,7 +140,8 @@ class Verbs(click.RichGroup):
 
         name = args[0]
         if name not in VERBS:
-            near = difflib.get_close_matches(name, VERBS, n=3)
+            begun = [verb for verb in VERBS if name.startswith(verb) or verb.startswith(name)]
+            near = begun or difflib.get_close_matches(name, VERBS, n=3)
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             raise click.UsageError(f"no verb is called {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -167,6 +171,17 @@ def cli() -> None:
     """
 
 
+_SYNONYMS = {
+    "--training": "--mode training",
+    "--inference": "--mode inference",
+    "--half": "--precision fp16",
+    "--fp16": "--precision fp16",
+    "--gpu": "--platform cuda",
+    "--device": "--platform",
+}
+"""Options of other tools, and what they are here."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit 0 done, 1 no or partly refused, 2 wrong usage, 3 a needed part is not available."""
     click.rich_click.COMMAND_GROUPS = {"assay": [{"name": name, "commands": verbs} for name, verbs in HELP.items()]}
@@ -188,6 +203,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted.")
         return 130
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption) and error.option_name in _SYNONYMS:
+            error = click.NoSuchOption(error.option_name, possibilities=[_SYNONYMS[error.option_name]], ctx=error.ctx)
         error.show()
         return 2
     except AssayError as error:

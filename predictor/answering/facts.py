@@ -87,7 +87,7 @@ class Devices:
 
     def __init__(self, tables: Tables) -> None:
         """Read the described devices."""
-        self._tables = tables
+        self._own: list[str] | None = None
         self._rows = {row["hardware_id"]: row for row in tables.hardware().to_pylist()}
         self._specs: dict[str, HardwareSpec | None] = {}
 
@@ -113,24 +113,28 @@ class Devices:
         )
         return described if packaged is None else catalogue.fill(described, packaged)
 
-    @cached_property
-    def own(self) -> list[str]:
-        """Devices that a runner of this installation described or measured on, by id.
+    def own(self, tables: Tables) -> list[str]:
+        """Return the devices that a runner of this installation described or measured on, by id; `tables` are as these were.
 
         What was imported, or comes with Assay in `data/`, makes no device one's own.
         """
+        if self._own is None:
+            self._own = self._read_own(tables)
+        return self._own
+
+    def _read_own(self, tables: Tables) -> list[str]:
         names = {name for name, row in self._rows.items() if row["described"] or row["measured"]}
         columns = ["hardware_id", "event_id", "source"]
         described = {
             row["hardware_id"]
-            for row in self._tables.view("hardware_description", columns=columns).to_pylist()
+            for row in tables.view("hardware_description", columns=columns).to_pylist()
             if str(row["event_id"]) not in PUBLISHED_DESCRIPTIONS
             and not row["source"].startswith("urn:assay:importer:")
         }
         others = sorted(name for name in names - described if self._rows[name]["measured"])
         if not others:
             return sorted(names & described)
-        newest = self._tables.newest_each(
+        newest = tables.newest_each(
             "measurements", "hardware_id", _PUBLISHED_ROWS, {"hardware": others, "origin": "measured"}
         )
         measured = {row["hardware_id"] for row in newest.to_pylist() if str(row["run_id"]) not in PUBLISHED_RUNS}
@@ -198,7 +202,8 @@ def known_at(
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
     named = {name: device_named(slugs, devices, name) for name in _named(question)}
-    specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named), devices)
+    _check_driven(question, named)
+    specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named, tables), devices)
     rented = {named[name]: instance for name in named if (instance := instances.find(name)) is not None}
     recorded = kept.of("recorded", tables.recorded_at)
     return AnswerContext(
@@ -214,7 +219,7 @@ def known_at(
         failures=kept.of(("failures", model), lambda: _failures(tables, model)),
         prices=_prices(tables, question, kept, rented),
         counts={name: instance.count for name, instance in rented.items()},
-        own=devices.own,
+        own=devices.own(tables),
         predictor=predictor,
         notes=[*notes, *_contradictions(predictor, specs)],
         siblings=None
@@ -310,12 +315,30 @@ def _named(question: Question) -> list[str]:
     return [] if question.hardware in ("all", "own") else list(question.hardware)
 
 
-def _specs(question: Question, devices: Devices, named: Mapping[str, str]) -> tuple[list[HardwareSpec], list[str]]:
+def _check_driven(question: Question, named: Mapping[str, str]) -> None:
+    """Refuse a device that none of the platforms drives where a part of it is known that one does: the GPU of a chip."""
+    for name, resolved in named.items():
+        spec = catalogue.find(resolved)
+        if spec is None or not question.platform or not spec.platforms:
+            continue
+        parts = [part for part in catalogue.catalogue().values() if part.id.startswith(f"{spec.id}-")]
+        driven = [part.id for part in parts if set(question.platform) & set(part.platforms)]
+        if driven and not set(question.platform) & set(spec.platforms):
+            raise UsageError(
+                f"{name} is not driven by {', '.join(question.platform)}, its part {driven[0]} is.",
+                field="hardware",
+                remedy=f"Ask about {', '.join(driven)}.",
+            )
+
+
+def _specs(
+    question: Question, devices: Devices, named: Mapping[str, str], tables: Tables
+) -> tuple[list[HardwareSpec], list[str]]:
     """Return the specs of what is asked for, and the names that have none."""
     if question.hardware == "all":
         names = devices.known
     else:
-        names = devices.own if question.hardware == "own" else list(named.values())
+        names = devices.own(tables) if question.hardware == "own" else list(named.values())
     specs = {name: devices.spec(name) for name in names}
     return [spec for spec in specs.values() if spec is not None], [name for name, spec in specs.items() if spec is None]
 
@@ -342,6 +365,12 @@ def device_named(slugs: Names, devices: Devices, name: str, field: str = "hardwa
     if resolved in devices.known or instance is not None:
         return resolved
     spec = catalogue.find(name)
+    if spec is None and name.lower() in PLATFORMS:
+        raise UsageError(
+            f"{name} is a platform and no device.",
+            field=field,
+            remedy=f"Ask with platform {name.lower()}, or name a device: `assay hardware` lists them.",
+        )
     if spec is None:
         near = instances.nearest(name) if instances.named_like_one(name) else catalogue.nearest(name)
         raise UnknownHardware(name, near, field=field)

@@ -10,7 +10,7 @@ import msgspec
 from domain.answers import Sizes
 from domain.canonical import digest
 from domain.errors import ImpossibleConstraint, UsageError
-from domain.vocabulary import MODES
+from domain.vocabulary import MODES, precision_named
 from predictor.answering.option import SIZE_NAMES
 
 __all__ = ["LIMITS", "OBJECTIVES", "PERCENTILES", "Device", "PredictQuestion", "Question"]
@@ -141,10 +141,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             objective=_objective(self.objective),
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
-            **{
-                name: _listed(getattr(self, name))
-                for name in ("platform", "precision", "vendors", "regions", "providers")
-            },
+            **{name: _listed(getattr(self, name)) for name in ("platform", "vendors", "regions", "providers")},
+            precision=list(dict.fromkeys(map(precision_named, _listed(self.precision)))),
         )
 
     def _devices(self) -> list[str]:

@@ -310,7 +310,7 @@ def _resolved(tables: Tables, fleet_question: FleetQuestion) -> FleetQuestion:
     devices, slugs = Devices(tables), tables.names("hardware")
     own = {device_named(slugs, devices, said, f"own.{said}"): count for said, count in fleet_question.own.items()}
     if fleet_question.hardware == "own" and not own:
-        own = {item: Own(count=1) for item in devices.own}
+        own = {item: Own(count=1) for item in devices.own(tables)}
     listed = fleet_question.hardware
     if isinstance(listed, list):
         types = {said: item.id for said in listed if (item := instances.find(said)) is not None}

@@ -187,7 +187,7 @@ def _of_question(tables: Tables, question: Question, predictor: Predictor, notes
 def _untraced(tables: Tables, question: Question) -> list[Configuration]:
     """One run that makes the trace: the plainest that a device of the question can do."""
     devices = Devices(tables)
-    names = devices.own if question.hardware in ("own", "all") else list(question.hardware)
+    names = devices.own(tables) if question.hardware in ("own", "all") else list(question.hardware)
     for name in names:
         spec = devices.spec(tables.resolve_hardware(name))
         platforms = [
@@ -209,7 +209,7 @@ def _untraced(tables: Tables, question: Question) -> list[Configuration]:
                     version="",
                     compiled=False,
                     basis="abstained",
-                    own=name in devices.own,
+                    own=name in devices.own(tables),
                     spread=UNKNOWN,
                     weight=1.0,
                 )

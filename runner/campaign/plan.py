@@ -9,9 +9,9 @@ import msgspec
 
 from domain.configuration import Workload
 from domain.errors import UnsupportedPrecision, UsageError
-from domain.vocabulary import MODES, PRECISIONS
+from domain.vocabulary import MODES, PRECISIONS, precision_named
 from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
-from runner.models.sources import resolve
+from runner.models.sources import ModelSource, resolve
 from runner.models.weights import unreachable
 from runner.platforms.execution_options import read_options
 from runner.platforms.registry import create, names
@@ -30,6 +30,8 @@ SIZES = {
     "output_tokens": "output_tokens",
 }
 """Lists of a sweep that say how large the work is, and the member of a workload that each of them fills."""
+_OF_ITEMS = ("sequence_length", "image_size", "images", "audio_seconds", "frames")
+"""Sizes of an item that a model has or has not."""
 OPTIMIZERS = ("adamw", "sgd")
 SCENARIOS_HERE = ("single_stream", "offline", "server")
 """What a machine of one's own is measured in; `serving` is of endpoints."""
@@ -112,7 +114,8 @@ def make_plan(
     for field, value in (("limit", limit), ("timeout", timeout_s), ("memory_limit", memory_limit_bytes)):
         _check_size(field, value)
     cases: dict[Case, None] = {}
-    for sweep in sweeps:
+    for named in sweeps:
+        sweep = msgspec.structs.replace(named, precisions=tuple(dict.fromkeys(map(precision_named, named.precisions))))
         _check(sweep)
         if low_memory:
             sweep = msgspec.structs.replace(sweep, precisions=tuple(map(_sixteen_bits, sweep.precisions)))
@@ -144,6 +147,7 @@ def _sixteen_bits(precision: str) -> str:
 def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: bool) -> Iterator[Case]:
     chosen = list(dict.fromkeys(sweep.models))[:limit]
     sources = [resolve(name, weights, trust_remote_code=code, allow_pickle=pickles) for name in chosen]
+    _check_taken(sweep, sources)
     for (name, source), workload, compiled, options, threads, platform, precision in itertools.product(
         zip(chosen, sources, strict=True),
         list(_workloads(sweep)),
@@ -166,6 +170,21 @@ def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: b
             trust_remote_code=code,
             allow_pickle=pickles,
         )
+
+
+def _check_taken(sweep: Sweep, sources: Sequence[ModelSource]) -> None:
+    """Refuse a size that none of the models has; among several each takes its own."""
+    for field, member in SIZES.items():
+        if member not in _OF_ITEMS or not getattr(sweep, field):
+            continue
+        if all(getattr(source.defaults, member) is None for source in sources):
+            taken = sorted(name for name in _OF_ITEMS if any(getattr(source.defaults, name) for source in sources))
+            names = ", ".join(source.id for source in sources[:3])
+            raise UsageError(
+                f"{names} {'takes' if len(sources) == 1 else 'take'} no {member.replace('_', ' ')}.",
+                field=field,
+                remedy=f"Leave it out; what can be said: {', '.join(name.replace('_', ' ') for name in taken)}.",
+            )
 
 
 def _workloads(sweep: Sweep) -> Iterator[Workload]:

@@ -170,7 +170,11 @@ def bench_endpoint(
     served = {name: how.pop(name) for name in _OF_ENDPOINTS}
     scenario = {name: how.pop(name) for name in _OF_SCENARIOS}
     if served["endpoint"] is None:
-        _refuse(_OF_ENDPOINTS, "is of endpoints alone.", "Name one with --endpoint URL, or leave it out.")
+        _refuse(
+            _OF_ENDPOINTS,
+            "is of endpoints alone.",
+            "Leave it out: without --endpoint URL this machine is measured; choose by --platform.",
+        )
         _take_scenario(how, scenario)
         return None
     _refuse(_OF_THIS_MACHINE, "is not heard with --endpoint: what is served is as it is.", "Leave it out.")

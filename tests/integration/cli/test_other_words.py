@@ -1,0 +1,46 @@
+"""Words of other tools resolve or are named, and `assay help` and the completion of shells are there."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from assay.cli import VERBS
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("bench", "bert-base-uncased", "--training"), "--mode training"),
+        (("bench", "bert-base-uncased", "--hardware", "cuda"), "--platform"),
+        (("bench", "microsoft/resnet-50", "--sequence-lengths", "64", "--dry-run"), "sequence_lengths:"),
+        (("benchmark_performance",), "bench"),
+        (("recommend", "bert-base-uncased", "--hardware", "cuda"), "platform cuda"),
+        (("predict", "bert-base-uncased", "--hardware", "apple-m3", "--platform", "mps", "--precision", "fp16"), "apple-m3-gpu"),
+    ],
+)  # fmt: skip
+def test_what_is_no_word_here_is_named_with_what_is(typed, words, named):
+    said = typed(*words, code=2)[1]
+    assert named in said
+
+
+def test_a_precision_by_another_name_is_the_same_question(typed):
+    asked = ("recommend", "bert-base-uncased", "--hardware", "intel-xeon-2c", "--platform", "openvino", "--json")
+    ours, theirs = (typed(*asked, "--precision", name)[0] for name in ("bf16", "bfloat16"))
+    assert ours == theirs
+
+
+def test_help_is_a_verb(typed):
+    assert all(f" {verb} " in typed("help")[0] for verb in VERBS)
+    assert "--max-latency-ms" in typed("help", "recommend")[0]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_is_written_where_the_shell_reads_it(typed, shell, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    typed("completion", "install", shell)
+    (path,) = [path for path in tmp_path.rglob("*assay*") if path.is_file()]
+    assert path.read_text() == typed("completion", "show", shell)[0].removesuffix("\n")
+    if shell == "bash":
+        subprocess.run(["bash", "-n", str(path)], check=True)
