@@ -198,8 +198,11 @@ def known_at(
     )
     if trace is None and not evidence and served is None:
         raise _trace_needed(question, model, there=bool(of_model))
-    if served is not None and question.concurrency is not None:
+    if question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
+        trace = None if served is None else trace
+        if served is None and not rows:
+            raise _not_served(model)
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
     named = {name: device_named(slugs, devices, name) for name in _named(question)}
     _check_driven(question, named)
@@ -270,6 +273,14 @@ def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded
         f"{model} was not measured, and it has no operator trace{' at these sizes' if there else ''} to predict from.",
         field="model",
         remedy=f"Trace and measure it where torch is installed: assay bench {model}{size}",
+    )
+
+
+def _not_served(model: str) -> UsageError:
+    return UsageError(
+        f"nothing is known of {model} as a served language model: neither its published sizes nor a measurement so.",
+        field="concurrency",
+        remedy="Leave it out for single calls, or measure it where it is served: assay bench --endpoint URL.",
     )
 
 

@@ -24,8 +24,18 @@ SHOWN = 20
 _COLUMNS = (
     "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
     "latency_mean_ms,latency_n,verdict,samples_n,hardware_id,device,concurrency,arrival_rate_per_s,scenario_result,"
-    "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts"
+    "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts,"
+    "ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms"
 )
+_PHASES = {
+    "ttft_ms": "first token",
+    "tpot_ms": "per token",
+    "forward_ms": "forward",
+    "loss_ms": "loss",
+    "backward_ms": "backward",
+    "optimizer_ms": "optimizer",
+}
+"""What the times of tokens are, and what a training step consists of."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
@@ -110,8 +120,8 @@ def show(run_id: str, samples: bool, server: str | None, token: str | None, as_j
     with connected(server, token) as client:
         result = client.run(run_id)
         at = {"run_id": run_id, "as_of": result["position"]}
-        limit = 10_000 if as_json else SHOWN
-        rows = client.page("tables/measurements", columns=None if as_json else _COLUMNS, limit=limit, **at)["items"]
+        rows = client.page("tables/measurements", columns=None if as_json else _COLUMNS, limit=10_000, **at)["items"]
+        every, rows = rows, rows if as_json else rows[:SHOWN]
         failures = client.page("tests", failures=True, limit=1000 if as_json else SHOWN, **at)["items"]
         drawn = (
             {row["event_id"]: _samples(client, row["event_id"]) for row in rows if row["samples_n"]} if samples else {}
@@ -121,6 +131,7 @@ def show(run_id: str, samples: bool, server: str | None, token: str | None, as_j
         return 0
     _tell_run(result)
     _tell_rows(result["run"], rows)
+    _tell_phases(every)
     _tell_energy(rows)
     _tell_failures(failures)
     if samples:
@@ -169,6 +180,19 @@ def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Non
     answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], document))
     if run["rows"] > len(rows):
         say(f"the first {formatting.count(len(rows))} of {formatting.count(run['rows'])}; --json shows all")
+
+
+def _tell_phases(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show what a call or a step consists of, where that was measured: tokens, phases of training, what comes before."""
+    heads = [(name, word) for name, word in _PHASES.items() if any(row.get(name) is not None for row in rows)]
+    if not heads:
+        return
+    document = [
+        [_name(row), *(formatting.latency(row.get(name)) for name, _ in heads)]
+        for row in rows
+        if any(row.get(name) is not None for name, _ in heads)
+    ][:SHOWN]
+    answers().print(grid("Parts", ["what", *((word, "right") for _, word in heads)], document))
 
 
 def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:

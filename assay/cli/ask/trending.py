@@ -34,12 +34,16 @@ _SHOW: dict[str, Callable[[float], str]] = {
     epilog="""\b
 Examples:
   assay trends bert-base-uncased
+  assay trends bert-base-uncased --hardware nvidia-l4 --precision fp16
   assay trends bert-base-uncased --metric throughput_per_s --picture bert.svg"""
 )
 @click.argument("model")
 @click.option(
     "--metric", default="latency_ms", show_default=True, help="latency_ms is the median, or the mean where that is all."
 )
+@click.option("--hardware", multiple=True, metavar="SLUG", help="Only on this hardware; may be repeated.")
+@click.option("--platform", multiple=True, help="Only on this platform; may be repeated.")
+@click.option("--precision", multiple=True, help="Only in this precision; may be repeated.")
 @click.option("--points", "each", is_flag=True, help="Every point with its time, verdict and event.")
 @click.option("--picture", type=OutputFile(parents=True), help="Draw into a .svg or .png file.")
 @click.option("--as-of", metavar="POSITION|SNAPSHOT", help="As of a position of the log, or of a named snapshot.")
@@ -49,6 +53,9 @@ Examples:
 def trends(
     model: str,
     metric: str,
+    hardware: tuple[str, ...],
+    platform: tuple[str, ...],
+    precision: tuple[str, ...],
     each: bool,
     picture: Path | None,
     as_of: str | None,
@@ -63,7 +70,10 @@ def trends(
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise click.UsageError(f"{picture.name}: a picture is a .svg or a .png file.")
     with connected(server, token) as client:
-        answer = client.trends(model, metric=metric, as_of=as_of)
+        filters = {"hardware": list(hardware), "platform": list(platform), "precision": list(precision)}
+        answer = client.trends(
+            model, metric=metric, as_of=as_of, **{name: item for name, item in filters.items() if item}
+        )
     lines = answer.get("lines", [])
     if picture is not None and lines:
         _draw(answer, lines, picture, force=force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
@@ -44,3 +45,20 @@ def test_a_completion_is_written_where_the_shell_reads_it(typed, shell, tmp_path
     assert path.read_text() == typed("completion", "show", shell)[0].removesuffix("\n")
     if shell == "bash":
         subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_a_run_shows_the_parts_of_its_calls_and_steps(filled, typed):
+    with filled.client() as client:
+        rows = client.measurements(mode="training")
+        step = next(row for row in rows if row["backward_ms"])
+    shown = typed("runs", "show", step["run_id"])[0]
+    assert "backward" in shown
+    assert "optimizer" in shown
+
+
+def test_a_trend_is_of_the_hardware_that_is_asked_for(typed):
+    here = json.loads(
+        typed("trends", "bert-base-uncased", "--hardware", "intel-xeon-2c", "--precision", "bf16", "--json")[0]
+    )
+    assert {line["precision"] for line in here["lines"]} == {"bf16"}
+    assert "nothing was measured" in typed("trends", "bert-base-uncased", "--hardware", "nvidia-l4", code=1)[1]

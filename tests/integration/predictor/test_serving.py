@@ -178,3 +178,12 @@ def test_energy_is_told_where_power_was_measured_on_the_device_or_its_kind_and_n
     energies = [one["energy_j"] for one in cheapest["ranked"]]
     assert energies == sorted(energies)
     assert len(energies) == 2
+
+
+def test_requests_to_what_is_not_known_to_be_served_are_refused_not_answered_as_calls(
+    service: Any, told: Any, build: Any, make_trace: Any
+) -> None:
+    told(build.event("assay.model.traced.v1", make_trace("acme/net", "net", "vision", 3)))
+    with pytest.raises(UsageError) as refused:
+        service.answers.recommend(Question(model="acme/net", hardware=[H100], concurrency=8))
+    assert refused.value.field == "concurrency"
