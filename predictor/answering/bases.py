@@ -1,0 +1,250 @@
+"""What a candidate's prediction rests on: trees, few rows, a calibration or the roofline, as far as rows near it support that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from predictor.answering.candidates import Candidate
+from predictor.artifact.artifact import Predictor
+from predictor.artifact.calibrated import Calibrated
+from predictor.artifact.calibrations import evidence_of
+from predictor.features.dataset import Row
+from predictor.features.table import Table
+from predictor.features.traces import Trace
+from predictor.learning.few_shot import Few, MeasuredDevice
+
+__all__ = ["INTERVAL", "Base", "bases_of"]
+
+INTERVAL = 0.8
+UNSEEN_CATEGORY = 1.5
+"""A correction measured on other categories of models is this much wider; a judgement, not a measurement."""
+UNCOVERED = 1.5
+"""An interval that no measurement supports is this much wider than the nearest that one does; a judgement, and said."""
+PEAK_TOLD = 0.1
+"""An effective peak that lies farther than this from the stated one, in log units, is worth a word."""
+_NORMAL_80 = 1.2816
+_TOLD = {
+    "interpolation": "this model was measured on other configurations",
+    "new_architecture": "other models of its family were measured",
+    "new_family": "no model of its family was measured; models with like operators were",
+    "new_hardware": "no measurement of this device: not calibrated",
+}
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """How one candidate is predicted: by `trees`, by `few` rows, or by the plain `roofline`.
+
+    `width` is None where the method says for each row how wide its interval is, and where nothing does.
+    """
+
+    basis: str
+    method: str
+    width: float | None
+    covered: bool
+    why: str
+    calibrated: Calibrated | None = None
+    residual: float | None = None
+    """The log residual itself, where it was measured on a sibling device."""
+    evidence: tuple[str, ...] = ()
+    level: str = ""
+    """How far the trees extrapolate: see `conformal.LEVELS`."""
+    least: float = 0.0
+    """The half-width is at least this: no measurement supports a narrower one."""
+    before: Base | None = None
+    """What would be said without measurements of the device, whose interval is never narrower."""
+
+
+def bases_of(
+    trace: Trace, chosen: Sequence[Candidate], rows: Sequence[Row], table: Table, predictor: Predictor
+) -> list[Base]:
+    """Return the base of each candidate. Those of one software share it where as much trained near their batches."""
+    why_not = predictor.card.coverage.why_not(trace, rows[0].mode)
+    supports = _Supports(predictor)
+    existing: dict[tuple[object, ...], Base] = {}
+    bases: list[Base] = []
+    for item, row, launch_share in zip(chosen, rows, table.column("launch_share").tolist(), strict=True):
+        key = (row.software, item.threads)
+        base = existing.get(key)
+        if base is None:
+            base = existing[key] = _base(trace, item, predictor, why_not, row.mode)
+        bases.append(supports.at(base, row, launch_share))
+    return bases
+
+
+class _Supports:
+    """Bases as far as rows near a question support them: batch, size of the items, and share of launches."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        """Take what trained."""
+        self._coverage = predictor.card.coverage
+        self._predictor = predictor
+        self._thin: dict[tuple[object, ...], str | None] = {}
+        self._made: dict[tuple[int, str], Base] = {}
+        self._octaves: dict[int, set[int]] = {}
+
+    def at(self, base: Base, row: Row, launch_share: float) -> Base:
+        """Return the base for a row; equal reasons give the same object."""
+        if base.before is not None:
+            base = self._measured(base, self.at(base.before, row, launch_share), row)
+        if base.method != "trees" or base.calibrated is not None:
+            return base
+        outside = self._coverage.outside(row.platform, row.batch_size or 1, launch_share)
+        if outside is not None:
+            return self._kept(0, outside, lambda: _roofline(self._predictor, outside))
+        thin = self._too_few(row)
+        if thin is None:
+            return base
+        why = f"{base.why}; interval not covered by measurement: {thin}"
+        least = _roofline_width(self._predictor)
+        return self._kept(id(base), thin, lambda: replace(base, covered=False, least=least, why=why))
+
+    def _measured(self, base: Base, before: Base, row: Row) -> Base:
+        near = base.calibrated is None or self._shot_near(base.calibrated, row)
+        made = self._kept(id(base), f"{id(before)} {near}", lambda: replace(base, before=before))
+        if near:
+            return made
+        why = f"{base.why}; interval not covered by measurement: none of them near batch {row.batch_size}"
+        return self._kept(id(made), why, lambda: replace(made, covered=False, why=why))
+
+    def _shot_near(self, calibrated: Calibrated, row: Row) -> bool:
+        octaves = self._octaves.get(id(calibrated))
+        if octaves is None:
+            octaves = {round(math.log2(shot.batch_size or 1)) for shot in calibrated.shots.rows}
+            self._octaves[id(calibrated)] = octaves
+        here = round(math.log2(row.batch_size or 1))
+        return any(abs(octave - here) <= 1 for octave in octaves)
+
+    def _too_few(self, row: Row) -> str | None:
+        key = (row.platform, row.runtime, row.precision, row.compiled, row.batch_size)
+        if key not in self._thin:
+            self._thin[key] = self._coverage.thin(row)
+        return self._thin[key]
+
+    def _kept(self, base: int, reason: str, make: Callable[[], Base]) -> Base:
+        key = (base, reason)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
+def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> Base:
+    """Return what a candidate's prediction rests on, whatever its batch is."""
+    unmeasured = _unmeasured(trace, candidate, predictor, why_not, mode)
+    few = predictor.card.few
+    place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
+    calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
+    coverage = predictor.card.coverage
+    calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
+    if (
+        calibrated is not None
+        and why_not is None
+        and coverage.near_software(candidate.platform, candidate.runtime, candidate.precision)
+    ):
+        return replace(_calibrated(calibrated), before=unmeasured)
+    if few is not None and place is not None:
+        if place.hardware == candidate.spec.id:
+            return replace(_few(trace, candidate, few, place), before=unmeasured)
+        if unmeasured.method != "trees":
+            return _few(trace, candidate, few, place)
+    return unmeasured
+
+
+def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> Base:
+    """Return what is said where nothing was measured on the device under this platform and precision."""
+    coverage = predictor.card.coverage
+    knows = coverage.knows_software(
+        candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, mode
+    )
+    if why_not is None and knows and coverage.knows_maker(candidate.spec):
+        return _trees(trace, candidate, predictor)
+    if why_not is not None:
+        return _roofline(predictor, why_not)
+    if not knows:
+        return _roofline(
+            predictor,
+            f"no {candidate.runtime} rows on {candidate.platform} in {candidate.precision} trained the predictor",
+        )
+    return _roofline(
+        predictor, f"no {candidate.spec.vendor or 'such'} {candidate.spec.kind or 'device'} trained the predictor"
+    )
+
+
+def _trees(trace: Trace, candidate: Candidate, predictor: Predictor) -> Base:
+    coverage = predictor.card.coverage
+    level = coverage.level(trace) if candidate.spec.id in coverage.hardware else "new_hardware"
+    width = predictor.card.widths.of(level, INTERVAL)
+    why, doubts = f"predicted: {_TOLD[level]}", []
+    if width is None:
+        doubts.append("no rows were held out as far")
+    if level == "new_hardware" and coverage.level(trace) == "new_family":
+        doubts.append("its family is new as well")
+    if level == "new_hardware" and not coverage.knows_like(candidate.spec):
+        doubts.append(f"no {candidate.spec.architecture or 'such'} device with memory as fast trained")
+    return Base(
+        basis="predicted",
+        method="trees",
+        width=width,
+        covered=not doubts,
+        why=f"{why}; interval not covered by measurement: {', '.join(doubts)}" if doubts else why,
+        level=level,
+        least=_roofline_width(predictor) if doubts else 0.0,
+    )
+
+
+def _few(trace: Trace, candidate: Candidate, few: Few, place: MeasuredDevice) -> Base:
+    """Few rows: of this device it is calibrated, of this model on another device a reference, else a prediction."""
+    level = few.level(candidate.spec.id, place, trace.architecture, trace.family)
+    measured = few.widths.of(level, INTERVAL)
+    covered = measured is not None and level != "new_hardware" and trace.category in place.categories
+    width = measured or UNCOVERED * (few.widths.of("new_family", INTERVAL) or _NORMAL_80 * few.model.usual)
+    if trace.category not in place.categories:
+        width *= UNSEEN_CATEGORY
+    elsewhere = level == "new_hardware" and trace.architecture in place.architectures
+    text = f"from {place.rows} measurements in this precision on {place.hardware}"
+    if level != "new_hardware":
+        text += f": {_TOLD[level]}"
+    if trace.category not in place.categories:
+        text += f"; none of them {trace.category or 'of this category'}"
+    return Base(
+        basis="calibrated" if level != "new_hardware" else "reference" if elsewhere else "predicted",
+        method="few",
+        width=width,
+        covered=covered,
+        why=text + ("; this device was not measured: not calibrated" if level == "new_hardware" else ""),
+        evidence=tuple(place.evidence),
+    )
+
+
+def _calibrated(item: Calibrated) -> Base:
+    models = len(set(item.shots.architecture.tolist()))
+    text = f"predicted, corrected by {len(item.shots)} measurements of {models} model{'s' if models != 1 else ''} on this device"
+    if abs(math.log(item.effective_peak)) > PEAK_TOLD:
+        text += f", which reaches {item.effective_peak:.2g} of its stated peak"
+    return Base(
+        basis="calibrated",
+        method="trees",
+        calibrated=item,
+        width=None,
+        covered=models > 1,
+        why=text,
+        evidence=tuple(evidence_of(item.shots.rows)),
+    )
+
+
+def _roofline_width(predictor: Predictor) -> float:
+    spread = predictor.card.spreads["roofline"]
+    return UNCOVERED * _NORMAL_80 * math.hypot(spread.between, spread.within)
+
+
+def _roofline(predictor: Predictor, reason: str) -> Base:
+    return Base(
+        basis="roofline",
+        method="roofline",
+        width=_roofline_width(predictor),
+        covered=False,
+        why=f"roofline, at the share of it that the trained rows usually reach; interval not covered by measurement: {reason}",
+    )
