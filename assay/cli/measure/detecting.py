@@ -15,13 +15,18 @@ from presentation import formatting
 
 __all__ = ["detect", "noise"]
 
+_IN_BROWSERS = ("wasm", "webgpu", "webnn")
+
 
 @click.command(epilog="Example: assay detect --json")
 @as_json
 def detect(as_json: bool) -> int:
     """Say what hardware this machine has and which platforms work on it, each tried and not assumed."""
+    import msgspec
+
     from runner.machine.detect import describe
     from runner.machine.detect import detect as look
+    from runner.platforms.registry import create
 
     with notes().status("trying each platform"):
         result = describe(look())
@@ -39,19 +44,23 @@ def detect(as_json: bool) -> int:
             )
         )
         answers().print()
-        rows = [
-            [
-                probe["platform"],
-                "yes" if probe["available"] else "no",
-                ", ".join(probe.get("devices") or []) or "—",
-                (probe.get("evidence") if probe["available"] else probe.get("reason")) or "—",
-            ]
-            for probe in item.get("platforms", [])
-        ]
+        rows = [_row(probe) for probe in item.get("platforms", [])]
+        if item["hardware"]["kind"] == "cpu" and rows:
+            probe = create("onnxruntime").probe()
+            rows.append(_row({"platform": "onnxruntime", **msgspec.to_builtins(probe)}))
         if rows:
             answers().print(grid(None, ["platform", "here", "devices", "evidence, or why not"], rows))
             answers().print()
     return 0
+
+
+def _row(probe: dict[str, Any]) -> list[str]:
+    """Return a platform's row; what works in a browser is not what `assay bench` can measure."""
+    evidence = (probe.get("evidence") if probe["available"] else probe.get("reason")) or "—"
+    here = "yes" if probe["available"] else "no"
+    if probe["available"] and probe["platform"] in _IN_BROWSERS:
+        here, evidence = "in a browser", f"{evidence}; `assay bench` does not drive browsers yet"
+    return [probe["platform"], here, ", ".join(probe.get("devices") or []) or "—", evidence]
 
 
 def _tell_identity(environment: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -62,3 +63,10 @@ def test_a_trend_is_of_the_hardware_that_is_asked_for(typed):
     )
     assert {line["precision"] for line in here["lines"]} == {"bf16"}
     assert "nothing was measured" in typed("trends", "bert-base-uncased", "--hardware", "nvidia-l4", code=1)[1]
+
+
+def test_detect_promises_nothing_that_bench_refuses_and_leaves_nothing_out(typed):
+    shown = typed("detect")[0]
+    here = dict(re.findall(r"^(\S+) +(yes|no|in a browser) ", shown, re.MULTILINE))
+    assert here["onnxruntime"] == "yes"
+    assert "yes" not in {here[platform] for platform in ("wasm", "webgpu", "webnn")}
