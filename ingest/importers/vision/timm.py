@@ -24,6 +24,7 @@ from domain.canonical import digest
 from domain.catalogues import hardware, models
 from domain.catalogues.slugs import slug
 from domain.events import MEASUREMENT_RECORDED, RUN_FINISHED, RUN_STARTED
+from domain.vocabulary import precision_named
 from ingest.importers.files import File
 from ingest.importers.identity import row_id
 from ingest.importers.reading import BadFile, csv_rows, csv_text
@@ -38,7 +39,7 @@ LICENCE = "Apache-2.0"
 REPOSITORY = "huggingface/pytorch-image-models/results/"
 
 _NAME = re.compile(
-    r"benchmark-(?P<mode>infer|train)-(?P<precision>[a-z0-9]+)-(?P<layout>nchw|nhwc)-pt(?P<torch>\d{3})"
+    r"benchmark-(?P<mode>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)-pt(?P<torch>\d{3})"
     r"-(?P<backend>cu\d{3}|cpu)-(?P<hardware>[a-z0-9_]+)(?P<dynamo>-dynamo)?"
     r"(?:@(?P<date>\d{4}-\d{2}-\d{2})-(?P<commit>[0-9a-f]{7,40}))?\.csv"
 )
@@ -141,7 +142,7 @@ def _table_of(file: File, match: re.Match[str]) -> _Table:
         execution={
             "platform": "cuda" if cuda else "cpu",
             "runtime": {"name": "torch", "version": torch},
-            "precision": "amp-fp16" if match["precision"] == "amp" else match["precision"],
+            "precision": precision_named(match["precision"]),
             "compiled": match["dynamo"] is not None,
             "layout": match["layout"],
         },

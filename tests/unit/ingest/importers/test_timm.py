@@ -69,6 +69,8 @@ def test_a_row_and_its_file_name_become_a_measurement(write):
          {"platform": "cpu", "precision": "fp32", "compiled": True, "torch": "2.2.1", "hardware": "intel-core-i9-10940x"}),
         ("benchmark-infer-amp-nchw-pt291-cu130-5090-dynamo.csv",
          {"platform": "cuda", "precision": "amp-fp16", "compiled": True, "torch": "2.9.1", "hardware": "nvidia-rtx-5090"}),
+        ("benchmark-infer-amp_bf16-nhwc-pt291-cu130-5090.csv",
+         {"platform": "cuda", "precision": "amp-bf16", "compiled": False, "torch": "2.9.1", "hardware": "nvidia-rtx-5090"}),
         ("benchmark-infer-amp-nchw-pt112-cu113-rtx3090@2022-07-19-5e7d47ca.csv",
          {"platform": "cuda", "precision": "amp-fp16", "compiled": False, "torch": "1.12", "hardware": "nvidia-rtx-3090",
           "time": "2022-07-19T00:00:00+00:00", "commit": "5e7d47ca"}),
