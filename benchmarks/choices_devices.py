@@ -147,7 +147,9 @@ def _of_groups(model: str, groups: NDArray[Any], said: Array, measured: Array) -
 
 def batches(data: Path) -> dict[str, list[Lost]]:
     """Return what choosing hardware, count and engine for one batch loses, by what was wanted."""
-    table = tabulate(training_rows(rows_of(data, "argonne"), "throughput", "inference"), hardware.find, "throughput")
+    table = tabulate(
+        training_rows(rows_of(data, "argonne"), "throughput", "inference", served=True), hardware.find, "throughput"
+    )
     found: dict[str, list[Lost]] = {}
     for model in np.unique(table.architecture).tolist():
         held, known = np.flatnonzero(table.architecture == model), np.flatnonzero(table.architecture != model)

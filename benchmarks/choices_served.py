@@ -73,7 +73,8 @@ def tables(data: Path) -> tuple[Table, Table]:
     """Return the tables of time to the first token and between tokens, row for row the same runs."""
     rows = [row for row in rows_of(data, "aiconfigurator") if row and row.ttft_ms and row.tpot_ms]
     first, between = (
-        tabulate(training_rows(rows, target, "inference"), hardware.find, target) for target in ("ttft", "tpot")
+        tabulate(training_rows(rows, target, "inference", served=True), hardware.find, target)
+        for target in ("ttft", "tpot")
     )
     shared = {row.event_id for row in first.rows} & {row.event_id for row in between.rows}
     kept = [table.take([row.event_id in shared for row in table.rows]) for table in (first, between)]

@@ -70,3 +70,12 @@ def test_detect_promises_nothing_that_bench_refuses_and_leaves_nothing_out(typed
     here = dict(re.findall(r"^(\S+) +(yes|no|in a browser) ", shown, re.MULTILINE))
     assert here["onnxruntime"] == "yes"
     assert "yes" not in {here[platform] for platform in ("wasm", "webgpu", "webnn")}
+
+
+def test_a_comparison_is_narrowed_and_says_what_differs(typed):
+    asked = ("compare", "models", "intel-xeon-2c", "--platform", "cpu", "--precision", "fp32", "--batch-size", "1")
+    rows = json.loads(typed(*asked, "--json")[0])["rows"]
+    assert {(row["platform"], row["precision"], row["batch_size"]) for row in rows} == {("cpu", "fp32", 1)}
+    shown = typed(*asked)[0]
+    assert re.search(r"model +mode +tokens +px", shown)
+    assert max(map(len, shown.splitlines())) <= 100
