@@ -147,7 +147,10 @@ class TestReported(Shape, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MeasurementRetracted(Shape, frozen=True, kw_only=True, omit_defaults=True):
-    """Void one event (a measurement, a failure or a test) or a whole run, and say why."""
+    """Void one event (a measurement, a failure or a test) or a whole run, and say why.
+
+    A retraction of a retraction undoes it: what it named counts again from there on.
+    """
 
     reason: Sentence
     event_id: Identifier | None = None

@@ -160,24 +160,25 @@ def _of_json(path: Path, wanted: Wanted, field: str) -> Side:
 
 
 def _of_records(records: Iterable[Any], path: Path, wanted: Wanted, field: str) -> Side:
-    """Return the side in a file of events or of rows of measurements; a retraction voids what it names."""
+    """Return the side in a file of events or of rows of measurements; a retraction voids what it names, unless it is undone."""
     kept: dict[str, Row] = {}
+    retractions: dict[str, Row] = {}
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
             raise UsageError(f"record {number} of {path} is no object.", field=field, remedy="One object a record.")
         if record.get("type") == MEASUREMENT_RETRACTED:
-            void = record.get("data") or {}
-            kept = {
-                name: row
-                for name, row in kept.items()
-                if name != void.get("event_id") and (void.get("run_id") is None or row["run_id"] != void["run_id"])
-            }
+            retractions[str(record.get("id"))] = record.get("data") or {}
             continue
         row = _row(record, number, path, field)
         if row is not None:
             kept[str(row["event_id"])] = row
+    targets = {data.get("event_id") for data in retractions.values()}
+    in_force = [data for name, data in retractions.items() if name not in targets]
+    void = {data.get("event_id") for data in in_force} | {data.get("run_id") for data in in_force} - {None}
     gathered = ComparisonInput(path.name, wanted=wanted)
     for row in kept.values():
+        if row["event_id"] in void or row.get("run_id") in void:
+            continue
         if row["kind"] == MEASUREMENT_RECORDED:
             gathered.measured(row)
         else:

@@ -37,7 +37,7 @@ SELECT m.position, m.event_id, m.time, m.recorded_at, m.subject, c.origin, j.ver
         IS NOT NULL AS timed
 FROM measurement AS m ANTI JOIN void USING (position)
 JOIN context AS c ON m.context = c.id JOIN judgement AS j ON m.judgement = j.id
-WHERE m.subject IN (SELECT subject FROM voided WHERE measured);
+WHERE m.subject IN (SELECT subject FROM changed WHERE measured);
 
 -- name: merge
 CREATE OR REPLACE TEMPORARY TABLE merged AS
@@ -52,8 +52,8 @@ FROM (
 -- name: forget
 DELETE FROM standing WHERE subject IN (SELECT subject FROM came);
 
--- name: forget_voided
-DELETE FROM standing WHERE subject IN (SELECT subject FROM voided WHERE measured);
+-- name: forget_changed
+DELETE FROM standing WHERE subject IN (SELECT subject FROM changed WHERE measured);
 
 -- name: keep
 INSERT INTO standing FROM merged ORDER BY subject;

@@ -23,27 +23,32 @@ __all__ = ["BATCH_SCHEMA", "CHECKPOINT_AT", "DATA_ERRORS", "Aggregates", "Folder
 
 
 class Aggregates:
-    """Keeps `void` and `standing` in step with the rows of a batch, within its transaction."""
+    """Keeps `voided` and `standing` in step with the rows of a batch, within its transaction."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
 
     def follow(self, first: int, *, measured: bool, facts: bool, retracted: bool) -> None:
-        """Count the batch that begins at position `first`: its measurements, and what its retractions void."""
+        """Count the batch that begins at position `first`: its measurements, and what its retractions void or restore."""
         connection = self._connection
-        voided = 0
-        if retracted or (facts and self._any_retraction()):
+        changed = False
+        if retracted or (facts and self._any("retraction")):
             connection.execute(FOLD["voids"], {"low": 0 if retracted else first - 1})
-            ((voided,),) = connection.execute("SELECT count(*) FROM voided").fetchall()
-            if voided:
+            if self._any("changed"):
+                changed = True
                 connection.execute(FOLD["void"])
+            if changed or retracted:
+                connection.execute(FOLD["undone"])
+                if self._any("undone"):
+                    changed = True
+                    connection.execute(FOLD["restore"])
         if measured:
             self._count("live_of_batch", "forget")
-        if voided and retracted:
-            self._count("live_again", "forget_voided")
+        if changed and retracted:
+            self._count("live_again", "forget_changed")
 
-    def _any_retraction(self) -> bool:
-        return bool(self._connection.execute("SELECT 1 FROM retraction LIMIT 1").fetchall())
+    def _any(self, table: str) -> bool:
+        return bool(self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
 
     def _count(self, live: str, forget: str) -> None:
         connection = self._connection

@@ -122,15 +122,15 @@ FROM (
 ) JOIN tested USING (position) ORDER BY tested.position;
 
 -- name: voids
--- Rows above `low` that a retraction names; what came first says since when. Plain joins on numbers: DuckDB 2.0 ends with an
+-- Rows above `low` that a retraction names, one for each retraction. Plain joins on numbers: DuckDB 2.0 ends with an
 -- internal error where text is carried through a join over a union.
-CREATE OR REPLACE TEMPORARY TABLE voided AS
+CREATE OR REPLACE TEMPORARY TABLE changed AS
 WITH named AS (
-    SELECT try_cast(target_event_id AS UUID) AS event_id, min(position) AS since FROM retraction
-    WHERE target_event_id IS NOT NULL GROUP BY 1
+    SELECT try_cast(target_event_id AS UUID) AS event_id, position AS since FROM retraction
+    WHERE target_event_id IS NOT NULL
 ), ended AS (
-    SELECT context.id, min(retraction.position) AS since
-    FROM context JOIN retraction ON context.run_id = retraction.target_run_id GROUP BY context.id
+    SELECT context.id, retraction.position AS since
+    FROM context JOIN retraction ON context.run_id = retraction.target_run_id
 ), found AS (
     SELECT one.position, one.subject, true AS measured, named.since
     FROM measurement AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
@@ -144,11 +144,22 @@ WITH named AS (
     SELECT one.position, one.subject, false, ended.since
     FROM test AS one JOIN ended ON one.context = ended.id WHERE one.position > $low
 )
-SELECT position, subject, measured, min(since) AS since FROM found
-WHERE position NOT IN (SELECT position FROM void) GROUP BY ALL;
+SELECT DISTINCT position, subject, measured, since FROM found ANTI JOIN voided USING (position, since);
 
 -- name: void
-INSERT INTO void SELECT position, since FROM voided ORDER BY position;
+INSERT INTO voided SELECT position, since, NULL FROM changed ORDER BY position, since;
+
+-- name: undone
+-- Rows of a retraction that another retraction names: the first one says until when.
+CREATE OR REPLACE TEMPORARY TABLE undone AS
+SELECT voided.position, voided.since, undo.until FROM voided JOIN (
+    SELECT taken.position AS since, min(undo.position) AS until
+    FROM retraction AS taken JOIN retraction AS undo ON undo.target_event_id = taken.event_id GROUP BY taken.position
+) AS undo USING (since) WHERE voided.until IS NULL;
+
+-- name: restore
+UPDATE voided SET until = undone.until FROM undone WHERE voided.position = undone.position AND voided.since = undone.since;
+INSERT INTO changed SELECT position, subject, true, since FROM undone JOIN measurement USING (position);
 
 -- name: posted
 -- Ids in events other than facts; those of facts are read with their parts.

@@ -49,10 +49,10 @@ _NOTHING: Row = {
 }
 # Facts of some runs that were taken back, one by one or with their run.
 _VOIDED = """
-SELECT run_id, count(*) AS rows_retracted
+SELECT run_id, count(DISTINCT position) AS rows_retracted
 FROM (SELECT position, context FROM main.measurement UNION ALL SELECT position, context FROM main.test) AS fact
-JOIN main.void USING (position) JOIN main.context ON fact.context = context.id
-WHERE position <= $at AND since <= $at AND run_id IN (SELECT unnest($runs)) GROUP BY run_id
+JOIN main.voided USING (position) JOIN main.context ON fact.context = context.id
+WHERE position <= $at AND since <= $at AND coalesce(until > $at, true) AND run_id IN (SELECT unnest($runs)) GROUP BY run_id
 """
 # Which runs have any fact of a hardware.
 _ON = """
@@ -75,7 +75,9 @@ FROM main.retraction
 JOIN (SELECT event_id, context FROM main.measurement UNION ALL SELECT event_id, context FROM main.test) AS fact
     ON fact.event_id = try_cast(target_event_id AS UUID)
 JOIN main.context ON fact.context = context.id
-WHERE retraction.position <= $at AND run_id = $run ORDER BY retraction.position LIMIT 1000
+WHERE retraction.position <= $at AND run_id = $run AND NOT EXISTS (
+    FROM main.retraction AS undo WHERE undo.target_event_id = retraction.event_id AND undo.position <= $at
+) ORDER BY retraction.position LIMIT 1000
 """
 _HARDWARE = "SELECT coalesce(list_sort(list(DISTINCT hardware_id)), []) FROM main.subject WHERE id <= $at"
 _NARROW = ("run_id", "position", "kind", "origin", "outcome", "hardware", "retracted_because")

@@ -203,7 +203,7 @@ class Tables(State):
 
     def retractions(self, *, as_of: int | None = None) -> pa.Table:
         """Return the retractions by position."""
-        return self.view("retraction", as_of=as_of)
+        return self.view("retractions", as_of=as_of)
 
     def predictors(self, *, as_of: int | None = None) -> pa.Table:
         """Return the trained predictors by position; `in_force` says which one answers."""

@@ -137,9 +137,12 @@ CREATE TABLE test (
 );
 COMMENT ON COLUMN test.kind IS 'test: a test was reported; failure: a measurement failed';
 
-CREATE TABLE void (
-    position BIGINT NOT NULL, since BIGINT NOT NULL
+CREATE TABLE voided (
+    position BIGINT NOT NULL, since BIGINT NOT NULL, until BIGINT
 );
+COMMENT ON COLUMN voided.since IS 'position of the retraction; one row for each that names the fact';
+COMMENT ON COLUMN voided.until IS 'position of the event that undid it, or null';
+CREATE VIEW void AS SELECT position, since FROM voided WHERE until IS NULL;
 
 CREATE TABLE model (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,

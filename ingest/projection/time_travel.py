@@ -69,7 +69,7 @@ def state_at(
             relations[table] = (
                 f"SELECT * FROM main.{table} WHERE position <= {at} AND subject IN (SELECT id FROM visible)"
             )
-    relations["void"] = f"SELECT * FROM main.void WHERE since <= {at}"
+    relations["void"] = f"SELECT position, since FROM main.voided WHERE since <= {at} AND coalesce(until > {at}, true)"
     relations["projection"] = f"SELECT {at}::BIGINT AS position FROM main.projection"
     relations |= {"live": STANDING["live"], "standing": STANDING["standing"], **VIEWS}
     needed = _needed(wanted, relations)

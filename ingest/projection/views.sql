@@ -77,6 +77,7 @@ FROM (FROM run QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position)
 LEFT JOIN (FROM run_end QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position DESC) = 1) AS last USING (run_id)
 LEFT JOIN (
     SELECT target_run_id, reason FROM retraction WHERE target_run_id IS NOT NULL
+        AND NOT EXISTS (FROM retraction AS undo WHERE undo.target_event_id = retraction.event_id)
     QUALIFY row_number() OVER (PARTITION BY target_run_id ORDER BY position) = 1
 ) AS void ON void.target_run_id = run.run_id;
 
@@ -329,7 +330,9 @@ QUALIFY row_number() OVER (
 SELECT * FROM operation;
 
 -- name: retractions
-SELECT * FROM retraction;
+SELECT retraction.*, undo.position AS undone_position FROM retraction LEFT JOIN (
+    SELECT target_event_id AS event_id, min(position) AS position FROM retraction GROUP BY target_event_id
+) AS undo USING (event_id);
 
 -- name: aliases
 -- Every declaration; chains are followed by whoever resolves a name.

@@ -112,32 +112,78 @@ def empty_spool(spool: Spool, client: Client, *, before: int = 0) -> None:
     )
 
 
-@click.command(epilog="Example: assay retract --run 0198c0de-… --reason 'the laptop was on battery'")
+@click.command(
+    epilog="Examples: assay retract --run 0198c0de-… --reason 'the laptop was on battery'\n\n"
+    "assay retract --undo --run 0198c0de-… --reason 'it was not: the log of the charger says so'"
+)
 @click.option("--event", "event_id", metavar="ID", help="The measurement, failure or test to void.")
 @click.option("--run", "run_id", metavar="ID", help="A whole run to void.")
 @click.option("--reason", required=True, help="Why; it stays in the log.")
+@click.option("--undo", is_flag=True, help="Undo the retraction of this event or run: it counts again from there on.")
 @served
 @as_json
 def retract(
-    event_id: str | None, run_id: str | None, reason: str, server: str | None, token: str | None, as_json: bool
+    event_id: str | None,
+    run_id: str | None,
+    reason: str,
+    undo: bool,
+    server: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> int:
-    """Void a measurement or a whole run: it leaves answers and training, and stays in the log with the reason."""
+    """Void a measurement or a whole run: it leaves answers and training, and stays in the log with the reason.
+
+    --undo takes the retraction back with an event of its own; an answer as of a position between the two stays what it was.
+    """
     from assay.cli.connection import connected, event_source
     from domain.events import MEASUREMENT_RETRACTED, decode_event, encode_event, new_event
     from domain.payloads import MeasurementRetracted
 
-    data = MeasurementRetracted(event_id=event_id, run_id=run_id, reason=reason)
-    event = new_event(MEASUREMENT_RETRACTED, data, source=event_source(), time=datetime.now(UTC))
-    decode_event(encode_event(event))
+    def retraction(event_id: str | None, run_id: str | None) -> dict[str, Any]:
+        data = MeasurementRetracted(event_id=event_id, run_id=run_id, reason=reason)
+        event = new_event(MEASUREMENT_RETRACTED, data, source=event_source(), time=datetime.now(UTC))
+        decode_event(encode_event(event))
+        return event
+
+    event = retraction(event_id, run_id)
     with connected(server, token) as client:
         _require_existing(client, event_id, run_id)
-        answer = client.post_events([event])
+        events = [retraction(held, None) for held in _retractions_of(client, event_id, run_id)] if undo else [event]
+        answer = client.post_events(events)
         client.wait_for(answer["last_position"])
     if as_json:
         print_json(answer)
     else:
-        say(f"retracted at position {answer['last_position']}: {reason}")
+        say(f"{'counts again from' if undo else 'retracted at'} position {answer['last_position']}: {reason}")
     return 0
+
+
+def _retractions_of(client: Client, event_id: str | None, run_id: str | None) -> list[str]:
+    """Return the ids of the retractions that name this event or run and were not undone; raise UsageError without any."""
+    from domain.events import MEASUREMENT_RETRACTED
+
+    every = list(client.events(types=(MEASUREMENT_RETRACTED,)))
+    named = {event["data"].get("event_id") for event in every}
+
+    def in_force(event_id: str | None, run_id: str | None) -> list[str]:
+        target = (event_id, run_id)
+        return [
+            event["id"]
+            for event in every
+            if (event["data"].get("event_id"), event["data"].get("run_id")) == target and event["id"] not in named
+        ]
+
+    found = in_force(event_id, run_id)
+    if not found:
+        run = client.event(event_id)["data"].get("run_id") if event_id else None
+        raise UsageError(
+            f"{'event ' + event_id if event_id else f'run {run_id}'} is not retracted.",
+            field="event" if event_id else "run",
+            remedy=f"Its run {run} is: `assay retract --undo --run {run}`."
+            if run and in_force(None, run)
+            else "`assay runs show RUN` lists what was taken back, and why.",
+        )
+    return found
 
 
 def _require_existing(client: Client, event_id: str | None, run_id: str | None) -> None:

@@ -29,3 +29,20 @@ def test_a_measurement_leaves_the_answers(filled, typed, build):
         assert len(client.measurements(model="acme/retracted")) == 1
         typed("retract", "--event", event["id"], "--reason", "wrong")
         assert client.measurements(model="acme/retracted") == []
+
+
+def test_a_retraction_is_undone_by_an_event_that_names_it(filled, typed, build):
+    event = build.measurement(model="acme/undone", run_id="run-undone")
+    start = build.event("assay.run.started.v1", {"run_id": "run-undone", "kind": "bench"})
+    with filled.client() as client:
+        client.wait_for(client.post_events([start, event])["last_position"])
+        assert "is not retracted" in typed("retract", "--undo", "--event", event["id"], "--reason", "right", code=2)[1]
+        typed("retract", "--run", "run-undone", "--reason", "wrong")
+        assert client.measurements(model="acme/undone") == []
+        _, said = typed("retract", "--undo", "--event", event["id"], "--reason", "right", code=2)
+        assert "--undo --run run-undone" in said
+        typed("retract", "--undo", "--run", "run-undone", "--reason", "right after all")
+        assert len(client.measurements(model="acme/undone")) == 1
+        (last,) = (event for event in client.events() if event["data"].get("reason") == "right after all")
+        retracted = client.event(last["data"]["event_id"])
+        assert retracted["data"] == {"run_id": "run-undone", "reason": "wrong"}

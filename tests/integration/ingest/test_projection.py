@@ -266,6 +266,35 @@ def test_what_arrives_after_its_run_was_retracted_is_void_too(projection, append
         assert tables.runs().to_pylist()[0]["retracted_because"] == "wrong clock"
 
 
+def test_an_undone_retraction_counts_again_and_the_past_stays_as_it_was(projection, append, build):
+    event, other = build.measurement(run_id="run-9"), build.measurement(run_id="run-9", batch_size=8)
+    by_event, by_run = build.retraction(event_id=event["id"]), build.retraction(run_id="run-9")
+    append([build.event("assay.run.started.v1", {"run_id": "run-9", "kind": "bench"}), event, other])
+    positions = [
+        append([item])[0].position
+        for item in (
+            by_event,
+            by_run,
+            build.retraction(event_id=by_run["id"]),
+            build.retraction(event_id=by_event["id"]),
+            build.retraction(event_id=event["id"]),
+        )
+    ]
+    late = build.measurement(run_id="run-9", batch_size=16)
+    (last,) = append([late])
+    projection.catch_up()
+    with projection.tables() as tables:
+        counted = [tables.measurements(as_of=position).num_rows for position in positions]
+        assert counted == [1, 0, 1, 2, 1]
+        assert {row["event_id"] for row in tables.measurements().to_pylist()} == {other["id"], late["id"]}
+        assert tables.measurements(best=True).num_rows == 2
+        assert tables.runs().to_pylist()[0]["retracted_because"] is None
+        (before,) = tables.runs(as_of=positions[1]).to_pylist()
+        assert before["retracted_because"] == "wrong clock"
+        undone = [row["undone_position"] for row in tables.retractions().to_pylist()]
+        assert undone == [positions[3], positions[2], None, None, None]
+
+
 def test_an_unknown_type_is_kept_and_counted(projection, append, build, database):
     append([build.event("acme.unknown.v7", {"x": 1})] * 1 + [build.event("acme.unknown.v7", {"x": 2})])
     projection.catch_up()

@@ -58,6 +58,9 @@ def test_a_retraction_voids_the_events_before_it(events, build, tmp_path):
     assert [row.figures["latency_p50_ms"].value for row in read(path).measured] == [2.0]
     path.write_text("".join(json.dumps(event) + "\n" for event in [*events, build.retraction(run_id="run-1")]))
     assert read(path).measured == []
+    undo = build.retraction(event_id=void["id"])
+    path.write_text("".join(json.dumps(event) + "\n" for event in [*events, void, undo]))
+    assert len(read(path).measured) == 2
 
 
 def test_rows_in_every_format_give_the_same_side(events, lines, tmp_path):
