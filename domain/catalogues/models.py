@@ -248,16 +248,35 @@ _TIMM_PREFIXES = re.compile(
     r"(?:tf|gluon|legacy|ssl|swsl|ig|ese|nf|gc|wide|adv|ens_adv|dm|jx|bat|eca|lambda)_(?=[a-z])"
 )
 _TIMM_BASE = re.compile(r"((?:cs3|res2)?[a-z]+?(?:v\d+)?)(?:\d.*)?")
+_TIMM_KIN = {
+    **dict.fromkeys(("beitv2",), "beit"),
+    **dict.fromkeys(("convnextv2",), "convnext"),
+    **dict.fromkeys(("flexivit", "naflexvit"), "vit"),
+    **dict.fromkeys(("efficientformerv2",), "efficientformer"),
+    **dict.fromkeys(("ghostnetv2", "ghostnetv3"), "ghostnet"),
+    **dict.fromkeys(("hgnetv2",), "hgnet"),
+    **dict.fromkeys(("coatnet", "coatnext", "maxxvit", "maxxvitv2"), "maxvit"),
+    **dict.fromkeys(("mobilevitv2",), "mobilevit"),
+    **dict.fromkeys(("poolformerv2",), "poolformer"),
+    **dict.fromkeys(("ecaresnet", "gcresnet", "resnetaa", "resnetblur", "resnetrs", "senet"), "resnet"),
+    **dict.fromkeys(("seresnet", "seresnetaa", "skresnet"), "resnet"),
+    **dict.fromkeys(("ecaresnext", "gcresnext", "seresnext", "seresnextaa", "skresnext"), "resnext"),
+    **dict.fromkeys(("regnetv", "regnetx", "regnety", "regnetz"), "regnet"),
+    **dict.fromkeys(("rexnetr",), "rexnet"),
+    **dict.fromkeys(("swinv2",), "swin"),
+}
+"""Names of one design: later versions, variants of a block, other training. What is measured of one tells of the others."""
 
 
 def timm_family(name: str) -> str:
     """Return the family of a timm model: its architecture's base name, without size, training and porting marks.
 
-    `timm/tf_efficientnetv2_s.in21k` is `efficientnetv2`, `resnet50d` and `wide_resnet50_2` are `resnet`.
+    `timm/tf_efficientnetv2_s.in21k` is `efficientnetv2`, `resnet50d`, `seresnet50` and `wide_resnet50_2` are `resnet`.
     """
-    base = name.lower().removeprefix("timm/").split(".")[0]
+    base = name.lower().removeprefix("timm/").split(".")[0].replace("swin_v2_", "swinv2_")
     while mark := _TIMM_PREFIXES.match(base):
         base = base[mark.end() :]
     first = base.split("_")[0]
     match = _TIMM_BASE.fullmatch(first)
-    return match.group(1) if match else first
+    family = match.group(1) if match else first
+    return _TIMM_KIN.get(family, family)

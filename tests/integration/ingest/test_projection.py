@@ -281,7 +281,7 @@ def test_an_undone_retraction_counts_again_and_the_past_stays_as_it_was(projecti
         )
     ]
     late = build.measurement(run_id="run-9", batch_size=16)
-    (last,) = append([late])
+    append([late])
     projection.catch_up()
     with projection.tables() as tables:
         counted = [tables.measurements(as_of=position).num_rows for position in positions]

@@ -161,6 +161,13 @@ def test_defaults_hold_only_the_sizes_a_category_has() -> None:
         ("cs3darknet_m", "cs3darknet"),
         ("res2net50_26w_8s", "res2net"),
         ("mobilenetv3_small_050", "mobilenetv3"),
+        ("swinv2_tiny_window8_256", "swin"),
+        ("swin_v2_cr_tiny_224", "swin"),
+        ("jx_nest_tiny", "nest"),
+        ("nest_tiny_jx", "nest"),
+        ("seresnet50", "resnet"),
+        ("flexivit_base", "vit"),
+        ("maxxvitv2_rmlp_base_rw_224", "maxvit"),
     ],
 )
 def test_a_timm_name_tells_its_family(name: str, family: str) -> None:
