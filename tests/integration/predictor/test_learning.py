@@ -182,7 +182,7 @@ def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> 
     assert size < 4_000_000
     scores = shipped.card.scores
     assert scores["architecture"]["overall"]["mape"] < 0.066
-    assert scores["family"]["overall"]["mape"] < 0.115
+    assert scores["family"]["overall"]["mape"] < 0.125
     assert scores["random"]["overall"]["mape"] < scores["architecture"]["overall"]["mape"]
     for split in ("random", "architecture", "family"):
         assert abs(scores[split]["overall"]["coverage_80"] - 0.8) < 0.06
