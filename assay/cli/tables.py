@@ -19,12 +19,24 @@ __all__ = [
     "doubts",
     "excluded_table",
     "failures_table",
+    "measured_parts",
     "measurements_table",
+    "parts_table",
     "verifications_table",
     "would_do_table",
 ]
 
 Event = Mapping[str, Any]
+
+_PARTS = {
+    "ttft_ms": "first token",
+    "tpot_ms": "per token",
+    "forward_ms": "forward",
+    "loss_ms": "loss",
+    "backward_ms": "backward",
+    "optimizer_ms": "optimizer",
+}
+"""What the times of tokens are, and what a training step consists of."""
 
 
 def _of_type(events: Sequence[Event], name: str) -> list[Mapping[str, Any]]:
@@ -84,13 +96,45 @@ def measurements_table(events: Sequence[Event]) -> Table | None:
 
 
 def doubts(events: Sequence[Event]) -> list[str]:
-    """Return why measurements are not valid: each reason once, with how many rows it marks."""
-    counted: dict[str, int] = {}
+    """Return why measurements are not valid: each reason once, in the figures of its first row, with how many rows it marks."""
+    counted: dict[str, list[str]] = {}
     for data in _of_type(events, "assay.measurement.recorded.v1"):
         for reason in (data.get("validity") or {}).get("reasons") or []:
             kind = re.sub(r"[-+±]?\d+(\.\d+)? ?%?", "…", reason) if any(mark.isdigit() for mark in reason) else reason
-            counted[kind] = counted.get(kind, 0) + 1
-    return [f"{n} suspect or invalid: {reason}" for reason, n in sorted(counted.items(), key=lambda item: -item[1])]
+            counted.setdefault(kind, []).append(reason)
+    ordered = sorted(counted.values(), key=len, reverse=True)
+    return [f"{len(said)} suspect or invalid{', such as' if len(said) > 1 else ''}: {said[0]}" for said in ordered]
+
+
+def parts_table(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return what a call or a step consists of, a row a name, or None where no row has any of it.
+
+    Rows hold times in ms: of tokens (`ttft_ms`, `tpot_ms`), and of the phases of training.
+    """
+    heads = [(name, word) for name, word in _PARTS.items() if any(row.get(name) is not None for row in rows)]
+    document = [
+        [of, *(formatting.latency(row.get(name)) for name, _ in heads)]
+        for of, row in zip(names, rows, strict=True)
+        if any(row.get(name) is not None for name, _ in heads)
+    ]
+    return grid("Parts", ["what", *((word, "right") for _, word in heads)], document) if document else None
+
+
+def measured_parts(events: Sequence[Event]) -> Table | None:
+    """Return what the calls and steps of measurements consist of, or None where nothing was timed apart."""
+    data = _of_type(events, "assay.measurement.recorded.v1")
+    names = [
+        " ".join(
+            [
+                _short(each["model"]["id"]),
+                _platform(each["execution"], (each.get("observed") or {}).get("platform"), _several(data)),
+                (each.get("observed") or {}).get("precision") or each["execution"].get("precision") or "",
+                f"batch {each['workload'].get('batch_size')}" if each["workload"].get("batch_size") else "",
+            ]
+        ).rstrip()
+        for each in data
+    ]
+    return parts_table(names, [each["metrics"] for each in data])
 
 
 def verifications_table(events: Sequence[Event]) -> Table | None:

@@ -32,6 +32,7 @@ __all__ = [
     "key_class_of",
     "models_set",
     "nearest",
+    "of_same_design",
     "resolve_alias",
     "smaller_siblings",
     "timm_family",
@@ -183,6 +184,22 @@ def nearest(name: str, n: int = 3) -> tuple[str, ...]:
     close = difflib.get_close_matches(name.strip().lower(), _names(), n=n * 4, cutoff=0.5)
     ids = dict.fromkeys(_names()[match].id for match in close)
     return tuple(ids)[:n]
+
+
+def of_same_design(name: str) -> CatalogueModel | None:
+    """Return the catalogue's model of the family that an id names, such as wav2vec2 in `acme/wav2vec2-tiny-random`.
+
+    The small variant where the id says tiny, small or random; None where no family is named.
+    """
+    words = re.split(r"[-_.]", name.lower().split("/")[-1])
+    families = {model.family for model in catalogue()}
+    runs = ("-".join(words[low:high]) for low in range(len(words)) for high in range(len(words), low, -1))
+    named = [run for run in runs if run in families]
+    if not named:
+        return None
+    members = [model for model in catalogue() if model.family == max(named, key=len)]
+    wanted = "small" if {"tiny", "small", "mini", "nano", "random"} & set(words) else "full"
+    return next((model for model in members if model.variant == wanted), members[0])
 
 
 def key_class_of(name: str) -> str | None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from domain.catalogues.models import of_same_design
 from domain.configuration import Workload
-from domain.errors import UnsupportedPrecision, UsageError
+from domain.errors import UnknownModel, UnsupportedPrecision, UsageError
 from domain.vocabulary import MODES, PRECISIONS, precision_named
 from runner.measure.stopping import MAXIMUM_SAMPLES, PERCENTILE_SAMPLES, Method
-from runner.models.sources import ModelSource, resolve
+from runner.models.sources import ModelSource, hub_problem, resolve
 from runner.models.weights import unreachable
 from runner.platforms.execution_options import read_options
 from runner.platforms.registry import create, names
@@ -69,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Cases in the order in which they run, how long each is measured, and whether platforms were named.
 
     `memory_limit_bytes` bounds the resident memory of a child, `timeout_s` the wall time of one in s. `low_memory` says
-    that weights are made in 16 bits from the start, and never in fp32.
+    that weights are made in 16 bits from the start, and never in fp32. `notes` say what is measured in place of what was asked.
     """
 
     cases: tuple[Case, ...]
@@ -78,6 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 600.0
     memory_limit_bytes: int | None = None
     low_memory: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -114,12 +116,16 @@ def make_plan(
     for field, value in (("limit", limit), ("timeout", timeout_s), ("memory_limit", memory_limit_bytes)):
         _check_size(field, value)
     cases: dict[Case, None] = {}
+    notes: dict[str, None] = {}
     for named in sweeps:
         sweep = msgspec.structs.replace(named, precisions=tuple(dict.fromkeys(map(precision_named, named.precisions))))
         _check(sweep)
         if low_memory:
             sweep = msgspec.structs.replace(sweep, precisions=tuple(map(_sixteen_bits, sweep.precisions)))
-        for case in _cases(sweep, weights, limit, trust_remote_code, allow_pickle):
+        models = list(dict.fromkeys(sweep.models))[:limit]
+        chosen = [_chosen(name, weights, trust_remote_code, allow_pickle) for name in models]
+        notes |= dict.fromkeys(note for *_, note in chosen if note)
+        for case in _cases(sweep, [each[:3] for each in chosen], trust_remote_code, allow_pickle):
             cases[msgspec.structs.replace(case, device=device)] = None
     return Plan(
         cases=tuple(cases),
@@ -128,6 +134,7 @@ def make_plan(
         timeout_s=timeout_s,
         memory_limit_bytes=memory_limit_bytes,
         low_memory=low_memory,
+        notes=tuple(notes),
     )
 
 
@@ -144,12 +151,30 @@ def _sixteen_bits(precision: str) -> str:
     )
 
 
-def _cases(sweep: Sweep, weights: str, limit: int | None, code: bool, pickles: bool) -> Iterator[Case]:
-    chosen = list(dict.fromkeys(sweep.models))[:limit]
-    sources = [resolve(name, weights, trust_remote_code=code, allow_pickle=pickles) for name in chosen]
-    _check_taken(sweep, sources)
-    for (name, source), workload, compiled, options, threads, platform, precision in itertools.product(
-        zip(chosen, sources, strict=True),
+def _chosen(name: str, weights: str, code: bool, pickles: bool) -> tuple[str, ModelSource, str, str | None]:
+    """Return a model's name, source and weights, and a note where it stands for one that cannot be fetched.
+
+    What neither the catalogue nor the cache knows has its config on the hub. Without the hub, the catalogue's model of
+    the design that the id names is built with random weights; it is measured under its own id.
+    """
+    try:
+        return name, resolve(name, weights, trust_remote_code=code, allow_pickle=pickles), weights, None
+    except UnknownModel:
+        instead = of_same_design(name) if name.count("/") == 1 and weights != "pretrained" else None
+        problem = hub_problem()
+        if instead is None or problem is None:
+            raise
+        note = (
+            f"{name} is not in the catalogue. {problem} {instead.id}, of the same design ({instead.family}), is measured in its "
+            "place, with random weights."
+        )
+        return instead.id, resolve(instead.id, "random"), "random", note
+
+
+def _cases(sweep: Sweep, chosen: Sequence[tuple[str, ModelSource, str]], code: bool, pickles: bool) -> Iterator[Case]:
+    _check_taken(sweep, [source for _, source, _ in chosen])
+    for (name, source, weights), workload, compiled, options, threads, platform, precision in itertools.product(
+        chosen,
         list(_workloads(sweep)),
         sweep.compiled,
         sweep.options,

@@ -30,13 +30,17 @@ OnEvent = Callable[[dict[str, Any]], None]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a plan stands: `done` of `total` cases, the case with its stage or outcome, seconds left at this pace."""
+    """Where a plan stands: `done` of `total` cases, the case with its stage or outcome, seconds left at this pace.
+
+    `fact` is the data of the event that the case ended with.
+    """
 
     done: int
     total: int
     case: Case | None = None
     stage: str | None = None
     outcome: str | None = None
+    fact: Any = None
     left_s: float | None = None
 
 
@@ -153,7 +157,7 @@ class Run:
             self._failures.append((case, row.failed))
         else:
             self._done += 1
-        self._show(case, outcome=row.word)
+        self._show(case, outcome=row.word, fact=row.events[0][1] if row.events else None)
 
     def _describe(self, prepared: Prepared) -> dict[str, Any]:
         """Tell a model and its traces, once, and return it as rows carry it."""
@@ -172,13 +176,15 @@ class Run:
             self.tell(MODEL_TRACED, trace, subject=identity)
         return model
 
-    def _show(self, case: Case, *, stage: str | None = None, outcome: str | None = None) -> None:
+    def _show(self, case: Case, *, stage: str | None = None, outcome: str | None = None, fact: Any = None) -> None:
         done = self._done + self._failed + self._skipped
         total = len(self.campaign.cases)
         ran = self._done + self._failed
         # The pace is that of the cases that really ran.
         left_s = (monotonic() - self._began) / ran * (total - done) if ran else None
-        self._on_progress(Progress(done=done, total=total, case=case, stage=stage, outcome=outcome, left_s=left_s))
+        self._on_progress(
+            Progress(done=done, total=total, case=case, stage=stage, outcome=outcome, fact=fact, left_s=left_s)
+        )
 
     def finish(self, outcome: str) -> None:
         """Post the end of the run, unless the receiver has already failed."""
@@ -197,5 +203,5 @@ class Run:
             failed=self._failed,
             skipped=self._skipped,
             failures=self._failures,
-            notes=self._notes,
+            notes=[*self.campaign.plan.notes, *self._notes],
         )

@@ -15,7 +15,15 @@ from typing import Any, Literal
 import msgspec
 
 from domain.catalogues.classification import classified
-from domain.catalogues.models import CatalogueModel, WorkloadDefaults, default_workload, find, nearest, timm_family
+from domain.catalogues.models import (
+    CatalogueModel,
+    WorkloadDefaults,
+    default_workload,
+    find,
+    nearest,
+    of_same_design,
+    timm_family,
+)
 from domain.errors import UnknownModel, UsageError
 
 __all__ = ["SAFE_FILES", "WEIGHT_CHOICES", "ModelSource", "hub_problem", "resolve", "weight_files"]
@@ -213,7 +221,9 @@ def _downloaded_config(name: str) -> Path:
         remedy = (
             f"{problem} Give the path of a folder with its config.json, or connect to the hub once to fill the cache."
         )
-        raise UnknownModel(name, nearest(name), remedy=remedy)
+        instead = of_same_design(name)
+        close = nearest(name) or ((instead.id,) if instead else ())
+        raise UnknownModel(name, close, remedy=remedy)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from assay.cli.tables import parts_table
 from assay.client.row_types import Run
 from domain.errors import Expired, NotFound
 from domain.verdicts import ENERGY
@@ -27,15 +28,7 @@ _COLUMNS = (
     "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts,"
     "ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms"
 )
-_PHASES = {
-    "ttft_ms": "first token",
-    "tpot_ms": "per token",
-    "forward_ms": "forward",
-    "loss_ms": "loss",
-    "backward_ms": "backward",
-    "optimizer_ms": "optimizer",
-}
-"""What the times of tokens are, and what a training step consists of."""
+_TIMES = ("ttft_ms", "tpot_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
@@ -184,15 +177,10 @@ def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Non
 
 def _tell_phases(rows: Sequence[Mapping[str, Any]]) -> None:
     """Show what a call or a step consists of, where that was measured: tokens, phases of training, what comes before."""
-    heads = [(name, word) for name, word in _PHASES.items() if any(row.get(name) is not None for row in rows)]
-    if not heads:
-        return
-    document = [
-        [_name(row), *(formatting.latency(row.get(name)) for name, _ in heads)]
-        for row in rows
-        if any(row.get(name) is not None for name, _ in heads)
-    ][:SHOWN]
-    answers().print(grid("Parts", ["what", *((word, "right") for _, word in heads)], document))
+    shown = [row for row in rows if any(row.get(name) is not None for name in _TIMES)][:SHOWN]
+    table = parts_table([_name(row) for row in shown], shown)
+    if table is not None:
+        answers().print(table)
 
 
 def _tell_energy(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -479,14 +479,14 @@ def _already_there(out: Path | None, resume: bool, *, verifies: bool) -> set[str
 
 def _report(events: list[dict[str, Any]], reports: list[Any], *, as_json: bool) -> int:
     from assay.cli.measure.endpoint_table import scenario_notes
-    from assay.cli.tables import doubts, failures_table, measurements_table, verifications_table
+    from assay.cli.tables import doubts, failures_table, measured_parts, measurements_table, verifications_table
 
     notes, valid = scenario_notes(events)
     exit_code = max((int(report.exit_code) for report in reports), default=0) or int(not valid)
     if as_json:
         print_json(events)
         return exit_code
-    for make in (measurements_table, verifications_table, failures_table):
+    for make in (measurements_table, measured_parts, verifications_table, failures_table):
         table = make(events)
         if table is not None:
             answers().print(table)

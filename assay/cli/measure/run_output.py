@@ -9,6 +9,8 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assay.cli.output import notes
+from domain.payloads import MeasurementRecorded
+from presentation import formatting
 
 __all__ = ["progress"]
 
@@ -35,9 +37,20 @@ def progress() -> Iterator[Callable[[Any], None]]:
                 doing += f": {step.stage}"
             bar.update(task, total=step.total, completed=step.done, description=doing, left=left)
             if step.outcome:
-                console.print(f"[{step.done}/{step.total}] {_case_name(step.case)}: {step.outcome}", highlight=False)
+                done = f"[{step.done}/{step.total}] {_case_name(step.case)}: {step.outcome}{_figures(step.fact)}"
+                console.print(done, highlight=False, markup=False)
 
         yield show
+
+
+def _figures(fact: Any) -> str:
+    """Return the median of a measurement with its interval, and why it is not valid; empty for any other fact."""
+    if not isinstance(fact, MeasurementRecorded) or fact.metrics.latency_ms is None:
+        return ""
+    latency, validity = fact.metrics.latency_ms, fact.validity
+    low, high = (latency.ci95 or {}).get("p50") or (None, None)
+    reasons = validity.reasons if validity else ()
+    return f", {formatting.latency(latency.p50, low, high)}" + (f": {'; '.join(reasons)}" if reasons else "")
 
 
 def _case_name(case: Any) -> str:

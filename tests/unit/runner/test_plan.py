@@ -129,6 +129,37 @@ def test_automatic_weights_stay_automatic_and_carry_why_the_hub_cannot_be_asked(
     assert (none.weights, none.unreachable) == ("random", None)
 
 
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [
+        ("patrickvonplaten/wav2vec2-tiny-random", "assay/wav2vec2-small"),
+        ("hf-internal-testing/tiny-random-bert", "prajjwal1/bert-tiny"),
+        ("someone/whisper-finetuned", "openai/whisper-tiny"),
+        ("someone/nothing-known", None),
+    ],
+)
+def test_without_the_hub_the_catalogues_model_of_the_same_design_stands_for_an_unknown_id(
+    monkeypatch: pytest.MonkeyPatch, asked: str, measured: str | None
+) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub_problem.cache_clear()
+    try:
+        for weights in ("auto", "random"):
+            if measured is None:
+                with pytest.raises(UnknownModel):
+                    plan(asked, weights=weights)
+                continue
+            made = plan(asked, weights=weights)
+            assert [(case.model, case.weights) for case in made.cases] == [(measured, "random")]
+            (note,) = made.notes
+            assert asked in note and measured in note and "random weights" in note
+        with pytest.raises(UnknownModel):
+            plan(asked, weights="pretrained")
+    finally:
+        hub_problem.cache_clear()
+
+
 def test_a_case_that_two_sweeps_name_runs_once() -> None:
     one, two = (Sweep(models=("bert-tiny",), platforms=("cpu",), batch_sizes=sizes) for sizes in ((1, 2), (2, 4)))
     assert [case.workload.batch_size for case in make_plan(one, two, weights="random").cases] == [1, 2, 4]
