@@ -116,14 +116,17 @@ def _named(row: Row, label: str) -> dict[str, Any]:
 
 
 def _scaling(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
-    """Draw items a second over batch size: the batch logarithmic, the items too where they range far."""
-    scale = formatting.throughput_scale([row["throughput_per_s"] for row in chart.rows])
+    """Draw items a second, or peak memory, over batch size: the batch logarithmic, the figure too where it ranges far."""
+    metric = chart.options.get("metric", "throughput_per_s")
+    of_memory = metric == "peak_memory_bytes"
+    scale = (formatting.memory_scale if of_memory else formatting.throughput_scale)([row[metric] for row in chart.rows])
+    figure = "Peak memory" if of_memory else "Items a second"
     drawn = [
         {
             "series": row["series"],
             "label": row["label"],
             "batch": row["batch_size"],
-            "value": scale.of(row["throughput_per_s"]),
+            "value": scale.of(row[metric]),
             "platform": colour_key(row.get("platform")),
         }
         for row in chart.rows
@@ -135,7 +138,7 @@ def _scaling(chart: Chart, theme: Theme, width: int) -> alt.LayerChart:
     x_axis.values = sorted(set(sizes))
     logarithmic = max(values) / min(values) > _LOG_FROM
     shape = "log" if logarithmic else "linear"
-    y_axis = axis_of(f"Items a second, {scale.unit} ({shape})", ink, values if logarithmic else None)
+    y_axis = axis_of(f"{figure}, {scale.unit} ({shape})", ink, values if logarithmic else None)
     x = alt.X("batch:Q", scale=alt.Scale(type="log", domain=[min(sizes), max(sizes)], nice=False), axis=x_axis)
     y = alt.Y("value:Q", scale=scale_of(values, logarithmic), axis=y_axis)
     layers = _lines(drawn, x, y, theme, "batch", _halves(sizes), ink, width)

@@ -27,6 +27,8 @@ __all__ = [
     "factor_chart",
     "latency_chart",
     "measured_table",
+    "memory_chart",
+    "phases_table",
     "rivals_table",
     "scaling_chart",
     "scaling_table",
@@ -196,6 +198,48 @@ def _named(row: Row) -> dict[str, Any]:
     words = [f"× {count}"] if count > 1 else []
     words += ["compiled"] if row.get("compiled") else []
     return {**row, "distinct": " · ".join(filter(None, (*words, row["distinct"]))) or None}
+
+
+_PHASES = {"forward_ms": "Forward", "loss_ms": "Loss", "backward_ms": "Backward", "optimizer_ms": "Optimizer"}
+
+
+def phases_table(rows: Sequence[Row]) -> Table | None:
+    """Return what the training steps consist of, a row a measurement; None where no phase was timed."""
+    timed = [row for row in rows if any(row.get(name) is not None for name in _PHASES)]
+    if not timed:
+        return None
+
+    def phase(key: str) -> Callable[[Row], str]:
+        return lambda row: formatting.latency(row.get(key))
+
+    columns = (
+        *model_columns(),
+        *WHERE,
+        Column("latency_ms", "Step", phase("latency_ms"), figures=True),
+        *(Column(key, word, phase(key), figures=True) for key, word in _PHASES.items()),
+        Column(
+            "peak_memory_bytes", "Memory", lambda row: formatting.memory(row.get("peak_memory_bytes")), figures=True
+        ),
+        *_RESTS,
+        *(column for column in HIDDEN if column.key != "mode"),
+    )
+    note = "Medians of each phase, timed apart with a wait for the device between them; the step is timed as a whole."
+    return Table("phases", "What a training step consists of", columns, timed, note)
+
+
+def memory_chart(series: Sequence[Row], name: str, title: str) -> Chart | None:
+    """Return the peak memory over batch size, one line a series; None where no series has it at two sizes."""
+    kept = [
+        {**item, "points": points}
+        for item in series
+        if len(points := [point for point in item["points"] if point.get("peak_memory_bytes")]) > 1
+    ]
+    if not kept:
+        return None
+    drawn = scaling_chart(kept, name, title)
+    most = max((point for item in kept for point in item["points"]), key=lambda point: point["peak_memory_bytes"])
+    sentence = f"Largest peak: {formatting.memory(most['peak_memory_bytes'])}, {short_model(most['model'])} at batch {most['batch_size']}."
+    return drawn._replace(sentence=sentence, options={"metric": "peak_memory_bytes"})
 
 
 def scaling_chart(series: Sequence[Row], name: str, title: str) -> Chart:

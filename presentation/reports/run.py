@@ -143,7 +143,8 @@ def _measured(measured: Sequence[Row]) -> Section:
     if simulated or invalid:
         parts.append(f"{counted(simulated, 'row')} simulated and {formatting.count(invalid)} invalid; each says so.")
     table = pairs.measured_table(in_order(measured), "configurations", "Every measurement of the run")
-    return Section("Measured", [*parts, table])
+    phases = pairs.phases_table(in_order(measured))
+    return Section("Measured", [*parts, table, *([phases] if phases else [])])
 
 
 def _outcomes(rows: Sequence[Row], name: str, title: str) -> Table:

@@ -80,7 +80,9 @@ def batch_scaling(source: Source) -> Section:
     if not result:
         return Section("Batch scaling", ["No configuration was measured at two batch sizes with all else alike."])
     chart = pairs.scaling_chart(result, "scaling", "Throughput over batch size")
-    return Section("Batch scaling", [chart, families.scaling_by_family(result), pairs.scaling_table(result)])
+    memory = pairs.memory_chart(result, "scaling-memory", "Peak memory over batch size")
+    tables = [families.scaling_by_family(result), pairs.scaling_table(result)]
+    return Section("Batch scaling", [chart, *([memory] if memory else []), *tables])
 
 
 def precisions(source: Source) -> Section:
@@ -146,12 +148,12 @@ def _by_precision(result: Sequence[Row]) -> Table:
 
 def modes(source: Source) -> Section:
     """Compare a training step with an inference call."""
+    phases = pairs.phases_table(source.kept)
+    steps: list[Part] = [phases] if phases else []
     let = source.let_in(likeness.training_over_inference(source.rows))
     if not let:
-        return Section(
-            "Training against inference",
-            ["No model was measured in both modes with the same sizes, hardware, platform, precision and software."],
-        )
+        none = "No model was measured in both modes with the same sizes, hardware, platform, precision and software."
+        return Section("Training against inference", [none, *steps])
     note = (
         "One training step over one inference call; both agree in model, sizes, hardware, platform, precision and software. "
         "Optimizer and checkpointing are those of the training row."
@@ -159,7 +161,7 @@ def modes(source: Source) -> Section:
     what = "How many inference calls one training step takes"
     chart = pairs.factor_chart(let, "modes", "A training step in inference calls", what)
     table = pairs.compared_table(let, "modes", "Training against inference, row by row", "Step over call", note)
-    return Section("Training against inference", [chart, table])
+    return Section("Training against inference", [chart, table, *steps])
 
 
 def model_pictures(source: Source, most: int = MOST_PICTURES) -> Section:

@@ -26,7 +26,7 @@ _COLUMNS = (
     "event_id,model_id,platform,precision,batch_size,latency_p50_ms,latency_p50_ci95_low_ms,latency_p50_ci95_high_ms,"
     "latency_mean_ms,latency_n,verdict,samples_n,hardware_id,device,concurrency,arrival_rate_per_s,scenario_result,"
     "energy_j,energy_per_item_j,energy_per_token_j,energy_above_idle_j,idle_power_w,power_w,energy_verdict,energy_reading,metric_verdicts,"
-    "ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms"
+    "peak_memory_bytes,ttft_ms,tpot_ms,forward_ms,loss_ms,backward_ms,optimizer_ms"
 )
 _TIMES = ("ttft_ms", "tpot_ms", "forward_ms", "loss_ms", "backward_ms", "optimizer_ms")
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -167,10 +167,20 @@ def _tell_rows(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Non
     if not rows:
         return
     document = [
-        [_name(row), _latency(row), formatting.count(row["latency_n"]), row["verdict"] or formatting.MISSING]
+        [
+            _name(row),
+            _latency(row),
+            formatting.memory(row["peak_memory_bytes"]),
+            formatting.count(row["latency_n"]),
+            row["verdict"] or formatting.MISSING,
+        ]
         for row in rows
     ]
-    answers().print(grid("Rows", ["what", ("latency", "right"), ("n", "right"), ("verdict", "fixed")], document))
+    answers().print(
+        grid(
+            "Rows", ["what", ("latency", "right"), ("memory", "right"), ("n", "right"), ("verdict", "fixed")], document
+        )
+    )
     if run["rows"] > len(rows):
         say(f"the first {formatting.count(len(rows))} of {formatting.count(run['rows'])}; --json shows all")
 

@@ -48,6 +48,31 @@ def test_scaling_draws_one_line_a_series(row: Any) -> None:
     assert "Largest gain: openvino" in chart.sentence
 
 
+def test_memory_over_the_batch_is_drawn_where_it_was_measured_at_two_sizes(row: Any) -> None:
+    rows = [
+        row(10.0, peak_memory_bytes=400_000_000),
+        row(20.0, batch_size=4, peak_memory_bytes=1_600_000_000),
+        row(5.0, platform="openvino", peak_memory_bytes=None),
+        row(8.0, platform="openvino", batch_size=4, peak_memory_bytes=9_000_000_000),
+    ]
+    chart = pairs.memory_chart(likeness.scaling(rows), "memory", "Memory")
+    assert chart is not None and "1.60" in chart.sentence and "batch 4" in chart.sentence
+    points = [
+        one for one in values(charts.draw(chart).to_dict()["layer"][0]) if isinstance(one, dict) and "batch" in one
+    ]
+    assert {(one["platform"], one["batch"], one["value"]) for one in points} == {("cpu", 1, 0.4), ("cpu", 4, 1.6)}
+    assert pairs.memory_chart(likeness.scaling(rows[2:]), "memory", "Memory") is None
+
+
+def test_a_training_step_shows_its_phases(row: Any) -> None:
+    step = row(30.0, mode="training", forward_ms=4.5, loss_ms=0.2, backward_ms=5.2, optimizer_ms=19.0)
+    table = pairs.phases_table([row(), step])
+    assert table is not None and len(table.rows) == 1
+    shown = [word.replace("\u202f", " ") for word in table.words(step)]
+    assert {"30.0 ms", "4.50 ms", "0.200 ms", "5.20 ms", "19.0 ms"} <= set(shown)
+    assert pairs.phases_table([row()]) is None
+
+
 def test_a_trend_leaves_out_what_is_simulated_or_invalid() -> None:
     point = {
         "time": "2026-11-20T14:05:00+00:00",
