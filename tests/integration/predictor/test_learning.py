@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
@@ -14,19 +15,22 @@ import pytest
 
 from domain.catalogues import hardware
 from domain.errors import CorruptArtifact, UsageError
+from domain.events import PREDICTOR_TRAINED, decode_event, encode_event, new_event
 from domain.performance.roofline import limits_of
 from predictor.answering.candidates import Candidate
 from predictor.answering.estimates import estimate
 from predictor.artifact.artifact import Predictor, decode, encode, load_shipped, read_folder, write_folder
 from predictor.artifact.calibrated import CalibratedMethod
 from predictor.artifact.calibrations import calibrations_of
+from predictor.artifact.coverage import coverage_of
 from predictor.features.dataset import training_rows
 from predictor.features.features import FEATURES, TRACE_FEATURES
 from predictor.features.operators_route import tabulate
 from predictor.learning.blend import BlendMethod
-from predictor.learning.building import Needs, build_from_table, train
+from predictor.learning.building import Needs, build_from_table, finish, train
 from predictor.learning.evaluation import evaluate, hold_out
 from predictor.learning.trees import TreeMethod
+from tests.integration.predictor.conftest import World
 
 SCORE = {
     "rows",
@@ -173,6 +177,22 @@ def test_enough_rows_give_trees_of_their_own_and_calibrate_the_rest(world: Any, 
     (told,) = calibrations_of(table, card.coverage, made.predictor.base).document()
     assert (told["hardware"], told["rows"], told["models"]) == ("nvidia-l4", 10, 10)
     assert set(told["evidence"]) == {row.event_id for row in few}
+
+
+def test_the_event_of_a_training_does_not_grow_with_its_architectures() -> None:
+    large = World(families=300, members=10)
+    table = tabulate(large.rows[::6], large.book, hardware.find)
+    coverage = coverage_of(table, hardware.find)
+    assert len(coverage.architectures) == 3000
+    shipped = load_shipped()
+    card = msgspec.structs.replace(shipped.card, coverage=coverage, rows=len(table))
+    trained = finish(card, shipped.base, shipped.others)
+    assert decode(trained.content, trained.predictor.digest).card.coverage.architectures == coverage.architectures
+    data = {**trained.event_data, "accepted": True, "reason": "as good on what was measured"}
+    event = encode_event(new_event(PREDICTOR_TRAINED, data, source="urn:assay:test", time=datetime.now(UTC)))
+    assert decode_event(event).data.digest == trained.predictor.digest
+    before = finish(shipped.card, shipped.base, shipped.others).event_data
+    assert len(msgspec.json.encode(trained.event_data)) < 1.05 * len(msgspec.json.encode(before))
 
 
 def test_the_shipped_predictor_is_whole_small_and_as_good_as_its_card_says() -> None:
