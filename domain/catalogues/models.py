@@ -127,6 +127,16 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     models: tuple[CatalogueModel, ...]
 
 
+_DESIGNS = {
+    "bge": "bert",
+    "dialogpt": "gpt2",
+    "distilroberta": "roberta",
+    "e5": "bert",
+    "minilm": "bert",
+    "r": "roberta",
+}
+"""Words of published ids, and the family whose design they stand for (`xlm-r` is `xlm-roberta`)."""
+
 _BY_CATEGORY = {
     "embedding": WorkloadDefaults(sequence_length=128),
     "text_generation": WorkloadDefaults(sequence_length=128),
@@ -189,17 +199,27 @@ def nearest(name: str, n: int = 3) -> tuple[str, ...]:
 def of_same_design(name: str) -> CatalogueModel | None:
     """Return the catalogue's model of the family that an id names, such as wav2vec2 in `acme/wav2vec2-tiny-random`.
 
-    The small variant where the id says tiny, small or random; None where no family is named.
+    Of its members the one whose id shares most words with `name`; else the small variant where `name` says tiny, small or
+    random, and the full one where it does not. None where no family is named.
     """
     words = re.split(r"[-_.]", name.lower().split("/")[-1])
+    words = [part for word in words for part in _DESIGNS.get(word, word).split("-")]
     families = {model.family for model in catalogue()}
     runs = ("-".join(words[low:high]) for low in range(len(words)) for high in range(len(words), low, -1))
     named = [run for run in runs if run in families]
     if not named:
         return None
-    members = [model for model in catalogue() if model.family == max(named, key=len)]
-    wanted = "small" if {"tiny", "small", "mini", "nano", "random"} & set(words) else "full"
-    return next((model for model in members if model.variant == wanted), members[0])
+    family = max(named, key=len)
+    own = set(words) - set(family.split("-"))
+    wanted = "small" if own & {"tiny", "small", "mini", "nano", "random"} else "full"
+
+    def likeness(model: CatalogueModel) -> tuple[bool, int, bool]:
+        shared = own & set(re.split(r"[-_.]", model.id.lower().split("/")[-1]))
+        return not model.id.startswith(OWN_PREFIX), len(shared), model.variant == wanted
+
+    members = [model for model in catalogue() if model.family == family]
+    sharing = [model for model in members if likeness(model)[1] > 0]
+    return max(sharing, key=likeness) if sharing else max(members, key=lambda model: likeness(model)[2])
 
 
 def key_class_of(name: str) -> str | None:

@@ -135,6 +135,9 @@ def test_automatic_weights_stay_automatic_and_carry_why_the_hub_cannot_be_asked(
         ("patrickvonplaten/wav2vec2-tiny-random", "assay/wav2vec2-small"),
         ("hf-internal-testing/tiny-random-bert", "prajjwal1/bert-tiny"),
         ("someone/whisper-finetuned", "openai/whisper-tiny"),
+        ("google/flan-t5-small", "google-t5/t5-small"),
+        ("microsoft/DialoGPT-small", "assay/gpt2-small"),
+        ("distilbert/distilroberta-base", "FacebookAI/roberta-base"),
         ("someone/nothing-known", None),
     ],
 )
