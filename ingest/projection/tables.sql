@@ -143,6 +143,8 @@ CREATE TABLE voided (
 COMMENT ON COLUMN voided.since IS 'position of the retraction; one row for each that names the fact';
 COMMENT ON COLUMN voided.until IS 'position of the event that undid it, or null';
 CREATE VIEW void AS SELECT position, since FROM voided WHERE until IS NULL;
+COMMENT ON COLUMN void.position IS 'position of the measurement or test';
+COMMENT ON COLUMN void.since IS 'position of the retraction';
 
 CREATE TABLE model (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
