@@ -30,6 +30,15 @@ from ingest.importers.legacy.skills import SeedSkills
 from ingest.importers.legacy.suite import SeedSuite
 from ingest.importers.legacy.web import SeedWeb
 from ingest.importers.mlperf.mlperf import MLPerf
+from ingest.importers.published.deep_learning_examples import DEEP_LEARNING_EXAMPLES
+from ingest.importers.published.hat import HAT
+from ingest.importers.published.neural_compressor import NEURAL_COMPRESSOR
+from ingest.importers.published.neusight_labels import NEUSIGHT_LABELS
+from ingest.importers.published.openvino_tables import OPENVINO_LLM, OPENVINO_MODEL_SERVER, OPENVINO_PLATFORMS
+from ingest.importers.published.pytorch_gpu_benchmark import PYTORCH_GPU_BENCHMARK
+from ingest.importers.published.sglang_cookbook import SGLANG_COOKBOOK, SGLANG_DIFFUSION
+from ingest.importers.published.tensorrt_bert import TENSORRT_BERT
+from ingest.importers.published.whisper_cpp import WHISPER_CPP
 from ingest.importers.reading import BadFile
 from ingest.importers.refusals import BadRow, Refused
 from ingest.importers.rejects import Rejects
@@ -83,6 +92,18 @@ _FORMATS: dict[str, Importer] = {
         SeedDuckDB(),
         SeedOther(),
         MLPerf(),
+        TENSORRT_BERT,
+        DEEP_LEARNING_EXAMPLES,
+        PYTORCH_GPU_BENCHMARK,
+        NEUSIGHT_LABELS,
+        OPENVINO_PLATFORMS,
+        OPENVINO_LLM,
+        OPENVINO_MODEL_SERVER,
+        NEURAL_COMPRESSOR,
+        WHISPER_CPP,
+        HAT,
+        SGLANG_COOKBOOK,
+        SGLANG_DIFFUSION,
         JUnit(),
         PytestReport(),
         MLflow(),

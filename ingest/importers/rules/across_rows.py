@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +19,7 @@ MODELS_ALIKE = 3
 ALIKE_DIGITS = 6
 """… where it has so many digits that tables which round cannot make it by chance …"""
 ALIKE_SHARE = 0.5
-"""… or where they are so much of all models of their kind."""
+"""… or where they are so much of all models and of all rows of their kind: rounded latencies of many rows meet by chance."""
 PAIRS = 3
 """Configurations that a platform must share with the CPU before their ratio says anything."""
 EQUAL = 0.05
@@ -38,13 +38,17 @@ def constant_across_models(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Fin
             kind = (draft.execution.get("platform"), draft.hardware["id"], draft.workload.get("batch_size"))
             alike.setdefault((kind, latency), []).append(draft)
     names: dict[Any, set[str]] = {}
+    counts: Counter[Any] = Counter()
+    for (kind, _), same in alike.items():
+        counts[kind] += len(same)
     for (kind, latency), same in alike.items():
         models = {draft.model["id"] for draft in same} if len(same) >= MODELS_ALIKE else ()
         if len(models) < MODELS_ALIKE:
             continue
         if kind not in names:
             names[kind] = {draft.model["id"] for (other, _), each in alike.items() if other == kind for draft in each}
-        if digits(latency) >= ALIKE_DIGITS or len(models) >= ALIKE_SHARE * len(names[kind]):
+        common = len(models) >= ALIKE_SHARE * len(names[kind]) and len(same) >= ALIKE_SHARE * counts[kind]
+        if digits(latency) >= ALIKE_DIGITS or common:
             reason = f"{latency:.6g} ms for {len(models)} different models"
             yield from ((draft, Finding("constant-across-models", "invalid", reason, simulated=True)) for draft in same)
 

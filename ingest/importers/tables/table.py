@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from domain.errors import PartMissing, UsageError
+from domain.errors import UsageError
 from ingest.importers.document import Document
 from ingest.importers.draft import Draft
 from ingest.importers.files import File
@@ -27,14 +27,13 @@ from ingest.importers.reading import BadFile, csv_rows, csv_text
 from ingest.importers.refusals import BadRow, Refused
 from ingest.importers.tables.mapping import TableMapping, parse_mapping, read_mapping
 from ingest.importers.tables.mapping_rows import RowMaker
+from ingest.importers.tables.parquet_rows import is_parquet, parquet_columns, parquet_rows
 
 __all__ = ["Table", "template"]
 
 _SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
-_MAGIC = b"PAR1"
 _INSIDE = "#mapping"
 """The column of a refused row's content that holds its mapping."""
-_PORTION = 4096
 
 
 class Table:
@@ -61,7 +60,7 @@ class Table:
             raise BadFile(f"its mapping is wrong: {error}") from error
         document = Document(file, self.name, source=mapping.source or "a table with a mapping", licence=mapping.licence)
         maker = RowMaker(mapping)
-        rows = _parquet_rows(file, mapping) if _is_parquet(file) else _csv_rows(file, mapping)
+        rows = _parquet_rows(file, mapping) if is_parquet(file) else _csv_rows(file, mapping)
         return document.events(_drafts(rows, maker, document))
 
     def _mapping_of(self, file: File) -> TableMapping:
@@ -106,23 +105,8 @@ def _csv_rows(file: File, mapping: TableMapping) -> Iterator[tuple[int, dict[str
 
 
 def _parquet_rows(file: File, mapping: TableMapping) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise PartMissing(
-            "reading Parquet needs pyarrow.", field="format", remedy="Install `assay-bench[service]`."
-        ) from error
-    try:
-        with parquet.ParquetFile(file.path) as opened:
-            _require_columns(mapping, [str(name) for name in opened.schema_arrow.names])
-            row = 0
-            for portion in opened.iter_batches(batch_size=_PORTION, columns=mapping.columns()):
-                for values in portion.to_pylist():
-                    row += 1
-                    yield row, values
-    except pyarrow.ArrowException as error:
-        raise BadFile(f"is not Parquet: {str(error).splitlines()[0][:200]}") from error
+    _require_columns(mapping, parquet_columns(file))
+    yield from parquet_rows(file, mapping.columns())
 
 
 def _require_columns(mapping: TableMapping, header: list[str]) -> None:
@@ -139,12 +123,7 @@ def _beside(file: File) -> Path:
 
 
 def _has_inside(file: File) -> bool:
-    return not _is_parquet(file) and _INSIDE in file.head().partition("\n")[0]
-
-
-def _is_parquet(file: File) -> bool:
-    with file.path.open("rb") as opened:
-        return opened.read(len(_MAGIC)) == _MAGIC
+    return not is_parquet(file) and _INSIDE in file.head().partition("\n")[0]
 
 
 def _delimiter(head: str) -> str:
@@ -261,10 +240,8 @@ def template(file: Path) -> str:
 
 
 def _header(file: File) -> list[str]:
-    if _is_parquet(file):
-        from pyarrow import parquet
-
-        return [str(name) for name in parquet.read_schema(file.path).names]
+    if is_parquet(file):
+        return parquet_columns(file)
     head = file.head().lstrip()
     return [column.strip() for column in next(csv.reader([head.partition("\n")[0]], delimiter=_delimiter(head)), [])]
 

@@ -11,7 +11,9 @@ Old shape (to 2025): `models` → a list of `name`, `performance_metrics` → a 
 repeats the models and is not read. Words such as 'null' stand for what is missing.
 
 CSV: `model, component, precision, device, runtime, status, latency_ms, mem_min_mb, mem_max_mb, unit, layers_total, layers_npu,
-layers_gpu, layers_cpu, qairt, other`; `other` holds `llm_metrics` as JSON. Memory is in 2^20 bytes as in the YAML.
+layers_gpu, layers_cpu, qairt, other`; `other` holds `llm_metrics` as JSON. Memory is in 2^20 bytes as in the YAML. A longer one has
+`compute_unit, chipset, form_factor, tflite, onnx_runtime, context_length, ttft_min_ms, ttft_max_ms, tokens_per_s` instead of
+`unit` and `other`. Parquet: the same with `release, release_date`, a row for each job of each release, whose day is the row's time.
 
 A model is called `ai-hub/<model>` unless the catalogue knows its name, with `/<component>` behind it where that is another
 word. The hardware is the device (a phone, a board) with all of its units, so its kind is `other`; which unit did most of the
@@ -25,7 +27,7 @@ Which statistic the time is AI Hub does not say; it is taken as the mean.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -36,14 +38,16 @@ from ingest.importers.document import Document, environment
 from ingest.importers.draft import Draft
 from ingest.importers.files import File
 from ingest.importers.identity import model_of, precision_of
-from ingest.importers.reading import number, text, whole
+from ingest.importers.reading import csv_text, number, text, whole
 from ingest.importers.refusals import BadRow, Refused
 from ingest.importers.tables.csv_drafts import csv_drafts, hardware_named, header_of, in_bytes
+from ingest.importers.tables.parquet_rows import is_parquet, parquet_columns, parquet_rows
 from ingest.importers.vendor.ai_hub_yaml import MIB, Job, jobs_of
 
 __all__ = ["AiHub"]
 
-_COLUMNS = {"model", "component", "precision", "device", "runtime", "status", "latency_ms", "unit", "layers_npu"}
+_COLUMNS = {"model", "component", "precision", "device", "runtime", "latency_ms", "layers_npu"}
+_UNITS = ("unit", "compute_unit")
 _RUNTIMES = {
     "tflite": ("tflite", "tflite"),
     "torchscript_onnx_tflite": ("tflite", "tflite"),
@@ -66,12 +70,14 @@ class AiHub:
     """AI Hub Models' perf.yaml and its flattened CSV."""
 
     name = "ai-hub"
-    title = "Qualcomm AI Hub Models perf.yaml, or flattened as CSV"
+    title = "Qualcomm AI Hub Models perf.yaml, or flattened as CSV or Parquet"
 
     def sniff(self, file: File) -> bool:
         """Return whether header or members are AI Hub's."""
         if file.suffix == ".csv":
-            return set(header_of(file)) >= _COLUMNS
+            return _known(header_of(file))
+        if file.suffix == ".parquet":
+            return is_parquet(file) and _known(parquet_columns(file))
         if file.suffix not in (".yaml", ".yml"):
             return False
         head = file.head()
@@ -83,7 +89,9 @@ class AiHub:
         """Yield a run, its measurements and failures, and the end of the run; see Importer."""
         document = Document(file, self.name, source="AI Hub Models performance", licence="BSD-3-Clause")
         if file.suffix == ".csv":
-            return document.events(csv_drafts(file, document, _of_csv))
+            return document.events(csv_drafts(file, document, _of_row))
+        if file.suffix == ".parquet":
+            return document.events(_of_parquet(file, document))
         return document.events(_of_yaml(file, document))
 
 
@@ -172,13 +180,30 @@ def _of_llm(draft: Draft, entry: Mapping[str, Any]) -> Draft:
     )
 
 
-def _of_csv(line: int, row: dict[str, str]) -> Iterator[Draft]:
+def _known(columns: Sequence[str]) -> bool:
+    return set(columns) >= _COLUMNS and any(unit in columns for unit in _UNITS)
+
+
+def _of_parquet(file: File, document: Document) -> Iterator[Draft | Refused]:
+    for number_of_row, row in parquet_rows(file):
+        try:
+            yield from _of_row(number_of_row, row)
+        except BadRow as bad:
+            content = csv_text([list(row), ["" if value is None else value for value in row.values()]])
+            yield document.refused(bad.reason, row=number_of_row, field=bad.field, content=content)
+
+
+def _of_row(line: int, row: Mapping[str, Any]) -> Iterator[Draft]:
     needed = {column: text(row, column) for column in ("model", "device", "runtime")}
     for column, value in needed.items():
         if value is None:
             raise BadRow(column, "is missing")
     name, device, runtime = (str(value) for value in needed.values())
-    qairt = text(row, "qairt")
+    tools = {name: said for name in ("qairt", "tflite", "onnx_runtime") if (said := text(row, name)) is not None}
+    about: dict[str, Any] = {
+        name: said for name in ("chipset", "form_factor", "release") if (said := text(row, name)) is not None
+    }
+    date = text(row, "release_date")
     mem = {end: number(row, f"mem_{end}_mb") for end in ("min", "max")}
     yield from _drafts(
         Job(
@@ -191,11 +216,12 @@ def _of_csv(line: int, row: dict[str, str]) -> Iterator[Draft]:
             status=text(row, "status"),
             latency_ms=number(row, "latency_ms"),
             memory=(in_bytes(row, "mem_min_mb", MIB), in_bytes(row, "mem_max_mb", MIB)),
-            unit=text(row, "unit"),
+            unit=text(row, "unit") or text(row, "compute_unit"),
             layers={unit: whole(row, f"layers_{unit}") for unit in ("total", "npu", "gpu", "cpu")},
-            tools={"qairt": qairt} if qairt else {},
-            llm=_llm_of(row.get("other")),
-            original={f"mem_{end}_mb (MiB)": value for end, value in mem.items() if value is not None},
+            tools=tools,
+            llm=_llm_of(row.get("other")) or _llm_of_columns(row),
+            time=f"{date}T00:00:00+00:00" if date else None,
+            original=about | {f"mem_{end}_mb (MiB)": value for end, value in mem.items() if value is not None},
         )
     )
 
@@ -209,6 +235,20 @@ def _llm_of(other: str | None) -> tuple[Mapping[str, Any], ...]:
         raise BadRow("other", "is not JSON") from None
     llm_metrics = said.get("llm_metrics") if isinstance(said, dict) else None
     return tuple(entry for entry in llm_metrics if isinstance(entry, dict)) if isinstance(llm_metrics, list) else ()
+
+
+def _llm_of_columns(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """Return what the columns say of a language model, in the shape of `llm_metrics`."""
+    if number(row, "tokens_per_s") is None:
+        return ()
+    ends = {"min": row.get("ttft_min_ms"), "max": row.get("ttft_max_ms")}
+    return (
+        {
+            "context_length": whole(row, "context_length"),
+            "tokens_per_second": row.get("tokens_per_s"),
+            "time_to_first_token_range_milliseconds": ends,
+        },
+    )
 
 
 def _of_yaml(file: File, document: Document) -> Iterator[Draft | Refused]:
