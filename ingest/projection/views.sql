@@ -254,7 +254,7 @@ SELECT
     CASE WHEN false IN (bool_or(ran), bool_or(verified), bool_or(measured)) THEN
         arg_max(concat_ws(': ', precision, why_not), {'b': [built, ran, verified], 'p': position})
             FILTER (WHERE why_not IS NOT NULL) END AS why_not,
-    list_sort(coalesce(list(precision) FILTER (WHERE ran), [])) AS precisions,
+    list_sort(coalesce(list(precision) FILTER (WHERE ran AND precision IS NOT NULL), [])) AS precisions,
     sum(measurements)::BIGINT AS measurements, sum(tests)::BIGINT AS tests, sum(failures)::BIGINT AS failures,
     list_sort(list_distinct(flatten(list(hardware)))) AS hardware,
     arg_max(evidence, position) AS evidence, max(position) AS position

@@ -50,6 +50,20 @@ def test_a_line_a_platform_tells_the_best_of_all_precisions_and_why_not(shown, m
     assert "no such operator" in " ".join(text.split())
 
 
+def test_a_row_whose_precision_nobody_said_is_shown(shown, client, build):
+    name = f"acme/unsaid-{uuid.uuid4().hex[:8]}"
+    event = build.measurement(model=name)
+    event["data"]["provenance"] = {"origin": "imported", "source": "a table"}
+    del event["data"]["execution"]["precision"]
+    event["data"].pop("observed", None)
+    client.compatibility(model=name, min_position=client.post_events([event])["last_position"])
+    for form in ((), ("--by-precision",)):
+        code, text = shown("--model", name, "--markdown", *form)
+        assert code == 0 and name in text
+    (row,) = (row for row in client.page("tables/matrix", limit=5000)["items"] if row["model_id"] == name)
+    assert row["ran"] and row["precisions"] == []
+
+
 def test_by_precision_the_wrong_one_has_its_line(shown, model):
     _, text = shown("--model", model, "--by-precision", "--platform", "cpu")
     rows = {line.split()[2]: line.split()[3:] for line in text.splitlines()[2:]}
