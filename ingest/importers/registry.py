@@ -45,7 +45,9 @@ from ingest.importers.rejects import Rejects
 from ingest.importers.serving.aiconfigurator import AiConfigurator
 from ingest.importers.serving.aiperf import Aiperf
 from ingest.importers.serving.argonne import Argonne
+from ingest.importers.serving.inferencex import InferenceX
 from ingest.importers.serving.llama_bench import LlamaBench
+from ingest.importers.serving.localscore import LocalScore
 from ingest.importers.serving.vllm_bench import VllmBench
 from ingest.importers.tables.mlflow import MLflow
 from ingest.importers.tables.prices import Prices
@@ -78,6 +80,8 @@ _FORMATS: dict[str, Importer] = {
         AiHub(),
         AiConfigurator(),
         Argonne(),
+        InferenceX(),
+        LocalScore(),
         BenchmarkApp(),
         OnnxRuntimePerf(),
         TorchBench(),
