@@ -1,0 +1,148 @@
+"""How well do published tables repeat themselves? That is the floor of any prediction that is held against them.
+
+    python -m research.repeatability FILE… [--out docs/repeatability.md]
+
+Answer: docs/repeatability.md. Every file is imported twice: the second reading must give the ids of the first, so that a
+second import adds nothing. Rows agree in model, workload, execution and hardware; of each such group with two rows or
+more the spread is the largest figure over the smallest, less one: of the median or mean latency where there is one, else
+of the first metric that all of them have. Rows that a rule called invalid are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ingest.importers import Refused, import_paths
+
+__all__ = ["Source", "main", "read", "spreads"]
+
+_METRICS = ("ttft_ms", "tpot_ms", "throughput_per_s", "tokens_per_s")
+_JSON = msgspec.json.Encoder(order="deterministic")
+_ABOUT = """# How published tables repeat themselves
+
+Nobody can predict a source better than it agrees with itself. A configuration is model, workload, software with its
+version and options, and device; where a source has it twice or more, the spread is the largest figure over the smallest,
+less one. Half of the repeated configurations spread by less than the median, one in ten by more than the last column.
+Versions that the source does not give are not part of the configuration: releases are then counted as repetitions.
+
+*new on a second import* is the number of rows that a second reading would add to the log.
+
+"""
+_HEAD = (
+    "source", "format", "licence", "rows", "refused", "suspect", "invalid", "new on a second import",
+    "configurations", "repeated", "spread: median", "nine of ten below",
+)  # fmt: skip
+
+
+class Source(NamedTuple):
+    """What a file gave: its format and licence, counts of rows, and the spreads of repeated configurations."""
+
+    name: str
+    format: str
+    licence: str
+    counts: Counter[str]
+    again: int
+    configurations: int
+    spreads: list[float]
+
+
+def read(path: Path) -> Source:
+    """Import a file twice and compare its rows."""
+    counts: Counter[str] = Counter()
+    groups: dict[bytes, list[Mapping[str, Any]]] = defaultdict(list)
+    ids: set[str] = set()
+    format_, licence = "", ""
+    for item in import_paths("auto", [path]):
+        if isinstance(item, Refused):
+            counts["refused"] += 1
+            format_ = format_ or item.format or ""
+            continue
+        data = item["data"]
+        ids.add(item["id"])
+        format_ = format_ or item["source"].rpartition(":")[2]
+        licence = licence or (data.get("provenance") or {}).get("licence", "")
+        if "metrics" not in data:
+            continue
+        verdict = (data.get("validity") or {}).get("verdict")
+        counts["rows"] += 1
+        counts[verdict or ""] += 1
+        if verdict != "invalid":
+            parts = [data["model"]["id"], data["workload"], data["execution"], data["hardware"]]
+            groups[_JSON.encode(parts)].append(data["metrics"])
+    again = sum(item["id"] not in ids for item in import_paths("auto", [path]) if not isinstance(item, Refused))
+    repeated = [spread for rows in groups.values() if (spread := spreads(rows)) is not None]
+    return Source(path.name, format_, licence or "not said", counts, again, len(groups), repeated)
+
+
+def spreads(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the largest figure of rows over the smallest, less one; None where there are no two to compare."""
+    figures: dict[str, list[float]] = defaultdict(list)
+    for metrics in rows:
+        latency = metrics.get("latency_ms") or {}
+        for name, value in (("latency", latency.get("p50") or latency.get("mean")), *_named(metrics)):
+            if value:
+                figures[name].append(float(value))
+    found = next((values for name in ("latency", *_METRICS) if len(values := figures[name]) > 1), None)
+    return max(found) / min(found) - 1 if found else None
+
+
+def _named(metrics: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return ((name, metrics.get(name)) for name in _METRICS)
+
+
+def page(sources: Iterable[Source]) -> str:
+    """Return the sources as a page of Markdown."""
+    lines = [_ABOUT + _line(_HEAD), _line(["---"] * len(_HEAD))]
+    for source in sources:
+        spread = sorted(source.spreads)
+        last = f"{statistics.quantiles(spread, n=10)[-1]:.1%}" if len(spread) > 1 else "–"
+        lines.append(
+            _line(
+                [
+                    f"`{source.name}`",
+                    f"`{source.format}`",
+                    source.licence,
+                    *(f"{source.counts[name]:,}" for name in ("rows", "refused", "suspect", "invalid")),
+                    f"{source.again:,}",
+                    f"{source.configurations:,}",
+                    f"{len(spread):,}",
+                    f"{statistics.median(spread):.1%}" if spread else "–",
+                    last,
+                ]
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Read the files, write the page or print it; exit code 1 where a second import would add rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    sources = []
+    for path in options.files:
+        sources.append(read(path))
+        print(f"{path.name}: {sources[-1].counts['rows']:,} rows", file=sys.stderr, flush=True)
+    made = page(sources)
+    if options.out:
+        options.out.write_text(made)
+    else:
+        print(made)
+    return int(any(source.again for source in sources))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
