@@ -21,9 +21,9 @@ from ingest.importers.tables.csv_drafts import hardware_named
 __all__ = ["WHISPER_CPP"]
 
 _DEVICES = {
-    "M1 Pro": ("Apple M1 Pro", "gpu"),
-    "M2 Ultra": ("Apple M2 Ultra", "gpu"),
-    "M5 Max": ("Apple M5 Max", "gpu"),
+    "M1 Pro": ("Apple M1 Pro GPU", "gpu"),
+    "M2 Ultra": ("Apple M2 Ultra GPU", "gpu"),
+    "M5 Max": ("Apple M5 Max GPU", "gpu"),
     "RTX 5090": ("NVIDIA GeForce RTX 5090", "gpu"),
     "DGX Spark": ("NVIDIA DGX Spark", "gpu"),
     "V100": ("V100", "gpu"),

@@ -74,7 +74,7 @@ def _drafts(line: int, row: dict[str, str]) -> Iterator[Draft]:
             "precision": _precision(quantisation),
             "options": {"lengths": "localscore", "quantisation": quantisation},
         },
-        hardware=hardware_named(_device(accelerator), "cpu" if on_cpu else "gpu"),
+        hardware=hardware_named(_device(accelerator, on_cpu), "cpu" if on_cpu else "gpu"),
         metrics={"tokens_per_s": rate, "ttft_ms": first * _TIMES[unit] if first is not None else None},
         environment=environment(os=system) if (system := text(row, "system_os")) else None,
         time=_time(text(row, "test_date")),
@@ -90,9 +90,13 @@ def _precision(said: str | None) -> str | None:
     return _BITS[match.group(1)] if match and match.group(1) in _BITS else {"F16": "fp16", "BF16": "bf16"}.get(said)
 
 
-def _device(name: str) -> str:
-    """Return an accelerator without what LocalScore puts behind it: an Apple chip's cores, a CPU's architecture."""
-    return _MICROARCHITECTURE.sub("", _CORES.sub("", name)).strip()
+def _device(name: str, on_cpu: bool) -> str:
+    """Return an accelerator without what LocalScore puts behind it (an Apple chip's cores, a CPU's architecture).
+
+    The GPU of an Apple chip is a device of its own.
+    """
+    plain = _MICROARCHITECTURE.sub("", _CORES.sub("", name)).strip()
+    return f"{plain} GPU" if plain.startswith("Apple") and not on_cpu else plain
 
 
 def _time(said: str | None) -> str | None:

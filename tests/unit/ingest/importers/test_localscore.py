@@ -33,7 +33,7 @@ def test_rows_in_both_forms(reads, place, suffix, delimiter):
     )
     assert found.rows[0]["time"] == "2025-03-19T21:50:00+00:00" and "time" not in found.rows[2]
     assert apple["metrics"]["ttft_ms"] == 5500.0
-    assert (apple["hardware"]["id"], apple["execution"]["platform"]) == ("apple-m1-pro", "mps")
+    assert (apple["hardware"]["id"], apple["execution"]["platform"]) == ("apple-m1-pro-gpu", "mps")
     assert (cpu["execution"]["platform"], cpu["execution"]["precision"]) == ("cpu", "fp16")
     assert "znver2" not in cpu["hardware"]["id"] and cpu["hardware"]["kind"] == "cpu"
     assert geforce["execution"]["options"]["lengths"] == "localscore" and "input_tokens" not in geforce["workload"]

@@ -187,7 +187,7 @@ def test_whisper_cpp_measures_parts_and_no_transcription(table):
     assert (decoder["model"]["id"], decoder["metrics"]) == ("openai/whisper-small/decoder", {"tpot_ms": 2.5})
     assert (five["workload"]["batch_size"], five["metrics"]) == (5, {"tpot_ms": 0.7})
     assert prompt["execution"]["options"] == {"flash_attention": True, "quantisation": "q5_1", "phase": "prompt"}
-    assert (encoder["execution"]["platform"], encoder["hardware"]["id"]) == ("mps", "apple-m2-ultra")
+    assert (encoder["execution"]["platform"], encoder["hardware"]["id"]) == ("mps", "apple-m2-ultra-gpu")
     assert [refused.field for refused in found.refused] == ["quantisation"]
 
 
