@@ -35,8 +35,6 @@ _RELEASE = "2024.3.0"
 
 def _where(device: str, kind: str) -> dict[str, Any]:
     """Return the hardware: a CPU by its name, its own GPU or both of them as a device beside it."""
-    if kind not in _KINDS:
-        raise BadRow("device_kind", f"is none of {', '.join(_KINDS)}")
     name = re.sub(r"[®™]", "", device).strip()
     if not name.startswith("Intel"):
         name = f"Intel {name}"
@@ -45,6 +43,8 @@ def _where(device: str, kind: str) -> dict[str, Any]:
 
 
 def _execution(kind: str, precision: str, version: str | None = None, name: str = "openvino") -> dict[str, Any]:
+    if kind not in _KINDS:
+        raise BadRow("device_kind", f"is none of {', '.join(_KINDS)}")
     plain, _, way = precision.partition("-")
     options = {"device": _DEVICES[kind]} | ({"quantisation": way.lower()} if way else {})
     return {
@@ -60,7 +60,7 @@ def _platforms(line: int, row: Row) -> Iterator[Draft]:
     rate, latency = number(row, "throughput"), number(row, "latency")
     if rate is None and latency is None:
         raise BadRow("throughput", "neither throughput nor latency is given")
-    hardware = _where(device, kind)
+    execution, hardware = _execution(kind, precision, _RELEASE), _where(device, kind)
     note = text(row, "note")
     if rate is not None:
         unit = text(row, "throughput_unit")
@@ -70,7 +70,7 @@ def _platforms(line: int, row: Row) -> Iterator[Draft]:
             row=line,
             model=model_named(model),
             workload={"mode": "inference", "scenario": "offline"},
-            execution=_execution(kind, precision, _RELEASE),
+            execution=execution,
             hardware=hardware,
             metrics={"tokens_per_s" if unit == "tokens/s" else "throughput_per_s": rate},
             original={"throughput_unit": unit},
@@ -88,7 +88,7 @@ def _platforms(line: int, row: Row) -> Iterator[Draft]:
             row=line,
             model=model_named(model),
             workload={"mode": "inference", "scenario": "single_stream", "batch_size": 1},
-            execution=_execution(kind, precision, _RELEASE),
+            execution=execution,
             hardware=hardware,
             metrics=shapes[unit],
             original={"latency_unit": unit},
