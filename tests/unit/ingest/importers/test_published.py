@@ -180,7 +180,7 @@ def test_neural_compressor(table):
     assert int8["execution"]["runtime"] == {"name": "torch", "version": "2.0.1+cpu"}
     assert fp32["metrics"] == {"throughput_per_s": 900.0} and fp32["imported"]["original"]["fp32_accuracy"] == "69.8%"
     assert (narrow["metrics"], wide["metrics"]) == ({"latency_ms": {"mean": 7.64}}, {"latency_ms": {"mean": 21.54}})
-    assert narrow["hardware"]["id"] == "intel-xeon-8280"
+    assert narrow["hardware"]["id"] == "intel-xeon-platinum-8280"
     assert [refused.row for refused in found.refused] == [4]
 
 
