@@ -43,6 +43,6 @@ def test_a_retraction_is_undone_by_an_event_that_names_it(filled, typed, build):
         assert "--undo --run run-undone" in said
         typed("retract", "--undo", "--run", "run-undone", "--reason", "right after all")
         assert len(client.measurements(model="acme/undone")) == 1
-        (last,) = (event for event in client.events() if event["data"].get("reason") == "right after all")
+        (last,) = (event for event in client.events() if event.get("data", {}).get("reason") == "right after all")
         retracted = client.event(last["data"]["event_id"])
         assert retracted["data"] == {"run_id": "run-undone", "reason": "wrong"}
