@@ -10,18 +10,19 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from litestar import Litestar
 
+from api.background.shipped_data import load_into_empty
 from api.container import Container
 from api.http import logs
 from api.http.access import require_tokens
 from api.http.connections import CONNECTIONS, AddressLimit, connection_limit
 from api.http.tokens import TokenStore
 from api.settings import Settings
-from domain.errors import AssayError, ServiceUnavailable, unusable_file
+from domain.errors import AssayError, ProjectionBehind, ServiceUnavailable, unusable_file
 from ingest.log import migrate
 from ingest.log.postgres import Database, open_database
 
@@ -29,6 +30,7 @@ __all__ = ["checked_database", "opened"]
 
 SUPERVISION_S = 0.3
 DRAIN_S = 5.0
+FIRST_S = 20.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -84,9 +86,15 @@ async def opened(app: Litestar, settings: Settings) -> AsyncIterator[None]:
         await stack.enter_async_context(parts.access)
         await stack.enter_async_context(parts.coalescer)
         await stack.enter_async_context(parts.positions)
+        loaded = 0
+        if settings.shipped_data and settings.role == "all":
+            loaded = await load_into_empty(parts.log)
         if parts.projects:
             await asyncio.to_thread(parts.projection.start)
             stack.push_async_callback(asyncio.to_thread, parts.projection.stop)
+            with suppress(ProjectionBehind):
+                # The first answer shows what ships; tables that take longer say that they are behind.
+                await asyncio.to_thread(parts.projection.wait_for, loaded, FIRST_S)
             from api.background.watch import Watch
 
             await stack.enter_async_context(Watch(parts, settings.retrain_every_s))

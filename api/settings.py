@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `retrain_every_s` None means that the predictor is trained only when somebody asks for it. `rate` None means DEFAULT_RATE where tokens are configured and no limit where none is. `supervisor` is
     the process that started this worker: it waits for a Postgres that is away, ends with its supervisor, and leaves a file in `ready_folder` when it answers.
     A connection that sends no head of a request for `idle_timeout_s` is closed, and so are those that one address
-    holds beyond `connections_per_address`. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
+    holds beyond `connections_per_address`. `shipped_data` appends the evidence that ships to a log that is empty. `allowed_hosts` is the text of ASSAY_ALLOWED_HOSTS; see `hosts`.
     """
 
     home: Path
@@ -59,12 +59,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: str = ""
     idle_timeout_s: float = IDLE_TIMEOUT_S
     connections_per_address: int = CONNECTIONS_PER_ADDRESS
+    shipped_data: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read ASSAY_HOME, ASSAY_DATABASE_URL, ASSAY_ROLE, ASSAY_HOST, ASSAY_RATE_LIMIT, ASSAY_LOG_LEVEL,
         ASSAY_BODY_DEADLINE_S, ASSAY_RETRAIN_EVERY, ASSAY_ALLOWED_HOSTS,
-        ASSAY_IDLE_TIMEOUT_S and ASSAY_CONNECTIONS_PER_ADDRESS; raise UsageError naming the one that is wrong.
+        ASSAY_IDLE_TIMEOUT_S, ASSAY_CONNECTIONS_PER_ADDRESS and ASSAY_SHIPPED_DATA; raise UsageError naming the one that is wrong.
         """
         values = os.environ if environment is None else environment
         home = values.get("ASSAY_HOME")
@@ -84,6 +85,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             supervisor=int(values["ASSAY_SUPERVISOR"]) if values.get("ASSAY_SUPERVISOR") else None,
             allowed_hosts=values.get(ALLOWED_HOSTS) or "",
             ready_folder=Path(values["ASSAY_READY_FOLDER"]) if values.get("ASSAY_READY_FOLDER") else None,
+            shipped_data=_among(values.get("ASSAY_SHIPPED_DATA") or "no", ("yes", "no"), "ASSAY_SHIPPED_DATA", "choice")
+            == "yes",
         )
         settings.hosts()
         return settings

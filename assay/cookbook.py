@@ -1,6 +1,6 @@
 """Write docs/cookbook.md: each recipe with its answer as a service gives it.
 
-`python -m assay.cookbook --server URL --out docs/cookbook.md` asks a service that holds the events of `data/`.
+`python -m assay.cookbook --server URL --out docs/cookbook.md` asks a service that holds what ships and the events of `data/`.
 """
 
 from __future__ import annotations

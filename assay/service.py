@@ -37,7 +37,8 @@ WORKER_START_S = 120.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How to serve: `role` all, ingest or query; `workers` counts processes of the ingest role.
 
-    `retrain_every` (`24h`, `off`) goes before ASSAY_RETRAIN_EVERY.
+    `retrain_every` (`24h`, `off`) goes before ASSAY_RETRAIN_EVERY, `shipped_data` before ASSAY_SHIPPED_DATA; without
+    either an empty log begins with the data that ships.
     """
 
     home: Home
@@ -46,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8000
     workers: int = 1
     retrain_every: str | None = None
+    shipped_data: bool | None = None
 
     @property
     def url(self) -> str:
@@ -67,6 +69,9 @@ def serve(settings: Settings, *, until_stdin_closes: bool = False) -> None:
     os.environ.update(ASSAY_HOME=str(settings.home.path), ASSAY_ROLE=settings.role, ASSAY_HOST=settings.host)
     if settings.retrain_every is not None:
         os.environ["ASSAY_RETRAIN_EVERY"] = settings.retrain_every
+    if settings.shipped_data is not None:
+        os.environ["ASSAY_SHIPPED_DATA"] = "yes" if settings.shipped_data else "no"
+    os.environ.setdefault("ASSAY_SHIPPED_DATA", "yes")
     if settings.role == "ingest":
         if settings.workers < 1:
             raise UsageError("at least one worker is needed.", field="workers", remedy="Give 1 or more.")

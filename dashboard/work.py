@@ -73,6 +73,7 @@ def estimated(
         "hardware": list(hardware),
         "batch_sizes": list(batches),
         "top": MOST_ASKED,
+        "per_hardware": False,
     }
     try:
         answer = answers.recommend(request | sizes, position)

@@ -23,6 +23,7 @@ from domain.answers import (
 )
 from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
 from domain.performance.roofline import limits_of, roofline
+from ingest import evidence
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.context import AnswerContext
@@ -177,7 +178,7 @@ class Answerer:
     def train(self, as_of: int | None = None) -> Trained:
         """Return a predictor trained on the log up to a position; storing and recording it is the caller's part."""
         with self._tables(as_of) as tables:
-            rows, book, devices = self._training_data(tables, mode=None)
+            rows, book, devices = self._training_data(tables, mode=None, own=True)
             cases = cases_of([*tables.view("outcomes").to_pylist(), *tables.measurements().to_pylist()])
             return train(rows, book, devices.spec, load_shipped(), position=tables.position, cases=cases)
 
@@ -203,9 +204,17 @@ class Answerer:
 
     @staticmethod
     def _training_data(
-        tables: Tables, target: str = "latency", mode: str | None = "inference", *, served: bool = False
+        tables: Tables,
+        target: str = "latency",
+        mode: str | None = "inference",
+        *,
+        served: bool = False,
+        own: bool = False,
     ) -> tuple[list[Row], TraceBook, Devices]:
-        every = map(row_from_table, tables.measurements().to_pylist())
+        """Return the rows that may teach; with `own` without what ships, of which the shipped predictor already knows."""
+        left_out = evidence.runs() if own else frozenset()
+        kept = (row for row in tables.measurements().to_pylist() if row["run_id"] not in left_out)
+        every = map(row_from_table, kept)
         rows = training_rows(every, target, mode, served=served)
         book = TraceBook(map(trace_from_row, traces_of(tables, {row.model for row in rows})))
         return rows, book, Devices(tables)

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+os.environ["ASSAY_SHIPPED_DATA"] = "no"
+"""Logs of tests begin empty; those of tests/integration/api/test_shipped_data.py do not."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

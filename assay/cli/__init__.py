@@ -45,6 +45,7 @@ VERBS: dict[str, str] = {
     "spool": "measure.spool",
     "post": "measure.sending",
     "import": "keep.importing",
+    "data": "keep.shipped_data",
     "migrate": "keep.migrating",
     "validate": "keep.validating",
     "recommend": "ask.asking",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -111,11 +113,19 @@ def _spelled_otherwise(numbers: bytes) -> bool:
     )
 
 
+@cache
+def _published() -> dict[str, str]:
+    """Return our ids of models by the names, in lower case, under which others publish their figures."""
+    return dict(msgspec.json.decode(files(__package__).joinpath("published_names.json").read_bytes()))
+
+
 def model_of(name: str, **said: Any) -> dict[str, Any]:
     """Return the model of an event: the catalogue's where it knows the name, else the name itself, made an identifier.
 
-    `said` (category, family, task, parameters, revision …) is what the file tells; the catalogue's words win.
+    `said` (category, family, task, parameters, revision …) is what the file tells; the catalogue's words win. A name of
+    `published_names.json` is that of a model with the same operators and sizes: a port or a fine-tuning of it.
     """
+    name = _published().get(name.strip().lower(), name)
     existing = models.find(name)
     values = {key: value for key, value in said.items() if value is not None}
     if existing is None:

@@ -246,5 +246,5 @@ def _roofline(predictor: Predictor, reason: str) -> Base:
         method="roofline",
         width=_roofline_width(predictor),
         covered=False,
-        why=f"roofline, at the share of it that the trained rows usually reach; interval not covered by measurement: {reason}",
+        why=f"estimate (specs only): the roofline at the share of it that the trained rows usually reach; interval not covered by measurement: {reason}",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rows: Sequence[Mapping[str, Any]]
     trace: Trace | None
     sizes: Sizes
+    usual: Sizes
     specs: Sequence[HardwareSpec]
     unspecified: Sequence[str]
     restricted: bool
@@ -49,6 +50,8 @@ class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     counts: Mapping[str, int] = {}
     served: Served | None = None
     """Where the question is of serving a language model."""
+    measured_on: Set[str] = frozenset()
+    """Devices on which some model was measured, here or elsewhere."""
     kept: Reading | None = None
     """What was made for other questions at this position."""
     energy: EnergyModel | None = None

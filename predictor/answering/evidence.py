@@ -36,6 +36,7 @@ COLUMNS = (
     "runtime_version",
     "compiled",
     "layout",
+    "streams",
     "latency_mean_ms",
     "latency_p50_ms",
     "latency_p90_ms",
@@ -72,13 +73,22 @@ def chosen_sizes(rows: Sequence[Record], request: Sizes, usual: Sizes) -> Sizes:
     was, the asked with the usual ones in the gaps. Rows of other sizes are other workloads and are never mixed in.
     """
     # Thousands of rows have few different sizes.
-    counted = Counter(map(_SIZES, rows)).items()
-    every = {Sizes(**dict(zip(SIZE_NAMES, value, strict=True))): count for value, count in counted}
+    counted = Counter((row["origin"], _SIZES(row)) for row in rows).items()
+    every: Counter[Sizes] = Counter()
+    for (origin, value), count in counted:
+        every[_sizes(origin, value, usual)] += count
     counts = {sizes: count for sizes, count in every.items() if agrees(sizes, request)}
     filled = {**usual.stated(), **request.stated()}
     if not counts:
         return Sizes(**filled)
     return max(counts, key=lambda sizes: (sizes.stated() == filled, counts[sizes], repr(sizes)))
+
+
+def _sizes(origin: str, value: tuple[Any, ...], usual: Sizes) -> Sizes:
+    """The sizes of a row; an imported one that says none of them is taken to have the model's usual ones."""
+    if origin == "imported" and not any(value):
+        return usual
+    return Sizes(**dict(zip(SIZE_NAMES, value, strict=True)))
 
 
 def agrees(sizes: Sizes, request: Sizes) -> bool:
@@ -87,18 +97,21 @@ def agrees(sizes: Sizes, request: Sizes) -> bool:
     return all(stated.get(name) == value for name, value in request.stated().items())
 
 
-def options_from_rows(rows: Iterable[Record], sizes: Sizes, percentile: str) -> list[Option]:
+def options_from_rows(
+    rows: Iterable[Record], sizes: Sizes, percentile: str, usual: Sizes | None = None
+) -> list[Option]:
     """Return one option a configuration: measured before imported, valid before suspect, all its runs as evidence.
 
     Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval; energy
-    comes from the newest run whose energy may be used.
+    comes from the newest run whose energy may be used. Imported rows that say no sizes count where `usual` are asked.
     """
     groups: dict[str, list[Record]] = {}
     wanted = tuple(getattr(sizes, name) for name in SIZE_NAMES)
     for row in rows:
         if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid" or _queued(row):
             continue
-        if _SIZES(row) == wanted:
+        said = _SIZES(row)
+        if said == wanted or (usual == sizes and row["origin"] == "imported" and not any(said)):
             groups.setdefault(row["configuration"], []).append(row)
     return [_option(group, percentile) for group in groups.values()]
 
@@ -112,7 +125,8 @@ def _option(group: list[Record], percentile: str) -> Option:
     measured = [row for row in group if row["origin"] == "measured"]
     runs = measured or group
     valid = [row for row in runs if row.get("verdict") in ("valid", None)]
-    runs = sorted(valid or runs, key=lambda row: row["position"])
+    # What was imported later is not newer: its date counts, and what has none stands behind what has one.
+    runs = sorted(valid or runs, key=lambda row: (*_dated(row), row["position"]))
     newest = runs[-1]
     latency, is_mean = _latency(newest, percentile)
     low, high = _interval(runs, percentile)
@@ -160,6 +174,12 @@ def _option(group: list[Record], percentile: str) -> Option:
     )
 
 
+def _dated(row: Record) -> tuple[bool, str]:
+    """Order imported rows by their dates; ours have positions in the order of their times."""
+    time = row.get("time") if row["origin"] == "imported" else None
+    return time is not None, "" if time is None else time.isoformat()
+
+
 def _latency(row: Record, percentile: str) -> tuple[float | None, bool]:
     """The percentile; a mean only in the place of a median, and said so.
 
@@ -177,8 +197,10 @@ def _latency(row: Record, percentile: str) -> tuple[float | None, bool]:
 
 
 def _at_once(row: Record) -> int:
-    """Items of a call, or served requests under way; 0 where nobody said."""
-    return (row.get("concurrency") if row.get("scenario") == "serving" else row.get("batch_size")) or 0
+    """Items of the calls, or served requests, under way at once; 0 where nobody said."""
+    if row.get("scenario") == "serving":
+        return row.get("concurrency") or 0
+    return (row.get("batch_size") or 0) * (row.get("streams") or 1)
 
 
 def _tokens_per_s(row: Record, latency: float | None) -> float | None:
@@ -209,8 +231,12 @@ def _why(row: Record, runs: int, is_mean: bool) -> str:
     text = f"measured {where} {times}" if row["origin"] == "measured" else f"imported, reported {times}"
     if row["origin"] == "imported" and row.get("provenance_source"):
         text += f" by {row['provenance_source']}"
+    if row["origin"] == "imported" and row.get("time") is None:
+        text += ", undated"
     if row.get("platform_asked") not in (None, row["platform"]):
         text += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
+    if row["origin"] == "imported" and not any(_SIZES(row)):
+        text += "; its input sizes are not said, and taken to be the usual ones"
     if is_mean:
         text += "; the mean stands in for the median"
     if row.get("latency_n"):

@@ -141,6 +141,11 @@ class Devices:
         return sorted((names & described) | measured)
 
     @cached_property
+    def measured_on(self) -> frozenset[str]:
+        """The devices with a measurement of any model, here or imported."""
+        return frozenset(name for name, row in self._rows.items() if row["measurements"])
+
+    @cached_property
     def known(self) -> list[str]:
         """Every device of the catalogue and of the log, by id."""
         return sorted({*catalogue.catalogue(), *self._rows})
@@ -186,7 +191,8 @@ def known_at(
     if not rows and not of_model and not _is_known(tables, model):
         raise UnknownModel(question.model, models.nearest(question.model), field="model")
     request = question.sizes
-    sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], request, _usual(model, of_model))
+    usual = _usual(model, of_model)
+    sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], request, usual)
     trace = book.work(model, question.mode, sizes.stated(), sizes.output_tokens)
     wanted = request.stated()
     evidence = any(
@@ -216,6 +222,7 @@ def known_at(
         rows=rows,
         trace=trace,
         sizes=sizes,
+        usual=usual,
         specs=specs,
         unspecified=unspecified,
         restricted=question.hardware != "all" or bool(question.vendors),
@@ -232,6 +239,7 @@ def known_at(
         named=named,
         served=served,
         kept=kept,
+        measured_on=devices.measured_on,
         energy=kept.of("energy", lambda: energy_at(tables, devices.spec)),
     )
 

@@ -60,7 +60,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     weights. `max_memory_mb` is in 10^6 bytes and of one device; `max_power_w` is what the devices are rated for;
     `max_usd_per_hour` is for the machines that hold all `count` devices. Constraints must be met with a probability of `confidence`.
     `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
-    `per_hardware` ranks the best configuration of each hardware alone. `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
+    `per_hardware` ranks devices: the best configuration of each alone, whatever its platform, precision, batch or number. `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
     `as_of` is a position, or the name of one, which the service replaces by the position.
     """
 
@@ -84,7 +84,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     platform: str | list[str] = []
     precision: str | list[str] = []
     compiled: bool | str = "any"
-    per_hardware: bool = False
+    per_hardware: bool = True
     regions: str | list[str] = []
     providers: str | list[str] = []
     spot: bool = False

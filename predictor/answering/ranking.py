@@ -1,17 +1,20 @@
-"""From options to an order: what the constraints leave out, what is best, and what nothing beats."""
+"""From options to an order: what the constraints leave out, what is best, what may stand first, and what nothing beats."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from domain.answers import Exclusion
 from domain.vocabulary import BASES
 from predictor.answering.constraints import SEEN, Constraint, constraints_of
-from predictor.answering.objective import Objective, cautious, value_of
+from predictor.answering.objective import Objective, better, cautious, value_of
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 
-__all__ = ["best_of_each", "constrained", "front_axes", "ordered", "undominated"]
+__all__ = ["best_of_each", "constrained", "evidence_first", "front_axes", "ordered", "undominated"]
+
+SURE = 0.95
+"""An estimate without evidence stands before one with it only where it is better with this probability."""
 
 _MISSING = {
     "cost": ("no price", "publish a price for this device, or import a price list"),
@@ -97,11 +100,38 @@ def ordered(options: Sequence[Option], objective: Objective) -> list[Option]:
 
 
 def best_of_each(ranked: Sequence[Option]) -> list[Option]:
-    """Return the first option of each hardware and number of devices."""
-    best: dict[tuple[str, int], Option] = {}
+    """Return the first option of each hardware."""
+    best: dict[str, Option] = {}
     for option in ranked:
-        best.setdefault((option.hardware, option.count), option)
+        best.setdefault(option.hardware, option)
     return list(best.values())
+
+
+def evidence_first(ranked: Sequence[Option], objective: Objective, measured_on: Container[str]) -> list[Option]:
+    """Return the options with one in the first place that has evidence, where there is one.
+
+    Evidence is a figure that somebody saw, or an interval that measurements support. An estimate without, such as one from
+    specifications alone, is first only on a device that somebody measured with any model, and only where it is surely
+    better than the best that has evidence; that one then stands beside it, in the second place.
+    """
+    if not ranked or _has_evidence(ranked[0]):
+        return list(ranked)
+    best = next((option for option in ranked if _has_evidence(option)), None)
+    known = next((option for option in ranked if option.hardware in measured_on), None)
+    if best is None:
+        if known is None or (better(ranked[0], known, objective) or 0.0) >= SURE:
+            return list(ranked)
+        first = [known]
+    elif known is not None and (better(known, best, objective) or 0.0) >= SURE:
+        first = [known, best]
+    else:
+        first = [best]
+    chosen = {id(option) for option in first}
+    return [*first, *(option for option in ranked if id(option) not in chosen)]
+
+
+def _has_evidence(option: Option) -> bool:
+    return option.basis in SEEN or option.covered
 
 
 def front_axes(options: Sequence[Option]) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from predictor.answering.option import Option
 from predictor.answering.power_estimates import powered
 from predictor.answering.question import LIMITS, Device, Question
 from predictor.answering.ranked_entry import entry, figures, plain_cpu
-from predictor.answering.ranking import best_of_each, constrained, front_axes, ordered, undominated
+from predictor.answering.ranking import best_of_each, constrained, evidence_first, front_axes, ordered, undominated
 from predictor.answering.serving_options import served_options
 from predictor.failure_rates.odds import with_memory
 from predictor.memory.needs import usable_bytes
@@ -224,7 +224,7 @@ _BESIDE: dict[str, Any] = {
     "objective": "latency",
     "confidence": 0.8,
     "top": 1,
-    "per_hardware": False,
+    "per_hardware": True,
     "regions": [],
     "providers": [],
     "spot": False,
@@ -253,6 +253,7 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
     met = len(ranked)
     if question.per_hardware:
         ranked = best_of_each(ranked)
+    ranked = evidence_first(ranked, question.objective, context.measured_on)
     excluded = [*(exclusion for _, exclusion in left), *excluded, *_without_figures(context, measured)]
     cpu = plain_cpu(measured)
     axes = front_axes(ranked)
@@ -317,7 +318,7 @@ def _brief(option: Option, rank: int) -> FrontOption:
 def measured_options(question: Question, context: AnswerContext) -> list[Option]:
     """Return the options of an answer that somebody measured."""
     devices = {*(spec.id for spec in context.specs), *context.unspecified}
-    options = options_from_rows(context.rows, context.sizes, question.percentile)
+    options = options_from_rows(context.rows, context.sizes, question.percentile, context.usual)
     return [
         option
         for option in options

@@ -35,7 +35,9 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def question(self, **more: Any) -> Question:
         """Return it as a checked question of `recommend`. Raises UsageError or ImpossibleConstraint naming the field."""
         request = {name: getattr(self, name) for name in self.__struct_fields__}
-        return Question(**{**request, "compiled": "usual", "objective": "throughput", **more}).checked()
+        return Question(
+            **{**request, "compiled": "usual", "objective": "throughput", "per_hardware": False, **more}
+        ).checked()
 
     def identity(self) -> dict[str, Any]:
         """Return what of the question decides the answer."""

@@ -49,7 +49,15 @@ class Load(Question, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         own = {name: getattr(self, name) for name in Question.__struct_fields__ if name not in _OF_THE_FLEET}
         return Question(
-            **{**own, "hardware": hardware, "objective": "throughput", "top": 1000, "count": count, "as_of": at}
+            **{
+                **own,
+                "hardware": hardware,
+                "objective": "throughput",
+                "per_hardware": False,
+                "top": 1000,
+                "count": count,
+                "as_of": at,
+            }
         ).checked()
 
     def served(self) -> Load:

@@ -240,7 +240,7 @@ class LiveAnswerer(Answerer):
         """Return whether what `train` gives at a position is not worse than the predictor in force there, and why."""
         with self._tables(as_of) as tables:
             old, _ = self._predictor(tables)
-            rows, book, devices = self._training_data(tables, mode=None)
+            rows, book, devices = self._training_data(tables, mode=None, own=True)
 
             def fit(shown: Sequence[Row]) -> Predictor:
                 return train(shown, book, devices.spec, load_shipped(), position=tables.position).predictor

@@ -45,6 +45,7 @@ _IRRELEVANT: dict[str, Any] = {
     "devices": [],
     "count": None,
     "compiled": "usual",
+    "per_hardware": False,
     "top": 1000,
     "record": False,
 }

@@ -43,7 +43,8 @@ class RunningService:
 
         command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(self.port), *self.arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-        environment |= {"ASSAY_HOME": str(self.home), "ASSAY_DATABASE_URL": self.database_url, **self.environment}
+        environment |= {"ASSAY_HOME": str(self.home), "ASSAY_DATABASE_URL": self.database_url}
+        environment |= {"ASSAY_SHIPPED_DATA": "no", **self.environment}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from assay.cli.ask.ranked_table import NOT_COVERED, ranked_table
+from assay.cli.ask.ranked_table import NOT_COVERED, SEEN, ranked_table
 from assay.cli.output import answers
 from assay.cli.tables import at_hand_table, excluded_table, would_do_table
 from domain.answers import HourPrice, Met, Recommendation
@@ -42,10 +42,12 @@ def _tell_ranked(answer: Recommendation, top: int | None) -> None:
     console.print(ranked_table(answer, top))
     if any(row.basis == "measured" for row in shown):
         console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
-    if any(row.interval_covered is False for row in shown):
+    if any(row.interval_covered is False and row.basis not in SEEN for row in shown):
         console.print(f"[dim]{NOT_COVERED} its interval is not covered by measurement[/dim]")
     if any(row.tied_with for row in shown):
         console.print("[dim]= cannot be told from the one above it[/dim]")
+    if any(row.basis == "roofline" for row in shown):
+        console.print("[dim]specs only: an estimate from the data sheet, by its unfavourable end[/dim]")
     console.print()
     for place, row in enumerate(shown[:3]):
         text = "as above" if place and row.why == shown[place - 1].why else row.why
@@ -61,7 +63,7 @@ def _tell_ranked(answer: Recommendation, top: int | None) -> None:
     if best.evidence:
         listed = ", ".join(best.evidence[:3])
         console.print(f"[dim]evidence of rank 1: {listed}{' …' if len(best.evidence) > 3 else ''}[/dim]")
-    if answer.front and answer.met > len(shown):
+    if answer.front and answer.front.options and answer.met > len(shown):
         axes = " and ".join(answer.front.axes)
         ranks = ", ".join(str(option.rank) for option in answer.front.options[:12])
         console.print(f"[dim]{answer.met} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")

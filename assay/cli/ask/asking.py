@@ -107,7 +107,8 @@ Examples:
   assay recommend bert-base-uncased --max-latency-ms 20 --percentile p95 --json
   assay recommend bert-base-uncased --device cuda:0=nvidia-l4@6000 --device cpu=intel-xeon-2c
   assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090
-  assay recommend ./exported.onnx --platform cpu,openvino"""
+  assay recommend ./exported.onnx --platform cpu,openvino
+  assay recommend bert-base-uncased --hardware nvidia-l4 --all-configurations"""
 )
 @click.argument("model")
 @modelled
@@ -152,7 +153,12 @@ Examples:
 @click.option("--platform", type=WORDS)
 @click.option("--precision", type=WORDS)
 @click.option("--compiled/--eager", default=None, help="Only compiled modules, or only eager ones; both by default.")
-@click.option("--per-hardware", is_flag=True, help="Only the best configuration of each hardware.")
+@click.option(
+    "--per-hardware/--all-configurations",
+    default=True,
+    show_default=True,
+    help="The best configuration of each device, or every precision, batch and platform of it.",
+)
 @click.option("--batch-sizes", type=BATCHES, help="1,8,32, or 1..64 for the powers of two between.")
 @click.option("--region", "regions", type=WORDS, help="Prices of these regions only.")
 @click.option("--provider", "providers", type=WORDS, help="Prices of these providers only, for example aws,own.")
@@ -171,7 +177,7 @@ def recommend(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Rank hardware, platform, precision, batch and compilation for a model, each with interval, basis and evidence.
+    """Rank devices for a model, each at its best platform, precision, batch and compilation, with interval and basis.
 
     Exit code 1 where nothing can be recommended, and the answer says why.
     """

@@ -12,8 +12,9 @@ from assay.cli.output import grid
 from domain.answers import RankedOption, Recommendation
 from presentation import formatting
 
-__all__ = ["NOT_COVERED", "ranked_table"]
+__all__ = ["NOT_COVERED", "SEEN", "ranked_table"]
 
+SEEN = ("measured", "imported")
 NOT_COVERED = "~"
 """Marks an interval that no measurement has checked."""
 
@@ -112,5 +113,6 @@ def _speedup(row: RankedOption) -> str:
 
 def _basis(row: RankedOption) -> Text:
     """What the row rests on; measured stands out, an interval that nothing has checked is marked."""
-    mark = NOT_COVERED if row.interval_covered is False else ""
-    return Text(f"{row.basis}{mark}", style="bold" if row.basis == "measured" else "")
+    mark = NOT_COVERED if row.interval_covered is False and row.basis not in SEEN else ""
+    word = "specs only" if row.basis == "roofline" else row.basis
+    return Text(f"{word}{mark}", style="bold" if row.basis == "measured" else "")

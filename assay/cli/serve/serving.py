@@ -38,16 +38,35 @@ Examples:
     metavar="24h|off",
     help="Train the predictor so often, and when it drifts (ASSAY_RETRAIN_EVERY); off by default.",
 )
+@click.option(
+    "--shipped-data/--no-shipped-data",
+    default=None,
+    help="Begin an empty log with the published measurements that ship (ASSAY_SHIPPED_DATA=yes|no); yes by default.",
+)
 @click.option("--until-stdin-closes", is_flag=True, hidden=True)
 def serve(
-    role: str, host: str, port: int, workers: int, retrain_every: str | None, until_stdin_closes: bool
+    role: str,
+    host: str,
+    port: int,
+    workers: int,
+    retrain_every: str | None,
+    shipped_data: bool | None,
+    until_stdin_closes: bool,
 ) -> NoReturn:
     """Serve the API on ASSAY_HOME with the embedded Postgres, or on ASSAY_DATABASE_URL."""
     from assay.home import find_home
     from assay.service import Settings
     from assay.service import serve as run
 
-    settings = Settings(home=find_home(), role=role, host=host, port=port, workers=workers, retrain_every=retrain_every)
+    settings = Settings(
+        home=find_home(),
+        role=role,
+        host=host,
+        port=port,
+        workers=workers,
+        retrain_every=retrain_every,
+        shipped_data=shipped_data,
+    )
     say(f"serving {settings.url} from {settings.home.path} (role {role}); Ctrl-C ends it")
     run(settings, until_stdin_closes=until_stdin_closes)
     # Everything is closed; taking DuckDB, Arrow and LightGBM apart module by module would hold up a restart by seconds.

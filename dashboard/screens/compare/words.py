@@ -127,6 +127,7 @@ def _estimates(comparison: Comparison, whole: Row, position: int) -> tuple[list[
     """Return one estimate each hardware and platform, or why there is none. Raises AssayError where nothing is known at all."""
     size = comparison.batch or next((item["batch_size"] for item in whole["batch_size"]), 1)
     question = {"model": comparison.model, "mode": comparison.mode, "batch_sizes": [size], "top": MOST_ASKED}
+    question["per_hardware"] = False
     try:
         predicted = answers.recommend(question, position)["ranked"]
     except AssayError as problem:

@@ -179,7 +179,7 @@ _READERS = {name: member.read for name, member in _MEMBERS.items()} | {"view": o
 _FLAGS = {member.flag or f"--{member.field.replace('_', '-')}": name for name, member in _MEMBERS.items()}
 _SWITCHES = {
     "--spot": ("spot", "yes"),
-    "--per-hardware": ("per_hw", "yes"),
+    "--all-configurations": ("per_hw", "no"),
     "--compiled": ("compiled", "compiled"),
     "--eager": ("compiled", "eager"),
 }
@@ -215,7 +215,7 @@ def request(question: Question) -> dict[str, Any]:
 
 def command(question: Question) -> str:
     """Return the same question for a terminal, ready to paste."""
-    defaults, words = Question(per_hw=False), ["assay", "recommend", question.model or "MODEL"]
+    defaults, words = Question(), ["assay", "recommend", question.model or "MODEL"]
     switched = [flag for flag, (name, value) in _SWITCHES.items() if _same(getattr(question, name), value)]
     for flag, name in _FLAGS.items():
         value = getattr(question, name)
@@ -237,7 +237,7 @@ def from_command(line: str) -> Question | None:
     words = shlex.split(line)
     if words[:2] != ["assay", "recommend"] or len(words) < 3:
         return None
-    values: dict[str, list[str]] = {"model": [words[2]], "per_hw": ["no"]}
+    values: dict[str, list[str]] = {"model": [words[2]]}
     rest = iter(words[3:])
     for flag in rest:
         if flag in _SWITCHES:
@@ -257,7 +257,7 @@ def from_command(line: str) -> Question | None:
 
 
 def _same(value: Any, word: str) -> bool:
-    return value is True if word == "yes" else bool(value == word)
+    return bool(value == {"yes": True, "no": False}.get(word, word))
 
 
 def _megabytes(gigabytes: float) -> float:

@@ -21,7 +21,9 @@ def filled(service_database: Any, tmp_path_factory: pytest.TempPathFactory) -> A
     """A service with the measurements that come with Assay and nothing else."""
     from tests.integration.conftest import RunningService
 
-    running = RunningService(tmp_path_factory.mktemp("cookbook"), service_database().url).start()
+    running = RunningService(tmp_path_factory.mktemp("cookbook"), service_database().url)
+    running.environment |= {"ASSAY_SHIPPED_DATA": "yes"}
+    running.start()
     files = sorted(str(path) for path in (ROOT / "data").glob("*.ndjson.gz"))
     assert run(["post", *files, "--server", running.url]) == 0
     yield running
@@ -135,3 +137,8 @@ def test_the_page_has_every_question_as_it_is_asked() -> None:
         return answers[recipe.name]
 
     assert page(printed) == written
+
+
+def test_where_a_public_figure_exists_no_answer_rests_on_specifications_alone(asked: Any) -> None:
+    for name in ("bert-service", "vit-offline", "chat-7b", "overnight-training", "only-intel", "what-i-own"):
+        assert asked(name)["ranked"][0]["basis"] != "roofline", name

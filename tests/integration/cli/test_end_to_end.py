@@ -62,7 +62,7 @@ def answers(assay: Assay) -> dict[str, Any]:
     # Nothing of this kind was measured: there is an order, and no recommendation.
     before = assay.json("recommend", MODEL, "--hardware", "amd-epyc-7763,nvidia-l4", code=1)
     measured = assay.json("bench", MODEL, *QUICK, "--batch-sizes", "1,2")
-    after = assay.json("recommend", MODEL, "--hardware", "own", "--top", "500")
+    after = assay.json("recommend", MODEL, "--hardware", "own", "--top", "500", "--all-configurations")
     trained = assay.json("train", "--force")  # One model alone does not tell which of two predictors is better.
     return {"before": before, "measured": measured, "after": after, "trained": trained}
 

@@ -64,7 +64,7 @@ def test_devices_at_hand_go_by_any_of_their_names(service: Any, told: Any, measu
 
 def test_the_front_is_told_whole_and_marked_in_the_ranking(service: Any, told: Any, measured: Any) -> None:
     told(measured(2.0), measured(3.0, batch=8), measured(9.0, batch=16), measured(40.0, batch=32))
-    answer = ask(service, hardware=[GPU], batch_sizes=[1, 8, 16, 32], top=2, providers=["nobody"])
+    answer = ask(service, hardware=[GPU], batch_sizes=[1, 8, 16, 32], top=2, providers=["nobody"], per_hardware=False)
     assert answer["front"]["axes"] == ["latency", "throughput"]
     assert [(one["batch_size"], one["rank"]) for one in answer["front"]["options"]] == [(1, 1), (8, 2)]
     assert [one["on_front"] for one in answer["ranked"]] == [True, True]
@@ -145,7 +145,7 @@ def test_devices_side_by_side_multiply_throughput_and_price_alone(
 
 def test_eager_and_compiled_stand_beside_each_other(service: Any, told: Any, traced: Any) -> None:
     told(traced)
-    asked = {"hardware": [GPU], "precision": "amp-fp16", "batch_sizes": [32]}
+    asked = {"hardware": [GPU], "precision": "amp-fp16", "batch_sizes": [32], "per_hardware": False}
     both = ask(service, **asked)["ranked"]
     assert {one["compiled"] for one in both} == {True, False}
     assert [one["compiled"] for one in ask(service, **asked, compiled=True)["ranked"]] == [True]
@@ -241,3 +241,13 @@ def test_what_was_asked_before_changes_no_answer(service: Any, told: Any, traced
     assert canonical(service.answers.predict(predict)) == canonical(seen)
     assert seen["measured"]["latency_ms"] == 2.0
     assert seen["basis"] not in ("measured", "imported")
+
+
+def test_a_device_has_one_place_unless_all_configurations_are_asked(service: Any, told: Any, measured: Any) -> None:
+    told(measured(2.0), measured(3.0, batch=8), measured(1.0, OTHER), measured(9.0, OTHER, batch=8))
+    asked = {"hardware": [GPU, OTHER], "batch_sizes": [1, 8], "precision": "fp32", "compiled": "usual"}
+    assert [row["hardware"] for row in ask(service, **asked)["ranked"]] == [OTHER, GPU]
+    every = ask(service, **asked, per_hardware=False)["ranked"]
+    assert [(row["hardware"], row["latency_ms"]) for row in every if row["basis"] == "measured"] == [
+        (OTHER, 1.0), (GPU, 2.0), (GPU, 3.0), (OTHER, 9.0),
+    ]  # fmt: skip

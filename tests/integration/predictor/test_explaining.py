@@ -93,7 +93,9 @@ def test_entries_of_a_ranking_have_the_sentence_and_two_parts(
     service: Any, told: Any, traced: Any, measured: Any
 ) -> None:
     told(traced(), measured(50.0, MODEL))
-    asked = Question(model=MODEL, hardware=[GPU], platform="cuda", precision=["bf16"], batch_sizes=[8, 16])
+    asked = Question(
+        model=MODEL, hardware=[GPU], platform="cuda", precision=["bf16"], batch_sizes=[8, 16], per_hardware=False
+    )
     seen, unseen = sorted(service.answers.recommend(asked)["ranked"], key=lambda one: one["basis"] != "measured")
     for one in (seen, unseen):
         assert BEYOND in [part["group"] for part in one["explanation"]["parts"]]

@@ -155,7 +155,7 @@ ASKED = [recipe for recipe in recipes() if recipe.command.startswith("assay reco
 def test_each_recipe_of_the_cookbook_has_an_address(recipe: Recipe) -> None:
     question = from_command(recipe.command)
     assert question is not None
-    assert question.per_hw == ("--per-hardware" in recipe.command)
+    assert question.per_hw == ("--all-configurations" not in recipe.command)
     assert read_question(address.parameters(question)) == (question, [])
     again = from_command(command(question))
     assert again == question
@@ -171,7 +171,7 @@ def test_commands_that_this_page_cannot_ask_are_none_of_it() -> None:
 
 def test_memory_of_a_command_is_in_megabytes() -> None:
     question = from_command("assay recommend m --max-memory-mb 8200 --batch-sizes 1..4")
-    assert question == Question(model="m", max_gb=8.2, batch=(1, 2, 4), per_hw=False)
+    assert question == Question(model="m", max_gb=8.2, batch=(1, 2, 4))
     assert request(question)["max_memory_mb"] == 8200
 
 

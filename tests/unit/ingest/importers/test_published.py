@@ -110,7 +110,7 @@ def test_tensorrt_bert(table):
 def test_deep_learning_examples(table):
     found = table("deep-learning-examples", DEEP_LEARNING_EXAMPLES)
     one, many, tokens, served = found.data
-    assert one["model"]["id"] == "deep-learning-examples/resnet50v1.5" and one["model"]["category"] == "vision"
+    assert one["model"]["id"] == "microsoft/resnet-50" and one["model"]["category"] == "vision"
     assert (one["execution"]["precision"], one["hardware"]["id"]) == ("amp-fp16", "nvidia-a100-sxm-80gb")
     assert one["metrics"] == {"latency_ms": {"mean": 5.0, "p50": 4.9, "p95": 5.2}, "throughput_per_s": 800.0}
     assert (many["hardware"], many["workload"]["batch_size"]) == (
@@ -128,7 +128,7 @@ def test_deep_learning_examples(table):
 def test_pytorch_gpu_benchmark(table):
     found = table("pytorch-gpu-benchmark", PYTORCH_GPU_BENCHMARK)
     one, four = found.data
-    assert (one["model"]["id"], one["workload"]["image_size"]) == ("torchvision/resnet50", 224)
+    assert (one["model"]["id"], one["workload"]["image_size"]) == ("microsoft/resnet-50", 224)
     assert (one["execution"]["platform"], one["execution"]["precision"]) == ("rocm", "fp16")
     assert one["metrics"]["latency_ms"] == {"mean": 50.5, "p50": 50.0, "p90": 52.0, "min": 48.0, "max": 60.0, "n": 50}
     assert one["environment"]["libraries"] == {"rocm": "6.1"}
