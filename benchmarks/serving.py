@@ -75,6 +75,7 @@ def server(
 def _environment(home: Path, database: Database | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
     kept["ASSAY_HOME"] = str(home)
+    kept["ASSAY_SHIPPED_DATA"] = "no"
     if database is not None:
         kept["ASSAY_DATABASE_URL"] = database.url
     return kept

@@ -19,6 +19,7 @@ __all__ = [
     "STAGES",
     "VERDICTS",
     "WEIGHTS",
+    "WEIGHT_BITS",
     "arithmetic_precision",
     "precision_named",
 ]
@@ -54,6 +55,26 @@ PRECISION_BITS = {
 }
 """Bits of a stored activation by precision; mixed forms count as their lower type."""
 
+WEIGHT_BITS = {
+    "q2_k": 3.16,
+    "q3_k_s": 3.64,
+    "q3_k_m": 4.00,
+    "q3_k_l": 4.30,
+    "iq4_xs": 4.46,
+    "q4_0": 4.66,
+    "q4_k_s": 4.67,
+    "q4_k_m": 4.89,
+    "q5_0": 5.56,
+    "q5_k_s": 5.57,
+    "q5_k_m": 5.70,
+    "q6_k": 6.56,
+    "q8_0": 8.50,
+}
+"""Bits of a weight in the GGUF quantisations of llama.cpp, whose arithmetic has 16 bits.
+
+As tabled for Llama 3.1 8B in its tools/quantize/README.md (MIT).
+"""
+
 PRECISIONS = tuple(PRECISION_BITS)
 """Open list, widest first."""
 
@@ -73,7 +94,8 @@ _SYNONYMS = {
 
 def precision_named(word: str) -> str:
     """Return our name of a precision by other words for it (`float16`, `half`); any other word as it is."""
-    return _SYNONYMS.get(word.lower(), word)
+    lower = word.lower()
+    return lower if lower in WEIGHT_BITS else _SYNONYMS.get(lower, word)
 
 
 CATEGORIES = (

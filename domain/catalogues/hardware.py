@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -149,7 +149,8 @@ def find(name: str) -> HardwareSpec | None:
     decide, None.
     """
     wanted = slug(name)
-    existing = _names().get(wanted)
+    names = _names()
+    existing = next((names[said] for said in _sayings(wanted) if said in names), None)
     if existing is not None:
         return catalogue()[existing]
     whole, _, count = wanted.rpartition("-")
@@ -157,6 +158,15 @@ def find(name: str) -> HardwareSpec | None:
     if base is None or base.kind != "cpu" or not (count.endswith("c") and count[:-1].isdigit() and int(count[:-1])):
         return None
     return _slice(base, int(count[:-1]))
+
+
+def _sayings(wanted: str) -> Iterator[str]:
+    """Yield a slug, then what it is with its maker before it: people say RX 7600, and M2 Ultra for its GPU."""
+    yield wanted
+    for maker in ("amd-radeon", "nvidia", "apple", "intel", "qualcomm"):
+        yield f"{maker}-{wanted}"
+    yield f"{wanted}-gpu"
+    yield f"apple-{wanted}-gpu"
 
 
 def _slice(base: HardwareSpec, cores: int) -> HardwareSpec | None:

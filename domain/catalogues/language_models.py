@@ -6,6 +6,7 @@ The figures live in `data/language_models.json`, each entry with its source. Par
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["LanguageModel", "catalogue", "find"]
+__all__ = ["LanguageModel", "catalogue", "find", "names_of"]
 
 
 class LanguageModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -172,5 +173,67 @@ def _names() -> Mapping[str, LanguageModel]:
 
 
 def find(name: str) -> LanguageModel | None:
-    """Return the model of this id or alias, whatever the case, or None."""
-    return _names().get(name.lower())
+    """Return the model of this id or alias, else the one that it spells, or None.
+
+    A spelling may lack the owner and what tells no size: `instruct`, `chat`, `gguf`, a quantisation. One that could be
+    two models is none.
+    """
+    return _names().get(name.lower()) or _spellings().get(_spelled(name))
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """Return every id under which this architecture is published, `name` first; only it where it is no language model."""
+    model = _names().get(name.lower())
+    return (name,) if model is None else tuple(dict.fromkeys((name, model.id, *model.aliases)))
+
+
+_TELLS_NO_SIZE = frozenset(
+    [
+        "meta",
+        "instruct",
+        "instruction",
+        "it",
+        "pt",
+        "chat",
+        "hf",
+        "base",
+        "gguf",
+        "ggml",
+        "mlx",
+        "awq",
+        "gptq",
+        "exl2",
+        "bnb",
+        "fp8",
+        "fp16",
+        "bf16",
+        "f16",
+        "f32",
+        "int8",
+        "int4",
+        "nvfp4",
+        "8bit",
+        "4bit",
+    ]
+)
+_QUANTISED = re.compile(r"i?q[2-8](_[0-9a-z]+)*|w[48]a(8|16)|[0-9]+bit")
+
+
+def _spelled(name: str) -> str:
+    """The letters and digits of a name that tell its size and generation."""
+    last = name.strip().lower().rsplit("/", 1)[-1].removesuffix(".gguf")
+    # The last hyphen may be before a quantisation whose own parts have underscores.
+    words = [word for word in re.split(r"[-: ]+", last) if not _QUANTISED.fullmatch(word)]
+    words = [part for word in words for part in word.split("_")]
+    letters = "".join(word for word in words if word not in _TELLS_NO_SIZE)
+    return re.sub(r"[^a-z0-9.]+", "", letters)
+
+
+@cache
+def _spellings() -> Mapping[str, LanguageModel | None]:
+    """Each spelling's model; None where two models share it."""
+    result: dict[str, LanguageModel | None] = {}
+    for name, model in _names().items():
+        key = _spelled(name)
+        result[key] = model if result.get(key, model) is model else None
+    return result

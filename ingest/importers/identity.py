@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from domain.canonical import canonical
-from domain.catalogues import hardware, models
+from domain.catalogues import hardware, language_models, models
 from domain.catalogues.slugs import slug
 
 __all__ = ["hardware_of", "model_of", "precision_of", "row_id", "runtime_of"]
@@ -127,6 +127,8 @@ def model_of(name: str, **said: Any) -> dict[str, Any]:
     """
     name = _published().get(name.strip().lower(), name)
     existing = models.find(name)
+    spelled = language_models.find(name) if existing is None and "/" not in name else None
+    name = spelled.id if spelled is not None else name
     values = {key: value for key, value in said.items() if value is not None}
     if existing is None:
         return {"id": _NOT_IDENTIFIER.sub("-", name.strip()).strip("-")[:200] or "unknown", **values}

@@ -64,6 +64,8 @@ COLUMNS = (
 )
 """Columns of the view `measurements` that evidence is read from."""
 _SIZES = itemgetter(*SIZE_NAMES)
+_TAKEN = "taken"
+"""Where a row has the names of the sizes that it does not say."""
 
 
 def chosen_sizes(rows: Sequence[Record], request: Sizes, usual: Sizes) -> Sizes:
@@ -85,10 +87,18 @@ def chosen_sizes(rows: Sequence[Record], request: Sizes, usual: Sizes) -> Sizes:
 
 
 def _sizes(origin: str, value: tuple[Any, ...], usual: Sizes) -> Sizes:
-    """The sizes of a row; an imported one that says none of them is taken to have the model's usual ones."""
-    if origin == "imported" and not any(value):
+    """The sizes of a row; an imported one that says none of them is taken to have the model's usual ones.
+
+    One that says the length of its prompts alone gives times a token, which hold for the usual length of an answer.
+    """
+    said = Sizes(**dict(zip(SIZE_NAMES, value, strict=True)))
+    if origin != "imported":
+        return said
+    if not any(value):
         return usual
-    return Sizes(**dict(zip(SIZE_NAMES, value, strict=True)))
+    if said.input_tokens and not said.output_tokens and usual.output_tokens:
+        return msgspec.structs.replace(said, output_tokens=usual.output_tokens)
+    return said
 
 
 def agrees(sizes: Sizes, request: Sizes) -> bool:
@@ -106,13 +116,13 @@ def options_from_rows(
     comes from the newest run whose energy may be used. Imported rows that say no sizes count where `usual` are asked.
     """
     groups: dict[str, list[Record]] = {}
-    wanted = tuple(getattr(sizes, name) for name in SIZE_NAMES)
     for row in rows:
         if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid" or _queued(row):
             continue
         said = _SIZES(row)
-        if said == wanted or (usual == sizes and row["origin"] == "imported" and not any(said)):
-            groups.setdefault(row["configuration"], []).append(row)
+        if _sizes(row["origin"], said, usual or Sizes()) == sizes:
+            taken = {name: value for name, value in sizes.stated().items() if row[name] is None}
+            groups.setdefault(row["configuration"], []).append({**row, **taken, _TAKEN: list(taken)} if taken else row)
     return [_option(group, percentile) for group in groups.values()]
 
 
@@ -235,8 +245,8 @@ def _why(row: Record, runs: int, is_mean: bool) -> str:
         text += ", undated"
     if row.get("platform_asked") not in (None, row["platform"]):
         text += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
-    if row["origin"] == "imported" and not any(_SIZES(row)):
-        text += "; its input sizes are not said, and taken to be the usual ones"
+    if taken := row.get(_TAKEN):
+        text += f"; {' and '.join(name.replace('_', ' ') for name in taken)} not said, and taken to be usual"
     if is_mean:
         text += "; the mean stands in for the median"
     if row.get("latency_n"):

@@ -15,7 +15,7 @@ from domain.catalogues import instances, language_models, models
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
-from domain.vocabulary import PLATFORMS, PRECISIONS
+from domain.vocabulary import PLATFORMS, PRECISIONS, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
 from predictor.answering.context import AnswerContext
@@ -35,6 +35,9 @@ from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.learning.siblings import Siblings
 
 __all__ = ["Devices", "device_named", "known_at", "output_errors", "trace_from_row"]
+
+USUAL_REQUEST = Sizes(input_tokens=1024, output_tokens=128)
+"""What one request of a language model is where nobody says it."""
 
 
 def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], OutputError]:
@@ -199,9 +202,7 @@ def known_at(
         row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items()) for row in rows
     )
     devices = kept.of("devices", lambda: Devices(tables))
-    served = served_at(
-        tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None or evidence
-    )
+    served = served_at(tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None)
     if trace is None and not evidence and served is None:
         raise _trace_needed(question, model, there=bool(of_model))
     if question.concurrency is not None:
@@ -246,7 +247,8 @@ def known_at(
 
 def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any]], TraceBook]:
     """The measurements of a model, and its traces."""
-    rows = tables.measurements(model=model, mode=mode, columns=_COLUMNS).to_pylist()
+    names = [tables.resolve_model(name) for name in language_models.names_of(model)]
+    rows = tables.measurements(model=names, mode=mode, columns=_COLUMNS).to_pylist()
     return rows, TraceBook(map(trace_from_row, traces_of(tables, [model])))
 
 
@@ -293,8 +295,13 @@ def _not_served(model: str) -> UsageError:
 
 
 def _usual(model: str, traces: Sequence[Trace]) -> Sizes:
-    """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's."""
+    """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's.
+
+    A language model that is known by its published sizes alone answers requests of `USUAL_REQUEST`.
+    """
     entry = models.find(model)
+    if entry is None and not traces and language_models.find(model) is not None:
+        return USUAL_REQUEST
     category = entry.category if entry is not None else (traces[0].category if traces else None)
     usual = msgspec.structs.asdict(models.default_workload(category or ""))
     if entry is not None:
@@ -313,7 +320,7 @@ def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
     for name in question.platform:
         if name not in platforms:
             raise UnknownPlatform(name, sorted(platforms), field="platform")
-    precisions = {*PRECISIONS, *(row["precision"] for row in rows if row["precision"])}
+    precisions = {*PRECISIONS, *WEIGHT_BITS, *(row["precision"] for row in rows if row["precision"])}
     for name in question.precision:
         if name not in precisions:
             raise UsageError(
@@ -326,7 +333,13 @@ def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
 def _model(tables: Tables, name: str) -> str:
     """The one name of a model: by what was declared, else by the catalogue's aliases, however their letters are written."""
     resolved = tables.resolve_model(name)
-    return resolved if resolved != name else tables.resolve_model(models.resolve_alias(name) or name)
+    if resolved != name:
+        return resolved
+    spelled = models.resolve_alias(name)
+    if spelled is None and not tables.knows("model", name):
+        facts = language_models.find(name)
+        spelled = None if facts is None or name in facts.aliases else facts.id
+    return tables.resolve_model(spelled or name)
 
 
 def _named(question: Question) -> list[str]:

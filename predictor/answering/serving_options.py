@@ -12,6 +12,7 @@ import numpy as np
 from domain.answers import Exclusion
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.language_models import LanguageModel
+from domain.vocabulary import WEIGHT_BITS
 from predictor.answering.context import AnswerContext
 from predictor.answering.exclusions import NO_ROOM
 from predictor.answering.option import Option
@@ -128,6 +129,8 @@ def _usual(spec: HardwareSpec, platform: str) -> tuple[str, ...]:
 
 def _row(context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int) -> Row:
     engine, version = served.engines.get((spec.id, platform), (_ENGINES[platform], ""))
+    if precision in WEIGHT_BITS:
+        engine, version = "llama.cpp", ""
     newest = "" if served.card is None else served.card.newest_version.get(engine, "")
     return Row(
         model=served.model.id,

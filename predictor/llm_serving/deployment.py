@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from domain.vocabulary import PRECISION_BITS, arithmetic_precision
+from domain.vocabulary import PRECISION_BITS, WEIGHT_BITS, arithmetic_precision
 from predictor.features.dataset import Row
 
 __all__ = ["Deployment", "Storage", "Workers", "deployment_of"]
@@ -206,4 +206,6 @@ def _format(quantisation: Any, precision: str) -> tuple[float, str]:
         return _QUANTISED[quantisation]
     if not precision:
         return 16.0, "fp16"
+    if precision in WEIGHT_BITS:
+        return WEIGHT_BITS[precision], "fp16"
     return float(PRECISION_BITS.get(precision, 16)), arithmetic_precision(precision)

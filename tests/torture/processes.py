@@ -59,7 +59,11 @@ class Served:
         self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
         self._command = [sys.executable, "-m", "assay.cli", "serve", "--port", str(self.port), *arguments]
-        named = {"ASSAY_HOME": str(home)} | ({"ASSAY_DATABASE_URL": url} if url else {}) | environment
+        named = (
+            {"ASSAY_HOME": str(home), "ASSAY_SHIPPED_DATA": "no"}
+            | ({"ASSAY_DATABASE_URL": url} if url else {})
+            | environment
+        )
         self._environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")} | named
         self._keeper: threading.Thread | None = None
         self._released = threading.Event()

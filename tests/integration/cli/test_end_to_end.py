@@ -128,7 +128,7 @@ def test_a_run_is_seen_while_it_goes_on(server: str, answers: dict[str, Any]) ->
 
 def test_a_name_that_was_declared_is_understood(assay: Assay, answers: dict[str, Any]) -> None:
     assay("model", "alias", "our-little-bert", MODEL, "--reason", "what the team calls it")
-    told = assay.json("recommend", "our-little-bert", "--hardware", "own", "--top", "500")
+    told = assay.json("recommend", "our-little-bert", "--hardware", "own", "--top", "500", "--all-configurations")
     assert told["model"] == MODEL
     assert any(row["basis"] == "measured" for row in told["ranked"])
 

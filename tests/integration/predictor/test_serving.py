@@ -146,10 +146,46 @@ def test_what_may_not_teach_calibrates_nothing(service: Any, told: Any, measured
     assert after["tpot_ms"] == pytest.approx(before["tpot_ms"], rel=0.02)
 
 
-def test_a_concurrency_without_numbers_of_tokens_says_what_is_missing(service: Any) -> None:
-    with pytest.raises(UsageError) as failed:
-        service.answers.recommend(Question(model=MODEL, concurrency=8, output_tokens=10))
-    assert failed.value.field == "input_tokens"
+def test_a_request_without_numbers_of_tokens_has_the_usual_ones_and_says_so(service: Any) -> None:
+    asked = service.answers.recommend(Question(model=MODEL, concurrency=8, output_tokens=10))
+    assert (asked["workload"]["input_tokens"], asked["workload"]["output_tokens"]) == (1024, 10)
+    plain = service.answers.recommend(Question(model=MODEL))
+    assert (plain["workload"]["input_tokens"], plain["workload"]["output_tokens"]) == (1024, 128)
+    assert plain["ranked"][0]["tpot_ms"] > 0
+
+
+def test_a_quantisation_of_weights_is_read_from_memory_and_multiplied_in_16_bits(service: Any) -> None:
+    def memory(precision: str) -> dict[str, Any]:
+        asked = Question(model=MODEL, hardware=[H100], precision=[precision], count=8, **SIZES)
+        return dict(service.answers.recommend(asked)["ranked"][0])
+
+    wide, narrow = memory("fp16"), memory("Q4_K_M")
+    assert (narrow["precision"], narrow["runtime"]) == ("q4_k_m", "llama.cpp")
+    assert narrow["memory_parts"]["weights_bytes"] == pytest.approx(
+        wide["memory_parts"]["weights_bytes"] * 4.89 / 16, rel=1e-3
+    )
+    assert narrow["tpot_ms"] < memory("q8_0")["tpot_ms"]
+
+
+def test_a_published_row_without_the_length_of_its_answers_counts_at_the_usual_one(
+    service: Any, told: Any, build: Any
+) -> None:
+    event = build.measurement(model="phi-4", hardware="intel-arc-b580", platform="openvino", precision="int4")
+    event["data"]["provenance"] = {"origin": "imported", "source": "a page", "reference": "acme/page", "licence": "MIT"}
+    event["data"]["workload"] = {
+        "mode": "inference",
+        "scenario": "single_stream",
+        "batch_size": 1,
+        "input_tokens": 1024,
+    }
+    event["data"]["model"] = {"id": "microsoft/phi-4", "category": "text_generation"}
+    event["data"]["metrics"] = {"ttft_ms": 100.0, "tpot_ms": 20.0}
+    for name in ("observed", "environment"):
+        event["data"].pop(name, None)
+    told(event)
+    first = service.answers.recommend(Question(model="Phi-4-GGUF", hardware=["intel-arc-b580"]))["ranked"][0]
+    assert (first["basis"], first["latency_ms"]) == ("imported", pytest.approx(100 + 127 * 20))
+    assert "output tokens not said" in first["why"]
 
 
 def test_what_nobody_learned_of_serving_is_not_guessed(service: Any) -> None:

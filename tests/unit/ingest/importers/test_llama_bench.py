@@ -100,7 +100,7 @@ def test_a_table_says_the_same_without_the_samples(reads):
 
 def test_an_old_build_with_prompt_and_generation_and_some_layers_on_the_gpu(reads):
     (data,) = reads(READER, [OLD], "old.json").data
-    assert data["model"]["id"] == "llama-7B" and data["model"]["family"] == "llama"
+    assert data["model"]["id"] == "meta-llama/Llama-2-7b-hf" and data["model"]["family"] == "llama"
     assert data["execution"]["precision"] == "int4"
     assert data["execution"]["options"]["n_gpu_layers"] == 10
     assert (data["execution"]["platform"], data["hardware"]["id"]) == ("cuda", "nvidia-rtx-3090-ti")
@@ -142,7 +142,7 @@ def test_what_did_the_work(reads, members, platform, hardware, count):
         ("ggml-org_acme-4b-GGUF_acme-4b-BF16.gguf", "gemma3 4B BF16", "acme-4b", "bf16"),
         ("acme-20b-mxfp4.gguf", "gpt-oss 20B MXFP4 MoE", "acme-20b", "fp4"),
         ("C:\\models\\acme.i1-IQ2_XXS.gguf", "llama 70B IQ2_XXS - 2.0625 bpw", "acme.i1", "iq2_xxs"),
-        ("model.gguf", "llama 7B all F32", "llama-7B", "fp32"),
+        ("model.gguf", "llama 7B all F32", "meta-llama/Llama-2-7b-hf", "fp32"),
     ],
 )
 def test_names_lose_their_quantization(reads, filename, kind, model, precision):
