@@ -245,8 +245,8 @@ def _why(row: Record, runs: int, is_mean: bool) -> str:
         text += ", undated"
     if row.get("platform_asked") not in (None, row["platform"]):
         text += f"; {row['platform_asked']} was asked, {row['platform']} did the work"
-    if taken := row.get(_TAKEN):
-        text += f"; {' and '.join(name.replace('_', ' ') for name in taken)} not said, and taken to be usual"
+    if _TAKEN in row:
+        text += f"; {' and '.join(name.replace('_', ' ') for name in row[_TAKEN])} not said, and taken to be usual"
     if is_mean:
         text += "; the mean stands in for the median"
     if row.get("latency_n"):
