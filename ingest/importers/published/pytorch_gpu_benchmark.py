@@ -53,7 +53,7 @@ def _drafts(line: int, row: Row) -> Iterator[Draft]:
             "image_size": 224,
         },
         execution={
-            "platform": _PLATFORMS.get(vendor, "other"),
+            "platform": _PLATFORMS.get(vendor.upper(), "other"),
             "runtime": {"name": "torch", "version": text(row, "torch")},
             "precision": precision_of(precision),
             "parallelism": {"data": count} if count > 1 else None,
@@ -69,7 +69,7 @@ def _drafts(line: int, row: Row) -> Iterator[Draft]:
 def _device(name: str, vendor: str) -> str:
     """Return the name of a device as its vendor writes it."""
     words = re.sub(r"_(NO_OPT|V2)$", "", name).replace("_", " ")
-    return words if words.startswith(vendor) else f"{vendor} {words}"
+    return words if words.upper().startswith(vendor.upper()) else f"{vendor} {words}"
 
 
 PYTORCH_GPU_BENCHMARK = PublishedTable(

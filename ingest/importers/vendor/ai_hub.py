@@ -21,7 +21,7 @@ work is the option `compute_unit` and decides the platform: `qnn` for the NPU, `
 (TFLite's own). `fallback_share` is the share of layers that are not on the NPU. `float` is fp16 on the NPU, as the old
 shape wrote it there, and fp32 on the CPU. The peak is the upper end of its range; ends of 0 are missing. Times to the
 first token are of the shortest and the longest prompt: `ttft_ms` where both are one. Jobs that did not pass are failures.
-Which statistic the time is AI Hub does not say; it is taken as the mean.
+Which statistic the time is AI Hub does not say; it is taken as the mean. Its models are compiled for one item a call.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _drafts(job: Job) -> Iterator[Draft]:
     draft = Draft(
         row=job.row,
         model=_model(job.model, job.component),
-        workload={"mode": "inference", "scenario": "single_stream"},
+        workload={"mode": "inference", "scenario": "single_stream", "batch_size": 1},
         execution={
             "platform": platform,
             "runtime": {"name": runtime, "version": job.tools.get(tool)},

@@ -134,7 +134,7 @@ def test_the_new_shape_says_which_unit_worked_and_how_much_was_left_to_others(wr
     assert refused == []
     data = on_npu["data"]
     assert data["model"] == {"id": "ai-hub/segment_net"}
-    assert data["workload"] == {"mode": "inference", "scenario": "single_stream"}
+    assert data["workload"] == {"mode": "inference", "scenario": "single_stream", "batch_size": 1}
     assert data["execution"] == {
         "platform": "qnn", "runtime": {"name": "tflite", "version": "2.17.0"}, "precision": "fp16",
         "options": {"compute_unit": "npu"},

@@ -25,7 +25,7 @@ PyTorch,Other,TFT,,inference,triton,A30,,,,1,fp16,16,,,8,,,,12.0,,,,,,NVIDIA Ten
 PYTORCH_GPU_BENCHMARK = """\
 device,vendor,gpus,model,mode,precision,batch,batch_source,mean_ms,p10_ms,p50_ms,p90_ms,min_ms,max_ms,repeats,torch,rocm,cuda
 AMD_Radeon_RX_6800,AMD,1,resnet50,inference,fp16,12,config,50.5,49,50,52,48,60,50,2.4.1,6.1,
-TITAN_RTX,NVIDIA,4,vgg16,train,fp64,12,assumed,500,490,499,520,480,600,50,1.4.0,,10.1
+TITAN_RTX,Nvidia,4,vgg16,train,fp64,12,assumed,500,490,499,520,480,600,50,1.4.0,,10.1
 TITAN_RTX,NVIDIA,1,vgg16,elsewhere,fp64,12,config,500,490,499,520,480,600,50,1.4.0,,10.1
 """
 NEUSIGHT_LABELS = """\
@@ -136,6 +136,7 @@ def test_pytorch_gpu_benchmark(table):
     assert "batch_size" not in four["workload"] and four["imported"]["original"]["batch"] == 12
     assert four["execution"]["options"] == {"copy": "included", "optimizer_step": False}
     assert (four["hardware"]["count"], four["execution"]["parallelism"]) == (4, {"data": 4})
+    assert (four["execution"]["platform"], four["hardware"]["id"]) == ("cuda", "nvidia-titan-rtx")
     assert [refused.field for refused in found.refused] == ["mode"]
 
 
