@@ -70,6 +70,18 @@ class _Spec(Protocol):
     def memory_bytes(self) -> Any: ...
 
     @property
+    def cores(self) -> Any: ...
+
+    @property
+    def clock_hz(self) -> Any: ...
+
+    @property
+    def power_w(self) -> Any: ...
+
+    @property
+    def year(self) -> int | None: ...
+
+    @property
     def sustained_flops(self) -> Mapping[str, Any]: ...
 
     @property
@@ -79,7 +91,10 @@ class _Spec(Protocol):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device can do at one precision on one platform; FLOP/s, bytes/s, bytes, seconds."""
+    """What a device can do at one precision on one platform; FLOP/s, bytes/s, bytes, seconds, hertz, watts.
+
+    `units` are the cores that work is spread over, `power_w` is what the device is rated for.
+    """
 
     peak_flops: float
     bandwidth_bytes_per_s: float
@@ -88,6 +103,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     weight_bytes: float
     cache_bytes: float | None = None
     memory_bytes: float | None = None
+    units: float | None = None
+    clock_hz: float | None = None
+    power_w: float | None = None
+    year: int | None = None
 
 
 class Roofline(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +168,10 @@ def limits_of(spec: _Spec, precision: str, platform: str) -> Limits | None:
         weight_bytes=activation_bytes_per_element(precision),
         cache_bytes=_number(spec.cache_bytes),
         memory_bytes=_number(spec.memory_bytes),
+        units=_number(spec.cores),
+        clock_hz=_number(spec.clock_hz),
+        power_w=_number(spec.power_w),
+        year=spec.year,
     )
 
 

@@ -16,6 +16,11 @@ Objective = str | Mapping[str, float]
 """A name of OBJECTIVES, or names with weights that add up to 1."""
 UNBOUNDED = 10.0
 """How many times worse an estimate without an interval is taken to be."""
+APART = 0.6
+"""Spread of the log of how two devices compare by their specifications, under one software: 0.2 to 0.56 where published
+tables have the same work on both, although each estimate alone is off by 0.3 to 1.0 (`python -m research.shared_errors`)."""
+TOLD_APART = 0.8
+"""Two estimates from specifications are told apart where one is better with this probability."""
 _NORMAL = NormalDist()
 _REACH = _NORMAL.inv_cdf(0.9)
 
@@ -126,20 +131,42 @@ def _cautious(option: Option, name: str) -> float:
 
 
 def better(option: Option, other: Option, objective: Objective) -> float | None:
-    """Return the probability that `one` is better than `other`; None where a figure or its interval is not known."""
+    """Return the probability that `option` is better than `other`; None where a figure or its interval is not known.
+
+    Two estimates from specifications err alike where the software is the same: what it makes of the work cancels, and the
+    spread of their ratio is `APART`, however wide each interval is.
+    """
     costs = _cost(option, objective), _cost(other, objective)
     spreads = _spread(option, objective), _spread(other, objective)
     if costs[0] is None or costs[1] is None or spreads[0] is None or spreads[1] is None:
         return None
-    return _NORMAL.cdf((costs[1] - costs[0]) / max(math.hypot(*spreads), 1e-9))  # type: ignore[arg-type]
+    spread = math.hypot(spreads[0], spreads[1])
+    if _err_alike(option, other, objective):
+        spread = min(spread, APART)
+    return _NORMAL.cdf((costs[1] - costs[0]) / max(spread, 1e-9))
 
 
 def tied(item: Option, other: Option, objective: Objective) -> bool:
-    """Whether two options are tied: each lies within the other's interval."""
+    """Whether two options are tied: each lies within the other's interval.
+
+    Two estimates from specifications are tied where neither is better with a probability of `TOLD_APART`.
+    """
+    chance = better(item, other, objective)
+    if chance is not None and _err_alike(item, other, objective):
+        return 1 - TOLD_APART < chance < TOLD_APART
     first, second = (_span(option, objective) for option in (item, other))
     if first is None or second is None:
         return False
     return first[0] <= second[1] <= first[2] and second[0] <= first[1] <= second[2]
+
+
+def _err_alike(option: Option, other: Option, objective: Objective) -> bool:
+    """Whether both are estimates from specifications of a time (or what follows from one) under the same software."""
+    return (
+        option.method == other.method == "roofline"
+        and objective in ("latency", "throughput", "cost")
+        and (option.platform, option.runtime, option.compiled) == (other.platform, other.runtime, other.compiled)
+    )
 
 
 def _span(option: Option, objective: Objective) -> tuple[float, float, float] | None:

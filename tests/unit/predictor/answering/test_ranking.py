@@ -1,6 +1,6 @@
 import msgspec
 
-from predictor.answering.objective import tied
+from predictor.answering.objective import better, tied
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 from predictor.answering.ranked_entry import compared
@@ -34,6 +34,19 @@ def test_ties_are_within_each_others_interval() -> None:
     assert tied(MEASURED, other(latency_ms=10.05, low_ms=9.9, high_ms=10.2), "latency")
     assert not tied(MEASURED, other(latency_ms=10.5, low_ms=9.9, high_ms=11.0), "latency")
     assert not tied(MEASURED, other(latency_ms=10.05, low_ms=None, high_ms=None), "latency")
+
+
+def test_estimates_from_specifications_err_alike_so_that_devices_are_told_apart() -> None:
+    wide = {"basis": "roofline", "method": "roofline", "covered": False}
+    slow = other(hardware="slow", latency_ms=18.0, low_ms=6.0, high_ms=54.0, **wide)
+    fast = other(hardware="fast", latency_ms=6.0, low_ms=2.0, high_ms=18.0, **wide)
+    apart = msgspec.structs.replace(fast, method="trees")
+    alone, together = better(apart, slow, "latency"), better(fast, slow, "latency")
+    assert alone is not None and together is not None and 0.5 < alone < 0.75 < 0.9 < together < 1
+    assert not tied(fast, slow, "latency")
+    # Other software on one of them makes something else of the work, and nothing cancels.
+    assert better(msgspec.structs.replace(fast, platform="openvino"), slow, "latency") == alone
+    assert tied(fast, msgspec.structs.replace(slow, latency_ms=7.0, low_ms=2.3, high_ms=21.0), "latency")
 
 
 def test_what_stands_first_with_the_larger_value_says_by_what() -> None:
