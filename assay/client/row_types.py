@@ -347,6 +347,10 @@ class Hardware(Row, frozen=True, kw_only=True):
     year: int | None = None
     architecture: str | None = None
     aliases: list[str] = []
+    parts: list[str] = []
+    asked_only: bool = False
+    memory_type: str | None = None
+    note: str | None = None
     platforms: dict[str, list[str]] | None = None
     peak_flops: Json = {}
     sustained_flops: Json = {}

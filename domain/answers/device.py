@@ -36,7 +36,7 @@ class SpecFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Specification(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of a device; rates are by precision in FLOP/s (op/s for integers), `sustained_*` are what a probe reached."""
+    """Figures of a device; rates are by precision in FLOP/s (op/s for integers), `sustained_*` what was reached."""
 
     memory_bytes: SpecFigure | None = None
     memory_bandwidth_bytes_per_s: SpecFigure | None = None
@@ -59,7 +59,8 @@ class PlatformState(msgspec.Struct, frozen=True, kw_only=True):
 class HardwareEntry(Specification, frozen=True, kw_only=True):
     """One hardware of the list: what it is, its figures, and how much was measured on it.
 
-    The figures are those of the catalogue; `described_spec` holds those that a runner read from the machine.
+    The figures are those of the catalogue; `described_spec` holds those that a runner read from the machine. `parts` are
+    the ids of a chip's GPU and NPU; a question about any hardware leaves out what is `asked_only`.
     """
 
     id: str
@@ -69,6 +70,10 @@ class HardwareEntry(Specification, frozen=True, kw_only=True):
     year: int | None = None
     architecture: str | None = None
     aliases: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    asked_only: bool = False
+    memory_type: str | None = None
+    note: str | None = None
     platforms: dict[str, tuple[str, ...]] | None = None
     described_platforms: tuple[PlatformState, ...] | None = None
     described_spec: Specification | None = None

@@ -25,10 +25,12 @@ __all__ = [
     "Figure",
     "HardwareSpec",
     "catalogue",
+    "choices",
     "cpu_slug",
     "fill",
     "find",
     "nearest",
+    "parts",
     "require",
     "slug",
     "spec_from_event",
@@ -50,6 +52,32 @@ _INSTEAD = {"fp16": ("fp32",), "bf16": ("fp32",), "tf32": ("fp32",)}
 Integer and 8-bit or narrower floating types have no stand-in."""
 _SCHEMES = {"w8a8": "int8", "w8a16": "fp16", "w4a16": "fp16", "float": "fp32"}
 _BROWSER = frozenset(("wasm", "webgpu", "webnn"))
+_SERIES = (
+    "amd-radeon",
+    "nvidia",
+    "apple",
+    "intel",
+    "qualcomm",
+    "nvidia-rtx",
+    "nvidia-gtx",
+    "nvidia-jetson",
+    "amd-radeon-rx",
+    "amd-instinct",
+    "amd-ryzen",
+    "amd-epyc",
+    "intel-core",
+    "intel-arc",
+    "intel-xeon",
+    "qualcomm-snapdragon",
+    "raspberry",
+    "samsung",
+)
+"""Makers and series that people leave out: they say RX 7600, 4090 mobile, 8 Gen 3 and Pi 5."""
+_MACHINES = ("macbook-pro-", "macbook-air-", "mac-mini-", "mac-studio-", "mac-pro-", "imac-")
+"""Machines that people name together with their chip."""
+_LAPTOP = ("-laptop-gpu", "-laptop", "-mobile")
+"""What a laptop's GPU is called; the catalogue has it under the first or the last, as its driver does."""
+_CHOICES = 8
 
 
 class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +86,11 @@ class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
     Rates are of the whole device, dense (no sparsity), in FLOP/s (op/s for integers); on GPUs the 16-bit rates are
     those of the matrix units with FP32 accumulation. Memory is in bytes; a vendor's "GB" of it is read as 2^30.
     `cache_bytes` is the last level. `cores`: CPU cores, NVIDIA SMs, AMD CUs, Xe cores, TPU TensorCores.
-    `platforms` maps each platform that can drive the device to the precisions it runs there.
-    `sustained_*` are what a probe reached on a real machine; the catalogue holds none.
+    `power_w` is the rated power and `clock_hz` a GPU's boost clock, a CPU's base clock. `platforms` maps each platform
+    that can drive the device to the precisions it runs there. `sustained_*` are what a probe reached on a real machine,
+    in the catalogue what somebody published. `parts` are the ids of a chip's GPU and NPU, `note` what a reader of the
+    figures has to know. A question about any hardware leaves those out that are `asked_only`, as long as nobody measured
+    on them.
     """
 
     id: str
@@ -69,7 +100,11 @@ class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
     year: int | None = None
     architecture: str | None = None
     aliases: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    asked_only: bool = False
     platforms: dict[str, tuple[str, ...]] = {}
+    memory_type: str | None = None
+    note: str | None = None
     memory_bytes: Figure | None = None
     memory_bandwidth_bytes_per_s: Figure | None = None
     cache_bytes: Figure | None = None
@@ -117,16 +152,21 @@ class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.json.decode(files("domain").joinpath("data/hardware.json").read_bytes())
+    return document
+
+
+@cache
 def catalogue() -> Mapping[str, HardwareSpec]:
     """Return the packaged catalogue by id, in the file's order; read once."""
-    document = msgspec.json.decode(files("domain").joinpath("data/hardware.json").read_bytes())
-    sources: dict[str, str] = document["sources"]
-    specs = (_spec(entry, sources) for entry in document["hardware"])
+    sources: dict[str, str] = _document()["sources"]
+    specs = (_spec(entry, sources) for entry in _document()["hardware"])
     return MappingProxyType({spec.id: spec for spec in specs})
 
 
 def _spec(entry: dict[str, Any], sources: Mapping[str, str]) -> HardwareSpec:
-    for table in (entry, entry["peak_flops"]):
+    for table in (entry, entry["peak_flops"], entry.get("sustained_flops", {})):
         for figure in table.values():
             if isinstance(figure, dict) and "source" in figure:
                 figure["source"] = sources[figure["source"]].format(file=figure.pop("file", ""))
@@ -140,19 +180,34 @@ def _names() -> Mapping[str, str]:
     return MappingProxyType(aliases | {id_: id_ for id_ in catalogue()})
 
 
+@cache
+def _joined() -> Mapping[str, str]:
+    """The slugs without their hyphens, as in `rtx4090`; those that would mean two entries are left out."""
+    ids: dict[str, set[str]] = {}
+    for name, id_ in _names().items():
+        ids.setdefault(name.replace("-", ""), set()).add(id_)
+    return MappingProxyType({name: id_ for name, (id_, *others) in ids.items() if not others})
+
+
+@cache
+def _ambiguous() -> Mapping[str, tuple[str, ...]]:
+    """Names that mean several entries, by slug: a chip without its memory, a family of chips."""
+    return MappingProxyType({slug(name): tuple(ids) for name, ids in _document()["ambiguous"].items()})
+
+
 @lru_cache(maxsize=4096)
 def find(name: str) -> HardwareSpec | None:
     """Return the entry whose id, alias or slug `name` is, or None.
 
-    A CPU's id with a core count behind it (`amd-epyc-7763-4c`, what a virtual machine of it is called) gives that
-    slice: rates and bandwidth by its share of the cores, marked as derived; memory and power, which a share does not
-    decide, None.
+    The maker and the series may be missing (`4090 mobile`, `M4 Max`, `8 Gen 3`), and a machine may stand before its chip
+    (`MacBook Pro M3 Max`). A CPU's id with a core count behind it (`amd-epyc-7763-4c`, what a virtual machine of it is
+    called) gives that slice: rates and bandwidth by its share of the cores, marked as derived; memory and power, which a
+    share does not decide, None.
     """
     wanted = slug(name)
-    names = _names()
-    existing = next((names[said] for said in _sayings(wanted) if said in names), None)
+    existing = _entry(wanted)
     if existing is not None:
-        return catalogue()[existing]
+        return existing
     whole, _, count = wanted.rpartition("-")
     base = catalogue().get(_names().get(whole, ""))
     if base is None or base.kind != "cpu" or not (count.endswith("c") and count[:-1].isdigit() and int(count[:-1])):
@@ -160,13 +215,35 @@ def find(name: str) -> HardwareSpec | None:
     return _slice(base, int(count[:-1]))
 
 
+def _entry(wanted: str) -> HardwareSpec | None:
+    if wanted in _ambiguous():
+        return None
+    for names, sayings in ((_names(), _sayings(wanted)), (_joined(), (s.replace("-", "") for s in _sayings(wanted)))):
+        existing = next((names[saying] for saying in sayings if saying in names), None)
+        if existing is not None:
+            return catalogue()[existing]
+    return None
+
+
 def _sayings(wanted: str) -> Iterator[str]:
-    """Yield a slug, then what it is with its maker before it: people say RX 7600, and M2 Ultra for its GPU."""
+    """Yield a slug, then what people leave out of it put back; a bare Apple chip means its GPU."""
     yield wanted
-    for maker in ("amd-radeon", "nvidia", "apple", "intel", "qualcomm"):
-        yield f"{maker}-{wanted}"
-    yield f"{wanted}-gpu"
-    yield f"apple-{wanted}-gpu"
+    machine = next((machine for machine in _MACHINES if wanted.startswith(machine)), "")
+    chip = wanted.removeprefix(machine)
+    ending = next((ending for ending in _LAPTOP if chip.endswith(ending)), "")
+    body = chip.removesuffix(ending)
+    for spelling in (chip,) if not ending else (f"{body}{_LAPTOP[0]}", f"{body}{_LAPTOP[-1]}"):
+        yield spelling
+        yield f"apple-{spelling}-gpu"
+        for series in _SERIES:
+            yield f"{series}-{spelling}"
+        yield f"{spelling}-gpu"
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """Return the id of a device and those of its parts: of a chip its CPU, GPU and NPU."""
+    spec = catalogue().get(name)
+    return (name,) if spec is None else (name, *spec.parts)
 
 
 def _slice(base: HardwareSpec, cores: int) -> HardwareSpec | None:
@@ -184,6 +261,7 @@ def _slice(base: HardwareSpec, cores: int) -> HardwareSpec | None:
         id=f"{base.id}-{cores}c",
         name=f"{base.name}, {cores} of {total.value:g} cores",
         aliases=(),
+        parts=(),
         peak_flops={precision: share(figure) for precision, figure in base.peak_flops.items()},
         memory_bandwidth_bytes_per_s=None if bandwidth is None else share(bandwidth),
         cores=Figure(value=cores, status="derived", formula=f"{cores} cores"),
@@ -200,8 +278,23 @@ def require(name: str, *, field: str = "hardware") -> HardwareSpec:
     return spec
 
 
+def choices(name: str) -> list[str]:
+    """Return the ids that a name may mean where it means several: a family of chips, or a device without its memory."""
+    wanted = slug(name)
+    if wanted in _ambiguous():
+        return list(_ambiguous()[wanted])
+    if find(name) is not None:
+        return []
+    beginnings = tuple(f"{beginning}-" for beginning in (wanted, *(f"{series}-{wanted}" for series in _SERIES)))
+    longer = [id_ for id_ in catalogue() if id_.startswith(beginnings)]
+    return longer if 1 < len(longer) <= _CHOICES else []
+
+
 def nearest(name: str, n: int = 3) -> list[str]:
-    """Return up to `n` ids whose names look most like `name`, best first."""
+    """Return the ids that a name may mean where it means several, else up to `n` that look most like it, best first."""
+    several = choices(name)
+    if several:
+        return several
     close = difflib.get_close_matches(slug(name), list(_names()), n=4 * n, cutoff=0.5)
     return list(dict.fromkeys(_names()[match] for match in close))[:n]
 
@@ -224,7 +317,7 @@ def fill(spec: HardwareSpec, base: HardwareSpec) -> HardwareSpec:
     """Return `spec` with what it does not say taken from `base`; what it says stays."""
     single = {
         name: getattr(base, name)
-        for name in ("vendor", "kind", "year", "architecture", *FIGURES)
+        for name in ("vendor", "kind", "year", "architecture", "memory_type", "note", *FIGURES)
         if getattr(spec, name) is None
     }
     return msgspec.structs.replace(

@@ -73,13 +73,26 @@ def named_like_one(name: str) -> bool:
 
 
 def find(name: str) -> Instance | None:
-    """Return the instance type of an id such as `aws:g5.xlarge`, however its letters are written, or None."""
-    return catalogue().get(name) or _folded().get(name.casefold().strip())
+    """Return the instance type of an id such as `aws:g5.xlarge`, however its letters are written, or None.
+
+    The provider may be left out where only one has a type of that name.
+    """
+    return catalogue().get(name) or _folded().get(name.casefold().strip()) or _bare().get(name.casefold().strip())
 
 
 @cache
 def _folded() -> Mapping[str, Instance]:
     return MappingProxyType({id_.casefold(): instance for id_, instance in catalogue().items()})
+
+
+@cache
+def _bare() -> Mapping[str, Instance]:
+    """The types by their name without the provider, as far as it is one provider's and no device's."""
+    names: dict[str, list[Instance]] = {}
+    for instance in catalogue().values():
+        names.setdefault(instance.name.casefold(), []).append(instance)
+    single = {name: instances[0] for name, instances in names.items() if len(instances) == 1}
+    return MappingProxyType({name: instance for name, instance in single.items() if hardware.find(name) is None})
 
 
 def nearest(name: str, n: int = 3) -> list[str]:

@@ -13,6 +13,7 @@ _MARKS = re.compile(r"\((?:r|tm|c|igpu|dgpu)\)|[®™©]", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:^|\s)@.*$", re.DOTALL)
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 _COUNT = re.compile(r"\d+|dual|quad|six|eight|ten|twelve|sixteen")
+_MAX_Q = re.compile(r"\b(?:with )?max-?q(?: design)?\b")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 
 _NOISE = frozenset(
@@ -47,11 +48,13 @@ def slug(name: str) -> str:
     """Return the stable lower-case slug of a vendor's device name: `[a-z0-9]` words joined by single hyphens.
 
     Marketing and packaging words, clock rates, core counts in words ("96-Core") and everything after "with" or "w/"
-    are dropped; a "+" becomes `plus`; a known series gets its vendor in front. `slug(slug(x)) == slug(x)`, and what
+    are dropped, but a GPU "with Max-Q Design" stays one (`maxq`); a "+" becomes `plus`; a known series gets its vendor
+    in front. `slug(slug(x)) == slug(x)`, and what
     holds no letter or digit is `unknown`. Ids of one machine's slice of a CPU come from `hardware.cpu_slug`.
     """
     text = unicodedata.normalize("NFKD", _CLOCK.sub("", _MARKS.sub(" ", name)))
     text = text.encode("ascii", "ignore").decode().lower().replace("w/", " with ").replace("+", " plus ")
+    text = _MAX_Q.sub(" maxq ", text)
     words = [word for word in _NOT_WORD.split(text) if word]
     while (shorter := _pass(words)) != words:
         words = shorter

@@ -153,6 +153,11 @@ class Devices:
         """Every device of the catalogue and of the log, by id."""
         return sorted({*catalogue.catalogue(), *self._rows})
 
+    @cached_property
+    def usual(self) -> list[str]:
+        """The devices that a question about any hardware is about: all but the catalogue's rare ones."""
+        return sorted({*(id_ for id_, spec in catalogue.catalogue().items() if not spec.asked_only), *self._rows})
+
 
 def trace_from_row(row: Mapping[str, Any]) -> Trace:
     """Return the trace in a row of the view `traces`."""
@@ -212,7 +217,8 @@ def known_at(
             raise _not_served(model)
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
     named = {name: device_named(slugs, devices, name) for name in _named(question)}
-    _check_driven(question, named)
+    if question.devices:
+        _check_driven(question, named)
     specs, unspecified = _made_by(question.vendors, *_specs(question, devices, named, tables), devices)
     rented = {named[name]: instance for name in named if (instance := instances.find(name)) is not None}
     recorded = kept.of("recorded", tables.recorded_at)
@@ -348,14 +354,13 @@ def _named(question: Question) -> list[str]:
 
 
 def _check_driven(question: Question, named: Mapping[str, str]) -> None:
-    """Refuse a device that none of the platforms drives where a part of it is known that one does: the GPU of a chip."""
+    """Refuse a device at hand that none of the platforms drives where one of its parts is driven: the GPU of a chip."""
     for name, resolved in named.items():
         spec = catalogue.find(resolved)
-        if spec is None or not question.platform or not spec.platforms:
+        if spec is None or not question.platform or set(question.platform) & set(spec.platforms):
             continue
-        parts = [part for part in catalogue.catalogue().values() if part.id.startswith(f"{spec.id}-")]
-        driven = [part.id for part in parts if set(question.platform) & set(part.platforms)]
-        if driven and not set(question.platform) & set(spec.platforms):
+        driven = [part for part in spec.parts if set(question.platform) & set(catalogue.require(part).platforms)]
+        if driven:
             raise UsageError(
                 f"{name} is not driven by {', '.join(question.platform)}, its part {driven[0]} is.",
                 field="hardware",
@@ -366,11 +371,15 @@ def _check_driven(question: Question, named: Mapping[str, str]) -> None:
 def _specs(
     question: Question, devices: Devices, named: Mapping[str, str], tables: Tables
 ) -> tuple[list[HardwareSpec], list[str]]:
-    """Return the specs of what is asked for, and the names that have none."""
+    """Return the specs of what is asked for, and the names that have none; a chip is asked for with its GPU and NPU."""
     if question.hardware == "all":
-        names = devices.known
+        names = devices.usual
+    elif question.hardware == "own":
+        names = devices.own(tables)
+    elif question.devices:
+        names = list(named.values())
     else:
-        names = devices.own(tables) if question.hardware == "own" else list(named.values())
+        names = [part for name in named.values() for part in catalogue.parts(name)]
     specs = {name: devices.spec(name) for name in names}
     return [spec for spec in specs.values() if spec is not None], [name for name, spec in specs.items() if spec is None]
 

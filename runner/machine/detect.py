@@ -139,8 +139,7 @@ def _cpu_device(cpu: Processor, probes: list[Probe], *, measure: bool) -> Device
     if hardware_spec is None:
         hardware_spec = HardwareSpec(id=spec.id, name=spec.name, peak_flops=derived_peaks(cpu, hardware.count))
     addresses = {p.platform: tuple(d.address for d in p.devices if _on_host(d)) for p in own}
-    full = msgspec.structs.replace(fill(spec, hardware_spec), platforms=spec.platforms)
-    return Device(hardware=hardware, spec=_raised(full), probes=tuple(own), addresses=addresses)
+    return Device(hardware=hardware, spec=_raised(_filled(spec, hardware_spec)), probes=tuple(own), addresses=addresses)
 
 
 def _raised(spec: HardwareSpec) -> HardwareSpec:
@@ -303,8 +302,18 @@ def _with_browser_gpu(devices: list[Device], probes: list[Probe]) -> list[Device
 
 
 def _with_catalogue(spec: HardwareSpec) -> HardwareSpec:
+    """Fill the gaps from the catalogue; what a probe reached is this machine's alone."""
     existing = find(spec.id)
-    return spec if existing is None else msgspec.structs.replace(fill(spec, existing), platforms=spec.platforms)
+    return spec if existing is None else _filled(spec, existing)
+
+
+def _filled(spec: HardwareSpec, base: HardwareSpec) -> HardwareSpec:
+    return msgspec.structs.replace(
+        fill(spec, base),
+        platforms=spec.platforms,
+        sustained_flops=spec.sustained_flops,
+        sustained_bandwidth_bytes_per_s=spec.sustained_bandwidth_bytes_per_s,
+    )
 
 
 def _power(smi: SmiDevice | None) -> Figure | None:

@@ -117,8 +117,13 @@ def show_hardware(name: str, server: str | None, token: str | None, as_json: boo
         return 0
     _say_instance(name)
     answers().print(_figures(hardware))
-    say(f"{hardware['known']}; platforms: {', '.join(hardware.get('platforms') or {}) or 'not said'}")
+    if hardware.get("note"):
+        say(escape(hardware["note"]))
+    memory = hardware.get("memory_type") or "not said"
+    say(f"{hardware['known']}; memory: {memory}; platforms: {', '.join(hardware.get('platforms') or {}) or 'not said'}")
     say(f"also called: {', '.join(hardware['aliases']) or 'nothing else'}")
+    if hardware.get("parts"):
+        say(f"its GPU and NPU: {', '.join(hardware['parts'])}")
     for merge in hardware["merged"]:
         why = f" ({merge['reason']})" if merge["reason"] else ""
         say(escape(f"{merge['alias']} means {merge['canonical']}, declared at position {merge['position']}{why}"))

@@ -19,12 +19,18 @@ from assay.cli import VERBS
         (("bench", "microsoft/resnet-50", "--sequence-lengths", "64", "--dry-run"), "sequence_lengths:"),
         (("benchmark_performance",), "bench"),
         (("recommend", "bert-base-uncased", "--hardware", "cuda"), "platform cuda"),
-        (("predict", "bert-base-uncased", "--hardware", "apple-m3", "--platform", "mps", "--precision", "fp16"), "apple-m3-gpu"),
     ],
 )  # fmt: skip
 def test_what_is_no_word_here_is_named_with_what_is(typed, words, named):
     said = typed(*words, code=2)[1]
     assert named in said
+
+
+def test_a_chip_is_asked_about_with_its_gpu(typed):
+    asked = ("predict", "bert-base-uncased", "--platform", "mps", "--precision", "fp16", "--json", "--hardware")
+    chip, gpu = (json.loads(typed(*asked, name)[0]) for name in ("Apple M3", "apple-m3-gpu"))
+    assert chip["hardware"] == "apple-m3-gpu"
+    assert chip["latency_ms"] == gpu["latency_ms"]
 
 
 def test_a_precision_by_another_name_is_the_same_question(typed):

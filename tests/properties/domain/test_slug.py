@@ -56,6 +56,8 @@ def test_a_cpu_s_id_is_a_slug_that_keeps_its_cores_apart(name, cores):
         ("NVIDIA GeForce RTX 4090", "nvidia-rtx-4090"),
         ("GeForce RTX 4090", "nvidia-rtx-4090"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", "nvidia-rtx-4090-laptop-gpu"),
+        ("NVIDIA GeForce RTX 2060 with Max-Q Design", "nvidia-rtx-2060-maxq"),
+        ("GeForce RTX 2060 Max-Q", "nvidia-rtx-2060-maxq"),
         ("Tesla T4", "nvidia-t4"),
         ("NVIDIA H100 Tensor Core GPU", "nvidia-h100"),
         ("AMD EPYC 9B14 96-Core Processor", "amd-epyc-9b14"),

@@ -26,6 +26,12 @@ def test_letters_do_not_matter_and_an_unknown_one_has_nearest_ids():
     assert "aws:g5.xlarge" in instances.nearest("aws:g5.xlage")
 
 
+def test_the_provider_may_be_left_out():
+    assert instances.find("g5.xlarge") == instances.find("aws:g5.xlarge")
+    assert instances.find("G5.XLARGE") is instances.find("g5.xlarge")
+    assert instances.find("h100") is None
+
+
 def test_a_hardware_name_is_not_taken_for_one():
     assert instances.named_like_one("aws:g5.xlarge")
     assert not instances.named_like_one("nvidia-l4")

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED, Decoded, decode_event
 from ingest import evidence
 
@@ -31,6 +32,16 @@ def test_every_measurement_is_imported_and_free_and_names_its_publisher(shipped:
     assert {data["provenance"]["licence"] for data in said} <= FREE
     assert all(data["provenance"]["source"] for data in said)
     assert {data["run_id"] for data in said} == evidence.runs()
+
+
+def test_every_device_has_figures_or_a_reason(shipped: list[Decoded]) -> None:
+    devices = {event.event["data"]["hardware"]["id"] for event in shipped if event.type == MEASUREMENT_RECORDED}
+    unspecified = {name for name in devices if hardware.find(name) is None}
+    assert unspecified == {"nvidia-a100", "nvidia-v100"}
+    assert all(len(hardware.choices(name)) > 1 for name in unspecified)
+    specs = [hardware.require(name) for name in devices - unspecified]
+    assert {spec.id for spec in specs} == devices - unspecified
+    assert all(spec.peak_flops or spec.note for spec in specs)
 
 
 def test_sources_tell_how_much_they_hold_of_when_and_whose(shipped: list[Decoded]) -> None:
