@@ -3,8 +3,8 @@
     python -m research.shared_errors
 
 Answer: most of it. Of published rows of the same model, sizes, batch and software on two devices, the log of measured time
-over the roofline spreads by 0.3 to 1.0, and the log of the ratio of both devices' times over that of their rooflines by
-0.2 to 0.6. Ranking devices by specifications is therefore far surer than either estimate (`predictor.answering.objective`).
+over the roofline spreads by 0.3 to 0.8, and the log of the ratio of both devices' times over that of their rooflines by
+0.2 to 0.8. Ranking devices by specifications is therefore far surer than either estimate (`predictor.answering.objective`).
 The rows are those that ship (`ingest.evidence`).
 """
 
