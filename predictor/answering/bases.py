@@ -15,6 +15,7 @@ from predictor.artifact.calibrations import evidence_of
 from predictor.features.dataset import Row
 from predictor.features.table import Table
 from predictor.features.traces import Trace
+from predictor.general.kept import LEVELS
 from predictor.learning.few_shot import Few, MeasuredDevice
 
 __all__ = ["INTERVAL", "Base", "bases_of"]
@@ -24,6 +25,8 @@ UNSEEN_CATEGORY = 1.5
 """A correction measured on other categories of models is this much wider; a judgement, not a measurement."""
 UNCOVERED = 1.5
 """An interval that no measurement supports is this much wider than the nearest that one does; a judgement, and said."""
+UNBOUNDED = 10.0
+"""An estimate of the general route whose width nothing tells may be as many times off; a judgement."""
 PEAK_TOLD = 0.1
 """An effective peak that lies farther than this from the stated one, in log units, is worth a word."""
 _NORMAL_80 = 1.2816
@@ -36,7 +39,7 @@ _TOLD = {
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """How one candidate is predicted: by `trees`, by `few` rows, or by the plain `roofline`.
+    """How one candidate is predicted: by `trees`, by `few` rows, by the `general` route, or by the plain `roofline`.
 
     `width` is None where the method says for each row how wide its interval is, and where nothing does.
     """
@@ -63,41 +66,49 @@ def bases_of(
 ) -> list[Base]:
     """Return the base of each candidate. Those of one software share it where as much trained near their batches."""
     why_not = predictor.card.coverage.why_not(trace, rows[0].mode)
-    supports = _Supports(predictor)
+    supports = _Supports(predictor, trace)
     existing: dict[tuple[object, ...], Base] = {}
     bases: list[Base] = []
     for item, row, launch_share in zip(chosen, rows, table.column("launch_share").tolist(), strict=True):
         key = (row.software, item.threads)
         base = existing.get(key)
         if base is None:
-            base = existing[key] = _base(trace, item, predictor, why_not, row.mode)
-        bases.append(supports.at(base, row, launch_share))
+            base = existing[key] = _base(trace, item, predictor, why_not, row)
+        bases.append(supports.at(base, item, row, launch_share))
     return bases
 
 
 class _Supports:
     """Bases as far as rows near a question support them: batch, size of the items, and share of launches."""
 
-    def __init__(self, predictor: Predictor) -> None:
-        """Take what trained."""
+    def __init__(self, predictor: Predictor, trace: Trace) -> None:
+        """Take what trained, and the model that is asked about."""
+        self._trace = trace
         self._coverage = predictor.card.coverage
         self._predictor = predictor
         self._thin: dict[tuple[object, ...], str | None] = {}
         self._made: dict[tuple[int, str], Base] = {}
         self._octaves: dict[int, set[int]] = {}
 
-    def at(self, base: Base, row: Row, launch_share: float) -> Base:
+    def at(self, base: Base, item: Candidate, row: Row, launch_share: float) -> Base:
         """Return the base for a row; equal reasons give the same object."""
         if base.before is not None:
-            base = self._measured(base, self.at(base.before, row, launch_share), row)
+            base = self._measured(base, self.at(base.before, item, row, launch_share), row)
+        if base.method == "general":
+            # At another batch of the same software its doubts may be others.
+            other = _general(self._trace, item, self._predictor, row) or base
+            return self._kept(id(base), other.why, lambda: other)
         if base.method != "trees" or base.calibrated is not None:
             return base
         outside = self._coverage.outside(row.platform, row.batch_size or 1, launch_share)
-        if outside is not None:
-            return self._kept(0, outside, lambda: _roofline(self._predictor, outside))
-        thin = self._too_few(row)
+        thin = outside or self._too_few(row)
         if thin is None:
             return base
+        general = _general(self._trace, item, self._predictor, row)
+        if general is not None and general.covered:
+            return self._kept(id(item.limits), f"{row.software} {row.threads} {general.why}", lambda: general)
+        if outside is not None:
+            return self._kept(0, outside, lambda: _roofline(self._predictor, outside))
         why = f"{base.why}; interval not covered by measurement: {thin}"
         least = _roofline_width(self._predictor)
         return self._kept(id(base), thin, lambda: replace(base, covered=False, least=least, why=why))
@@ -131,12 +142,12 @@ class _Supports:
         return self._made[key]
 
 
-def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> Base:
+def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, row: Row) -> Base:
     """Return what a candidate's prediction rests on, whatever its batch is."""
-    unmeasured = _unmeasured(trace, candidate, predictor, why_not, mode)
+    mode = row.mode
+    unmeasured = _unmeasured(trace, candidate, predictor, why_not, row)
     few = predictor.card.few
     place = few.place(candidate.spec.id, candidate.platform, candidate.precision, mode) if few is not None else None
-    calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
     coverage = predictor.card.coverage
     calibrated = predictor.calibrations.at(candidate.spec.id, candidate.platform) if mode == "inference" else None
     if (
@@ -148,19 +159,22 @@ def _base(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str
     if few is not None and place is not None:
         if place.hardware == candidate.spec.id:
             return replace(_few(trace, candidate, few, place), before=unmeasured)
-        if unmeasured.method != "trees":
+        if unmeasured.method == "roofline":
             return _few(trace, candidate, few, place)
     return unmeasured
 
 
-def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, mode: str) -> Base:
+def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_not: str | None, row: Row) -> Base:
     """Return what is said where nothing was measured on the device under this platform and precision."""
     coverage = predictor.card.coverage
     knows = coverage.knows_software(
-        candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, mode
+        candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, row.mode
     )
     if why_not is None and knows and coverage.knows_maker(candidate.spec):
         return _trees(trace, candidate, predictor)
+    general = _general(trace, candidate, predictor, row)
+    if general is not None:
+        return general
     if why_not is not None:
         return _roofline(predictor, why_not)
     if not knows:
@@ -170,6 +184,28 @@ def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_no
         )
     return _roofline(
         predictor, f"no {candidate.spec.vendor or 'such'} {candidate.spec.kind or 'device'} trained the predictor"
+    )
+
+
+def _general(trace: Trace, candidate: Candidate, predictor: Predictor, row: Row) -> Base | None:
+    """Return the base of the general route, None where the predictor has none or no row of this mode trained it."""
+    general = predictor.card.general
+    if general is None or row.mode not in general.modes:
+        return None
+    level = general.level(row, candidate.limits, trace)
+    width = general.reach(level, INTERVAL)
+    doubt = general.outside(row, candidate.limits) or (
+        "too few such groups were left out to say how wide it is" if width is None else None
+    )
+    why = general.why(level, candidate.limits)
+    reach = width or max(filter(None, (general.reach(name, INTERVAL) for name in LEVELS)), default=math.log(UNBOUNDED))
+    return Base(
+        basis="predicted",
+        method="general",
+        width=reach if doubt is None else UNCOVERED * reach,
+        covered=doubt is None,
+        why=why if doubt is None else f"{why}; interval not covered by measurement: {doubt}",
+        level=level,
     )
 
 

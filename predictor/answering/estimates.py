@@ -222,6 +222,13 @@ def _predicted(
         predict = item.predict(table.take(here), siblings)
         residual[here] = predict.residual
         width[here] = math.nan if predict.widths is None else predict.widths[INTERVAL]
+    here = _those(bases, lambda base: base.method == "general")
+    if len(here) and predictor.general is not None:
+        residual[here], values = predictor.general.predicted(table.take(here))
+        levels = np.array([bases[index].level for index in here])
+        for level in np.unique(levels).tolist():
+            at = levels == level
+            width[here[at]] *= predictor.general_difficulty(level, values[at])
     here = _those(bases, lambda base: base.method == "few")
     if len(here) and predictor.card.few is not None:
         predict = predictor.card.few.model.predict(table.take(here))

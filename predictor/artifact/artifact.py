@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from domain.errors import CorruptArtifact
 from predictor.artifact.calibrations import Calibrations
@@ -26,6 +27,9 @@ from predictor.artifact.tails import Tails
 from predictor.failure_rates.shares import Shares
 from predictor.features.features import FEATURES, FEATURES_VERSION
 from predictor.features.table import Array, Matrix
+from predictor.general.kept import GENERAL, General
+from predictor.general.method import FittedGeneral
+from predictor.kernels.kept import Kernels
 from predictor.learning.blend import FittedBlend
 from predictor.learning.few_shot import Few
 from predictor.learning.training import Trees
@@ -69,6 +73,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     shares: Shares | None = None
     memory: Memory | None = None
     serving: Serving | None = None
+    kernels: Kernels | None = None
+    general: General | None = None
+    """What predicts on software and devices that the trees do not know."""
     scores: dict[str, Any] = {}
     data: dict[str, Any] = {}
     limits: list[str] = []
@@ -88,6 +95,19 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     others: dict[str, Trees] = {}
     calibrations: Calibrations = Calibrations()
     """What was measured corrects: no part of the artifact, made of the tables at each position."""
+
+    @property
+    def general(self) -> FittedGeneral | None:
+        """Return what predicts on software that the trees do not know, None where the predictor has none."""
+        if self.card.general is None or self.card.kernels is None or GENERAL not in self.others:
+            return None
+        return FittedGeneral(self.others[GENERAL], self.card.kernels.parameters)
+
+    def general_difficulty(self, level: str, values: Matrix) -> Array:
+        """Return how hard rows are for the general route, in the units of its widths at a level."""
+        texts = self.others[f"{GENERAL}.{DIFFICULTY}"].texts if f"{GENERAL}.{DIFFICULTY}" in self.others else {}
+        doubt = np.ones(len(values))
+        return Difficulty(texts[level]).of(values, doubt) if level in texts else doubt
 
     def difficulty(self, level: str, values: Matrix, doubt: Array) -> Array:
         """Return how hard rows are, in the units of the card's widths at a level; `doubt` is the base's own."""

@@ -21,6 +21,8 @@ from predictor.features.features import FEATURES, FEATURES_VERSION, version_numb
 from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.table import Table
 from predictor.features.traces import TraceBook
+from predictor.general.kept import GENERAL
+from predictor.kernels.kept import TREES
 from predictor.learning.blend import QUICK, BlendMethod, FittedBlend
 from predictor.learning.evaluation import HeldOut, hold_out, summarise
 from predictor.learning.few_shot import Few, few_of
@@ -85,7 +87,7 @@ def train(
     if broad.sum() >= needs.rows and len(architectures) >= needs.architectures:
         card, fitted, others = build_from_table(table.take(broad), spec_of, learners=learners, checks=LIGHT)
         card = msgspec.structs.replace(card, name="log", trees_from="log", position=position)
-        others |= {name: trees for name, trees in base.others.items() if name.startswith(SERVING)}
+        others |= {name: trees for name, trees in base.others.items() if name.startswith((SERVING, TREES, GENERAL))}
     else:
         missing = (
             f"trees of its own need {max(0, needs.rows - int(broad.sum()))} more traced rows and "
@@ -100,6 +102,8 @@ def train(
         shares=Shares.fitted(cases) if cases else base.card.shares,
         memory=memory_of(memory_table(training_rows(rows, "memory", None), book), base.card.memory),
         serving=base.card.serving,
+        kernels=base.card.kernels,
+        general=base.card.general,
         data={**card.data, "log": {"rows": len(everything), "left_out": everything.dropped, "position": position}},
     )
     return finish(card, fitted, others)

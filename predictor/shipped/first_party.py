@@ -23,14 +23,14 @@ from predictor.artifact.artifact import Card, load_shipped, write_folder
 from predictor.artifact.tails import fit_tails
 from predictor.failure_rates import cases
 from predictor.failure_rates.shares import Shares
-from predictor.features.dataset import row_from_event, training_rows
+from predictor.features.dataset import Row, row_from_event, training_rows
 from predictor.features.operators_route import tabulate
-from predictor.features.traces import TraceBook, trace_from_data
+from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.learning.building import few_rows
 from predictor.memory.facts import tabulate as memory_table
 from predictor.memory.kept import memory_of
 
-__all__ = ["with_measurements"]
+__all__ = ["Measured", "events_of", "measured_in", "with_measurements"]
 
 
 def events_of(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
@@ -40,29 +40,44 @@ def events_of(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
             yield from (json.loads(line) for line in lines)
 
 
-def with_measurements(card: Card, paths: Sequence[Path]) -> Card:
-    """Return the card with what the events in the files teach."""
-    rows, tried, traces, specs = [], [], [], dict[str, HardwareSpec]()
+class Measured(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What files of our runner hold: rows, what was tried, traces of the models, and devices by id."""
+
+    rows: list[Row | None]
+    tried: list[Any]
+    traces: list[Trace]
+    specs: dict[str, HardwareSpec]
+
+
+def measured_in(paths: Sequence[Path]) -> Measured:
+    """Return what compressed NDJSON files hold."""
+    content = Measured(rows=[], tried=[], traces=[], specs={})
     for event in events_of(paths):
         kind = event["type"]
         if kind == MEASUREMENT_RECORDED:
-            rows.append(row_from_event(event))
+            content.rows.append(row_from_event(event))
         elif kind == MODEL_TRACED:
-            traces.append(trace_from_data(event["data"]))
+            content.traces.append(trace_from_data(event["data"]))
         elif kind == HARDWARE_DESCRIBED:
             spec = hardware.spec_from_event(event["data"])
             existing = hardware.find(spec.id)
-            specs[spec.id] = spec if existing is None else hardware.fill(spec, existing)
+            content.specs[spec.id] = spec if existing is None else hardware.fill(spec, existing)
         if kind in (MEASUREMENT_RECORDED, MEASUREMENT_FAILED, TEST_REPORTED):
-            tried.append(cases.row_from_event(event))
-    book = TraceBook(traces)
-    taken = training_rows(rows, mode=None)
+            content.tried.append(cases.row_from_event(event))
+    return content
+
+
+def with_measurements(card: Card, paths: Sequence[Path]) -> Card:
+    """Return the card with what the events in the files teach."""
+    measured = measured_in(paths)
+    book = TraceBook(measured.traces)
+    taken = training_rows(measured.rows, mode=None)
     return msgspec.structs.replace(
         card,
-        few=few_rows(tabulate(taken, book, specs.get), card, None),
+        few=few_rows(tabulate(taken, book, measured.specs.get), card, None),
         tails=fit_tails(taken),
-        shares=Shares.fitted(cases.cases_of(tried)),
-        memory=memory_of(memory_table(training_rows(rows, "memory", None), book)),
+        shares=Shares.fitted(cases.cases_of(measured.tried)),
+        memory=memory_of(memory_table(training_rows(measured.rows, "memory", None), book)),
     )
 
 

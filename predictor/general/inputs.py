@@ -1,0 +1,134 @@
+"""What the general route reads of a configuration: the sum of its kernels, the software and the kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from domain.performance.roofline import TRAINING_PASSES
+from predictor.features.dataset import Row
+from predictor.features.features import FEATURES
+from predictor.features.table import Array, Matrix, Table
+from predictor.features.traces import Trace
+from predictor.kernels.columns import ATTENTION, CLASSES, MOVING, PRODUCT
+from predictor.kernels.physics import Parameters, seconds_of
+from predictor.kernels.traced import kernels_of, kernels_under
+
+__all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "runtime_of"]
+
+RUNTIMES = (
+    "torch",
+    "torch compiled",
+    "tensorrt",
+    "openvino",
+    "onnxruntime",
+    "tensorflow",
+    "qairt",
+    "tflite",
+    "ggml",
+    "other",
+)
+"""Runtimes that are told apart. Names of rows are read by `runtime_of`."""
+_NAMES = {
+    "onnxrt": "onnxruntime",
+    "onnxruntime-qnn": "onnxruntime",
+    "whisper.cpp": "ggml",
+    "llama.cpp": "ggml",
+    "tf_lite": "tflite",
+    "itex": "tensorflow",
+}
+HOST_LAUNCH_S = {"torch": 8e-6, "tensorflow": 8e-6, "other": 5e-6}
+"""Seconds that the host takes to launch an operator; the usual one for runtimes that launch a whole graph is less."""
+GRAPH_LAUNCH_S = 1e-6
+KINDS = ("cpu", "gpu", "npu")
+MAKERS = ("nvidia", "amd", "apple", "intel", "qualcomm")
+KERNEL_FEATURES = ("log_device", "log_host", "product_share", "attention_share", "moving_share", "host_over_device")
+DEVICE_FEATURES = ("log_ridge", "log_units", "log_cache", "year")
+GENERAL_FEATURES = (
+    *FEATURES,
+    *KERNEL_FEATURES,
+    *DEVICE_FEATURES,
+    *(f"runtime.{name}" for name in RUNTIMES),
+    *(f"kind.{name}" for name in KINDS),
+    *(f"maker.{name}" for name in MAKERS),
+)
+
+
+class GeneralInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Features of configurations, (rows, len(GENERAL_FEATURES)), and the seconds that their kernels add up to."""
+
+    values: Matrix
+    seconds: Array
+
+
+def runtime_of(row: Row) -> str:
+    """Return which of RUNTIMES a row ran under."""
+    name = (row.runtime or "").lower()
+    name = _NAMES.get(name, name)
+    if name == "torch":
+        return "torch compiled" if row.compiled else "torch"
+    return name if name in RUNTIMES else "other"
+
+
+def inputs_of(table: Table, parameters: Mapping[str, Parameters]) -> GeneralInputs:
+    """Return the inputs of a traced table; each trace is worked on once."""
+    seconds = np.zeros((len(table), len(CLASSES)))
+    groups: dict[int, list[int]] = {}
+    for index, trace in enumerate(table.subjects):
+        groups.setdefault(id(trace), []).append(index)
+    for members in groups.values():
+        seconds[members] = _device_seconds(table, members, parameters)
+    device = seconds.sum(axis=1)
+    host = np.array([_host_s(trace, row) for trace, row in zip(table.subjects, table.rows, strict=True)])
+    total = (device**3 + host**3) ** (1 / 3)
+    columns = {
+        "log_device": np.log(device),
+        "log_host": np.log(host),
+        "product_share": seconds[:, CLASSES.index(PRODUCT)] / device,
+        "attention_share": seconds[:, CLASSES.index(ATTENTION)] / device,
+        "moving_share": seconds[:, CLASSES.index(MOVING)] / device,
+        "host_over_device": np.log(host / device),
+    }
+    limits = [limit for limit in table.limits if limit is not None]
+    columns["log_ridge"] = np.log([limit.peak_flops / limit.bandwidth_bytes_per_s for limit in limits])
+    columns["log_units"] = np.log([limit.units or np.nan for limit in limits])
+    columns["log_cache"] = np.log([limit.cache_bytes or np.nan for limit in limits])
+    columns["year"] = np.array([float(limit.year or np.nan) for limit in limits])
+    runtimes = [runtime_of(row) for row in table.rows]
+    for name in RUNTIMES:
+        columns[f"runtime.{name}"] = np.array([float(item == name) for item in runtimes])
+    for name in KINDS:
+        columns[f"kind.{name}"] = np.array([float(_kind(row) == name) for row in table.rows])
+    for name in MAKERS:
+        columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
+    own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
+    return GeneralInputs(values=np.hstack([table.values, own]), seconds=total)
+
+
+def _kind(row: Row) -> str | None:
+    return "npu" if row.platform == "qnn" else row.hardware_kind
+
+
+def _device_seconds(table: Table, members: Sequence[int], parameters: Mapping[str, Parameters]) -> Matrix:
+    trace: Trace = table.subjects[members[0]]
+    kernels = kernels_of(trace)
+    limits = [limit for index in members if (limit := table.limits[index]) is not None]
+    made = kernels_under(kernels, limits, [table.rows[index].batch_size or 1 for index in members], "graph")
+    passes = np.array([_passes(trace, table.rows[index]) for index in members])
+    seconds = np.zeros((len(members), len(CLASSES)))
+    for place, name in enumerate(CLASSES):
+        if len(kernels.index[name]):
+            each = seconds_of(name, parameters[name], made[name]).reshape(len(members), -1)
+            seconds[:, place] = (each * trace.count[kernels.index[name]]).sum(axis=1) * passes
+    return seconds
+
+
+def _passes(trace: Trace, row: Row) -> float:
+    return TRAINING_PASSES if row.mode == "training" and trace.phase != "training" else 1.0
+
+
+def _host_s(trace: Trace, row: Row) -> float:
+    launch = HOST_LAUNCH_S.get(runtime_of(row), GRAPH_LAUNCH_S)
+    return float(trace.count.sum()) * _passes(trace, row) * launch

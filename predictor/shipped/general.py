@@ -1,0 +1,73 @@
+"""Make the general route of the shipped predictor again, from the published rows and the traces that ship.
+
+    python -m predictor.shipped.general --measurements data/*.ndjson.gz --out predictor/shipped
+
+The published rows are those of `ingest.evidence`, the parameters of kernels those of the shipped predictor
+(`python -m predictor.kernels`); nothing else is read. About twenty minutes on one core, nearly all of it for the errors on what is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from domain.catalogues import hardware
+from domain.events import MEASUREMENT_RECORDED
+from ingest import evidence
+from predictor.answering.facts import trace_from_row
+from predictor.artifact.artifact import load_shipped, write_folder
+from predictor.features.dataset import Row, row_from_event, training_rows
+from predictor.features.operators_route import tabulate
+from predictor.features.shipped_traces import shipped_models, shipped_rows
+from predictor.features.table import Table
+from predictor.features.traces import TraceBook
+from predictor.general.building import build_general
+from predictor.shipped.first_party import measured_in
+
+__all__ = ["general_table", "main"]
+
+
+def published() -> Iterator[Row]:
+    """Yield the rows of the published measurements that ship."""
+    for batch in evidence.events():
+        for text in batch:
+            event: dict[str, Any] = msgspec.json.decode(text)
+            row = row_from_event(event) if event["type"] == MEASUREMENT_RECORDED else None
+            if row is not None:
+                yield row
+
+
+def general_table(measurements: Sequence[Path] = ()) -> Table:
+    """Return the table of published rows, and of the measurements in these files, whose model is traced."""
+    own = measured_in(measurements)
+    rows = training_rows([*published(), *own.rows], mode=None)
+    book = TraceBook([*map(trace_from_row, shipped_rows(sorted(shipped_models()))), *own.traces])
+    return tabulate(rows, book, lambda name: own.specs.get(name) or hardware.find(name))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit, measure, and write the shipped predictor with this general route."""
+    parser = argparse.ArgumentParser(
+        prog="python -m predictor.shipped.general",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--measurements", type=Path, nargs="*", default=[])
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    shipped = load_shipped()
+    if shipped.card.kernels is None:
+        parser.error("the shipped predictor has no kernels; run python -m predictor.kernels first")
+    table = general_table(options.measurements)
+    print(f"{len(table):,} rows; left out: {table.dropped}")
+    general, trees = build_general(table, shipped.card.kernels.parameters, say=print)
+    card = msgspec.structs.replace(shipped.card, general=general)
+    print(write_folder(options.out, card, shipped.base, {**shipped.others, **trees}))
+
+
+if __name__ == "__main__":
+    main()
