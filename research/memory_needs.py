@@ -2,11 +2,10 @@
 
 Answer: a median error of 4 % for a family that was left out, of our own rows (README.md).
 
-    python -m research.memory_needs data/*.ndjson.gz [--import ai-hub PATH…] [--traces TRACES.ndjson.gz] [--split family]
+    python -m research.memory_needs data/*.ndjson.gz [--import ai-hub PATH…] [--split family]
 
 Reads events (measurements and traces) of first-party files, and other tools' files with `--import`, whose models'
-traces come from `--traces` (`research/trace_ai_hub.py` makes them for AI Hub). Beside the method stand the floor of
-weights and activations, the floor and a median constant by runtime, and the nearest model by its facts on the same
+traces are those that ship. Beside the method stand the floor of weights and activations, the floor and a median constant by runtime, and the nearest model by its facts on the same
 runtime and device. The last lines are chances of fitting given to left-out models, and how often it did fit.
 """
 
@@ -24,7 +23,9 @@ import numpy as np
 
 from domain.events import MEASUREMENT_RECORDED, MODEL_TRACED
 from ingest.importers import Refused, import_paths
+from predictor.answering.facts import trace_from_row
 from predictor.features.dataset import row_from_event, training_rows
+from predictor.features.shipped_traces import shipped_rows
 from predictor.features.table import Array, Table
 from predictor.features.traces import TraceBook, trace_from_data
 from predictor.memory.facts import tabulate
@@ -47,15 +48,15 @@ def read(options: argparse.Namespace) -> Table:
     """Return the table of what was asked for; every unit of an imported device counts."""
     own = list(events(options.paths))
     traces = [event["data"] for event in own if event["type"] == MODEL_TRACED]
-    if options.traces:
-        traces += events([options.traces])
     found = [row_from_event(event) for event in own if event["type"] == MEASUREMENT_RECORDED]
     name, *paths = options.imported or ["auto"]
     for item in import_paths(name, [Path(path) for path in paths]) if paths else ():
         if not isinstance(item, Refused) and item["type"] == MEASUREMENT_RECORDED:
             row = row_from_event(item)
             found.append(None if row is None else msgspec.structs.replace(row, fallback_share=None))
-    return tabulate(training_rows(found, "memory", None), TraceBook(trace_from_data(data) for data in traces))
+    shipped = map(trace_from_row, shipped_rows(sorted({row.model for row in found if row is not None})))
+    book = TraceBook([*shipped, *map(trace_from_data, traces)])
+    return tabulate(training_rows(found, "memory", None), book)
 
 
 def constant(train: Table, asked: Table) -> Array:
@@ -90,7 +91,6 @@ def main() -> int:
     )
     parser.add_argument("paths", type=Path, nargs="*")
     parser.add_argument("--import", nargs="+", dest="imported", metavar=("FORMAT", "PATH"))
-    parser.add_argument("--traces", type=Path)
     parser.add_argument("--split", choices=("architecture", "family"), default="family")
     parser.add_argument("--draws", type=int, default=2)
     options = parser.parse_args()

@@ -1,9 +1,11 @@
 """How small are the operator traces of two thousand models? Pack them for the package.
 
-    python -m research.pack_traces TRACES.ndjson.gz… [--out predictor/shipped/traces.parquet]
+    python -m research.pack_traces TRACES… [--out predictor/shipped/traces.parquet]
 
-Answer: one Parquet file of a few MB. TRACES are lines of data of `assay.model.traced.v1` events, as
-`python -m research.trace_catalogue` and `python research/trace_timm.py` write them. The same lines give the same bytes.
+Answer: one Parquet file of a few MB. TRACES are `.ndjson.gz` files with lines of data of `assay.model.traced.v1` events, as
+`python -m research.trace_catalogue`, `python research/trace_timm.py` and `python -m research.traced` write them, or packs
+that this command made. A later trace of the same work replaces an earlier one; the first one of a model names its
+architecture. The same traces give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,16 @@ def row_of(data: dict[str, Any]) -> dict[str, Any]:
     return {"model_id": model["id"], "mode": workload.get("mode") or "inference", **row}
 
 
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a pack, or those of a file of events' data."""
+    if path.suffix == ".parquet":
+        yield from pq.read_table(path, schema=SCHEMA).to_pylist()
+        return
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            yield row_of(json.loads(line))
+
+
 def main() -> int:
     """Pack the files and say how many traces of how many models the result holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -49,11 +62,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("predictor/shipped/traces.parquet"))
     options = parser.parse_args()
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    architectures: dict[str, str] = {}
     for path in options.traces:
-        with gzip.open(path, "rt") as lines:
-            for line in lines:
-                row = row_of(json.loads(line))
-                rows[row["model_id"], row["phase"] or "", row["workload"]] = row
+        for row in rows_of(path):
+            row["architecture"] = architectures.setdefault(row["model_id"], row["architecture"])
+            rows[row["model_id"], row["phase"] or "", row["workload"]] = row
     ordered = [rows[key] for key in sorted(rows)]
     table = pa.Table.from_pylist(ordered, schema=SCHEMA)
     pq.write_table(table, options.out, compression="zstd", compression_level=19, row_group_size=ROWS_PER_GROUP)

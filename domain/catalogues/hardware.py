@@ -115,6 +115,11 @@ class HardwareSpec(msgspec.Struct, frozen=True, kw_only=True):
     sustained_flops: dict[str, Figure] = {}
     sustained_bandwidth_bytes_per_s: Figure | None = None
 
+    @property
+    def maker(self) -> str | None:
+        """Return who made the chip: of a phone or a board that somebody else sells, not its vendor."""
+        return "qualcomm" if (self.architecture or "").startswith("hexagon") else self.vendor
+
     def peak(self, precision: str, platform: str | None = None) -> Figure | None:
         """Return the dense peak in FLOP/s for a precision as a platform would run it, or None where it cannot.
 

@@ -82,6 +82,9 @@ class _Spec(Protocol):
     def year(self) -> int | None: ...
 
     @property
+    def maker(self) -> str | None: ...
+
+    @property
     def sustained_flops(self) -> Mapping[str, Any]: ...
 
     @property
@@ -107,6 +110,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     clock_hz: float | None = None
     power_w: float | None = None
     year: int | None = None
+    maker: str | None = None
 
 
 class Roofline(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +176,7 @@ def limits_of(spec: _Spec, precision: str, platform: str) -> Limits | None:
         clock_hz=_number(spec.clock_hz),
         power_w=_number(spec.power_w),
         year=spec.year,
+        maker=spec.maker,
     )
 
 

@@ -1,16 +1,21 @@
-"""Operator traces that ship with Assay: those of the catalogue's models, and of the models of timm's result files.
+"""Operator traces that ship with Assay: of the catalogue's models, and of models whose speed others published.
 
 They stand in `predictor/shipped/traces.parquet`, made by `python -m research.pack_traces`, as rows of the view `traces`
 without an event: position 0. What the log holds of a model at the same sizes counts instead.
+
+`predictor/shipped/traced_names.json` names the trace of models that do the same work under other ids: ports, fine-tuned
+models, other spellings. Each entry has the `trace`, the `sizes` at which it holds where that is not all of them, and the
+`names` in lower case with dashes. Such a model keeps its id; its rows are those of the trace with that id.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import as_file, files
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,16 +23,29 @@ import pyarrow.parquet as pq
 
 from ingest.projection import Tables
 
-__all__ = ["shipped_models", "shipped_rows", "shipped_works", "traces_of"]
+__all__ = ["renamed_models", "shipped_models", "shipped_rows", "shipped_works", "traces_of"]
 
 _SOURCE = "assay"
+_ORIGIN = re.compile(r"-\((onnx-model-zoo|huggingface)\)$")
+"""Where a published list got its models from: no part of what they compute."""
 _ALIKE = ("model_id", "mode", "phase", "sequence_length", "image_size", "workload")
+
+
+class _Renamed(NamedTuple):
+    """The trace of a model that has another id, and the sizes at which it holds."""
+
+    trace: str
+    sizes: Mapping[str, Any]
 
 
 class _Shipped:
     """The file, opened once: row groups by model, so that a question reads those of its models."""
 
     def __init__(self) -> None:
+        entries = json.loads(files("predictor.shipped").joinpath("traced_names.json").read_text("utf-8"))
+        self.renamed = {
+            name: _Renamed(entry["trace"], entry.get("sizes") or {}) for entry in entries for name in entry["names"]
+        }
         with as_file(files("predictor.shipped") / "traces.parquet") as path:
             self._file = pq.ParquetFile(path)
         self.groups: dict[str, set[int]] = {}
@@ -36,17 +54,34 @@ class _Shipped:
             for name in names:
                 self.groups.setdefault(name, set()).add(group)
 
+    def _work_of(self, name: str) -> _Renamed | None:
+        """Return the trace of a model: its own, or that of a model with other weights or another name."""
+        if name in self.groups:
+            return _Renamed(name, {})
+        return self.renamed.get(_ORIGIN.sub("", name.lower().replace("_", "-")))
+
     def rows(self, models: Iterable[str], columns: Sequence[str] | None) -> list[dict[str, Any]]:
         """Return the rows of these models, by model."""
-        wanted = [name for name in models if name in self.groups]
+        work = {name: self._work_of(name) for name in models}
+        wanted = {entry.trace for entry in work.values() if entry is not None}
         if not wanted:
             return []
         groups = sorted(set().union(*(self.groups[name] for name in wanted)))
-        held = [name for name in self._file.schema_arrow.names if columns is None or name in columns]
-        table = self._file.read_row_groups(groups, columns=[*held, "model_id"] if "model_id" not in held else held)
-        table = table.filter(pc.is_in(table.column("model_id"), pa.array(wanted)))
+        sizes = {size for entry in work.values() if entry is not None for size in entry.sizes}
+        every = self._file.schema_arrow.names
+        read = every if columns is None else [name for name in every if name in {*columns, "model_id", *sizes}]
+        table = self._file.read_row_groups(groups, columns=read)
+        of_trace: dict[str, list[dict[str, Any]]] = {}
+        for row in table.filter(pc.is_in(table.column("model_id"), pa.array(sorted(wanted)))).to_pylist():
+            of_trace.setdefault(row["model_id"], []).append(row)
         missing = {"position": 0, "event_id": None, "source": _SOURCE, "time": None, "recorded_at": None}
-        rows = [{**missing, "model_id_posted": row["model_id"], **row} for row in table.to_pylist()]
+        rows = [
+            {**missing, **row, "model_id": name, "model_id_posted": name}
+            for name, entry in work.items()
+            if entry is not None
+            for row in of_trace[entry.trace]
+            if all(row[size] == value for size, value in entry.sizes.items())
+        ]
         return rows if columns is None else [{name: row[name] for name in columns} for row in rows]
 
 
@@ -56,8 +91,13 @@ def _shipped() -> _Shipped:
 
 
 def shipped_models() -> frozenset[str]:
-    """Return the ids of the models whose traces ship."""
+    """Return the ids under which traces ship."""
     return frozenset(_shipped().groups)
+
+
+def renamed_models() -> dict[str, str]:
+    """Return the trace of each model that does the same work under another id, in lower case with dashes."""
+    return {name: entry.trace for name, entry in _shipped().renamed.items()}
 
 
 def shipped_rows(models: Iterable[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.catalogues.models import default_workload
 from domain.performance.roofline import OPERATOR_CLASSES
 from predictor.features.dataset import Row
 
@@ -123,6 +124,11 @@ def generation(prefill: Trace, decode: Trace, output_tokens: int) -> Trace:
     return msgspec.structs.replace(prefill, phase="generation", operators=tuple(operators), **joined)
 
 
+def _is_usual(trace: Trace) -> bool:
+    usual = default_workload(trace.category or "")
+    return all(trace.sizes.get(name, size) == size for name, size in msgspec.structs.asdict(usual).items() if size)
+
+
 class TraceBook:
     """Traces by model, phase and input size; of several of the same size the last one given counts."""
 
@@ -153,7 +159,10 @@ class TraceBook:
         return [sizes[key] for key in sorted(sizes, key=lambda key: [float(size or 0) for size in key])]
 
     def find(self, model: str, phase: str = "forward", **sizes: Any) -> Trace | None:
-        """Return the trace at these sizes. A size that is not stated, or that the trace has none of, does not count."""
+        """Return the trace at these sizes. A size that is not stated, or that the trace has none of, does not count.
+
+        Where several traces are left, one at the usual sizes of the model's category goes first, and then the smallest.
+        """
         key = (model, phase, *(sizes.get(name) for name in _SIZES))
         if key not in self._found:
             self._found[key] = self._nearest(model, phase, sizes)
@@ -168,7 +177,7 @@ class TraceBook:
             if bool(trace.sizes.get("gradient_checkpointing")) == checkpointing
             and all(trace.sizes.get(name, size) == size for name, size in stated.items())
         ]
-        return max(fitting, key=lambda trace: len(trace.sizes.keys() & stated.keys()), default=None)
+        return max(fitting, key=lambda trace: (len(trace.sizes.keys() & stated.keys()), _is_usual(trace)), default=None)
 
     def find_for(self, row: Row) -> Trace | None:
         """Return the work of a row: a forward pass, a training step, or a whole generation; None where not traced."""

@@ -149,7 +149,7 @@ def _of_family(family: str) -> list[str]:
 
 def _missing(client: Client, source: str | None) -> list[Wanted]:
     """Return the work that was measured and that no trace, of the log or shipped, is of."""
-    from predictor.features.shipped_traces import shipped_models, shipped_works
+    from predictor.features.shipped_traces import shipped_works
 
     statement = _MEASURED
     if source:
@@ -157,7 +157,7 @@ def _missing(client: Client, source: str | None) -> list[Wanted]:
     measured = client.query(statement, as_="arrow", limit=_ROWS).to_pylist()
     traced = client.query("SELECT model_id, mode, phase, workload FROM traces", as_="arrow", limit=_ROWS).to_pylist()
     names = {row["model_id"] for row in measured}
-    book = _book([*shipped_works(names & shipped_models()), *traced])
+    book = _book([*shipped_works(names), *traced])
     wanted = []
     for row in measured:
         sizes = {name: row[name] for name in SIZES}

@@ -30,7 +30,15 @@ __all__ = ["OPENVINO_LLM", "OPENVINO_MODEL_SERVER", "OPENVINO_PLATFORMS"]
 _KINDS = {"CPU": "cpu", "iGPU": "gpu", "dGPU": "gpu", "CPU+iGPU": "other"}
 _DEVICES = {"CPU": "CPU", "iGPU": "GPU", "dGPU": "GPU", "CPU+iGPU": "AUTO:GPU,CPU"}
 _MB = 1e6
+_TOKENS = {"bert-base": 128, "bert-large": 384}
+"""Input sizes of the models that begin so, which are not in the files (OpenVINO documentation, performance benchmarks FAQ)."""
 _RELEASE = "2024.3.0"
+
+
+def _work(model: str, **work: Any) -> dict[str, Any]:
+    """Return the workload of a call of a model."""
+    length = next((count for name, count in _TOKENS.items() if model.lower().startswith(name)), None)
+    return {"mode": "inference", "sequence_length": length, **work}
 
 
 def _where(device: str, kind: str) -> dict[str, Any]:
@@ -69,7 +77,7 @@ def _platforms(line: int, row: Row) -> Iterator[Draft]:
         yield Draft(
             row=line,
             model=model_named(model),
-            workload={"mode": "inference", "scenario": "offline"},
+            workload=_work(model, scenario="offline"),
             execution=execution,
             hardware=hardware,
             metrics={"tokens_per_s" if unit == "tokens/s" else "throughput_per_s": rate},
@@ -87,7 +95,7 @@ def _platforms(line: int, row: Row) -> Iterator[Draft]:
         yield Draft(
             row=line,
             model=model_named(model),
-            workload={"mode": "inference", "scenario": "single_stream", "batch_size": 1},
+            workload=_work(model, scenario="single_stream", batch_size=1),
             execution=execution,
             hardware=hardware,
             metrics=shapes[unit],
@@ -128,7 +136,7 @@ def _model_server(line: int, row: Row) -> Iterator[Draft]:
             yield Draft(
                 row=line,
                 model=model_named(model),
-                workload={"mode": "inference", "scenario": "offline"},
+                workload=_work(model, scenario="offline"),
                 execution=_execution(kind, precision, "2024.1", runtime),
                 hardware=_where(name, kind),
                 metrics={"throughput_per_s": rate},

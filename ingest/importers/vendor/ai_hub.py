@@ -21,16 +21,22 @@ work is the option `compute_unit` and decides the platform: `qnn` for the NPU, `
 (TFLite's own). `fallback_share` is the share of layers that are not on the NPU. `float` is fp16 on the NPU, as the old
 shape wrote it there, and fp32 on the CPU. The peak is the upper end of its range; ends of 0 are missing. Times to the
 first token are of the shortest and the longest prompt: `ttft_ms` where both are one. Jobs that did not pass are failures.
-Which statistic the time is AI Hub does not say; it is taken as the mean. Its models are compiled for one item a call.
+Which statistic the time is AI Hub does not say; it is taken as the mean.
+
+A job profiles one call of the model's input specification, whose batch is 1 (`get_input_spec` of the package qai_hub_models).
+The size of that input stands in `ai_hub_inputs.json`, by model, where its manifest states one (`Input resolution`, release
+0.65): pixels of a square image, or tokens. Models of several components have none there.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Any
 
+import msgspec
 import yaml
 
 from domain.catalogues import models
@@ -110,7 +116,7 @@ def _drafts(job: Job) -> Iterator[Draft]:
     draft = Draft(
         row=job.row,
         model=_model(job.model, job.component),
-        workload={"mode": "inference", "scenario": "single_stream", "batch_size": 1},
+        workload={"mode": "inference", "scenario": "single_stream", "batch_size": 1, **_inputs().get(job.model, {})},
         execution={
             "platform": platform,
             "runtime": {"name": runtime, "version": job.tools.get(tool)},
@@ -148,6 +154,12 @@ def _drafts(job: Job) -> Iterator[Draft]:
         raise BadRow("inference_time", "neither time nor memory is given, and no status says why")
     else:
         yield draft
+
+
+@cache
+def _inputs() -> dict[str, dict[str, int]]:
+    """Return the sizes of the inputs of models."""
+    return dict(msgspec.json.decode(files(__package__).joinpath("ai_hub_inputs.json").read_bytes()))
 
 
 @lru_cache(maxsize=4096)

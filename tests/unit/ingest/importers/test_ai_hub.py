@@ -129,6 +129,23 @@ def read(file):
     return rows, [item for item in items if isinstance(item, Refused)]
 
 
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        ("albert_base_v2_hf", {"sequence_length": 384}),
+        ("yolov8_det", {"image_size": 640}),
+        # Two networks of different inputs, and a network whose image is no square.
+        ("mediapipe_face", {}),
+        ("hrnet_pose", {}),
+    ],
+)
+def test_the_input_is_of_the_size_that_the_manifest_of_the_model_states(write, model, sizes):
+    (row, *_), refused = read(write(NEW, f"models/{model}/perf.yaml"))
+    workload = row["data"]["workload"]
+    assert refused == []
+    assert {name: workload[name] for name in ("sequence_length", "image_size") if name in workload} == sizes
+
+
 def test_the_new_shape_says_which_unit_worked_and_how_much_was_left_to_others(write):
     (on_npu, on_cpu, failed), refused = read(write(NEW, "models/segment_net/perf.yaml"))
     assert refused == []

@@ -125,6 +125,48 @@ def test_deep_learning_examples(table):
     assert [(refused.row, refused.field) for refused in found.refused] == [(5, "throughput")]
 
 
+def test_deep_learning_examples_name_the_variant_and_the_size_of_the_input(table):
+    header = DEEP_LEARNING_EXAMPLES.splitlines()[0] + ",section,other"
+    bert, jasper = "TensorFlow2/LanguageModeling/BERT/README.md", "PyTorch/SpeechRecognition/Jasper/README.md"
+
+    def row(model, *, line, sequence="", serving="", framework="PyTorch", file="a.md", section="", other=""):
+        values = (
+            f"{framework},Other,{model},,inference,{serving},T4,,,,1,fp16,1,,{sequence},,,,5.0,,,,,,,,{file},{line}"
+        )
+        return f"{values},{section},{other}"
+
+    rows = [
+        row("BERT", line=832, sequence=128, file=bert),
+        row("BERT", line=865, sequence=128, file=bert),
+        row("BERT", line=3, section="Fine-tuning NVIDIA DGX A100"),
+        row("BERT/dist4l", line=4, serving="triton"),
+        row("Transformer-XL", line=5, sequence=64, section="NVIDIA T4 > Base model"),
+        row("Transformer-XL", line=6, sequence=128, section="NVIDIA T4 > Large model"),
+        row("nnUNet", line=7, other="Dimension=2; Resolution=192x160"),
+        row("ConvNets/efficientnet_v1", line=8, other="Resolution=380x380"),
+        *(row("Jasper", line=line, file=jasper) for line in (706, 711, 720)),
+    ]
+    found = table("deep-learning-examples", "\n".join((header, *rows, "")))
+    assert found.refused == []
+    sizes = ("sequence_length", "image_size", "audio_seconds")
+    said = [
+        (data["model"]["id"], {n: data["workload"][n] for n in sizes if n in data["workload"]}) for data in found.data
+    ]
+    assert said == [
+        ("google-bert/bert-large-uncased", {"sequence_length": 128}),
+        ("google-bert/bert-base-uncased", {"sequence_length": 128}),
+        ("google-bert/bert-large-uncased", {"sequence_length": 384}),
+        ("deep-learning-examples/bert/dist4l", {"sequence_length": 384}),
+        ("deep-learning-examples/transformer-xl/base", {"sequence_length": 64}),
+        ("deep-learning-examples/transformer-xl/large", {"sequence_length": 128}),
+        ("deep-learning-examples/nnunet/2d", {}),
+        ("timm/efficientnet_b4", {"image_size": 380}),
+        ("deep-learning-examples/jasper", {"audio_seconds": 2.0}),
+        ("deep-learning-examples/jasper", {"audio_seconds": 7.0}),
+        ("deep-learning-examples/jasper", {"audio_seconds": 16.7}),
+    ]
+
+
 def test_pytorch_gpu_benchmark(table):
     found = table("pytorch-gpu-benchmark", PYTORCH_GPU_BENCHMARK)
     one, four = found.data
@@ -161,6 +203,21 @@ def test_openvino_platforms(table):
     assert image["metrics"] == {"latency_ms": {"p50": 6500.0}}
     assert "validity" not in slow and copied["validity"]["verdict"] == "invalid"
     assert [refused.field for refused in found.refused] == ["throughput_unit"]
+
+
+def test_openvino_counts_the_tokens_of_bert(table):
+    header = OPENVINO_PLATFORMS.splitlines()[0]
+    rows = [
+        f"x,Intel® Core™ i3-8100,CPU,{model},FP32,2,FPS,12,ms,"
+        for model in ("bert-base-cased", "bert-large-uncased-whole-word-masking-squad-0001", "resnet-50")
+    ]
+    found = table("openvino-platforms", "\n".join((header, *rows, "")))
+    lengths = {(data["model"]["id"], data["workload"].get("sequence_length")) for data in found.data}
+    assert lengths == {
+        ("google-bert/bert-base-uncased", 128),
+        ("google-bert/bert-large-uncased", 384),
+        ("microsoft/resnet-50", None),
+    }
 
 
 def test_openvino_language_models_and_model_server(table):

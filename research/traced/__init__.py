@@ -1,0 +1,1 @@
+"""Architectures of published measurements that have no catalogue entry, and their operator traces."""
