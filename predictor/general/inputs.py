@@ -16,7 +16,7 @@ from predictor.kernels.columns import ATTENTION, CLASSES, MOVING, PRODUCT
 from predictor.kernels.physics import Parameters, seconds_of
 from predictor.kernels.traced import kernels_of, kernels_under
 
-__all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "runtime_of"]
+__all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "kind_of", "runtime_of"]
 
 RUNTIMES = (
     "torch",
@@ -100,14 +100,15 @@ def inputs_of(table: Table, parameters: Mapping[str, Parameters]) -> GeneralInpu
     for name in RUNTIMES:
         columns[f"runtime.{name}"] = np.array([float(item == name) for item in runtimes])
     for name in KINDS:
-        columns[f"kind.{name}"] = np.array([float(_kind(row) == name) for row in table.rows])
+        columns[f"kind.{name}"] = np.array([float(kind_of(row) == name) for row in table.rows])
     for name in MAKERS:
         columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
     own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
     return GeneralInputs(values=np.hstack([table.values, own]), seconds=total)
 
 
-def _kind(row: Row) -> str | None:
+def kind_of(row: Row) -> str | None:
+    """Return what kind of device did the work of a row; a phone's platform says that its NPU did."""
     return "npu" if row.platform == "qnn" else row.hardware_kind
 
 
