@@ -3,11 +3,13 @@
     PYTHONPATH=EXTRA python -m research.traced OUT.ndjson.gz [--only ID…]
     python -m research.pack_traces predictor/shipped/traces.parquet OUT.ndjson.gz
 
-Answer: one line a trace, the data of an `assay.model.traced.v1` event, built on torch's meta device without weights; the
-same packages give the same bytes. EXTRA holds timm, torchvision and qai_hub_models, of which no compiled part is used. The second
-command adds the traces to those that ship.
-EXTRA is made by `pip install --no-deps --target EXTRA timm==1.0.31 torchvision qai_hub_models==0.65.0`.
-`python -m research.traced_rows` counts the published rows that find one.
+Answer: one line a trace, the data of an `assay.model.traced.v1` event, built on torch's meta device without weights; the same
+packages give the same bytes. EXTRA holds timm, torchvision and qai_hub_models, whose Python alone is used:
+
+    pip install --no-deps --target EXTRA timm==1.0.31 torchvision==0.29.1 qai_hub_models==0.65.0
+
+The second command adds the traces to those that ship; `python -m research.traced_rows` counts the published rows that find
+one. What an architecture is after stands at the top of its module.
 """
 
 from __future__ import annotations

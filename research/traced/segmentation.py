@@ -1,7 +1,7 @@
-"""U-shaped and two-branch segmentation networks: U-Net in five layouts, DeepLab, FCN's and PSPNet's relatives.
+"""Segmentation networks: U-Net in five layouts, DeepLabv3+ on two backbones, PSPNet.
 
-Ronneberger et al., "U-Net", 2015; Isensee et al., "nnU-Net", 2021, with NVIDIA's layout for the brain tumour data; Milletari
-et al., "V-Net", 2016; Chen et al., "DeepLabv3+", 2018; Zhao et al., "PSPNet", 2017. Sizes are those of openvinotoolkit,
+Ronneberger et al., "U-Net", 2015; Isensee et al., "nnU-Net", 2021, with NVIDIA's layout for the brain tumour data; Chen et al.,
+"DeepLabv3+", 2018, on Xception as SegmenTron has it; Zhao et al., "PSPNet", 2017. Sizes are those of openvinotoolkit,
 NVIDIA/DeepLearningExamples and quic/ai-hub-models.
 """
 
@@ -145,6 +145,31 @@ class MobileDeepLab(Module):
         return resize(self.decode(x), size)
 
 
+def _separable(inputs: int, outputs: int, dilation: int = 1) -> nn.Module:
+    return nn.Sequential(conv(inputs, inputs, 3, groups=inputs, dilation=dilation), conv(inputs, outputs, 1))
+
+
+class XceptionDeepLab(Module):
+    """DeepLabv3+ on Xception-65 at stride 16, with separable convolutions in pyramid and decoder, as SegmenTron has it."""
+
+    def __init__(self, classes: int = 21) -> None:
+        super().__init__()
+        import timm
+
+        self.backbone = timm.create_model("xception65", features_only=True, output_stride=16)
+        self.parts = nn.ModuleList([conv(2048, 256, 1), *[_separable(2048, 256, rate) for rate in (6, 12, 18)]])
+        self.mean, self.join = conv(2048, 256, 1), conv(1280, 256, 1)
+        self.narrow = conv(256, 48, 1)
+        self.decode = nn.Sequential(_separable(304, 256), _separable(256, 256), nn.Conv2d(256, classes, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size, maps = x, self.backbone(x)
+        fine, x = maps[1], maps[-1]
+        joined = [*(part(x) for part in self.parts), resize(self.mean(x.mean((2, 3), keepdim=True)), x)]
+        x = resize(self.join(torch.cat(joined, 1)), fine)
+        return resize(self.decode(torch.cat((x, self.narrow(fine)), 1)), size)
+
+
 class Scene(Module):
     """PSPNet: a dilated ResNet-101 with the deep stem, pooling at four scales, and two convolutions."""
 
@@ -163,38 +188,6 @@ class Scene(Module):
         for side, part in zip(self.bins, self.parts, strict=True):
             maps.append(resize(part(nn.functional.adaptive_avg_pool2d(x, side)), x))
         return resize(self.out(torch.cat(maps, 1)), size)
-
-
-class VNet(Module):
-    """Residual stages of 5 x 5 x 5 convolutions, down four times and up again (NVIDIA's hippocampus layout is smaller)."""
-
-    def __init__(self, widths: Sequence[int] = (16, 32, 64, 128, 256)) -> None:
-        super().__init__()
-        counts = (1, 2, 3, 3, 3)
-        self.first = nn.Conv3d(1, widths[0], 5, 1, 2)
-        self.downs = nn.ModuleList([nn.Conv3d(a, b, 2, 2) for a, b in itertools.pairwise(widths)])
-        self.bodies = nn.ModuleList([self._body(w, count) for w, count in zip(widths, counts, strict=True)])
-        back = list(reversed(list(itertools.pairwise(widths))))
-        self.ups = nn.ModuleList([nn.ConvTranspose3d(b, a, 2, 2) for a, b in back])
-        self.joins = nn.ModuleList([nn.Sequential(nn.Conv3d(2 * a, a, 5, 1, 2), self._body(a, 1)) for a, _ in back])
-        self.out = nn.Conv3d(widths[0], 3, 1)
-
-    @staticmethod
-    def _body(width: int, count: int) -> nn.Module:
-        return nn.Sequential(*[conv(width, width, 5, dimensions=3) for _ in range(count)])
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.first(x)
-        x = x + self.bodies[0](x)
-        kept = [x]
-        for down, body in zip(self.downs, self.bodies[1:], strict=True):
-            x = down(x)
-            x = x + body(x)
-            kept.append(x)
-        kept.pop()
-        for up, join in zip(self.ups, self.joins, strict=True):
-            x = join(torch.cat((up(x), kept.pop()), 1))
-        return self.out(x)
 
 
 def _volume(*sides: int, channels: int) -> torch.Tensor:
@@ -230,6 +223,7 @@ NETS: dict[str, Built] = {
         lambda: (MobileDeepLab(), image(513)),
         False,
     ),
+    "architecture/deeplabv3plus-xception65": ("deeplab", {}, lambda: (XceptionDeepLab(), image(480, 520)), False),
     "architecture/pspnet-resnet101": ("pspnet", {"image_size": 473}, lambda: (Scene(), image(473)), False),
 }
 

@@ -26,6 +26,7 @@ PARAMETERS = {
     "architecture/crnn-english": 3.84,
     "architecture/deeplabv3plus-mobilenetv2": 5.80,
     "architecture/deepbox-vgg19": 46.1,
+    "architecture/deeplabv3plus-xception65": 41.26,
     "architecture/depth-anything-small": 24.7,
     "architecture/detr-resnet101": 60.3,
     "architecture/detr-resnet50": 41.4,
