@@ -11,9 +11,11 @@ from typing import Annotated, Any
 import msgspec
 
 from domain.errors import InvalidInput
+from domain.kernels import check_kernels, unknown_columns
 from domain.metrics import MEASURED_METRICS
 from domain.payloads import (
     AliasDeclared,
+    KernelMeasured,
     Latency,
     MeasurementRecorded,
     MeasurementRetracted,
@@ -28,6 +30,8 @@ def check(data: msgspec.Struct) -> None:
     """Raise InvalidInput, naming the field, where members contradict each other."""
     if isinstance(data, MeasurementRecorded):
         _check_measurement(data)
+    elif isinstance(data, KernelMeasured):
+        check_kernels(data)
     elif isinstance(data, MeasurementRetracted) and (data.event_id is None) == (data.run_id is None):
         raise InvalidInput("give exactly one of event_id and run_id.", field="event_id", remedy="Name what is void.")
     elif isinstance(data, AliasDeclared) and data.alias == data.canonical:
@@ -88,7 +92,10 @@ def _check_latency(latency: Latency) -> None:
 def unknown_members(value: Any, shape: Any, path: str) -> list[str]:
     """Return the paths of members of `value` that its structure does not know, at every depth."""
     structure = _structure(shape)
-    return [path + rest for rest in _unknown(value, structure)] if structure is not None else []
+    rests = _unknown(value, structure) if structure is not None else []
+    if shape is KernelMeasured:
+        rests += unknown_columns(value)
+    return [path + rest for rest in rests]
 
 
 class _Structure:

@@ -25,6 +25,7 @@ __all__ = [
     "DATA_TYPES",
     "EVENT_LIMIT_BYTES",
     "HARDWARE_DESCRIBED",
+    "KERNEL_MEASURED",
     "MEASUREMENT_FAILED",
     "MEASUREMENT_RECORDED",
     "MEASUREMENT_RETRACTED",
@@ -61,6 +62,7 @@ TEST_REPORTED = "assay.test.reported.v1"
 HARDWARE_DESCRIBED = "assay.hardware.described.v1"
 MODEL_DESCRIBED = "assay.model.described.v1"
 MODEL_TRACED = "assay.model.traced.v1"
+KERNEL_MEASURED = "assay.kernel.measured.v1"
 ALIAS_DECLARED = "assay.alias.declared.v1"
 PRICE_PUBLISHED = "assay.price.published.v1"
 PREDICTOR_TRAINED = "assay.predictor.trained.v1"
@@ -81,6 +83,7 @@ DATA_TYPES: dict[str, type[msgspec.Struct]] = {
     HARDWARE_DESCRIBED: payloads.HardwareDescribed,
     MODEL_DESCRIBED: payloads.ModelDescribed,
     MODEL_TRACED: payloads.ModelTraced,
+    KERNEL_MEASURED: payloads.KernelMeasured,
     ALIAS_DECLARED: payloads.AliasDeclared,
     PRICE_PUBLISHED: payloads.PricePublished,
     PREDICTOR_TRAINED: payloads.PredictorTrained,

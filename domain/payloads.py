@@ -37,6 +37,13 @@ __all__ = [
     "Figure",
     "HardwareDescribed",
     "Imported",
+    "KernelMark",
+    "KernelMeasured",
+    "KernelMethod",
+    "KernelOperator",
+    "KernelRuns",
+    "KernelTypes",
+    "KernelValue",
     "Latency",
     "MeasurementFailed",
     "MeasurementRecorded",
@@ -252,6 +259,96 @@ class ModelTraced(Shape, frozen=True, kw_only=True, omit_defaults=True):
     tracer: dict[str, Any]
     operators: list[Operator]
     totals: dict[str, float | None]
+
+
+KernelOperator = Literal[
+    "gemm",
+    "bmm",
+    "attention",
+    "convolution",
+    "moe",
+    "collective",
+    "softmax",
+    "norm",
+    "elementwise",
+    "other",
+]
+KernelValue = int | float | str | None
+
+
+class KernelRuns(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """A column whose neighbours are alike: each of `values` stands so often as `runs` says."""
+
+    values: list[KernelValue]
+    runs: list[Count]
+
+
+class KernelTypes(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Number types of a kernel: of weights, activations and attention cache as stored, and of the arithmetic.
+
+    `published` is the word of the source, such as `fp8_block`; what it does not say is absent.
+    """
+
+    published: Word | None = None
+    weights: Word | None = None
+    activations: Word | None = None
+    arithmetic: Word | None = None
+    kv_cache: Word | None = None
+
+
+class KernelMethod(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """What a time contains. `launch`: `graph`, the replay of a captured graph, or `eager`, the host's launch included.
+
+    `buffers`: `warm`, the same ones in every call, or `rotated`, so many that they seldom lie in the cache. `statistic`
+    is that of `samples` calls after `warmups`; `includes` names work beside the operator's own.
+    """
+
+    statistic: Word | None = None
+    launch: Literal["graph", "eager"] | None = None
+    buffers: Literal["warm", "rotated"] | None = None
+    samples: Count | None = None
+    warmups: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    includes: list[Word] = msgspec.field(default_factory=list)
+    note: Sentence | None = None
+
+
+class KernelMark(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Why the timings that name it in the column `mark` are not valid, and how many they are."""
+
+    verdict: Literal["suspect", "invalid"]
+    reason: Sentence
+    timings: Count
+
+
+class KernelMeasured(Shape, frozen=True, kw_only=True, omit_defaults=True):
+    """Timings of one operator on one device with one software, as columns of equal length.
+
+    `columns` holds `latency_ms` and the sizes of the operator (`domain.kernels.SIZES`), `fixed` the sizes and words that
+    are the same for all timings. `name` is the operator's own name (`relu`, `all_reduce`), `kernel` that of what ran,
+    `device_name` that of the hardware, all as the source says. `phase` is `context`, `generation` or `encoder` of attention,
+    `forward` or `backward` of a layer.
+    """
+
+    run_id: Identifier
+    hardware: Hardware
+    execution: Execution
+    operator: KernelOperator
+    timings: Annotated[int, msgspec.Meta(ge=1, le=65536)]
+    columns: dict[Word, list[KernelValue] | KernelRuns]
+    provenance: Provenance
+    fixed: dict[Word, int | float | str] = msgspec.field(default_factory=dict)
+    name: str | None = None
+    kernel: str | None = None
+    phase: Word | None = None
+    device_name: str | None = None
+    types: KernelTypes | None = None
+    method: KernelMethod | None = None
+    marks: dict[Word, KernelMark] = msgspec.field(default_factory=dict)
+    environment: Environment | None = None
+    observed: Observed | None = None
+    validity: Validity | None = None
+    conditions: Conditions | None = None
+    imported: Imported | None = None
 
 
 class AliasDeclared(Shape, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ import msgspec
 from domain.events import (
     ALIAS_DECLARED,
     HARDWARE_DESCRIBED,
+    KERNEL_MEASURED,
     MEASUREMENT_FAILED,
     MEASUREMENT_RECORDED,
     MEASUREMENT_RETRACTED,
@@ -66,6 +67,7 @@ PERMISSIONS: dict[str, Permission] = {
     HARDWARE_DESCRIBED: _OWN_FACT,
     MODEL_DESCRIBED: _OWN_FACT,
     MODEL_TRACED: _OWN_FACT,
+    KERNEL_MEASURED: _OWN_FACT,
     ALIAS_DECLARED: Permission("append", "name"),
     PRICE_PUBLISHED: Permission("jobs", "source"),
     PREDICTOR_TRAINED: Permission("admin", "artifact"),

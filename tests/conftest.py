@@ -138,6 +138,17 @@ class Build:
         return Build.event("assay.measurement.recorded.v1", data, **envelope)
 
     @staticmethod
+    def kernels(m: Any = (16, 32, 64), latency_ms: Any = (0.1, 0.15, 0.2), **parts: Any) -> dict[str, Any]:
+        """Timings of matrix products of these rows, 64 columns and 128 summed over."""
+        products = {
+            "operator": "gemm", "timings": len(latency_ms), "columns": {"m": list(m), "latency_ms": list(latency_ms)},
+            "fixed": {"n": 64, "k": 128},
+        }  # fmt: skip
+        data = {**products, **Build.subject(**parts)}
+        del data["model"], data["workload"]
+        return Build.event("assay.kernel.measured.v1", data)
+
+    @staticmethod
     def test(outcome: str = "passed", **parts: Any) -> dict[str, Any]:
         data = {"outcome": outcome, "stage": "verify", **Build.subject(**parts)}
         if outcome != "passed":

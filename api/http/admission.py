@@ -38,6 +38,7 @@ _RUN_SOURCES = """
 SELECT run_id, source FROM run WHERE run_id IN (SELECT unnest($names))
 UNION SELECT run_id, source FROM run_end WHERE run_id IN (SELECT unnest($names))
 UNION SELECT run_id, source FROM context WHERE run_id IN (SELECT unnest($names))
+UNION SELECT run_id, source FROM kernel_table WHERE run_id IN (SELECT unnest($names))
 """
 _MODEL_SOURCES = """
 SELECT model_id_posted, source FROM model WHERE model_id_posted IN (SELECT unnest($names))
@@ -46,6 +47,7 @@ UNION SELECT model_id_posted, source FROM model_trace WHERE model_id_posted IN (
 _HARDWARE_SOURCES = """
 SELECT hardware_id_posted, source FROM hardware_description WHERE hardware_id_posted IN (SELECT unnest($names))
 UNION SELECT hardware_id_posted, source FROM price WHERE hardware_id_posted IN (SELECT unnest($names))
+UNION SELECT hardware_id_posted, source FROM kernel_table WHERE hardware_id_posted IN (SELECT unnest($names))
 """
 _FACT_SOURCES = """
 SELECT s.{kind}_id_posted, c.source FROM measurement AS m JOIN subject AS s ON m.subject = s.id

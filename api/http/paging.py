@@ -185,16 +185,16 @@ async def document(request: Request[Any, Any, Any], at: At, answer: Callable[[Ta
     return await asyncio.to_thread(read)
 
 
-async def by_position(request: Request[Any, Any, Any], page: Page, fetch: Fetch) -> Response[bytes]:
-    """Return a page of a list in the order of the position; what comes before it is not read again."""
+async def by_position(
+    request: Request[Any, Any, Any], page: Page, fetch: Fetch, *, key: str = "position"
+) -> Response[bytes]:
+    """Return a page of a list in the order of the position, or another key; what comes before it is not read again."""
 
     def answer(tables: Tables) -> tuple[list[Row], Row]:
         rows = fetch(tables, page.offset, page.limit + 1)
         kept = rows[: page.limit]
         more = len(rows) > page.limit
-        return kept, {
-            "next_cursor": Cursor(tables.position, kept[-1]["position"], tables.history).text() if more else None
-        }
+        return kept, {"next_cursor": Cursor(tables.position, kept[-1][key], tables.history).text() if more else None}
 
     return await rows_response(request, page.at, answer)
 

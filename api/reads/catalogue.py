@@ -141,10 +141,11 @@ def hardware_rows(tables: Tables) -> list[Row]:
             if row[column] is not None:
                 entry["described_" + column] = msgspec.json.decode(row[column])
         entry |= {
-            column: row[column] for column in (*_COUNTS, "measured", "described", "first_position", "last_position")
+            column: row[column]
+            for column in (*_COUNTS, "kernels", "measured", "described", "first_position", "last_position")
         }
     empty = {
-        **dict.fromkeys((*_COUNTS, "measured"), 0),
+        **dict.fromkeys((*_COUNTS, "kernels", "measured"), 0),
         "described": False,
         "count": 1,
         "name": None,

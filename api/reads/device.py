@@ -9,7 +9,7 @@ import msgspec
 
 from api.reads.catalogue import hardware_rows
 from api.routes.prices import InstanceRow, instance_rows, price_rows
-from domain.answers.device import Environment, MergedName, Price, Sibling
+from domain.answers.device import Environment, KernelTimings, MergedName, Price, Sibling
 from domain.catalogues import hardware, instances
 from domain.catalogues.hardware import HardwareSpec
 from domain.errors import NotFound
@@ -20,6 +20,14 @@ from predictor.answering.prices import offers_at
 __all__ = ["HardwareFacts", "HardwareRow", "about", "row_of", "siblings"]
 
 SIBLINGS = 5
+_KERNELS = """
+SELECT operator, platform,
+    coalesce(list_sort(list(DISTINCT runtime_name) FILTER (runtime_name IS NOT NULL)), []) AS runtimes,
+    coalesce(list_sort(list(DISTINCT precision) FILTER (precision IS NOT NULL)), []) AS precisions,
+    sum(timings)::BIGINT AS timings, sum(timings_suspect)::BIGINT AS suspect, sum(timings_invalid)::BIGINT AS invalid,
+    list_sort(list(DISTINCT origin)) AS origins
+FROM kernel_tables WHERE hardware_id = ? GROUP BY operator, platform ORDER BY timings DESC, operator, platform
+"""
 
 
 class HardwareRow(TypedDict):
@@ -35,6 +43,7 @@ class HardwareFacts(TypedDict):
     """What the log and the price list know of a hardware."""
 
     environments: list[Environment]
+    kernel_timings: list[KernelTimings]
     merged: list[MergedName]
     prices: list[Price]
     instances: list[InstanceRow]
@@ -57,7 +66,11 @@ def row_of(tables: Tables, name: str) -> HardwareRow:
         near = instances.nearest(name) if instances.named_like_one(name) else hardware.nearest(name)
         hint = f"Nearest: {', '.join(near)}." if near else "GET /v1/hardware lists them."
         raise NotFound(f"no hardware is known as {name!r}.", field="hardware", remedy=hint)
-    nothing = {**dict.fromkeys(("measurements", "tests", "measured"), 0), "first_position": None, "last_position": None}
+    nothing = {
+        **dict.fromkeys(("measurements", "tests", "kernels", "measured"), 0),
+        "first_position": None,
+        "last_position": None,
+    }
     members = {"catalogued": True, "known": "catalogued", "count": 1, "described": False, **nothing}
     return cast("HardwareRow", {**msgspec.to_builtins(spec), **members})
 
@@ -72,6 +85,7 @@ def about(tables: Tables, row: HardwareRow) -> HardwareFacts:
     own = [offer for offer in offers if offer.hardware == name]
     return {
         "environments": _environments(tables, name),
+        "kernel_timings": _kernel_timings(tables, name),
         "merged": _merged(tables, name),
         "prices": price_rows(own, today),
         "instances": [
@@ -91,6 +105,12 @@ def _environments(tables: Tables, name: str) -> list[Environment]:
     result = tables.environments().to_pylist() if seen - {None} else []
     members = Environment.__struct_fields__
     return [Environment(**{key: row[key] for key in members}) for row in result if row["fingerprint"] in seen]
+
+
+def _kernel_timings(tables: Tables, name: str) -> list[KernelTimings]:
+    """What is known of the hardware's kernels, by operator and platform, most first."""
+    rows = tables.select("kernel_tables", _KERNELS, [name]).to_pylist()
+    return [KernelTimings(**row) for row in rows]
 
 
 def _merged(tables: Tables, name: str) -> list[MergedName]:

@@ -47,6 +47,7 @@ async def summary(request: Request[Any, Any, Any], at: NamedDependency[At]) -> R
             "position": tables.position,
             "schema": SCHEMA_VERSION,
             **{noun: tables.count(view) for noun, view in _COUNTED.items()},
+            "kernels": sum(tables.kernel_tables(columns=["timings"])["timings"].to_pylist()),
             "newest": tables.newest(),
             "event_types": tables.event_type_counts().to_pylist(),
             "predictor": info["digest"],

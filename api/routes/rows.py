@@ -1,4 +1,4 @@
-"""Lists of what the tables hold: runs, measurements, tests, hardware, environments."""
+"""Lists of what the tables hold: runs, measurements, tests, kernels, hardware, environments."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _named(rows: list[Row]) -> list[Row]:
 
 
 async def _by_position(
-    request: Request[Any, Any, Any], page: Page, view: str, filters: Mapping[str, Any]
+    request: Request[Any, Any, Any], page: Page, view: str, filters: Mapping[str, Any], key: str = "position"
 ) -> Response[bytes]:
     def fetch(tables: Tables, after: int, count: int) -> list[Row]:
         return _named(tables.view(view, filters, after=after, limit=count).to_pylist())
 
-    return await by_position(request, page, fetch)
+    return await by_position(request, page, fetch, key=key)
 
 
 @get("/v1/measurements", summary="Measurements by position")
@@ -90,6 +90,35 @@ async def reported_tests(
         "run_id": run_id,
     }
     return await _by_position(request, page, "failures" if failures else "tests", filters)
+
+
+@get("/v1/kernels", summary="Timings of kernels, in the order of the log")
+async def kernels(
+    request: Request[Any, Any, Any],
+    page: NamedDependency[Page],
+    hardware: Text = None,
+    operator: Text = None,
+    name: Text = None,
+    phase: Text = None,
+    platform: Text = None,
+    runtime: Text = None,
+    precision: Text = None,
+    origin: Text = None,
+    run_id: Text = None,
+) -> Response[bytes]:
+    """Return timings of single operators that were not retracted, with their sizes; the hardware may be an alias."""
+    filters = {
+        "hardware": hardware,
+        "operator": operator,
+        "name": name,
+        "phase": phase,
+        "platform": platform,
+        "runtime_name": runtime,
+        "precision": precision,
+        "origin": origin,
+        "run_id": run_id,
+    }
+    return await _by_position(request, page, "kernels", filters, "timing_id")
 
 
 @get("/v1/environments", summary="Environments by position")
@@ -157,6 +186,7 @@ router = Router(
         reported_tests,
         runs,
         one_run,
+        kernels,
         environments,
         hardware,
         one_hardware,

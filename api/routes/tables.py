@@ -14,7 +14,7 @@ from domain.errors import NotFound, UsageError
 from ingest.projection import Tables
 from ingest.projection.statements import VIEWS
 from ingest.projection.store import SCHEMA_VERSION
-from ingest.projection.view_queries import ORDER, column
+from ingest.projection.view_queries import KEYS, ORDER, column
 
 __all__ = ["router"]
 
@@ -97,20 +97,20 @@ async def table(
         existing = _columns(tables, view)
         _require(view, existing, [column(name) for name, value in filters.items() if value is not None], "filter")
         _require(view, existing, wanted, "columns")
-        by_position = ORDER[view] == "position"
-        read = [*wanted, *(("position",) if by_position and "position" not in wanted else ())] if wanted else None
+        key = ORDER[view] if ORDER[view] in KEYS else None
+        read = [*wanted, *((key,) if key and key not in wanted else ())] if wanted else None
         rows = tables.view(
             view,
             filters,
             columns=read,
             limit=limit + 1,
-            after=offset if by_position else None,
-            offset=None if by_position else offset,
+            after=offset if key else None,
+            offset=None if key else offset,
         )
         more, rows = rows.num_rows > limit, rows.slice(0, limit)
         following = None
         if more:
-            reached = rows["position"][-1].as_py() if by_position else offset + limit
+            reached = rows[key][-1].as_py() if key else offset + limit
             following = Cursor(tables.position, reached, tables.history).text()
         if wanted:
             rows = rows.select(wanted)

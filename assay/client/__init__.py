@@ -189,6 +189,13 @@ class Client(Tabular):
         """Return the instance types of clouds with their offers, filtered by hardware, provider and as_of."""
         return self._rows("instances", **filters)
 
+    def kernels(self, **filters: Any) -> list[Json]:
+        """Return timings of kernels, filtered by hardware, operator, name, phase, platform, runtime, precision, origin, run_id.
+
+        There may be millions: ask for an operator of a hardware, or take `table("kernels", …)`.
+        """
+        return self._rows("kernels", **filters)
+
     def environments(self, **filters: Any) -> list[Json]:
         """Return the environments that were seen."""
         return self._rows("environments", **filters)

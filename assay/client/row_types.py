@@ -17,6 +17,7 @@ __all__ = [
     "Fact",
     "Failure",
     "Hardware",
+    "Kernel",
     "Match",
     "Measurement",
     "Model",
@@ -221,6 +222,7 @@ class Run(Row, frozen=True, kw_only=True):
     rows_suspect: int | None = None
     rows_invalid: int | None = None
     rows_unjudged: int | None = None
+    kernels: int | None = None
     rows_failed: int | None = None
     rows_tested: int | None = None
     rows_retracted: int | None = None
@@ -275,6 +277,87 @@ class Compatibility(Row, frozen=True, kw_only=True):
     stopped_remedy: str | None = None
     evidence_ids: list[str] | None = None
     position: int | None = None
+
+
+class Kernel(Row, frozen=True, kw_only=True):
+    """One timing of an operator: on which device, with which software, of which sizes. Columns: docs/tables.md."""
+
+    noun: ClassVar[str] = "kernels"
+
+    position: int
+    timing_id: int
+    event_id: str
+    row: int
+    time: datetime | None = None
+    run_id: str
+    hardware_id: str
+    hardware_kind: str | None = None
+    hardware_count: int | None = None
+    device_name: str | None = None
+    platform: str
+    precision: str | None = None
+    runtime_name: str | None = None
+    runtime_version: str | None = None
+    compiled: bool | None = None
+    operator: str
+    name: str | None = None
+    phase: str | None = None
+    kernel: str | None = None
+    type_published: str | None = None
+    type_weights: str | None = None
+    type_activations: str | None = None
+    type_arithmetic: str | None = None
+    type_kv_cache: str | None = None
+    launch: str | None = None
+    buffers: str | None = None
+    m: int | None = None
+    n: int | None = None
+    k: int | None = None
+    batch: int | None = None
+    query_tokens: int | None = None
+    cached_tokens: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    window_size: int | None = None
+    in_channels: int | None = None
+    out_channels: int | None = None
+    height: int | None = None
+    width: int | None = None
+    kernel_height: int | None = None
+    kernel_width: int | None = None
+    stride: int | None = None
+    padding: int | None = None
+    groups: int | None = None
+    tokens: int | None = None
+    hidden_size: int | None = None
+    inner_size: int | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    tensor_parallel: int | None = None
+    expert_parallel: int | None = None
+    ranks: int | None = None
+    elements: int | None = None
+    rows: int | None = None
+    row_size: int | None = None
+    inputs: int | None = None
+    shape: str | None = None
+    distribution: str | None = None
+    split: str | None = None
+    part_of: str | None = None
+    mode: str | None = None
+    model_batch: int | None = None
+    model_sequence: int | None = None
+    calls: int | None = None
+    latency_ms: float
+    latency_stddev_ms: float | None = None
+    latency_min_ms: float | None = None
+    samples_n: int | None = None
+    verdict: str | None = None
+    reason: str | None = None
+    origin: str
+    provenance_source: str | None = None
+    licence: str | None = None
 
 
 class Environment(Row, frozen=True, kw_only=True):
@@ -368,5 +451,6 @@ class Hardware(Row, frozen=True, kw_only=True):
     measurements: int = 0
     measured: int = 0
     tests: int = 0
+    kernels: int = 0
     first_position: int | None = None
     last_position: int | None = None

@@ -24,6 +24,7 @@ NOUNS: Mapping[str, str | None] = {
     "hardware": "hardware",
     "environments": "environments",
     "runs": "runs",
+    "kernels": "kernels",
     "all": None,
 }
 """By noun the view that it is; events are the log's, and all are the events and every view."""

@@ -14,6 +14,7 @@ __all__ = [
     "HardwareEntry",
     "HardwareProfile",
     "InstanceOffer",
+    "KernelTimings",
     "MergedName",
     "PlatformState",
     "Price",
@@ -93,6 +94,19 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     cpu: str | None
     machine: str | None
     libraries: str | dict[str, str | None] | None
+
+
+class KernelTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """How many timings of an operator are known of a device, with which software, and how many are doubtful."""
+
+    operator: str
+    platform: str
+    runtimes: list[str] = []
+    precisions: list[str] = []
+    timings: int
+    suspect: int = 0
+    invalid: int = 0
+    origins: list[str] = []
 
 
 class MergedName(msgspec.Struct, frozen=True, kw_only=True):

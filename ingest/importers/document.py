@@ -32,7 +32,7 @@ from domain.events import (
 )
 from domain.payloads import MeasurementFailed, MeasurementRecorded, TestReported
 from domain.scrub import scrub
-from ingest.importers.draft import Draft, Finding
+from ingest.importers.draft import Draft, Finding, PreparedFact
 from ingest.importers.files import File
 from ingest.importers.identity import row_id
 from ingest.importers.reading import BadFile
@@ -101,7 +101,7 @@ class Document:
         with file.path.open("rb") as opened:
             self.run_id = f"{format}:{hashlib.file_digest(opened, 'sha256').hexdigest()[:24]}"
 
-    def events(self, rows: Iterable[Draft | Refused]) -> Iterator[dict[str, Any] | Refused]:
+    def events(self, rows: Iterable[Draft | PreparedFact | Refused]) -> Iterator[dict[str, Any] | Refused]:
         """Yield the run, its rows as the rules judge them, refusals as they come, and the end of the run.
 
         Where the reading of `rows` breaks off (BadFile, BadRow, an error of the file system), what was read before is
@@ -113,6 +113,9 @@ class Document:
             if isinstance(row, Refused):
                 self._counts["refused"] += 1
                 yield row if row.format else msgspec.structs.replace(row, format=self.format)
+                continue
+            if isinstance(row, PreparedFact):
+                yield self._prepared(row)
                 continue
             judge(row)
             portion.append(row)
@@ -148,7 +151,7 @@ class Document:
             raise BadFile(f"says what no run can say: {error}") from error
         return event
 
-    def _until_broken(self, rows: Iterable[Draft | Refused]) -> Iterator[Draft | Refused]:
+    def _until_broken(self, rows: Iterable[Draft | PreparedFact | Refused]) -> Iterator[Draft | PreparedFact | Refused]:
         try:
             yield from rows
         except BadFile as error:
@@ -161,6 +164,19 @@ class Document:
             return
         self._broken = refused.reason
         yield refused
+
+    def _prepared(self, fact: PreparedFact) -> dict[str, Any] | Refused:
+        """Return the event of a prepared fact, or a refusal where it is none."""
+        data = {"run_id": self.run_id, **fact.data, "provenance": self._provenance["imported"]}
+        identity = row_id(self.format, self._version, fact.type, fact.identity, self._time)
+        event = self._event(fact.type, data, identity=identity)
+        try:
+            decode_event(encode_event(event))
+        except InvalidInput as error:
+            self._counts["refused"] += 1
+            return self.refused(error.detail, field=error.field)
+        self._counts["measurement"] += fact.timings
+        return event
 
     def _portion(self, drafts: list[Draft]) -> Iterator[dict[str, Any] | Refused]:
         judge_together(drafts)

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-__all__ = ["Draft", "Finding"]
+__all__ = ["Draft", "Finding", "PreparedFact"]
 
 
 class Finding(NamedTuple):
@@ -53,3 +53,15 @@ class Draft(msgspec.Struct, kw_only=True):
         """Return the median latency, or else the mean."""
         latency = self.metrics.get("latency_ms") or {}
         return latency.get("p50") or latency.get("mean")
+
+
+class PreparedFact(msgspec.Struct, kw_only=True):
+    """An event's data that its importer has judged itself, without the run and the provenance: a table of timings.
+
+    `identity` is the JSON value that its id is made of, `timings` how many rows of the file it holds.
+    """
+
+    type: str
+    data: dict[str, Any]
+    identity: Any
+    timings: int

@@ -19,6 +19,10 @@ from ingest.importers.ci.junit import JUnit
 from ingest.importers.ci.pytest_benchmark import PytestBenchmark
 from ingest.importers.ci.pytest_report import PytestReport
 from ingest.importers.files import File, expand, require
+from ingest.importers.kernels.aiconfigurator_kernels import AiConfiguratorKernels
+from ingest.importers.kernels.mlx_benchmark import MlxBenchmark
+from ingest.importers.kernels.neusight_model_operators import NeuSightModelOperators
+from ingest.importers.kernels.neusight_operators import NeuSightOperators
 from ingest.importers.legacy.batch import SeedBatch
 from ingest.importers.legacy.compatibility import SeedCompatibility
 from ingest.importers.legacy.database import SeedDuckDB
@@ -79,6 +83,10 @@ _FORMATS: dict[str, Importer] = {
         GithubAction(),
         AiHub(),
         AiConfigurator(),
+        AiConfiguratorKernels(),
+        NeuSightOperators(),
+        NeuSightModelOperators(),
+        MlxBenchmark(),
         Argonne(),
         InferenceX(),
         LocalScore(),

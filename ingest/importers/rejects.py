@@ -29,6 +29,7 @@ __all__ = ["Rejects"]
 
 _COUNTED = {
     "assay.measurement.recorded.v1": "measured",
+    "assay.kernel.measured.v1": "measured",
     "assay.measurement.failed.v1": "failed",
     "assay.test.reported.v1": "tests",
 }
@@ -67,7 +68,7 @@ class Rejects:
                     yield item
                 elif item["type"] not in (RUN_STARTED, RUN_FINISHED):
                     if counted := _COUNTED.get(item["type"]):
-                        counts[counted] += 1
+                        counts[counted] += item["data"].get("timings", 1)
                     yield _moved(item, run_id)
         yield _run(RUN_FINISHED, {"run_id": run_id, "outcome": "completed", **counts})
 

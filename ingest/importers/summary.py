@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from domain.events import KERNEL_MEASURED
 from ingest.importers.refusals import Refused, writable
 
 __all__ = ["Caught", "Summary"]
@@ -29,12 +30,14 @@ class Caught(NamedTuple):
 class Summary:
     """Counts what goes by. `examples` and `caught_examples` hold the first of each reason and of each rule.
 
-    `taken` counts events by type, `formats` the same for each format, `names` rows by the model and the hardware they
-    tell of. Reasons that differ only in figures or in what they quote count as one.
+    `taken` counts events by type, `formats` the same for each format, `timings` those of kernels by format, of which an
+    event holds many, `names` rows by the model and the hardware they tell of. Reasons that differ only in figures or in
+    what they quote count as one.
     """
 
     def __init__(self) -> None:
         self.taken: Counter[str] = Counter()
+        self.timings: Counter[str] = Counter()
         self.formats: dict[str, Counter[str]] = defaultdict(Counter)
         self.verdicts: Counter[str] = Counter()
         self.origins: Counter[str] = Counter()
@@ -68,6 +71,8 @@ class Summary:
         type_, data = event["type"], event["data"]
         self.taken[type_] += 1
         self.formats[event["source"]][type_] += 1
+        if type_ == KERNEL_MEASURED:
+            self._count_kernels(event["source"], data)
         if "provenance" not in data or "model" not in data:
             return
         self.names["model"][data["model"]["id"]] += 1
@@ -78,6 +83,17 @@ class Summary:
             self.verdicts[validity["verdict"]] += 1
             if validity["verdict"] != "valid":
                 self._catch(data, validity.get("reasons", ()))
+
+    def _count_kernels(self, source: str, data: dict[str, Any]) -> None:
+        timings = data["timings"]
+        self.timings[source] += timings
+        self.names["hardware"][data["hardware"]["id"]] += timings
+        self.origins[data["provenance"]["origin"]] += timings
+        for name, mark in data.get("marks", {}).items():
+            self.verdicts[mark["verdict"]] += mark["timings"]
+            self.caught[name] += mark["timings"]
+            where = data["provenance"].get("reference", "")
+            self.caught_examples.setdefault(name, Caught(where, None, mark["reason"]))
 
     def _catch(self, data: dict[str, Any], reasons: Iterable[str]) -> None:
         imported = data.get("imported") or {}

@@ -19,12 +19,16 @@ _OWN_NAMES = ("timm/",)
 
 
 class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that resolves to nothing: `kind` model or hardware, in how many rows, and the nearest ids, best first."""
+    """A name that resolves to nothing: `kind` model or hardware, in how many rows, and the nearest ids, best first.
+
+    `remedy` says what to do about a device.
+    """
 
     kind: str
     name: str
     rows: int
     nearest: list[str] = []
+    remedy: str | None = None
 
 
 def unresolved(names: Mapping[str, Mapping[str, int]], existing: Mapping[str, Collection[str]]) -> list[Unresolved]:
@@ -33,7 +37,7 @@ def unresolved(names: Mapping[str, Mapping[str, int]], existing: Mapping[str, Co
     `names` counts rows by kind and name; `known` are the names by kind that a service has heard of.
     """
     unresolved = [
-        Unresolved(kind=kind, name=name, rows=rows)
+        Unresolved(kind=kind, name=name, rows=rows, remedy=_remedy(kind, name))
         for kind, counted in names.items()
         for name, rows in counted.items()
         if name not in existing.get(kind, ()) and not _resolves(kind, name)
@@ -43,6 +47,15 @@ def unresolved(names: Mapping[str, Mapping[str, int]], existing: Mapping[str, Co
         msgspec.structs.replace(item, nearest=_nearest(item)) if place < NEAREST_FOR else item
         for place, item in enumerate(unresolved)
     ]
+
+
+def _remedy(kind: str, name: str) -> str | None:
+    if kind != "hardware" or name in NAMELESS:
+        return None
+    return (
+        f"Add it to domain/data/hardware.json as docs/hardware-catalogue.md says; where the catalogue has it under another "
+        f"name: assay hardware alias {name} ID."
+    )
 
 
 def _resolves(kind: str, name: str) -> bool:

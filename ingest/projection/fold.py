@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import duckdb
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from domain.events import DATA_TYPES
 from domain.upcasting import UPCASTERS, Upcasters, upcast
@@ -88,15 +89,17 @@ DATA_ERRORS = (
 
 _FACTS = TESTED | {MEASURED}
 _RETRACTED = "assay.measurement.retracted.v1"
+_KERNELS = "assay.kernel.measured.v1"
 _NAMING = (
     "assay.model.described.v1",
     "assay.model.traced.v1",
     "assay.hardware.described.v1",
     "assay.price.published.v1",
+    _KERNELS,
 )
 _RENAMED = {
     "model": ("model_part", "subject", "model", "model_trace"),
-    "hardware": ("hardware_part", "subject", "hardware_description", "price"),
+    "hardware": ("hardware_part", "subject", "hardware_description", "price", "kernel_table"),
 }
 """Tables that hold an id of each kind."""
 
@@ -107,6 +110,8 @@ _CHECKPOINT = "SELECT position, chain, log, epoch FROM projection"
 _MOVED = "UPDATE projection SET position = ?, event_id = ?, chain = ?, log = ?, epoch = ?"
 _LINKED = 1024
 """Positions for each of which the table `link` has one event."""
+_PIECE_BYTES = 2 * 2**20
+"""A byte of kernel timings becomes ten to thirty bytes of rows, which the tables' writer has in memory at once."""
 _NAME_SCHEMA = pa.schema([("posted", pa.string()), ("canonical", pa.string())])
 _LETTER_SCHEMA = pa.schema([("position", pa.int64()), ("reason", pa.string())])
 
@@ -268,7 +273,7 @@ class Folder:
             types = frozenset(sound.column("type").unique().to_pylist())
             if types - _FACTS:
                 connection.execute(FOLD["moments"])
-            self._fold(types, sound.num_rows, batch.column("position")[0].as_py())
+            self._fold(types, sound, batch.column("position")[0].as_py())
             connection.execute(_MOVED, [last["position"], last["event_id"], last["chain"].hex(), *self.history])
         except BaseException as error:
             self._undo()
@@ -306,13 +311,13 @@ class Folder:
         rows = self._connection.execute(FOLD["malformed"]).fetchall()
         return [position for (position,) in rows if position not in letters]
 
-    def _fold(self, types: frozenset[str], rows: int, first: int) -> None:
+    def _fold(self, types: frozenset[str], sound: pa.Table, first: int) -> None:
         connection = self._connection
         if "assay.alias.declared.v1" in types:
             connection.execute(FOLD["aliases"])
             self._names = self._declared()
             self._rename()
-        new_context = bool(types & _FACTS) and self._facts.project(rows, types, self._names)
+        new_context = bool(types & _FACTS) and self._facts.project(sound.num_rows, types, self._names)
         if types & {"assay.run.started.v1", "assay.hardware.described.v1"} or new_context:
             connection.execute(FOLD["environments"])
         if types.intersection(_NAMING):
@@ -323,10 +328,13 @@ class Folder:
         for name, needed in INSERTS.items():
             if types & needed:
                 connection.execute(FOLD[name])
+        if _KERNELS in types:
+            for low, high in _pieces(sound, _KERNELS):
+                connection.execute(FOLD["kernels"], {"low": low, "high": high})
         if _RETRACTED in types:
             connection.execute(FOLD["retractions"])
         self._standing.follow(
-            first, measured=MEASURED in types, facts=bool(types & _FACTS), retracted=_RETRACTED in types
+            first, measured=MEASURED in types, facts=bool(types & {*_FACTS, _KERNELS}), retracted=_RETRACTED in types
         )
 
     def _declared(self) -> dict[str, Names]:
@@ -351,6 +359,20 @@ class Folder:
                     )
                 if changes and table == "subject":
                     connection.execute(f"UPDATE subject SET configuration = {_KEY} WHERE configuration <> {_KEY}")
+
+
+def _pieces(batch: pa.Table, type_: str) -> Iterator[tuple[int, int]]:
+    """Yield ranges of positions whose events of a type have about _PIECE_BYTES: their rows are in memory at once."""
+    chosen = batch.filter(pc.equal(batch.column("type"), type_))
+    sizes = pc.binary_length(chosen.column("body")).to_pylist()
+    positions = chosen.column("position").to_pylist()
+    low, length = positions[0], 0
+    for position, size in zip(positions, sizes, strict=True):
+        if length and length + size > _PIECE_BYTES:
+            yield low, position - 1
+            low, length = position, 0
+        length += size
+    yield low, positions[-1]
 
 
 def _name_table(names: Names, posted: list[str]) -> pa.Table:

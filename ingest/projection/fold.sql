@@ -131,6 +131,9 @@ WITH named AS (
 ), ended AS (
     SELECT context.id, retraction.position AS since
     FROM context JOIN retraction ON context.run_id = retraction.target_run_id
+), ended_kernels AS (
+    SELECT kernel_table.position, retraction.position AS since
+    FROM kernel_table JOIN retraction ON kernel_table.run_id = retraction.target_run_id
 ), found AS (
     SELECT one.position, one.subject, true AS measured, named.since
     FROM measurement AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
@@ -143,6 +146,11 @@ WITH named AS (
     UNION ALL
     SELECT one.position, one.subject, false, ended.since
     FROM test AS one JOIN ended ON one.context = ended.id WHERE one.position > $low
+    UNION ALL
+    SELECT one.position, NULL, false, named.since
+    FROM kernel_table AS one JOIN named ON one.event_id = named.event_id WHERE one.position > $low
+    UNION ALL
+    SELECT position, NULL, false, since FROM ended_kernels WHERE position > $low
 )
 SELECT DISTINCT position, subject, measured, since FROM found ANTI JOIN voided USING (position, since);
 
@@ -166,7 +174,7 @@ INSERT INTO changed SELECT position, subject, true, since FROM undone JOIN measu
 SELECT DISTINCT d.model.id, d.hardware.id FROM (
     SELECT from_json(body, '{"data": {"model": {"id": "VARCHAR"}, "hardware": {"id": "VARCHAR"}}}').data AS d FROM batch
     WHERE type IN ('assay.model.described.v1', 'assay.model.traced.v1', 'assay.hardware.described.v1',
-                   'assay.price.published.v1')
+                   'assay.price.published.v1', 'assay.kernel.measured.v1')
 );
 
 -- name: runs
@@ -217,6 +225,99 @@ FROM (
         "workload": "JSON", "tracer": "JSON", "operators": "JSON", "totals": "JSON"}}').data AS d
     FROM batch WHERE type = 'assay.model.traced.v1'
 ) LEFT JOIN model_name ON d.model.id = model_name.posted ORDER BY position;
+
+-- name: kernel_tables
+-- of: assay.kernel.measured.v1
+INSERT INTO kernel_table
+SELECT position, event_id::UUID, source, attestation, time, recorded_at, d.run_id, hardware_name.canonical, d.hardware.id,
+    d.hardware.kind, coalesce(d.hardware.count::BIGINT, 1), d.device_name, d.execution.platform, d.execution.precision,
+    d.execution.runtime.name, d.execution.runtime.version, d.execution.compiled::BOOLEAN, d.execution.threads::BIGINT,
+    d.execution.options, d.operator, d.name, d.phase, d.kernel, d.types.published, d.types.weights, d.types.activations,
+    d.types.arithmetic, d.types.kv_cache, d.method->>'$.statistic', d.method->>'$.launch', d.method->>'$.buffers', d.method,
+    d.timings::BIGINT,
+    coalesce(list_sum([mark.timings FOR mark IN map_values(d.marks) IF mark.verdict = 'suspect']), 0)::BIGINT,
+    coalesce(list_sum([mark.timings FOR mark IN map_values(d.marks) IF mark.verdict = 'invalid']), 0)::BIGINT,
+    json_extract(body, '$.data.marks'), d.validity.verdict, d.environment.fingerprint,
+    d.provenance.origin, d.provenance.source, d.provenance.reference, d.provenance.licence
+FROM (
+    SELECT *, from_json(body, '{"data": {"run_id": "VARCHAR", "hardware": {"id": "VARCHAR", "kind": "VARCHAR", "count": "VARCHAR"},
+        "device_name": "VARCHAR", "execution": {"platform": "VARCHAR", "precision": "VARCHAR", "compiled": "VARCHAR",
+        "threads": "VARCHAR", "options": "JSON", "runtime": {"name": "VARCHAR", "version": "VARCHAR"}},
+        "operator": "VARCHAR", "name": "VARCHAR", "phase": "VARCHAR", "kernel": "VARCHAR", "timings": "VARCHAR", "method": "JSON",
+        "types": {"published": "VARCHAR", "weights": "VARCHAR", "activations": "VARCHAR", "arithmetic": "VARCHAR",
+        "kv_cache": "VARCHAR"}, "marks": "MAP(VARCHAR, STRUCT(verdict VARCHAR, timings BIGINT))", "validity": {"verdict": "VARCHAR"},
+        "environment": {"fingerprint": "VARCHAR"},
+        "provenance": {"origin": "VARCHAR", "source": "VARCHAR", "reference": "VARCHAR", "licence": "VARCHAR"}}}').data AS d
+    FROM batch WHERE type = 'assay.kernel.measured.v1'
+) LEFT JOIN hardware_name ON d.hardware.id = hardware_name.posted ORDER BY position;
+
+-- name: kernels
+-- The lists of one event have one length: unnested side by side they are rows, in their order. A row without a time fails
+-- NOT NULL, so that lists of other lengths make the event a dead letter.
+INSERT INTO kernel
+SELECT position, position * 65536 + row, row, * EXCLUDE (position, row, marks, mark, latency_ms, latency_stddev_ms,
+    latency_min_ms), latency_ms, latency_stddev_ms, latency_min_ms, marks[mark].verdict, marks[mark].reason
+FROM (
+    SELECT position, marks, unnest(range(timings)) AS row,
+        unnest(kernel_column(d.m, 'BIGINT', timings)) AS m, unnest(kernel_column(d.n, 'BIGINT', timings)) AS n,
+        unnest(kernel_column(d.k, 'BIGINT', timings)) AS k, unnest(kernel_column(d.batch, 'BIGINT', timings)) AS batch,
+        unnest(kernel_column(d.query_tokens, 'BIGINT', timings)) AS query_tokens,
+        unnest(kernel_column(d.cached_tokens, 'BIGINT', timings)) AS cached_tokens,
+        unnest(kernel_column(d.heads, 'BIGINT', timings)) AS heads,
+        unnest(kernel_column(d.kv_heads, 'BIGINT', timings)) AS kv_heads,
+        unnest(kernel_column(d.head_dim, 'BIGINT', timings)) AS head_dim,
+        unnest(kernel_column(d.window_size, 'BIGINT', timings)) AS window_size,
+        unnest(kernel_column(d.in_channels, 'BIGINT', timings)) AS in_channels,
+        unnest(kernel_column(d.out_channels, 'BIGINT', timings)) AS out_channels,
+        unnest(kernel_column(d.height, 'BIGINT', timings)) AS height,
+        unnest(kernel_column(d.width, 'BIGINT', timings)) AS width,
+        unnest(kernel_column(d.kernel_height, 'BIGINT', timings)) AS kernel_height,
+        unnest(kernel_column(d.kernel_width, 'BIGINT', timings)) AS kernel_width,
+        unnest(kernel_column(d.stride, 'BIGINT', timings)) AS stride,
+        unnest(kernel_column(d.padding, 'BIGINT', timings)) AS padding,
+        unnest(kernel_column(d.groups, 'BIGINT', timings)) AS groups,
+        unnest(kernel_column(d.tokens, 'BIGINT', timings)) AS tokens,
+        unnest(kernel_column(d.hidden_size, 'BIGINT', timings)) AS hidden_size,
+        unnest(kernel_column(d.inner_size, 'BIGINT', timings)) AS inner_size,
+        unnest(kernel_column(d.experts, 'BIGINT', timings)) AS experts,
+        unnest(kernel_column(d.top_k, 'BIGINT', timings)) AS top_k,
+        unnest(kernel_column(d.tensor_parallel, 'BIGINT', timings)) AS tensor_parallel,
+        unnest(kernel_column(d.expert_parallel, 'BIGINT', timings)) AS expert_parallel,
+        unnest(kernel_column(d.ranks, 'BIGINT', timings)) AS ranks,
+        unnest(kernel_column(d.elements, 'BIGINT', timings)) AS elements,
+        unnest(kernel_column(d.rows, 'BIGINT', timings)) AS rows,
+        unnest(kernel_column(d.row_size, 'BIGINT', timings)) AS row_size,
+        unnest(kernel_column(d.inputs, 'BIGINT', timings)) AS inputs,
+        unnest(kernel_column(d.samples_n, 'BIGINT', timings)) AS samples_n,
+        unnest(kernel_column(d.calls, 'BIGINT', timings)) AS calls,
+        unnest(kernel_column(d.model_batch, 'BIGINT', timings)) AS model_batch,
+        unnest(kernel_column(d.model_sequence, 'BIGINT', timings)) AS model_sequence,
+        unnest(kernel_column(d.kernel, 'VARCHAR', timings)) AS kernel,
+        unnest(kernel_column(d.shape, 'VARCHAR', timings)) AS shape,
+        unnest(kernel_column(d.distribution, 'VARCHAR', timings)) AS distribution,
+        unnest(kernel_column(d.split, 'VARCHAR', timings)) AS split,
+        unnest(kernel_column(d.part_of, 'VARCHAR', timings)) AS part_of,
+        unnest(kernel_column(d.mode, 'VARCHAR', timings)) AS mode, unnest(kernel_column(d.mark, 'VARCHAR', timings)) AS mark,
+        unnest(kernel_column(d.latency_ms, 'DOUBLE', timings)) AS latency_ms,
+        unnest(kernel_column(d.latency_stddev_ms, 'DOUBLE', timings)) AS latency_stddev_ms,
+        unnest(kernel_column(d.latency_min_ms, 'DOUBLE', timings)) AS latency_min_ms
+    FROM (
+        SELECT position, json_extract(body, '$.data.timings')::BIGINT AS timings,
+            from_json(json_extract(body, '$.data.marks'), '"MAP(VARCHAR, STRUCT(verdict VARCHAR, reason VARCHAR))"') AS marks,
+            from_json(json_merge_patch(
+                coalesce(json_extract(body, '$.data.fixed'), '{}'), json_extract(body, '$.data.columns')), '{
+            "m": "JSON", "n": "JSON", "k": "JSON", "batch": "JSON", "query_tokens": "JSON", "cached_tokens": "JSON",
+            "heads": "JSON", "kv_heads": "JSON", "head_dim": "JSON", "window_size": "JSON", "in_channels": "JSON",
+            "out_channels": "JSON", "height": "JSON", "width": "JSON", "kernel_height": "JSON", "kernel_width": "JSON",
+            "stride": "JSON", "padding": "JSON", "groups": "JSON", "tokens": "JSON", "hidden_size": "JSON",
+            "inner_size": "JSON", "experts": "JSON", "top_k": "JSON", "tensor_parallel": "JSON", "expert_parallel": "JSON",
+            "ranks": "JSON", "elements": "JSON", "rows": "JSON", "row_size": "JSON", "inputs": "JSON", "samples_n": "JSON",
+            "calls": "JSON", "model_batch": "JSON", "model_sequence": "JSON", "kernel": "JSON", "shape": "JSON",
+            "distribution": "JSON", "split": "JSON", "part_of": "JSON", "mode": "JSON", "mark": "JSON", "latency_ms": "JSON",
+            "latency_stddev_ms": "JSON", "latency_min_ms": "JSON"}') AS d
+        FROM batch WHERE type = 'assay.kernel.measured.v1' AND position BETWEEN $low AND $high
+    )
+);
 
 -- name: hardware
 -- of: assay.hardware.described.v1

@@ -22,14 +22,17 @@ SELECT run_id,
     count(*) FILTER (word = 'valid') AS rows_valid, count(*) FILTER (word = 'suspect') AS rows_suspect,
     count(*) FILTER (word = 'invalid') AS rows_invalid,
     count(*) FILTER (kind = 'measurement' AND word IS NULL) AS rows_unjudged,
+    coalesce(sum(timings), 0)::BIGINT AS kernels,
     count(*) FILTER (kind = 'failure') AS rows_failed, count(*) FILTER (kind = 'test') AS rows_tested,
     count(*) FILTER (kind = 'test' AND word = 'passed') AS tests_passed,
     count(DISTINCT model_id) AS models, count(DISTINCT hardware_id) AS devices,
     list_sort(list(DISTINCT hardware_id))[:5] AS hardware_ids,
     list_sort(list(DISTINCT platform)) AS platforms, max(least(recorded_at, time)) AS last_at
 FROM (
-    SELECT run_id, model_id, hardware_id, platform, recorded_at, time, 'measurement' AS kind, verdict AS word FROM measurements
-    UNION ALL SELECT run_id, model_id, hardware_id, platform, recorded_at, time, kind, outcome FROM outcomes
+    SELECT run_id, model_id, hardware_id, platform, recorded_at, time, 'measurement' AS kind, verdict AS word,
+        NULL AS timings FROM measurements
+    UNION ALL SELECT run_id, model_id, hardware_id, platform, recorded_at, time, kind, outcome, NULL FROM outcomes
+    UNION ALL SELECT run_id, NULL, hardware_id, platform, recorded_at, time, 'kernels', NULL, timings FROM kernel_tables
 ) WHERE run_id IN (SELECT unnest($runs)) GROUP BY run_id
 """
 _NOTHING: Row = {
@@ -38,6 +41,7 @@ _NOTHING: Row = {
     "rows_suspect": 0,
     "rows_invalid": 0,
     "rows_unjudged": 0,
+    "kernels": 0,
     "rows_failed": 0,
     "rows_tested": 0,
     "tests_passed": 0,
@@ -50,14 +54,19 @@ _NOTHING: Row = {
 # Facts of some runs that were taken back, one by one or with their run.
 _VOIDED = """
 SELECT run_id, count(DISTINCT position) AS rows_retracted
-FROM (SELECT position, context FROM main.measurement UNION ALL SELECT position, context FROM main.test) AS fact
-JOIN main.voided USING (position) JOIN main.context ON fact.context = context.id
+FROM (
+    SELECT position, run_id
+    FROM (SELECT position, context FROM main.measurement UNION ALL SELECT position, context FROM main.test) AS fact
+    JOIN main.context ON fact.context = context.id
+    UNION ALL SELECT position, run_id FROM main.kernel_table
+) JOIN main.voided USING (position)
 WHERE position <= $at AND since <= $at AND coalesce(until > $at, true) AND run_id IN (SELECT unnest($runs)) GROUP BY run_id
 """
 # Which runs have any fact of a hardware.
 _ON = """
 SELECT DISTINCT run_id FROM (
     SELECT run_id, hardware_id FROM measurements UNION ALL SELECT run_id, hardware_id FROM outcomes
+    UNION ALL SELECT run_id, hardware_id FROM kernel_tables
 ) WHERE hardware_id = $hardware
 """
 # Why rows of a run are not valid: reasons that differ in their figures alone are one.
@@ -72,14 +81,22 @@ SELECT reason, count(*) AS rows FROM (
 _TAKEN_BACK = """
 SELECT target_event_id AS event_id, reason, retraction.position
 FROM main.retraction
-JOIN (SELECT event_id, context FROM main.measurement UNION ALL SELECT event_id, context FROM main.test) AS fact
-    ON fact.event_id = try_cast(target_event_id AS UUID)
-JOIN main.context ON fact.context = context.id
+JOIN (
+    SELECT event_id, run_id
+    FROM (SELECT event_id, context FROM main.measurement UNION ALL SELECT event_id, context FROM main.test) AS fact
+    JOIN main.context ON fact.context = context.id
+    UNION ALL SELECT event_id, run_id FROM main.kernel_table
+) AS fact ON fact.event_id = try_cast(target_event_id AS UUID)
 WHERE retraction.position <= $at AND run_id = $run AND NOT EXISTS (
     FROM main.retraction AS undo WHERE undo.target_event_id = retraction.event_id AND undo.position <= $at
 ) ORDER BY retraction.position LIMIT 1000
 """
-_HARDWARE = "SELECT coalesce(list_sort(list(DISTINCT hardware_id)), []) FROM main.subject WHERE id <= $at"
+_HARDWARE = """
+SELECT coalesce(list_sort(list(DISTINCT hardware_id)), []) FROM (
+    SELECT hardware_id FROM main.subject WHERE id <= $at
+    UNION ALL SELECT hardware_id FROM main.kernel_table WHERE position <= $at
+)
+"""
 _NARROW = ("run_id", "position", "kind", "origin", "outcome", "hardware", "retracted_because")
 _PLAIN = ("driver", "os", "kernel", "python", "cpu", "machine", "hypervisor", "memory_bytes")
 
@@ -205,6 +222,8 @@ def _named(tables: Tables, run: Row) -> set[str]:
 def _rows(tables: Tables, query: str, values: Mapping[str, Any]) -> list[Row]:
     """Return what a query over the views of facts gives, as of the position that the tables tell of."""
     then = tables.views_then()
-    parts = [f"{name} AS ({then[name]})" for name in ("measurements", "outcomes") if then and name in query]
+    parts = [
+        f"{name} AS ({then[name]})" for name in ("measurements", "outcomes", "kernel_tables") if then and name in query
+    ]
     statement = f"WITH {', '.join(parts)} {query}" if parts else query
     return list(tables.cursor.sql(statement, params=dict(values)).to_arrow_table().to_pylist())

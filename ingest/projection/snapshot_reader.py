@@ -29,6 +29,9 @@ __all__ = ["Filter", "State"]
 Filter = str | int | bool | Sequence[str] | Sequence[int] | None
 _STRETCH = 10_000
 """Positions among which the first or newest rows are looked for first, at the least."""
+_MANY_A_POSITION = {"kernels": 65536}
+"""Views with many rows a position, and how many keys each position has."""
+_NEXT_TIMING = "SELECT min(timing_id) FROM main.kernel WHERE timing_id > ?"
 _NOW = """
 SELECT (SELECT max_by(digest, position) FROM (
         SELECT digest, position FROM main.predictor WHERE accepted UNION ALL SELECT digest, position FROM main.predictor_choice)),
@@ -126,20 +129,24 @@ class State:
     ) -> pa.Table:
         """Return a view or table of docs/tables.md, filtered, in its order (the other way round with `descending`).
 
-        `after` is a position, for paging through what is ordered by it. Unknown names and columns are duckdb errors: the
+        `after` is a position (of kernels a `timing_id`), for paging through what is ordered by it. Unknown names and columns are duckdb errors: the
         caller offers a choice, not free text.
         """
         at = self._at(as_of)
         page = Page(after=after, upto=None, limit=limit, offset=offset, descending=descending)
-        if limit is None or offset or name not in FACTS or name == "best_measurements":
+        lies_in_order = name in FACTS and name != "best_measurements" and (not filters or descending)
+        if limit is None or offset or not (lies_in_order or name in _MANY_A_POSITION):
             return self._read(name, filters or {}, columns, page, at)
-        if filters and not descending:
-            return self._read(name, filters, columns, page, at)
         # Rows lie in the order of their positions: a page is looked for in a growing stretch of them.
         pieces: list[pa.Table] = []
-        low, high = after or 0, self.position if at is None else at
+        each = _MANY_A_POSITION.get(name, 1)
+        low, high = after or 0, ((self.position if at is None else at) + 1) * each - 1
         span = max(_STRETCH, 20 * limit)
         while True:
+            if name in _MANY_A_POSITION and not descending:
+                # Most positions have no such rows: begin where the next ones are.
+                ((following,),) = self.cursor.execute(_NEXT_TIMING, [low]).fetchall()
+                low = high if following is None else min(high, following - 1)
             above, upto = (max(low, high - span), high) if descending else (low, min(low + span, high))
             page = Page(after=above, upto=upto, limit=limit, offset=None, descending=descending)
             pieces.append(self._read(name, filters or {}, columns, page, at))

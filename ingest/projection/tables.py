@@ -181,6 +181,14 @@ class Tables(State):
         """Return the newest trace of each model and workload, by position; `operators` and `totals` are JSON text."""
         return self._filtered("traces", as_of, filters)
 
+    def kernel_tables(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return one row a table of kernel timings, by position: device, software, operator, and how many timings it has."""
+        return self._filtered("kernel_tables", as_of, filters)
+
+    def kernels(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
+        """Return kernel timings by `timing_id`, which `after` means here; filters are columns, `hardware` and paging."""
+        return self._filtered("kernels", as_of, filters)
+
     def prices(self, *, as_of: int | None = None, **filters: Any) -> pa.Table:
         """Return the newest price of each offer, by position."""
         return self._filtered("prices", as_of, filters)

@@ -162,6 +162,33 @@ CREATE TABLE model_trace (
     operators JSON NOT NULL, totals JSON NOT NULL
 );
 
+-- A table of kernel timings is an event; its rows are in `kernel`.
+CREATE TABLE kernel_table (
+    position BIGINT NOT NULL, event_id UUID NOT NULL, source VARCHAR NOT NULL, attestation VARCHAR NOT NULL, time TIMESTAMPTZ,
+    recorded_at TIMESTAMPTZ NOT NULL, run_id VARCHAR NOT NULL,
+    hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
+    device_name VARCHAR, platform VARCHAR NOT NULL, precision VARCHAR, runtime_name VARCHAR, runtime_version VARCHAR,
+    compiled BOOLEAN, threads BIGINT, options JSON,
+    operator VARCHAR NOT NULL, name VARCHAR, phase VARCHAR, kernel VARCHAR,
+    type_published VARCHAR, type_weights VARCHAR, type_activations VARCHAR, type_arithmetic VARCHAR, type_kv_cache VARCHAR,
+    statistic VARCHAR, launch VARCHAR, buffers VARCHAR, method JSON,
+    timings BIGINT NOT NULL, timings_suspect BIGINT NOT NULL, timings_invalid BIGINT NOT NULL, marks JSON,
+    verdict VARCHAR, environment_fingerprint VARCHAR,
+    origin VARCHAR NOT NULL, provenance_source VARCHAR, reference VARCHAR, licence VARCHAR
+);
+
+CREATE TABLE kernel (
+    position BIGINT NOT NULL, timing_id BIGINT NOT NULL, row BIGINT NOT NULL,
+    m BIGINT, n BIGINT, k BIGINT, batch BIGINT, query_tokens BIGINT, cached_tokens BIGINT, heads BIGINT, kv_heads BIGINT,
+    head_dim BIGINT, window_size BIGINT, in_channels BIGINT, out_channels BIGINT, height BIGINT, width BIGINT,
+    kernel_height BIGINT, kernel_width BIGINT, stride BIGINT, padding BIGINT, groups BIGINT, tokens BIGINT,
+    hidden_size BIGINT, inner_size BIGINT, experts BIGINT, top_k BIGINT, tensor_parallel BIGINT, expert_parallel BIGINT,
+    ranks BIGINT, elements BIGINT, rows BIGINT, row_size BIGINT, inputs BIGINT,
+    samples_n BIGINT, calls BIGINT, model_batch BIGINT, model_sequence BIGINT,
+    kernel VARCHAR, shape VARCHAR, distribution VARCHAR, split VARCHAR, part_of VARCHAR, mode VARCHAR,
+    latency_ms DOUBLE NOT NULL, latency_stddev_ms DOUBLE, latency_min_ms DOUBLE, verdict VARCHAR, reason VARCHAR
+);
+
 CREATE TABLE hardware_description (
     position BIGINT NOT NULL, event_id VARCHAR NOT NULL, source VARCHAR NOT NULL, time TIMESTAMPTZ,
     recorded_at TIMESTAMPTZ NOT NULL,
@@ -232,6 +259,15 @@ CREATE TABLE snapshot (
     recorded_at TIMESTAMPTZ NOT NULL,
     name VARCHAR NOT NULL, named_position BIGINT NOT NULL, note VARCHAR, withdrawn BOOLEAN NOT NULL
 );
+
+-- A column of kernel timings as a list: one value a row, or `values` and how often each stands (`runs`), or one value for
+-- all `timings`.
+CREATE MACRO kernel_column(col, kind, timings) AS CASE json_type(col)
+    WHEN 'ARRAY' THEN from_json(col, '["' || kind || '"]')
+    WHEN 'OBJECT' THEN flatten(list_transform(list_zip(
+        from_json(json_extract(col, '$.values'), '["' || kind || '"]'), from_json(json_extract(col, '$.runs'), '["BIGINT"]')),
+        lambda pair: repeat([pair[1]], pair[2])))
+    ELSE CASE WHEN col IS NOT NULL THEN flatten(repeat([from_json('[' || col || ']', '["' || kind || '"]')], timings)) END END;
 
 -- The name of a configuration from its parts; domain.configuration.configuration_key says the same in Python.
 CREATE MACRO configuration_key(execution, hardware_id, hardware_count, model_id, workload) AS

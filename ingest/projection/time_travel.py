@@ -16,11 +16,12 @@ _NAMED = {
     "model_trace": ("model",),
     "hardware_description": ("hardware",),
     "price": ("hardware",),
+    "kernel_table": ("hardware",),
 }
 """Tables whose rows hold canonical ids, which other aliases then made others."""
 POSTED = {
     "model": ("model_part", "model", "model_trace"),
-    "hardware": ("hardware_part", "hardware_description", "price"),
+    "hardware": ("hardware_part", "hardware_description", "price", "kernel_table"),
 }
 """Tables that hold every id of a kind as it was posted."""
 _PLAIN = (
@@ -38,6 +39,7 @@ _PLAIN = (
     "snapshot",
     "measurement",
     "test",
+    "kernel",
 )
 _KEY = "configuration_key(execution::VARCHAR, hardware_id, hardware_count, model_id, workload::VARCHAR)"
 _PLACE = {"model_then": 0, "hardware_then": 1, "subject": 2, "visible": 3}

@@ -12,7 +12,19 @@ from typing import NamedTuple
 
 from ingest.projection.statements import VIEWS, select_list
 
-__all__ = ["CONTEXT", "FACTS", "ORDER", "SUBJECT", "SUBJECT_OF", "Page", "column", "narrow_first", "narrowed", "plain"]
+__all__ = [
+    "CONTEXT",
+    "FACTS",
+    "KEYS",
+    "ORDER",
+    "SUBJECT",
+    "SUBJECT_OF",
+    "Page",
+    "column",
+    "narrow_first",
+    "narrowed",
+    "plain",
+]
 
 FACTS: Mapping[str, tuple[str, str]] = {
     "measurements": ("measurement", "true"),
@@ -42,7 +54,8 @@ says: another filter asks whether the best row has it, not for the best of those
 CONTEXT = frozenset(("source", "attestation", "run_id", "environment_fingerprint", "origin", "provenance_source"))
 """Columns of `context`."""
 ORDER = {
-    **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations"), "position"),
+    **dict.fromkeys((*FACTS, "runs", "traces", "prices", "environments", "operations", "kernel_tables"), "position"),
+    "kernels": "timing_id",
     **dict.fromkeys(
         (
             "retractions",
@@ -85,6 +98,9 @@ ORDER = {
     "matrix": "model_id, platform",
 }
 
+KEYS = frozenset(("position", "timing_id"))
+"""Columns that are an order by themselves: of a list in such an order, a page begins after a value."""
+
 _MEASUREMENT = select_list("measurements")
 _OF_SUBJECT = re.compile(r"\bs\.(\w+)")
 _POSITION = 2**60 - 1
@@ -93,7 +109,7 @@ _PARTS = (("context", "c"), ("judgement", "j"))
 
 
 class Page(NamedTuple):
-    """Which part of the rows: above position `after`, not above `upto`, so many after so many."""
+    """Which part of the rows: above `after` (a position, or another key), not above `upto`, so many after so many."""
 
     after: int | None = None
     upto: int | None = None
@@ -101,10 +117,10 @@ class Page(NamedTuple):
     offset: int | None = None
     descending: bool = False
 
-    def conditions(self) -> list[str]:
-        """Return what it says of `position`."""
-        result = [] if self.after is None else [f"position > {int(self.after)}"]
-        return result if self.upto is None else [*result, f"position <= {int(self.upto)}"]
+    def conditions(self, key: str = "position") -> list[str]:
+        """Return what it says of the column that the rows are ordered by."""
+        result = [] if self.after is None else [f"{key} > {int(self.after)}"]
+        return result if self.upto is None else [*result, f"{key} <= {int(self.upto)}"]
 
     def tail(self, order: str) -> str:
         """Return ORDER BY, LIMIT and OFFSET."""
@@ -120,7 +136,9 @@ def column(name: str) -> str:
 
 def plain(name: str, columns: Sequence[str] | None, page: Page, conditions: Sequence[str]) -> str:
     """Return the statement that reads a view as it stands."""
-    return _select(name, columns, [*conditions, *page.conditions()]) + page.tail(ORDER[name])
+    order = ORDER[name]
+    key = order if order in KEYS else "position"
+    return _select(name, columns, [*conditions, *page.conditions(key)]) + page.tail(order)
 
 
 def narrowed(name: str, page: Page) -> bool:

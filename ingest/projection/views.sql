@@ -87,6 +87,29 @@ QUALIFY row_number() OVER (
     PARTITION BY model_id, mode, phase, batch_size, sequence_length, image_size, workload ORDER BY position DESC
 ) = 1;
 
+-- name: kernel_tables
+SELECT
+    t.position, t.event_id::VARCHAR AS event_id, t.source, t.attestation, t.time, t.recorded_at, t.run_id, t.hardware_id,
+    t.hardware_id_posted, t.hardware_kind, t.hardware_count, t.device_name, t.platform, t.precision, t.runtime_name,
+    t.runtime_version, t.compiled, t.threads, t.options, t.operator, t.name, t.phase, t.kernel, t.type_published,
+    t.type_weights, t.type_activations, t.type_arithmetic, t.type_kv_cache, t.statistic, t.launch, t.buffers, t.method,
+    t.timings, t.timings_suspect, t.timings_invalid, t.marks, t.verdict, t.environment_fingerprint, t.origin,
+    t.provenance_source, t.reference, t.licence
+FROM kernel_table AS t ANTI JOIN void USING (position);
+
+-- name: kernels
+SELECT
+    k.position, k.timing_id, t.event_id, k.row, t.time, t.run_id, t.hardware_id, t.hardware_kind, t.hardware_count,
+    t.device_name, t.platform, t.precision, t.runtime_name, t.runtime_version, t.compiled, t.operator, t.name, t.phase,
+    coalesce(k.kernel, t.kernel) AS kernel, t.type_published, t.type_weights, t.type_activations, t.type_arithmetic,
+    t.type_kv_cache, t.launch, t.buffers, k.m, k.n, k.k, k.batch, k.query_tokens, k.cached_tokens, k.heads, k.kv_heads,
+    k.head_dim, k.window_size, k.in_channels, k.out_channels, k.height, k.width, k.kernel_height, k.kernel_width, k.stride, k.padding, k.groups,
+    k.tokens, k.hidden_size, k.inner_size, k.experts, k.top_k, k.tensor_parallel, k.expert_parallel, k.ranks, k.elements,
+    k.rows, k.row_size, k.inputs, k.shape, k.distribution, k.split, k.part_of, k.mode, k.model_batch, k.model_sequence,
+    k.calls, k.latency_ms, k.latency_stddev_ms, k.latency_min_ms, k.samples_n, coalesce(k.verdict, t.verdict) AS verdict,
+    k.reason, t.origin, t.provenance_source, t.licence
+FROM kernel AS k JOIN kernel_tables AS t USING (position);
+
 -- name: models
 -- Facts are counted by part before anything of the part is read.
 SELECT
@@ -139,16 +162,23 @@ SELECT
     sum(measurements)::BIGINT AS measurements,
     sum(measured)::BIGINT AS measured,
     sum(tests)::BIGINT AS tests,
+    sum(kernels)::BIGINT AS kernels,
     min(first_position) AS first_position, max(position) AS last_position
 FROM (
     SELECT 'described' AS kind, {'b': 1, 'p': position} AS rank, position AS first_position, position, hardware_id,
         hardware_id_posted, hardware_kind, hardware_count, name, vendor, platforms, spec,
-        position AS environment_position, environment_fingerprint, 0 AS measurements, 0 AS measured, 0 AS tests
+        position AS environment_position, environment_fingerprint, 0 AS measurements, 0 AS measured, 0 AS tests, 0 AS kernels
     FROM hardware_description
+    UNION ALL
+    SELECT 'fact', {'b': 0, 'p': max(position)}, min(position), max(position), hardware_id, hardware_id_posted,
+        any_value(hardware_kind), hardware_count, NULL, NULL, NULL, NULL,
+        max(position) FILTER (WHERE environment_fingerprint IS NOT NULL),
+        arg_max(environment_fingerprint, position) FILTER (WHERE environment_fingerprint IS NOT NULL), 0, 0, 0, sum(timings)
+    FROM kernel_tables GROUP BY hardware_id, hardware_id_posted, hardware_count
     UNION ALL
     SELECT 'fact', {'b': 0, 'p': last_position}, first_position, last_position, hardware_id, hardware_id_posted,
         hardware_kind, hardware_count, NULL, NULL, NULL, NULL, environment_position, environment_fingerprint, measurements,
-        measured, tests
+        measured, tests, 0
     FROM (
         SELECT min(subject) AS one, min(first_position) AS first_position, max(last_position) AS last_position,
             max(environment_position) AS environment_position,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from domain.answers import RankedOption
@@ -15,12 +17,17 @@ from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
 from predictor.features.traces import Trace
 from predictor.features.work import TERMS
+from predictor.general.inputs import inputs_of
 from predictor.learning.blend import wide
 
 __all__ = ["explained", "placed"]
 
 ALIKE = "like work that was measured"
 """What the costs and neighbours of the same software say beyond the trees."""
+KERNELS = "kernels: tiles, waves, floors"
+"""What the sum of a model's kernels takes beyond the roofline: each has a floor, and fills the device's units in part."""
+RUNTIME = "runtime beyond its kernels"
+"""What published rows of the same software take beyond the sum of their kernels."""
 BEYOND = "beyond the roofline"
 """All that a latency takes more than the roofline, where nothing says why: a measurement does not."""
 
@@ -38,7 +45,7 @@ def explained(entry: RankedOption, trace: Trace, limits: Limits, predictor: Pred
     """Return the parts of an entry's latency (`predictor.answering.ranked_entry.entry`), or None where it has none.
 
     How they were found depends on the entry's method: of trees the contributions of features, of few rows the kinds of
-    work, of the plain roofline and of a measurement no more than how far from the roofline they are.
+    work, of the general route its kernels, of the plain roofline and of a measurement no more than how far from the roofline they are.
     """
     floor = _floor(entry, trace, limits, mode)
     if floor is None or entry.latency_ms is None:
@@ -53,6 +60,10 @@ def explained(entry: RankedOption, trace: Trace, limits: Limits, predictor: Pred
         for term, share in zip(TERMS, shares.tolist(), strict=True):
             kinds[kind_of(term)] = kinds.get(kind_of(term), 0.0) + share
         return explain_shares(entry.latency_ms, floor, kinds)
+    if method == "general" and predictor.card.kernels is not None:
+        kernels = inputs_of(asked(trace, [_row(entry, trace, mode)], [limits]), predictor.card.kernels.parameters)
+        beyond = math.log(float(kernels.seconds[0]) * 1e3 / floor.latency_ms)
+        return explain(entry.latency_ms, floor, {KERNELS: beyond}, rest=_rest(entry, RUNTIME))
     rest = BEYOND if method is None else _rest(entry, USUAL)
     return explain(entry.latency_ms, floor, {}, rest=rest)
 

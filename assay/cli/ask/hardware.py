@@ -124,6 +124,8 @@ def show_hardware(name: str, server: str | None, token: str | None, as_json: boo
     say(f"also called: {', '.join(hardware['aliases']) or 'nothing else'}")
     if hardware.get("parts"):
         say(f"its GPU and NPU: {', '.join(hardware['parts'])}")
+    if hardware["kernel_timings"]:
+        answers().print(_kernels(hardware["kernel_timings"]))
     for merge in hardware["merged"]:
         why = f" ({merge['reason']})" if merge["reason"] else ""
         say(escape(f"{merge['alias']} means {merge['canonical']}, declared at position {merge['position']}{why}"))
@@ -170,6 +172,34 @@ def _figures(row: Mapping[str, Any]) -> Table:
     ]
     title = f"{row['id']}: {row['name'] or 'nameless'} ({row['vendor'] or 'vendor not said'})"
     return grid(title, ["figure (SI)", ("value", "right"), "status", "from"], rows)
+
+
+def _kernels(rows: list[Mapping[str, Any]]) -> Table:
+    total = formatting.count(sum(row["timings"] for row in rows))
+    cells = [
+        [
+            row["operator"],
+            row["platform"],
+            ", ".join(row["runtimes"]) or formatting.MISSING,
+            ", ".join(row["precisions"]) or formatting.MISSING,
+            formatting.count(row["timings"]),
+            formatting.count(row["suspect"]) if row["suspect"] else formatting.MISSING,
+            formatting.count(row["invalid"]) if row["invalid"] else formatting.MISSING,
+            ", ".join(row["origins"]),
+        ]
+        for row in rows
+    ]
+    heads: list[str | tuple[str, str]] = [
+        ("operator", "fixed"),
+        "platform",
+        "runtimes",
+        "precisions",
+        ("timings", "right"),
+        ("suspect", "right"),
+        ("invalid", "right"),
+        "origin",
+    ]
+    return grid(f"{total} timings of kernels", heads, cells)
 
 
 def _flops(figure: Any) -> str:

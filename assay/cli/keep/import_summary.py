@@ -35,7 +35,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """The answer; `accepted` and `duplicate` are null where nothing was sent.
 
     `duplicate` is what the log had: the same event, or the same row out of another file. `read` counts events by type,
-    `formats` the same for each format. `caught`, `reasons` and `names` hold the most frequent first, each with its rows.
+    `formats` the same for each format, `timings` the timings of kernels, of which an event holds many. `caught`,
+    `reasons` and `names` hold the most frequent first, each with its rows.
     """
 
     format: str
@@ -43,6 +44,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     files: Files = msgspec.field(default_factory=Files)
     read: dict[str, int] = {}
     formats: dict[str, dict[str, int]] = {}
+    timings: dict[str, int] = {}
     accepted: int | None = None
     duplicate: int | None = None
     origins: dict[str, int] = {}
@@ -57,6 +59,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
         self.read = dict(summary.taken)
         self.formats = {source.removeprefix(_PREFIX): dict(taken) for source, taken in sorted(summary.formats.items())}
+        self.timings = {source.removeprefix(_PREFIX): count for source, count in sorted(summary.timings.items())}
         self.origins = dict(summary.origins)
         self.caught = [
             {"rule": rule, "rows": rows, "example": summary.caught_examples[rule]._asdict()}
@@ -81,6 +84,10 @@ def show(outcome: Outcome) -> None:
         verbs = " or ".join(f"[bold]assay {kind} alias NAME CANONICAL[/bold]" for kind in _kinds(outcome))
         answers().print(f"Say once for all, and backwards, what a name means: {verbs}")
         answers().print("Many at once: --names FILE writes them down, to be filled in for `assay model alias --file`.")
+        if any(name.remedy for name in outcome.names):
+            answers().print(
+                "A device that the catalogue lacks: add it to domain/data/hardware.json (docs/hardware-catalogue.md)."
+            )
         answers().print()
     _tell(outcome)
 
@@ -108,8 +115,9 @@ def _taken(outcome: Outcome) -> Any:
     rows = []
     for name, taken in outcome.formats.items():
         others = sum(taken.values()) - sum(taken.get(type_, 0) for type_ in _COLUMNS.values())
-        rows.append([name, *(_figure(taken.get(type_, 0)) for type_ in _COLUMNS.values()), _figure(others)])
-    columns = [("format", "fixed"), *((name, "right") for name in (*_COLUMNS, "other events"))]
+        counts = [taken.get(type_, 0) for type_ in _COLUMNS.values()] + [outcome.timings.get(name, 0), others]
+        rows.append([name, *map(_figure, counts)])
+    columns = [("format", "fixed"), *((name, "right") for name in (*_COLUMNS, "kernel timings", "other events"))]
     return grid("Taken", columns, rows)
 
 

@@ -118,11 +118,11 @@ def test_runs_come_newest_first(client, build):
 
 
 @pytest.mark.parametrize(
-    "route", ["measurements", "runs", "tests", "models", "hardware", "environments", "compatibility"]
+    "route", ["measurements", "runs", "tests", "kernels", "models", "hardware", "environments", "compatibility"]
 )
 def test_every_list_in_every_format(service, client, build, route):
     run = build.event("assay.run.started.v1", {"run_id": uuid.uuid4().hex, "kind": "bench"})
-    position = posted(client, build.measurement(model=named()), build.test(model=named()), run)
+    position = posted(client, build.measurement(model=named()), build.test(model=named()), build.kernels(), run)
     rows = get(service, f"/v1/{route}", limit=1000, min_position=position)["items"]
     for media, read in (
         ("text/csv", pyarrow.csv.read_csv),

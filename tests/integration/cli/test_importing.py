@@ -72,3 +72,31 @@ def test_a_name_is_given_its_meaning_afterwards_and_is_not_asked_for_again(serve
     assert (row["hardware_id"], row["model_id"]) == ("nvidia-rtx-5090", "acme/resnet")
     again = json.loads(run(import_, "timm", path, "--json", server=server))
     assert again["names"] == []
+
+
+def test_kernel_timings_are_taken_once_and_shown_of_their_device(server: str, tmp_path: Path) -> None:
+    path = tmp_path / "softmax.csv"
+    rows = [f"softmax,0.0{m + 20},NVIDIA L4,p2.1.0,softmax_warp_forward,{m},4096" for m in (16, 32, 64)]
+    path.write_text("\n".join(["OPName,Latency,Device,Torch Version,Kernel Name,B,H", *rows]) + "\n")
+    first, again = (json.loads(run(import_, "auto", path, "--json", server=server)) for _ in range(2))
+    assert (first["accepted"], first["duplicate"], first["timings"]) == (3, 0, {"neusight-operators": 3})
+    assert (again["accepted"], again["duplicate"], again["refused"]) == (0, 3, 0)
+    shown = run(hardware, "show", "nvidia-l4", server=server)
+    assert "3 timings of kernels" in shown
+    assert "softmax" in shown
+    assert "kernel timings" in run(import_, "auto", path, server=server)
+    with Client(server) as client:
+        found = client.kernels(hardware="nvidia-l4", operator="softmax")
+    assert [(row["rows"], row["row_size"], row["latency_ms"]) for row in found] == [
+        (16, 4096, 0.036), (32, 4096, 0.052), (64, 4096, 0.084),
+    ]  # fmt: skip
+
+
+def test_a_device_that_the_catalogue_lacks_is_named_with_how_to_add_it(server: str, tmp_path: Path) -> None:
+    path = tmp_path / "softmax.csv"
+    header = "OPName,Latency,Device,Torch Version,Kernel Name,B,H"
+    path.write_text(f"{header}\nsoftmax,0.036,Acme Wonder 9,p2.1.0,softmax_warp_forward,16,4096\n")
+    told = json.loads(run(import_, "auto", path, "--json", server=server))
+    (name,) = [one for one in told["names"] if one["kind"] == "hardware"]
+    assert "domain/data/hardware.json" in name["remedy"]
+    assert "domain/data/hardware.json" in run(import_, "auto", path, server=server)

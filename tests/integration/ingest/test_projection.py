@@ -44,6 +44,7 @@ def everything(build):
     price = {
         "hardware": {"id": "acme-one", "kind": "cpu"}, "provider": "acme", "usd_per_hour": 0.5, "date": "2026-01-01",
     }  # fmt: skip
+    timed = build.kernels()
     card = {"digest": "sha256:" + "0" * 64, "position": 3, "card": {"rows": 2}}
     option = {"rank": 1, "configuration": "c", "hardware": "acme-one", "basis": "measured", "evidence": ["e"]}
     issued = {"recommendation": "abc", "position": 3, "question": {"model": "tiny"}, "answer": {"ranked": [option]}}
@@ -77,6 +78,10 @@ def everything(build):
         build.event("assay.snapshot.named.v1", {"name": "release 2", "position": 4}),
         build.event("assay.snapshot.named.v1", {"name": "release 1", "position": 9}),
         build.event("assay.snapshot.named.v1", {"name": "release 2", "position": 4, "withdrawn": True}),
+        timed,
+        build.kernels(hardware="one", run_id="run-2"),
+        build.kernels(m=(8, 8), latency_ms=(0.1, 0.11), hardware="one"),
+        build.retraction(event_id=timed["id"]),
     ]
 
 
@@ -132,7 +137,7 @@ def test_every_view_can_be_asked_now_and_as_of_a_position(projection, append, bu
     projection.catch_up()
     with projection.tables() as now, projection.tables(as_of=answers[1].position) as then:
         for name in ("runs", "models", "hardware", "environments", "traces", "prices", "tests", "failures",
-                     "compatibility", "compatibility_by_hardware", "best_measurements", "predictor"):  # fmt: skip
+                     "kernels", "kernel_tables", "compatibility", "compatibility_by_hardware", "best_measurements", "predictor"):  # fmt: skip
             assert now.view(name).num_rows >= 1, name
             then.view(name)
         assert then.measurements().num_rows == 1
@@ -140,6 +145,74 @@ def test_every_view_can_be_asked_now_and_as_of_a_position(projection, append, bu
         assert then.runs().to_pylist()[0]["outcome"] is None
         assert json.loads(now.traces().to_pylist()[0]["operators"])[0]["class"] == "mm"
         assert now.prices().to_pylist()[0]["usd_per_hour"] == 0.5
+
+
+def test_timings_of_kernels_become_rows_of_their_sizes(projection, append, build):
+    marks = {"in-cache": {"verdict": "suspect", "reason": "it lay in the cache", "timings": 2}}
+    event = build.kernels(hardware="nvidia-l4", platform="cuda", precision="bf16")
+    event["data"] |= {
+        "name": "linear", "kernel": "gemm_128x128", "device_name": "NVIDIA L4", "timings": 4, "marks": marks,
+        "types": {"published": "fp8_block", "weights": "fp8", "arithmetic": "fp8"},
+        "method": {"launch": "graph", "buffers": "rotated", "statistic": "mean"},
+        "columns": {
+            "m": {"values": [1, 8], "runs": [3, 1]}, "k": [64, 128, 128, 256], "latency_ms": [0.5, 1, 1e-5, 2.5],
+            "kernel": ["a", None, "c", None], "mark": {"values": [None, "in-cache", None], "runs": [1, 2, 1]},
+        },
+        "fixed": {"n": 32, "split": 'tr"ain'},
+    }  # fmt: skip
+    (answer,) = append([event])
+    projection.catch_up()
+    with projection.tables() as tables:
+        rows = tables.kernels().to_pylist()
+        (table,) = tables.kernel_tables().to_pylist()
+        assert tables.dead_letters().num_rows == 0
+    assert [(row["m"], row["n"], row["k"], row["latency_ms"]) for row in rows] == [
+        (1, 32, 64, 0.5), (1, 32, 128, 1.0), (1, 32, 128, 1e-5), (8, 32, 256, 2.5),
+    ]  # fmt: skip
+    assert [row["kernel"] for row in rows] == ["a", "gemm_128x128", "c", "gemm_128x128"]
+    assert [(row["verdict"], row["reason"]) for row in rows] == [
+        (None, None), ("suspect", "it lay in the cache"), ("suspect", "it lay in the cache"), (None, None),
+    ]  # fmt: skip
+    first = rows[0]
+    assert (first["row"], first["timing_id"]) == (0, answer.position * 65536)
+    assert (first["event_id"], first["run_id"], first["split"], first["heads"]) == (
+        event["id"],
+        "run-1",
+        'tr"ain',
+        None,
+    )
+    assert (first["type_published"], first["type_arithmetic"], first["launch"]) == ("fp8_block", "fp8", "graph")
+    assert (table["timings"], table["timings_suspect"], table["timings_invalid"]) == (4, 2, 0)
+
+
+def test_timings_of_kernels_count_on_their_hardware_until_they_are_retracted(projection, append, build):
+    one, other = build.kernels(hardware="acme-one"), build.kernels(hardware="acme-two", run_id="run-2")
+    answers = append([one, other, build.retraction(event_id=one["id"]), build.retraction(run_id="run-2")])
+    append([build.kernels(m=(1,), latency_ms=(3.0,), run_id="run-2"), build.alias("acme-two", "acme-one", "hardware")])
+    projection.catch_up()
+    with projection.tables() as tables:
+        assert tables.kernels().num_rows == tables.kernel_tables().num_rows == tables.hardware().num_rows == 0
+        then = tables.hardware(as_of=answers[1].position).to_pylist()
+        assert [(row["hardware_id"], row["kernels"]) for row in then] == [("acme-one", 3), ("acme-two", 3)]
+        assert tables.kernels(as_of=answers[1].position, hardware="acme-two").num_rows == 3
+        assert tables.kernels(as_of=answers[2].position).num_rows == 3
+    with projection.tables() as tables:
+        first = tables.retractions().to_pylist()[0]
+    append([build.retraction(event_id=first["event_id"])])
+    projection.catch_up()
+    with projection.tables() as tables:
+        assert tables.kernels().num_rows == 3
+        assert [row["latency_ms"] for row in tables.kernels().to_pylist()] == [0.1, 0.15, 0.2]
+
+
+def test_timings_whose_lists_differ_in_length_are_dead_letters(projection, database, build):
+    event = build.kernels()
+    event["data"]["columns"]["m"] = [16, 32, 64, 128]
+    position = append_raw(database, json.dumps(event), "assay.kernel.measured.v1")
+    projection.catch_up()
+    with projection.tables() as tables:
+        assert tables.kernels().num_rows == 0
+        assert [row["position"] for row in tables.dead_letters().to_pylist()] == [position]
 
 
 def test_figures_that_are_whole_are_not_read_a_second_time(projection, append, build, monkeypatch):

@@ -172,6 +172,7 @@ def tables(build, tmp_path_factory) -> Path:
             build.event("assay.snapshot.named.v1", {"name": "release 1.4", "position": 5}),
             build.measurement(p50=2.5, run_id="run-2"),
             build.test("passed", run_id="run-2"),
+            build.kernels(m=(16, 16, 32)),
         ]
         folder.apply(batch(then, 6))
         assert connection.execute("FROM dead_letter").fetchall() == []
