@@ -97,7 +97,7 @@ def _part(data: KernelMeasured, spec_of: SpecOf) -> _Part | None:
 
     def size(name: str, default: float) -> Array:
         values = columns.get(name, [data.fixed.get(name)] * count)
-        return np.array([default if value is None else float(value) for value in values])[taught]
+        return np.asarray([default if value is None else float(value) for value in values], dtype=np.float64)[taught]
 
     bytes_of = {
         "activation": activation_bytes_per_element((types and types.activations) or arithmetic),
@@ -107,7 +107,7 @@ def _part(data: KernelMeasured, spec_of: SpecOf) -> _Part | None:
         ),
     }
     sizes = _SIZES[_CLASSES[data.operator]](data, size, bytes_of)
-    latency = np.array([float(value) for value in columns[LATENCY]])[taught] / 1e3
+    latency = np.asarray(columns[LATENCY], dtype=np.float64)[taught] / 1e3
     usable = np.isfinite(latency) & np.all(
         [values > 0 for name, values in sizes.items() if name not in _MAY_BE_0], axis=0
     )
