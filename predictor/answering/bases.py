@@ -197,11 +197,17 @@ def _general(trace: Trace, candidate: Candidate, predictor: Predictor, row: Row)
     doubt = general.outside(row, candidate.limits) or (
         "too few such groups were left out to say how wide it is" if width is None else None
     )
-    why = general.why(level, candidate.limits)
+    why, profile = general.why(level, candidate.limits), predictor.profiles.get((row.hardware, row.platform))
+    if profile is not None:
+        why += (
+            f"; corrected by {profile.kernels} measured kernels of this device, which reaches {profile.compute:.2g} of the "
+            f"arithmetic and {profile.traffic:.2g} of the bandwidth that kernels reach elsewhere"
+        )
     reach = width or max(filter(None, (general.reach(name, INTERVAL) for name in LEVELS)), default=math.log(UNBOUNDED))
     return Base(
-        basis="predicted",
+        basis="predicted" if profile is None else "calibrated",
         method="general",
+        evidence=() if profile is None else tuple(profile.evidence),
         width=reach if doubt is None else UNCOVERED * reach,
         covered=doubt is None,
         why=why if doubt is None else f"{why}; interval not covered by measurement: {doubt}",

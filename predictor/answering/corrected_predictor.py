@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ingest.projection import Tables
+from predictor.answering.device_profiles import profiles_at
 from predictor.answering.facts import Devices, trace_from_row
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
@@ -25,7 +26,7 @@ SHOTS = 120
 _STATE = """
 SELECT (SELECT max(last_position) FROM main.standing), (SELECT max(position) FROM main.retraction),
     (SELECT max(position) FROM main.alias), (SELECT max(position) FROM main.hardware_description),
-    (SELECT max(position) FROM main.model_trace)
+    (SELECT max(position) FROM main.model_trace), (SELECT max(position) FROM main.kernel_table)
 """
 
 
@@ -43,13 +44,17 @@ def current(predictor: Predictor, tables: Tables) -> Predictor:
     Devices that the trees never saw are calibrated by what was measured or imported of them, however long ago; few rows
     of other software take in what was measured since the training (imported rows come in bulk, and teach then).
     """
+    devices = Devices(tables)
+    if predictor.card.kernels is not None:
+        profiles = profiles_at(tables, predictor.card.kernels, devices.spec)
+        predictor = msgspec.structs.replace(predictor, profiles=profiles)
     calibrated = _calibration_rows(tables, predictor)
     newest = [row for row in _newest(tables) if row.position > predictor.card.position]
     if not calibrated and not newest:
         return predictor
     models = {row.model for row in (*calibrated, *newest)}
     book = TraceBook(map(trace_from_row, traces_of(tables, models)))
-    return corrected(predictor, newest, book, Devices(tables).spec, calibrated)
+    return corrected(predictor, newest, book, devices.spec, calibrated)
 
 
 def corrected(

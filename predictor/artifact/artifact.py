@@ -30,6 +30,7 @@ from predictor.features.table import Array, Matrix
 from predictor.general.kept import GENERAL, General
 from predictor.general.method import FittedGeneral
 from predictor.kernels.kept import Kernels
+from predictor.kernels.profile import DeviceProfile, Place
 from predictor.learning.blend import FittedBlend
 from predictor.learning.few_shot import Few
 from predictor.learning.training import Trees
@@ -95,13 +96,15 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     others: dict[str, Trees] = {}
     calibrations: Calibrations = Calibrations()
     """What was measured corrects: no part of the artifact, made of the tables at each position."""
+    profiles: Mapping[Place, DeviceProfile] = {}
+    """What measured kernels say of devices, made likewise."""
 
     @property
     def general(self) -> FittedGeneral | None:
         """Return what predicts on software that the trees do not know, None where the predictor has none."""
         if self.card.general is None or self.card.kernels is None or GENERAL not in self.others:
             return None
-        return FittedGeneral(self.others[GENERAL], self.card.kernels.parameters)
+        return FittedGeneral(self.others[GENERAL], self.card.kernels.parameters, self.profiles)
 
     def general_difficulty(self, level: str, values: Matrix) -> Array:
         """Return how hard rows are for the general route, in the units of its widths at a level."""

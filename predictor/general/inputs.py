@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from domain.performance.roofline import TRAINING_PASSES
+from domain.performance.roofline import TRAINING_PASSES, Limits
 from predictor.features.dataset import Row
 from predictor.features.features import FEATURES
 from predictor.features.table import Array, Matrix, Table
 from predictor.features.traces import Trace
 from predictor.kernels.columns import ATTENTION, CLASSES, MOVING, PRODUCT
 from predictor.kernels.physics import Parameters, seconds_of
+from predictor.kernels.profile import DeviceProfile, Place, under
 from predictor.kernels.traced import kernels_of, kernels_under
 
 __all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "kind_of", "runtime_of"]
@@ -72,8 +73,15 @@ def runtime_of(row: Row) -> str:
     return name if name in RUNTIMES else "other"
 
 
-def inputs_of(table: Table, parameters: Mapping[str, Parameters]) -> GeneralInputs:
-    """Return the inputs of a traced table; each trace is worked on once."""
+def inputs_of(
+    table: Table, parameters: Mapping[str, Parameters], profiles: Mapping[Place, DeviceProfile] | None = None
+) -> GeneralInputs:
+    """Return the inputs of a traced table; each trace is worked on once.
+
+    `profiles` say what measured kernels of a device under a platform reach; its limits are taken for that.
+    """
+    if profiles:
+        table = msgspec.structs.replace(table, limits=_profiled(table, profiles))
     seconds = np.zeros((len(table), len(CLASSES)))
     groups: dict[int, list[int]] = {}
     for index, trace in enumerate(table.subjects):
@@ -105,6 +113,15 @@ def inputs_of(table: Table, parameters: Mapping[str, Parameters]) -> GeneralInpu
         columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
     own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
     return GeneralInputs(values=np.hstack([table.values, own]), seconds=total)
+
+
+def _profiled(table: Table, profiles: Mapping[Place, DeviceProfile]) -> list[Limits | None]:
+    return [
+        limit
+        if limit is None or (profile := profiles.get((row.hardware, row.platform))) is None
+        else under(limit, profile)
+        for row, limit in zip(table.rows, table.limits, strict=True)
+    ]
 
 
 def kind_of(row: Row) -> str | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from predictor.features.table import Array, Matrix, Table
 from predictor.general.inputs import GENERAL_FEATURES, inputs_of
 from predictor.kernels.physics import Parameters
+from predictor.kernels.profile import DeviceProfile, Place
 from predictor.learning.method import Prediction
 from predictor.learning.training import Learner, Trees, fit_trees
 
@@ -27,10 +28,13 @@ EACH = 300
 class FittedGeneral:
     """Trees beyond the sum of kernels."""
 
-    def __init__(self, trees: Trees, parameters: Mapping[str, Parameters]) -> None:
-        """Take the trees and the parameters of the kernels."""
+    def __init__(
+        self, trees: Trees, parameters: Mapping[str, Parameters], profiles: Mapping[Place, DeviceProfile] | None = None
+    ) -> None:
+        """Take the trees, the parameters of the kernels, and what kernels of single devices reach."""
         self.trees = trees
         self.parameters = parameters
+        self.profiles = profiles
 
     def predict(self, table: Table) -> Prediction:
         """Return log(time / prior) of each row."""
@@ -38,7 +42,7 @@ class FittedGeneral:
 
     def predicted(self, table: Table) -> tuple[Array, Matrix]:
         """Return log(time / prior) of each row, and the features that it was predicted from."""
-        inputs = inputs_of(table, self.parameters)
+        inputs = inputs_of(table, self.parameters, self.profiles)
         beyond = self.trees.predict(inputs.values)
         return np.asarray(np.log(inputs.seconds / table.prior) + beyond, dtype=np.float64), inputs.values
 

@@ -19,8 +19,9 @@ MOST = 20_000
 """Kernels that parameters are fitted on; trees see all that are given."""
 BEND = 0.1
 """Errors beyond as many log units count linearly."""
-PULL = {"power": 20.0, "vector": 20.0, "halving": 20.0}
-"""How strongly a parameter keeps to where it starts, beside one kernel's error; others: 0.3. Few devices say what power does."""
+PULL = {"power": 20.0, "vector": 20.0, "halving": 20.0, "blend": 20.0, "cache": 20.0, "resident": 20.0}
+"""How strongly a parameter keeps to where it starts, beside one kernel's error; others: 0.3. Few devices say what power does,
+and what overlaps or stays in a cache is told by few kernels."""
 USUAL_PULL = 0.3
 KERNEL_LEARNERS = (
     Learner(objective="l1", trees=400, learning_rate=0.05, leaves=63, rows_per_leaf=40, feature_share=0.6),

@@ -18,7 +18,10 @@ from predictor.kernels.physics import Parameters, seconds_of
 from predictor.kernels.rows import KernelRows
 from predictor.learning.single_thread import single_threaded
 
-__all__ = ["DeviceProfile", "profile_of", "under"]
+__all__ = ["DeviceProfile", "Place", "profile_of", "under"]
+
+Place = tuple[str, str]
+"""(hardware, platform)."""
 
 SPREADS = {"compute": 0.5, "traffic": 0.4, "floor": 1.5}
 """How far devices lie off what kernels of all devices say, in log units: what few kernels are held against."""
@@ -43,6 +46,8 @@ class DeviceProfile(msgspec.Struct, frozen=True, kw_only=True):
     kernels: int
     spread: float
     before: float
+    evidence: list[str] = []
+    """Events of the kernels."""
 
 
 def under(limits: Limits, profile: DeviceProfile) -> Limits:

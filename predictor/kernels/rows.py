@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from domain.kernels import LATENCY, expanded
 from numpy.typing import NDArray
 
 from domain.catalogues.hardware import HardwareSpec
-from domain.payloads import KernelMeasured
+from domain.kernels import LATENCY, SIZES, expanded
+from domain.payloads import KernelMeasured, KernelTypes
 from domain.performance.roofline import Limits, activation_bytes_per_element, limits_of
 from predictor.features.table import Array
 from predictor.kernels.columns import ATTENTION, MOVING, MOVING_KINDS, PRODUCT, Columns, device_columns
 
-__all__ = ["KernelRows", "class_of", "kernel_rows"]
+__all__ = ["KernelRows", "class_of", "kernel_rows", "kernel_rows_of_view"]
 
 SpecOf = Callable[[str], HardwareSpec | None]
 EACH = 3000
@@ -29,7 +29,7 @@ _CLASSES = {
     **dict.fromkeys(("softmax", "norm", "elementwise"), MOVING),
 }
 _COSTLY = ("gelu", "tanh", "erf", "exp", "sigmoid", "silu", "selu", "softplus", "pow", "powu")
-_GPU = ("cuda", "rocm", "xpu")
+_GPU = ("cuda", "rocm")
 
 
 class KernelRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -53,6 +53,30 @@ class KernelRows(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
 
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Kernels of one operator on one device with one software: sizes by name (NaN: absent), and which of them teach."""
+
+    hardware: str
+    platform: str
+    runtime: str
+    precision: str | None
+    operator: str
+    name: str | None
+    phase: str | None
+    launch: str | None
+    types: KernelTypes
+    sizes: dict[str, Array]
+    seconds: Array
+    teaches: NDArray[np.bool_]
+
+    def size(self, name: str, default: float) -> Array:
+        """Return a size of every kernel, with a default where it is absent."""
+        values = self.sizes.get(name)
+        if values is None:
+            return np.full(len(self.seconds), default)
+        return np.where(np.isnan(values), default, values)
+
+
 class _Part(msgspec.Struct, frozen=True):
     sizes: dict[str, Array]
     limits: Limits
@@ -69,57 +93,117 @@ def class_of(operator: str) -> str | None:
 
 def kernel_rows(events: Iterable[Mapping[str, Any]], spec_of: SpecOf, each: int = EACH) -> dict[str, KernelRows]:
     """Return the kernels of `assay.kernel.measured.v1` data by class; devices without figures and invalid ones stay out."""
-    parts: dict[str, dict[tuple[str, str, str], list[_Part]]] = {}
-    for data in events:
-        payload = msgspec.convert(data, KernelMeasured)
-        part = _part(payload, spec_of)
-        if part is not None:
-            name = _CLASSES[payload.operator]
-            key = (part.hardware, part.software, payload.operator)
-            parts.setdefault(name, {}).setdefault(key, []).append(part)
-    return {name: _joined([_thinned(items, each) for items in groups.values()]) for name, groups in parts.items()}
+    return _by_class((_of_event(msgspec.convert(data, KernelMeasured)) for data in events), spec_of, each)
 
 
-def _part(data: KernelMeasured, spec_of: SpecOf) -> _Part | None:
-    execution, spec = data.execution, spec_of(data.hardware.id)
-    if data.operator not in _CLASSES or spec is None or (data.phase == "backward" and data.operator != "gemm"):
-        return None
-    types = data.types
-    arithmetic = (types.arithmetic if types is not None else None) or execution.precision or "fp32"
-    limits = limits_of(spec, arithmetic, execution.platform)
-    if limits is None:
-        return None
-    columns = {name: expanded(values) for name, values in data.columns.items()}
-    count = data.timings
-    taught = np.array([_teaches(mark, data) for mark in columns.get("mark", [None] * count)], dtype=bool)
-    if not taught.any():
-        return None
+def kernel_rows_of_view(rows: Iterable[Mapping[str, Any]], spec_of: SpecOf) -> dict[str, KernelRows]:
+    """Return the same of rows of the view `kernels`."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in _OF_GROUP), []).append(row)
+    return _by_class(map(_of_view, groups.values()), spec_of, EACH)
 
-    def size(name: str, default: float) -> Array:
-        values = columns.get(name, [data.fixed.get(name)] * count)
-        return np.asarray([default if value is None else float(value) for value in values], dtype=np.float64)[taught]
 
-    bytes_of = {
-        "activation": activation_bytes_per_element((types and types.activations) or arithmetic),
-        "weight": activation_bytes_per_element((types and types.weights) or arithmetic),
-        "cache": activation_bytes_per_element(
-            (types and types.kv_cache) or (types and types.activations) or arithmetic
+_OF_GROUP = (
+    "hardware_id",
+    "platform",
+    "runtime_name",
+    "precision",
+    "operator",
+    "name",
+    "phase",
+    "launch",
+    "type_published",
+    "type_weights",
+    "type_activations",
+    "type_arithmetic",
+    "type_kv_cache",
+)
+
+
+def _of_view(rows: Sequence[Mapping[str, Any]]) -> _Group:
+    first = rows[0]
+    sizes = SIZES[first["operator"]]
+    return _Group(
+        hardware=first["hardware_id"],
+        platform=first["platform"] or "",
+        runtime=first["runtime_name"] or "",
+        precision=first["precision"],
+        operator=first["operator"],
+        name=first["name"],
+        phase=first["phase"],
+        launch=first["launch"],
+        types=KernelTypes(
+            **{name.removeprefix("type_"): first[name] for name in _OF_GROUP if name.startswith("type_")}
         ),
-    }
-    sizes = _SIZES[_CLASSES[data.operator]](data, size, bytes_of)
-    latency = np.asarray(columns[LATENCY], dtype=np.float64)[taught] / 1e3
-    usable = np.isfinite(latency) & np.all(
-        [values > 0 for name, values in sizes.items() if name not in _MAY_BE_0], axis=0
+        sizes={name: _numbers([row[name] for row in rows]) for name in (*sizes.needed, *sizes.optional)},
+        seconds=_numbers([row["latency_ms"] for row in rows]) / 1e3,
+        teaches=np.array([row["verdict"] != "invalid" for row in rows], dtype=bool),
     )
-    launch = (data.method.launch if data.method is not None else None) or "eager"
-    runtime = execution.runtime.name if execution.runtime is not None else ""
+
+
+def _of_event(data: KernelMeasured) -> _Group:
+    execution, count = data.execution, data.timings
+    columns = {name: expanded(values) for name, values in data.columns.items()}
+    sizes = SIZES[data.operator]
+    return _Group(
+        hardware=data.hardware.id,
+        platform=execution.platform,
+        runtime=execution.runtime.name if execution.runtime is not None else "",
+        precision=execution.precision,
+        operator=data.operator,
+        name=data.name,
+        phase=data.phase,
+        launch=None if data.method is None else data.method.launch,
+        types=data.types or KernelTypes(),
+        sizes={
+            name: _numbers(columns.get(name, [data.fixed.get(name)] * count))
+            for name in (*sizes.needed, *sizes.optional)
+            if name in columns or name in data.fixed
+        },
+        seconds=_numbers(columns[LATENCY]) / 1e3,
+        teaches=np.array([_teaches(mark, data) for mark in columns.get("mark", [None] * count)], dtype=bool),
+    )
+
+
+def _numbers(values: Sequence[Any]) -> Array:
+    return np.asarray([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+
+
+def _by_class(groups: Iterable[_Group], spec_of: SpecOf, each: int) -> dict[str, KernelRows]:
+    parts: dict[str, dict[tuple[str, str, str], list[_Part]]] = {}
+    for group in groups:
+        part = _part(group, spec_of)
+        if part is not None:
+            key = (part.hardware, part.software, group.operator)
+            parts.setdefault(_CLASSES[group.operator], {}).setdefault(key, []).append(part)
+    return {name: _joined([_thinned(items, each) for items in made.values()]) for name, made in parts.items()}
+
+
+def _part(group: _Group, spec_of: SpecOf) -> _Part | None:
+    spec, types = spec_of(group.hardware), group.types
+    if group.operator not in _CLASSES or spec is None or (group.phase == "backward" and group.operator != "gemm"):
+        return None
+    arithmetic = types.arithmetic or group.precision or "fp32"
+    limits = limits_of(spec, arithmetic, group.platform)
+    if limits is None or not group.teaches.any():
+        return None
+    bytes_of = {
+        "activation": activation_bytes_per_element(types.activations or arithmetic),
+        "weight": activation_bytes_per_element(types.weights or arithmetic),
+        "cache": activation_bytes_per_element(types.kv_cache or types.activations or arithmetic),
+    }
+    sizes = _SIZES[_CLASSES[group.operator]](group, bytes_of)
+    whole = [values > 0 for name, values in sizes.items() if name not in _MAY_BE_0]
+    usable = group.teaches & np.isfinite(group.seconds) & np.all(whole, axis=0)
+    launch = group.launch or "eager"
     return _Part(
         {name: values[usable] for name, values in sizes.items()},
         limits,
-        launch if execution.platform in _GPU else f"{launch} {execution.platform}",
-        latency[usable],
-        data.hardware.id,
-        f"{execution.platform} {runtime} {(types and types.published) or arithmetic}",
+        launch if group.platform in _GPU else f"{launch} {group.platform}",
+        group.seconds[usable],
+        group.hardware,
+        f"{group.platform} {group.runtime} {types.published or arithmetic}",
     )
 
 
@@ -130,10 +214,9 @@ def _teaches(mark: Any, data: KernelMeasured) -> bool:
     return mark is None or (mark not in UNTAUGHT and data.marks[mark].verdict == "suspect")
 
 
-def _product(
-    data: KernelMeasured, size: Callable[[str, float], Array], bytes_of: Mapping[str, float]
-) -> dict[str, Array]:
-    if data.operator == "convolution":
+def _product(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
+    size = group.size
+    if group.operator == "convolution":
         area = size("kernel_height", 1.0) * size("kernel_width", 1.0)
         stride, padding, groups = size("stride", 1.0), size("padding", 0.0), size("groups", 1.0)
         high = np.floor((size("height", 1.0) + 2 * padding - size("kernel_height", 1.0)) / stride) + 1
@@ -156,9 +239,8 @@ def _product(
     }
 
 
-def _attention(
-    data: KernelMeasured, size: Callable[[str, float], Array], bytes_of: Mapping[str, float]
-) -> dict[str, Array]:
+def _attention(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
+    size = group.size
     queries, cached = size("query_tokens", 1.0), size("cached_tokens", 0.0)
     heads, window = size("heads", 1.0), size("window_size", 0.0)
     kv_heads = size("kv_heads", 0.0)
@@ -171,18 +253,16 @@ def _attention(
         "queries": queries,
         "keys": np.where(window > 0, np.minimum(keys, window + queries), keys),
         "width": size("head_dim", 64.0),
-        "causal": ones * float(data.phase in ("context", "generation")),
+        "causal": ones * float(group.phase in ("context", "generation")),
         "bytes": ones * bytes_of["activation"],
         "kv_bytes": ones * bytes_of["cache"],
     }
 
 
-def _moving(
-    data: KernelMeasured, size: Callable[[str, float], Array], bytes_of: Mapping[str, float]
-) -> dict[str, Array]:
-    row = size("row_size", 1.0)
-    costly = (data.name or "").lower() in _COSTLY
-    kind = "costly elementwise" if data.operator == "elementwise" and costly else data.operator
+def _moving(group: _Group, bytes_of: Mapping[str, float]) -> dict[str, Array]:
+    size, row = group.size, group.size("row_size", 1.0)
+    costly = (group.name or "").lower() in _COSTLY
+    kind = "costly elementwise" if group.operator == "elementwise" and costly else group.operator
     return {
         "rows": size("rows", 1.0),
         "row": row,

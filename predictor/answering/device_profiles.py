@@ -1,0 +1,65 @@
+"""What kernels in the log say of their devices: a profile for each device and platform that has some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from ingest.projection import Tables
+from predictor.features.operators_route import SpecOf
+from predictor.kernels.kept import Kernels
+from predictor.kernels.profile import DeviceProfile, Place, profile_of
+from predictor.kernels.rows import kernel_rows_of_view
+
+__all__ = ["profiles_at"]
+
+_NEWEST = """
+WITH newest AS (
+    SELECT position FROM kernel_tables
+    QUALIFY row_number() OVER (PARTITION BY hardware_id, platform, operator, precision ORDER BY position DESC) <= 2
+)
+SELECT * FROM kernels WHERE position IN (SELECT position FROM newest) AND verdict IS DISTINCT FROM 'invalid'
+QUALIFY row_number() OVER (PARTITION BY hardware_id, platform, operator, precision ORDER BY hash(timing_id)) <= 60
+ORDER BY timing_id
+"""
+"""Of each device, platform, operator and precision, kernels of the two newest events: enough to say what a device reaches."""
+MOST_EVIDENCE = 20
+
+
+def profiles_at(tables: Tables, kernels: Kernels, spec_of: SpecOf) -> dict[Place, DeviceProfile]:
+    """Return the profiles that the log's kernels give, by device and platform."""
+    places: dict[Place, list[Mapping[str, Any]]] = {}
+    for row in tables.select("kernels kernel_tables", _NEWEST).to_pylist():
+        places.setdefault((row["hardware_id"], row["platform"]), []).append(row)
+    profiles: dict[Place, DeviceProfile] = {}
+    for place, rows in sorted(places.items()):
+        if spec_of(place[0]) is None:
+            continue
+        profile = _profile(_Question(rows, spec_of, kernels))
+        if profile is not None:
+            profiles[place] = profile
+    return profiles
+
+
+class _Question:
+    """Kernels of a device; two of the same events under the same parameters are one question."""
+
+    def __init__(self, rows: list[Mapping[str, Any]], spec_of: SpecOf, kernels: Kernels) -> None:
+        self.rows, self.spec_of, self.parameters = rows, spec_of, kernels.parameters
+        self.events = tuple(sorted({str(row["event_id"]) for row in rows}))
+        self._key = (self.events, repr(kernels.parameters), repr(spec_of(rows[0]["hardware_id"])))
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self._key == other._key
+
+
+@lru_cache(maxsize=256)
+def _profile(question: _Question) -> DeviceProfile | None:
+    profile = profile_of(kernel_rows_of_view(question.rows, question.spec_of), question.parameters)
+    return profile and msgspec.structs.replace(profile, evidence=list(question.events[-MOST_EVIDENCE:]))
