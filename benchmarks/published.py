@@ -1,0 +1,145 @@
+"""Accuracy of the general route on published rows of whole models: a chip left out with its siblings, some rows of it given.
+
+Everything else that is published trains, of every source. What the route of reference does with the same rows is a line of
+its own. See `benchmarks.accuracy`, which runs these lines.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.performance.roofline import Limits
+from predictor.artifact.artifact import load_shipped
+from predictor.artifact.calibrated import CalibratedMethod
+from predictor.artifact.conformal import width
+from predictor.features.dataset import Row, by_software
+from predictor.features.table import Table
+from predictor.general.method import GeneralMethod, spread
+from predictor.kernels.kept import chip_of
+from predictor.learning.evaluation import NOMINALS, HeldOut, summarise
+from predictor.learning.method import Fitted
+from predictor.shipped.general import general_table
+
+__all__ = ["PublishedLine", "run"]
+
+MODEL_FOLDS = 4
+FIRST_PARTY = Path(__file__).parents[1] / "data"
+
+
+class PublishedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One evaluation: rows of a `source` (the beginning of what the event says) on chips whose maker is among `makers`.
+
+    `unseen_model` leaves out the model as well as the chip: shots are of other models.
+    """
+
+    title: str
+    source: str
+    shots: int
+    bar: float
+    reach: float
+    makers: tuple[str, ...] = ()
+    mode: str | None = None
+    largest_batch: int | None = None
+    precisions: tuple[str, ...] = ()
+    unseen_model: bool = False
+
+
+@functools.cache
+def table() -> Table:
+    """Return everything that is published and traced, and our own measurements."""
+    return general_table(sorted(FIRST_PARTY.glob("*.ndjson.gz")))
+
+
+def run(line: PublishedLine, seed: int = 0) -> dict[str, Any]:
+    """Return the evaluation of a line, in the shape of `evaluate`."""
+    everything = table()
+    pairs = zip(everything.rows, everything.limits, strict=True)
+    asked = np.array([_asked(line, row, limits) for row, limits in pairs], dtype=bool)
+    chips = np.array([chip_of(row.hardware) for row in everything.rows], dtype=str)
+    teaches = np.zeros(len(everything), dtype=bool)
+    teaches[spread(everything)] = True
+    kernels = load_shipped().card.kernels
+    if kernels is None:
+        raise SystemExit("the shipped predictor has no kernels; run python -m predictor.kernels first")
+    method = CalibratedMethod(GeneralMethod(kernels.parameters))
+    parts: list[tuple[NDArray[np.intp], NDArray[Any], NDArray[Any], dict[float, NDArray[Any]] | None]] = []
+    folds = _folds(everything.architecture) if line.unseen_model else np.zeros(len(everything), dtype=np.intp)
+    for chip in np.unique(chips[asked]):
+        for fold in range(int(folds.max()) + 1):
+            out = folds == fold if line.unseen_model else np.ones(len(everything), dtype=bool)
+            kept = ~out if line.unseen_model else out
+            fitted: Fitted | None = None
+            for test, shots in _shots(line, everything, np.flatnonzero(asked & (chips == chip)), seed):
+                test, shots = test[out[test]], shots[kept[shots]]
+                if not len(test) or (line.shots and not len(shots)):
+                    continue
+                fitted = fitted or method.fit(everything.take((chips != chip) & kept & (teaches | asked)))
+                parts.append(_errors(everything, fitted, test, shots, [chip] * len(test)))
+    return {**_summary(line, everything, parts), "route": "general", "method": "general"}
+
+
+def _asked(line: PublishedLine, row: Row, limits: Limits | None) -> bool:
+    return (
+        (row.source or "").startswith(line.source)
+        and (not line.makers or (limits is not None and limits.maker in line.makers))
+        and line.mode in (None, row.mode)
+        and (line.largest_batch is None or (row.batch_size or 1) <= line.largest_batch)
+        and (not line.precisions or row.precision in line.precisions)
+    )
+
+
+def _shots(
+    line: PublishedLine, everything: Table, here: NDArray[np.intp], seed: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield what is asked and what is given of each device: `shots` rows of each of its software configurations."""
+    random = np.random.default_rng(seed)
+    hardware = np.array([everything.rows[index].hardware for index in here], dtype=str)
+    for device in np.unique(hardware):
+        own = here[hardware == device]
+        test: list[int] = []
+        given: list[int] = []
+        for members in by_software([everything.rows[index] for index in own]).values():
+            order = random.permutation(own[members])
+            if len(order) > line.shots:
+                given += order[: line.shots].tolist()
+                test += order[line.shots :].tolist()
+        if not test:
+            continue
+        yield np.array(test), np.array(given, dtype=np.intp)
+
+
+def _folds(architectures: NDArray[np.str_]) -> NDArray[np.intp]:
+    names, inverse = np.unique(architectures, return_inverse=True)
+    return np.asarray((np.random.default_rng(0).permutation(len(names)) % MODEL_FOLDS)[inverse], dtype=np.intp)
+
+
+def _errors(
+    everything: Table, fitted: Fitted, test: NDArray[np.intp], shots: NDArray[np.intp], groups: Sequence[str]
+) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any], dict[float, NDArray[Any]] | None]:
+    part = everything.take(test)
+    predicted = (fitted.adapted(everything.take(shots)) if len(shots) else fitted).predict(part)
+    return test, part.residual - predicted.residual, np.array(groups, dtype=str), predicted.widths
+
+
+def _summary(line: PublishedLine, everything: Table, parts: Sequence[Any]) -> dict[str, Any]:
+    index = np.concatenate([part[0] for part in parts])
+    errors = np.concatenate([part[1] for part in parts])
+    groups = np.concatenate([part[2] for part in parts])
+    if line.shots:
+        widths = {nominal: np.concatenate([part[3][nominal] for part in parts]) for nominal in NOMINALS}
+    else:
+        # As wide as the errors on the other chips were.
+        widths = {nominal: np.full(len(errors), np.nan) for nominal in NOMINALS}
+        for group in np.unique(groups):
+            here = groups == group
+            for nominal in NOMINALS:
+                widths[nominal][here] = width(errors[~here], nominal, groups[~here].tolist())
+    held = HeldOut(index=index, errors=errors, difficulty=np.ones(len(errors)), groups=groups, widths=widths)
+    return summarise(everything, held, "hardware", "latency", line.shots)
