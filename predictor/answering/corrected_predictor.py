@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from ingest.projection import Tables
-from predictor.answering.device_profiles import profiles_at
 from predictor.answering.facts import Devices, trace_from_row
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
@@ -15,6 +14,7 @@ from predictor.features.dataset import Row, row_from_table, training_rows
 from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
+from predictor.kernels.logged_profiles import profiles_at
 from predictor.learning.building import few_rows
 
 __all__ = ["NEWEST", "corrected", "current", "state_of"]

@@ -97,8 +97,9 @@ def _known(
     tables: Tables, fit_question: FitQuestion, predictor: Predictor, notes: Sequence[str], kept: Reading
 ) -> tuple[AnswerContext, LanguageModel | None]:
     """What is known of the model; a language model of published sizes needs no operator trace."""
-    question = fit_question.question()
     facts = language_models.find(tables.resolve_model(fit_question.model)) or language_models.find(fit_question.model)
+    served_alone = facts is not None and models.find(facts.id) is None
+    question = fit_question.question(call="usual" if served_alone or fit_question.output_tokens else "forward")
     try:
         return known_at(tables, question, predictor, notes, kept), facts
     except TraceNeeded:

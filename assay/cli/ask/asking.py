@@ -252,7 +252,8 @@ def _identity(model: str) -> str:
         from runner.tracing.onnx_trace import trace_onnx
 
         return str(trace_onnx(Path(model))["model"]["id"])
-    if not Path(model).is_dir():
+    path = Path(model)
+    if not (path.is_dir() or (path.is_file() and path.suffix == ".json")):
         return model
     from runner.models.sources import resolve
 
@@ -267,6 +268,6 @@ def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[di
     if not is_onnx(model):
         say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
     try:
-        return trace_events(model, work)
+        return trace_events(model, work, forward=flags.get("call") == "forward")
     except ModuleNotFoundError:
         raise missing from None
