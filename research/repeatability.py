@@ -13,13 +13,16 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from domain.kernels import LATENCY, expanded
+from domain.payloads import KernelMeasured
 from ingest.importers import Refused, import_paths
 
 __all__ = ["Source", "main", "read", "spreads"]
@@ -32,6 +35,7 @@ Nobody can predict a source better than it agrees with itself. A configuration i
 version and options, and device; where a source has it twice or more, the spread is the largest figure over the smallest,
 less one. Half of the repeated configurations spread by less than the median, one in ten by more than the last column.
 Versions that the source does not give are not part of the configuration: releases are then counted as repetitions.
+Of kernels a configuration is device, software, operator and all sizes; a row is one timing.
 
 *new on a second import* is the number of rows that a second reading would add to the log.
 
@@ -58,6 +62,7 @@ def read(path: Path) -> Source:
     """Import a file twice and compare its rows."""
     counts: Counter[str] = Counter()
     groups: dict[bytes, list[Mapping[str, Any]]] = defaultdict(list)
+    kernels: dict[tuple[Any, ...], array[float]] = defaultdict(lambda: array("f"))
     ids: set[str] = set()
     format_, licence = "", ""
     for item in import_paths("auto", [path]):
@@ -69,6 +74,11 @@ def read(path: Path) -> Source:
         ids.add(item["id"])
         format_ = format_ or item["source"].rpartition(":")[2]
         licence = licence or (data.get("provenance") or {}).get("licence", "")
+        if "columns" in data:
+            counts["rows"] += data["timings"]
+            counts.update({mark["verdict"]: mark["timings"] for mark in data.get("marks", {}).values()})
+            for sizes, times in kernel_times(data):
+                kernels[sizes].extend(times)
         if "metrics" not in data:
             continue
         verdict = (data.get("validity") or {}).get("verdict")
@@ -79,7 +89,23 @@ def read(path: Path) -> Source:
             groups[_JSON.encode(parts)].append(data["metrics"])
     again = sum(item["id"] not in ids for item in import_paths("auto", [path]) if not isinstance(item, Refused))
     repeated = [spread for rows in groups.values() if (spread := spreads(rows)) is not None]
-    return Source(path.name, format_, licence or "not said", counts, again, len(groups), repeated)
+    repeated += [max(times) / min(times) - 1 for times in kernels.values() if len(times) > 1]
+    return Source(path.name, format_, licence or "not said", counts, again, len(groups) + len(kernels), repeated)
+
+
+_SOFTWARE = ("hardware", "execution", "operator", "name", "phase", "types", "kernel", "fixed")
+
+
+def kernel_times(data: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], list[float]]]:
+    """Yield the configuration and the time of each kernel of an event; those whose mark says invalid are left out."""
+    payload = msgspec.convert(data, KernelMeasured)
+    columns = {name: expanded(values) for name, values in payload.columns.items()}
+    times, marks = columns.pop(LATENCY), columns.pop("mark", [None] * payload.timings)
+    software = _JSON.encode([data.get(name) for name in _SOFTWARE])
+    invalid = {name for name, mark in payload.marks.items() if mark.verdict == "invalid"}
+    for sizes, time, mark in zip(zip(*columns.values(), strict=True), times, marks, strict=True):
+        if mark not in invalid:
+            yield (software, *sizes), [float(time or 0.0)]
 
 
 def spreads(rows: Iterable[Mapping[str, Any]]) -> float | None:
