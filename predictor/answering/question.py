@@ -9,8 +9,9 @@ import msgspec
 
 from domain.answers import Sizes
 from domain.canonical import digest
+from domain.catalogues import language_models, language_names
 from domain.errors import ImpossibleConstraint, UsageError
-from domain.vocabulary import MODES, precision_named
+from domain.vocabulary import MODES, WEIGHT_BITS, precision_named
 from predictor.answering.option import SIZE_NAMES
 
 __all__ = ["LIMITS", "OBJECTIVES", "PERCENTILES", "Device", "PredictQuestion", "Question"]
@@ -142,8 +143,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
             **{name: _listed(getattr(self, name)) for name in ("platform", "vendors", "regions", "providers")},
-            precision=list(dict.fromkeys(map(precision_named, _listed(self.precision)))),
+            precision=list(dict.fromkeys(map(precision_named, _listed(self.precision)))) or self._told_precision(),
         )
+
+    def _told_precision(self) -> list[str]:
+        """What the name of a language model says of its weights, where the question names no precision."""
+        told = language_names.precision_in(self.model)
+        return [told] if told in WEIGHT_BITS and language_models.find(self.model) is not None else []
 
     def _devices(self) -> list[str]:
         """The hardware of the devices at hand, which stands in the place of `hardware`."""

@@ -164,14 +164,14 @@ def step(
 
 def prompt(model: LanguageModel, workers: Workers, storage: Storage, device: Device, tokens: float) -> PassTimes:
     """Return the pass over one prompt of `tokens` tokens, by one of the groups that hold the attention."""
-    written = tokens * model.kv_elements * model.layers * storage.kv_bytes / _shares(model, workers)
-    attended = tokens * model.attention_flops(tokens / 2, prefill=True) / workers.tensor
+    written = tokens * model.kv_written * storage.kv_bytes / _shares(model, workers)
+    attended = tokens * model.prompt_flops(tokens) / workers.tensor
     return _pass(model, workers, storage, device, tokens * workers.data, written, attended)
 
 
 def _shares(model: LanguageModel, workers: Workers) -> int:
     """Devices that share what is kept of a sequence: one head cannot be split, and compressed keys are repeated."""
-    return 1 if model.latent_rank else min(workers.tensor, model.kv_heads)
+    return 1 if model.latent_rank else max(min(workers.tensor, model.kv_heads), 1)
 
 
 def places(model: LanguageModel, workers: Workers, storage: Storage, device: Device, tokens: float) -> float:
