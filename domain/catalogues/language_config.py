@@ -85,6 +85,7 @@ def _read(config: Mapping[str, Any], name: str) -> ConfigReading:
             remedy="Measure it where it is served: assay bench --endpoint URL; or name a model of the catalogue (assay model list).",
         )
     sizes = _sizes(members, outer, family)
+    _check(sizes, members)
     if family not in CONVENTIONS.known:
         notes.append(f"model_type {family} is not known: its config is read as that of a decoder of usual layers")
     model = LanguageModel(id=name, family=family, source="its own config.json", **sizes)
@@ -101,6 +102,20 @@ def _read(config: Mapping[str, Any], name: str) -> ConfigReading:
         notes=tuple(notes),
         members=outer.read,
     )
+
+
+def _check(sizes: Mapping[str, Any], members: Members) -> None:
+    """Refuse heads without a size, fewer than one head of keys, and more experts a token than there are."""
+    said = {name: sizes[name] for name in ("head_size", "kv_heads", "experts_per_token") if name in sizes}
+    most = {"kv_heads": sizes.get("heads", 0), "experts_per_token": sizes.get("experts", 0)}
+    for name, value in said.items():
+        needed = bool(sizes.get("experts") if name == "experts_per_token" else sizes.get("heads"))
+        if needed and not 0 < value <= most.get(name, value):
+            raise UsageError(
+                f"{value} is no number that fits the other sizes.",
+                field=f"{members.path}.{CONVENTIONS.names[name][0]}",
+                remedy="Take the config.json that was published with the weights.",
+            )
 
 
 def _text_part(outer: Members, notes: list[str]) -> Members:

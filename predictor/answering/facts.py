@@ -15,7 +15,7 @@ from domain.catalogues import instances, language_models, models
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
-from domain.vocabulary import PLATFORMS, PRECISIONS, WEIGHT_BITS
+from domain.vocabulary import PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
 from predictor.answering.context import AnswerContext
@@ -24,7 +24,7 @@ from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES
 from predictor.answering.power_estimates import energy_at
 from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
-from predictor.answering.serving_context import served_at
+from predictor.answering.serving_context import engine_facts, nearest_models, served_at
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.features import dataset
@@ -187,14 +187,15 @@ def known_at(
     where the model was neither measured nor traced at the sizes asked for.
     """
     kept = kept or Reading()
-    model = kept.of(("name", question.model), lambda: _model(tables, question.model))
+    model, told = engine_facts(question, kept.of(("name", question.model), lambda: _model(tables, question.model)))
     rows, book = kept.of(("model", model, question.mode), lambda: _of_model(tables, model, question.mode))
     of_model = book.of_model(model, "prefill" if question.output_tokens else "forward")
     _check_names(question, rows)
-    if not rows and not of_model and not _is_known(tables, model):
-        raise UnknownModel(question.model, models.nearest(question.model), field="model")
+    if not rows and not of_model and question.config is None and not _is_known(tables, model):
+        raise UnknownModel(question.model, nearest_models(question.model), field="model")
     request = question.sizes
-    usual = _usual(model, of_model)
+    engine = question.of_an_engine or (question.config is not None and not of_model)
+    usual = USUAL_REQUEST if engine else _usual(model, of_model)
     sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], request, usual)
     trace = book.work(model, question.mode, sizes.stated(), sizes.output_tokens)
     wanted = request.stated()
@@ -203,6 +204,8 @@ def known_at(
     )
     devices = kept.of("devices", lambda: Devices(tables))
     served = served_at(tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None)
+    if served is None and question.of_an_engine:
+        raise _no_engine(question, model)
     if trace is None and not evidence and served is None:
         raise _trace_needed(question, model, there=bool(of_model))
     if question.concurrency is not None:
@@ -232,7 +235,7 @@ def known_at(
         counts={name: instance.count for name, instance in rented.items()},
         own=devices.own(tables),
         predictor=predictor,
-        notes=[*notes, *_contradictions(predictor, specs)],
+        notes=[*notes, *told, *_contradictions(predictor, specs)],
         siblings=None
         if trace is None
         else kept.of(("siblings", model, question.mode), lambda: _siblings(rows, book, question.mode, devices.spec)),
@@ -294,6 +297,15 @@ def _not_served(model: str) -> UsageError:
     )
 
 
+def _no_engine(question: Question, model: str) -> UsageError:
+    field = next((name for name in ("runtime", "offload") if getattr(question, name)), "precision")
+    return UsageError(
+        f"{model} is not known as a language model that an engine serves in inference.",
+        field=field,
+        remedy="Leave it out, or name a language model (assay model list), or its config.json.",
+    )
+
+
 def _usual(model: str, traces: Sequence[Trace]) -> Sizes:
     """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's.
 
@@ -320,7 +332,7 @@ def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
     for name in question.platform:
         if name not in platforms:
             raise UnknownPlatform(name, sorted(platforms), field="platform")
-    precisions = {*PRECISIONS, *WEIGHT_BITS, *(row["precision"] for row in rows if row["precision"])}
+    precisions = {*PRECISIONS, *WEIGHT_BITS, *STORED_ONLY, *(row["precision"] for row in rows if row["precision"])}
     for name in question.precision:
         if name not in precisions:
             raise UsageError(

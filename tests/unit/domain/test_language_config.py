@@ -334,6 +334,10 @@ def test_only_members_that_count_are_kept_and_they_alone_read_the_same() -> None
         ({"layer_types": ["full_attention", "retention"]}, "config.layer_types"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "config.layer_types"),
         ({"model_type": "rwkv"}, "config.model_type"),
+        ({"num_key_value_heads": 0}, "config.num_key_value_heads"),
+        ({"num_key_value_heads": 64}, "config.num_key_value_heads"),
+        ({"hidden_size": 7}, "config.head_dim"),
+        ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9}, "config.num_experts_per_tok"),
     ],
 )
 def test_a_config_that_cannot_be_read_is_refused_by_its_member(changed: dict[str, Any], field: str) -> None:
