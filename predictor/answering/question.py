@@ -12,7 +12,7 @@ from domain.canonical import digest
 from domain.catalogues import engines, language_models, language_names
 from domain.catalogues.language_config import ConfigReading, read_config
 from domain.errors import ImpossibleConstraint, UsageError
-from domain.vocabulary import MODES, STORED_ONLY, WEIGHT_BITS, precision_named
+from domain.vocabulary import MODES, PRECISIONS, STORED_ONLY, WEIGHT_BITS, precision_named
 from predictor.answering.option import SIZE_NAMES
 
 __all__ = ["LIMITS", "OBJECTIVES", "OF_ENGINES", "PERCENTILES", "Device", "Offload", "PredictQuestion", "Question"]
@@ -170,7 +170,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
             **{name: _listed(getattr(self, name)) for name in ("platform", "vendors", "regions", "providers")},
-            precision=list(dict.fromkeys(map(precision_named, _listed(self.precision)))) or self._told_precision(),
+            precision=list(dict.fromkeys(map(_precision, _listed(self.precision)))) or self._told_precision(),
         )
 
     @property
@@ -311,6 +311,14 @@ def answer_id(question: dict[str, Any], position: int, predictor: str, schema: i
     """Return the id of an answer: 32 hex digits of the digest of what it depends on, and nothing else."""
     named = {"question": question, "position": position, "predictor": predictor, "schema": schema}
     return digest(named).removeprefix("sha256:")[:32]
+
+
+def _precision(word: str) -> str:
+    """Return our name of a precision, also by the words of files: `f16`, `awq`, `4bit`, `UD-Q4_K_XL`."""
+    named = precision_named(word)
+    known = named in PRECISIONS or named in WEIGHT_BITS or named in STORED_ONLY
+    of_one_word = "-" not in word.lower().removeprefix("ud-")
+    return (not known and of_one_word and language_names.precision_in(word)) or named
 
 
 def _engine(name: str | None) -> str | None:

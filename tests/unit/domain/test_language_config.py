@@ -397,3 +397,26 @@ def test_whatever_stands_in_a_config_is_read_or_refused_with_a_remedy(
     if refused is not None:
         assert str(refused.field).startswith("config")
         assert refused.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("mistralai/Mixtral-8x7B-v0.1", 12.9),
+        ("deepseek-ai/DeepSeek-V3", 37),
+        ("deepseek-ai/DeepSeek-V2-Lite", 2.4),
+        ("Qwen/Qwen3-30B-A3B", 3.3),
+        ("openai/gpt-oss-20b", 3.61),
+        ("openai/gpt-oss-120b", 5.13),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", 17),
+        ("ai21labs/Jamba-v0.1", 12),
+    ],
+)
+def test_active_parameters_are_those_that_publishers_round_to(name: str, billions: float) -> None:
+    """Some count the embedding, of which a token reads one row; figures are rounded to what stands here."""
+    facts = language_models.catalogue()[name]
+    embedding = facts.vocabulary * facts.hidden_size
+    near = min(
+        abs(count / 1e9 / billions - 1) for count in (facts.active_parameters, facts.active_parameters + embedding)
+    )
+    assert near < 0.025
