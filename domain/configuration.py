@@ -58,7 +58,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one call is asked to do; sizes are per item of the batch, `audio_seconds` in s."""
+    """What one call is asked to do; sizes are per item of the batch, `audio_seconds` in s, `steps` those of a denoiser."""
 
     mode: Word
     scenario: Word | None = None
@@ -70,6 +70,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     frames: Count | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
+    steps: Count | None = None
     concurrency: Count | None = None
     arrival_rate_per_s: Positive | None = None
     optimizer: Word | None = None

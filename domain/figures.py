@@ -156,6 +156,7 @@ def described(row: Mapping[str, Any]) -> str:
             ("frames", "frames"),
             ("input_tokens", "input"),
             ("output_tokens", "output"),
+            ("steps", "steps"),
             ("concurrency", "concurrency"),
             ("arrival_rate_per_s", "arrivals/s"),
         )

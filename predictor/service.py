@@ -53,7 +53,7 @@ LoadArtifact = Callable[[str], bytes]
 KEPT_PREDICTORS = 4
 
 
-_HEAD = ("id", "model", "position", "time", "predictor", "interval", "workload", "excluded", "notes")
+_HEAD = ("id", "model", "position", "time", "predictor", "interval", "workload", "call", "excluded", "notes")
 """Members that a prediction shares with the recommendation that it is made of."""
 _OF_THE_CONFIGURATION = tuple(
     name for name in RankedOption.__struct_fields__ if name not in ("rank", "tied_with", "explanation")
@@ -94,7 +94,7 @@ class Answerer:
             predictor, notes = self._current(tables)
             existing = known_at(tables, request, predictor, notes, self._reading(tables))
             identity = answer_id(request.identity(), existing.position, predictor.digest, SCHEMA_VERSION)
-            predicted = answer(request, msgspec.structs.replace(existing, rows=()), identity)
+            predicted = answer(request, existing.blind(), identity)
             # Without a measurement of the configuration both are one.
             measured = answer(request, existing, identity) if measured_options(request, existing) else predicted
         result = measured.ranked[0] if measured.ranked else None

@@ -1,9 +1,10 @@
 """How small are the operator traces of two thousand models? Pack them for the package.
 
-    python -m research.pack_traces TRACES.ndjson.gz… [--out predictor/shipped/traces.parquet]
+    python -m research.pack_traces TRACES… [--out predictor/shipped/traces.parquet]
 
-Answer: one Parquet file of a few MB. TRACES are lines of data of `assay.model.traced.v1` events, as
-`python -m research.trace_catalogue` and `python research/trace_timm.py` write them. The same lines give the same bytes.
+Answer: one Parquet file of a few MB. TRACES are lines of data of `assay.model.traced.v1` events (`.ndjson.gz`), as
+`python -m research.trace_catalogue` and `python research/trace_timm.py` write them, or a packed file (`.parquet`), to which
+others are added. What comes later counts before the same work of an earlier file. The same lines give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,15 @@ def row_of(data: dict[str, Any]) -> dict[str, Any]:
     return {"model_id": model["id"], "mode": workload.get("mode") or "inference", **row}
 
 
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a packed file, or of lines of traces."""
+    if path.suffix == ".parquet":
+        yield from pq.read_table(path, schema=SCHEMA).to_pylist()
+        return
+    with gzip.open(path, "rt") as lines:
+        yield from (row_of(json.loads(line)) for line in lines)
+
+
 def main() -> int:
     """Pack the files and say how many traces of how many models the result holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,10 +61,8 @@ def main() -> int:
     options = parser.parse_args()
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for path in options.traces:
-        with gzip.open(path, "rt") as lines:
-            for line in lines:
-                row = row_of(json.loads(line))
-                rows[row["model_id"], row["phase"] or "", row["workload"]] = row
+        for row in rows_of(path):
+            rows[row["model_id"], row["phase"] or "", row["workload"]] = row
     ordered = [rows[key] for key in sorted(rows)]
     table = pa.Table.from_pylist(ordered, schema=SCHEMA)
     pq.write_table(table, options.out, compression="zstd", compression_level=19, row_group_size=ROWS_PER_GROUP)

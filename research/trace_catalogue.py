@@ -13,8 +13,9 @@ import gzip
 import json
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -24,12 +25,15 @@ from domain.catalogues.models import catalogue
 from domain.configuration import Workload
 from domain.errors import AssayError
 from runner.campaign.discovery import prepare
+from runner.models.sources import resolve
 from runner.protocol.tasks import Prepare, Reached, Wanted
+from runner.tracing.trace import MODULES, trace
 
-__all__ = ["main", "workloads_of"]
+__all__ = ["main", "modules_of", "workloads_of"]
 
 TEXT_LENGTHS = (64, 128, 256, 384, 512)
 GENERATION_LENGTHS = (128, 512, 1024)
+RECORDINGS_S = (5.0, 30.0)
 TRAINED = frozenset({"embedding", "vision", "text_generation", "audio"})
 """Categories that are traced in training as well, at their usual size."""
 
@@ -57,9 +61,19 @@ def workloads_of(category: str | None) -> list[Workload]:
         ]
     elif category in ("text_to_text", "multimodal", "audio"):
         workloads.append(Workload(mode="inference", output_tokens=32))
+    if category == "audio":
+        workloads += [Workload(mode="inference", audio_seconds=seconds) for seconds in RECORDINGS_S]
     if category in TRAINED:
         workloads.append(Workload(mode="training"))
     return workloads
+
+
+def modules_of(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the traces of the modules of a diffusion pipeline beside its denoiser; none of another model."""
+    source = resolve(name, "random")
+    if source.pipeline is not None:
+        for phase in MODULES:
+            yield trace(source, phase=phase)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -85,10 +99,12 @@ def main(arguments: Sequence[str]) -> int:
                 continue
             if row["error"]:
                 reasons.add(row["error"]["detail"])
-            for trace in row["traces"]:
+            for traced in row["traces"]:
                 described = {name: value for name, value in row["model"].items() if name != "weights"}
-                data = {**trace, "model": {**described, **trace["model"]}}
+                data = {**traced, "model": {**described, **traced["model"]}}
                 traces[digest(data["workload"])] = msgspec.json.encode(data)
+        for data in modules_of(item.id):
+            traces[digest(data["workload"])] = msgspec.json.encode(data)
         with out.open("ab") as file:
             file.write(gzip.compress(b"".join(line + b"\n" for line in traces.values()), mtime=0))
         failed += not traces

@@ -30,6 +30,7 @@ LINE = (
     "hardware_count",
     "input_tokens",
     "output_tokens",
+    "steps",
     "concurrency",
     "arrival_rate_per_s",
 )

@@ -40,6 +40,7 @@ _WORK: Final = (
     "frames",
     "input_tokens",
     "output_tokens",
+    "steps",
     "concurrency",
     "hardware_count",
 )
@@ -79,6 +80,7 @@ class MeasuredWork(TypedDict):
     frames: int | None
     input_tokens: int | None
     output_tokens: int | None
+    steps: int | None
     concurrency: int | None
     hardware_count: int | None
     latency_p50_ms: float | None

@@ -50,6 +50,7 @@ _MEASURED = (
     "frames",
     "input_tokens",
     "output_tokens",
+    "steps",
 )
 _STATE = ("model_id", "platform", "precision", "built", "verified", "measured")
 _ITEM = ("sequence_length", "image_size")

@@ -75,6 +75,7 @@ class MeasuredRow(msgspec.Struct, frozen=True, kw_only=True):
     precision: str | None
     scenario: str | None
     output_tokens: int | None
+    steps: int | None
     hardware_count: int | None
     concurrency: int | None
     fallback_share: float | None
@@ -254,7 +255,7 @@ def _unfit(row: MeasuredRow, latency_ms: float | None) -> str | None:
     """Say why a row tells of no single call on one whole device; None where it does."""
     if row.hardware_count != 1:
         return "on several devices at once"
-    if row.concurrency is not None or row.scenario in ("server", "serving") or row.output_tokens:
+    if row.concurrency is not None or row.scenario in ("server", "serving") or row.output_tokens or row.steps:
         return "served or generated, not one call"
     if not latency_ms:
         return "no time of a call"

@@ -179,6 +179,12 @@ def modelled(verb: Verb) -> Verb:
             click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Frames of one clip."),
             click.option("--input-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of the prompt."),
             click.option("--output-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens to generate."),
+            click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Denoising steps of one image."),
+            click.option(
+                "--call",
+                type=click.Choice(["usual", "forward"]),
+                help="What one call is: as a user of the model means it (a transcription, an image), or one forward pass.",
+            ),
             click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests at a time, served."),
         )
     ):

@@ -69,6 +69,7 @@ class Fact(Row, frozen=True, kw_only=True):
     frames: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    steps: int | None = None
     concurrency: int | None = None
     arrival_rate_per_s: float | None = None
     optimizer: str | None = None

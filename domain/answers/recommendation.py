@@ -13,6 +13,7 @@ __all__ = [
     "Breakdown",
     "BriefExplanation",
     "BriefPart",
+    "Call",
     "Chances",
     "ExcludedConfigurations",
     "Explanation",
@@ -50,11 +51,24 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     frames: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    steps: int | None = None
 
     def stated(self) -> dict[str, Any]:
         """Return the sizes that are stated, in the order of the members."""
         sizes = {name: getattr(self, name) for name in Sizes.__struct_fields__}
         return {name: value for name, value in sizes.items() if value is not None}
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call is: its `unit`, what it consists of in words, and counts of it in `items`.
+
+    `assumed` says on what the number of tokens rests where nobody gave it.
+    """
+
+    unit: str
+    what: str
+    items: dict[str, float]
+    assumed: str | None = NULL
 
 
 class Workload(Sizes, frozen=True, kw_only=True):
@@ -203,6 +217,7 @@ class Figures(Sizes, frozen=True, kw_only=True):
     tokens_per_s: float | None = NULL
     tokens_per_s_low: float | None = NULL
     tokens_per_s_high: float | None = NULL
+    realtime_factor: float | None = NULL
     peak_memory_bytes: int | None = NULL
     memory_low_bytes: int | None = NULL
     memory_high_bytes: int | None = NULL
@@ -362,6 +377,7 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     interval: float
     question: dict[str, Any]
     workload: Workload
+    call: Call | None = NULL
     considered: int
     met: int
     ranked: list[RankedOption]
@@ -384,6 +400,7 @@ class AbstainedPrediction(msgspec.Struct, frozen=True, kw_only=True):
     predictor: str
     interval: float
     workload: Workload
+    call: Call | None = NULL
     excluded: list[ExcludedConfigurations]
     notes: list[str]
     basis: str
@@ -407,6 +424,7 @@ class Prediction(Figures, frozen=True, kw_only=True):
     predictor: str
     interval: float
     workload: Workload
+    call: Call | None = NULL
     excluded: list[ExcludedConfigurations]
     notes: list[str]
     basis: str

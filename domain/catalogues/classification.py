@@ -43,9 +43,9 @@ _CONDITIONAL = "ForConditionalGeneration"
 """A class that generates; what from and what, its family says."""
 _TEXT = ("embedding", "text_generation", "text_to_text", None)
 _FURTHER = {
-    "multimodal": "siglip qwen2_5_vl",
-    "audio": "wavlm",
-    "vision": "beit dinov2 swinv2 convnextv2",
+    "multimodal": "qwen2_5_vl paligemma gemma3 internvl florence2 got_ocr2",
+    "audio": "wavlm speech_to_text moonshine wav2vec2-bert wav2vec2-conformer unispeech sew data2vec-audio",
+    "vision": "beit dinov2 dinov2_with_registers dinov3_vit swinv2 convnextv2 hiera",
     "text_to_text": "marian",
     "text_generation": "gpt_neox mistral phi phi3 gemma",
 }
@@ -148,8 +148,10 @@ def _categories() -> Mapping[str, str]:
 @cache
 def _conditional() -> Mapping[str, str]:
     """What a class that generates does, by family."""
-    tasks = {model.family: model.task for model in catalogue() if model.class_name.endswith(_CONDITIONAL)}
-    return MappingProxyType({"qwen2_5_vl": tasks["qwen2_vl"], **tasks})
+    tasks = dict.fromkeys(_FURTHER["multimodal"].split(), "image-text-to-text")
+    tasks |= dict.fromkeys(("speech_to_text", "moonshine"), "automatic-speech-recognition")
+    tasks |= {model.family: model.task for model in catalogue() if model.class_name.endswith(_CONDITIONAL)}
+    return MappingProxyType(tasks)
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from domain.calls import Pipeline
 from domain.errors import UsageError
 from domain.vocabulary import CATEGORIES
 
@@ -24,6 +25,8 @@ __all__ = [
     "OPEN_LICENCES",
     "OWN_PREFIX",
     "CatalogueModel",
+    "Component",
+    "ImagePipeline",
     "WorkloadDefaults",
     "catalogue",
     "default_workload",
@@ -81,6 +84,32 @@ class WorkloadDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     frames: int | None = None
 
 
+class Component(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A module of a diffusion pipeline beside the denoiser: its class and config, and how many tokens a text encoder reads."""
+
+    class_name: str
+    config: dict[str, Any]
+    tokens: int | None = None
+
+
+class ImagePipeline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a diffusion pipeline makes an image: its modules, its usual steps, and where those are published.
+
+    A `guided` one runs each step for the prompt and without it (classifier-free guidance).
+    """
+
+    steps: int
+    guided: bool
+    source: str
+    text_encoders: tuple[Component, ...]
+    vae: Component
+
+    @property
+    def plan(self) -> Pipeline:
+        """What of it decides how much work an image is."""
+        return Pipeline(steps=self.steps, guided=self.guided)
+
+
 class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model: its names, its place in the vocabulary, and the config that builds it.
 
@@ -89,7 +118,8 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     transformers class that has exactly these parameters. `variant` is full for the one that stands for its key
     class, small for the one of each family that runs anywhere, sibling for the others. `workload` holds defaults
     that the config cannot tell; `gated` says that its publisher asks for consent before a download, and `requires`
-    names the package that builds it where transformers does not. `licence` is that of the published weights as the
+    names the package that builds it where transformers does not. `config` is that of the denoiser where there is a
+    `pipeline`; `parts` names other ids under which parts of it are measured. `licence` is that of the published weights as the
     model's card on the Hugging Face hub tags it, None where it does not or we are not sure.
     """
 
@@ -109,6 +139,8 @@ class CatalogueModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     workload: WorkloadDefaults = WorkloadDefaults()
     gated: bool = False
     requires: str | None = None
+    pipeline: ImagePipeline | None = None
+    parts: dict[str, tuple[str, ...]] = {}
     config: dict[str, Any]
 
     @property

@@ -45,6 +45,7 @@ _WORK = (
     "frames",
     "input_tokens",
     "output_tokens",
+    "steps",
 )
 """What of a workload makes two rows the same work; batch and concurrency are the machine's to choose."""
 

@@ -35,6 +35,7 @@ _SUBJECT = (
     "frames",
     "input_tokens",
     "output_tokens",
+    "steps",
     "concurrency",
     "arrival_rate_per_s",
     "platform",

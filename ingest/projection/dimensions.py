@@ -167,6 +167,7 @@ PARTS: Mapping[str, Dimension] = {
         frames=_INTEGER,
         input_tokens=_INTEGER,
         output_tokens=_INTEGER,
+        steps=_INTEGER,
         concurrency=_INTEGER,
         arrival_rate_per_s=_NUMBER,
         optimizer=_TEXT,

@@ -54,7 +54,7 @@ SELECT DISTINCT configuration FROM (
     SELECT configuration, min(earliest) OVER alike AS earliest, max(latest) OVER alike AS latest
     FROM tries JOIN subject ON tries.subject = subject.id SEMI JOIN spanned USING (model_id, hardware_id, platform, mode) {among}
     WINDOW alike AS (PARTITION BY model_id, hardware_id, hardware_count, mode, scenario, batch_size, sequence_length, image_size,
-        images, audio_seconds, frames, input_tokens, output_tokens, concurrency, arrival_rate_per_s, optimizer,
+        images, audio_seconds, frames, input_tokens, output_tokens, steps, concurrency, arrival_rate_per_s, optimizer,
         gradient_checkpointing, platform, precision, runtime_name, compiled, layout, threads, streams, power_limit_w)
 ) WHERE earliest <= ? AND latest > ? ORDER BY configuration
 """

@@ -57,7 +57,7 @@ CREATE TABLE hardware_part (
 CREATE TABLE workload_part (
     id BIGINT NOT NULL, workload_sent VARCHAR NOT NULL,
     mode VARCHAR NOT NULL, scenario VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, images BIGINT,
-    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, concurrency BIGINT,
+    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, steps BIGINT, concurrency BIGINT,
     arrival_rate_per_s DOUBLE, optimizer VARCHAR, gradient_checkpointing BOOLEAN,
     workload JSON NOT NULL
 );
@@ -78,7 +78,7 @@ CREATE TABLE subject (
     task VARCHAR, revision VARCHAR, parameters BIGINT, weights VARCHAR,
     hardware_id VARCHAR NOT NULL, hardware_id_posted VARCHAR NOT NULL, hardware_kind VARCHAR, hardware_count BIGINT NOT NULL,
     mode VARCHAR NOT NULL, scenario VARCHAR, batch_size BIGINT, sequence_length BIGINT, image_size BIGINT, images BIGINT,
-    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, concurrency BIGINT,
+    audio_seconds DOUBLE, frames BIGINT, input_tokens BIGINT, output_tokens BIGINT, steps BIGINT, concurrency BIGINT,
     arrival_rate_per_s DOUBLE, optimizer VARCHAR, gradient_checkpointing BOOLEAN,
     platform VARCHAR NOT NULL, precision VARCHAR, platform_asked VARCHAR NOT NULL, precision_asked VARCHAR,
     device VARCHAR, device_asked VARCHAR, fallback_share DOUBLE,

@@ -6,7 +6,7 @@ SELECT
     s.model_id, s.model_id_posted, s.category, s.family, s.architecture, s.task, s.revision, s.parameters, s.weights,
     s.hardware_id, s.hardware_id_posted, s.hardware_kind, s.hardware_count,
     s.mode, s.scenario, s.batch_size, s.sequence_length, s.image_size, s.images, s.audio_seconds, s.frames, s.input_tokens,
-    s.output_tokens, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
+    s.output_tokens, s.steps, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
     s.platform, s.precision, s.platform_asked, s.precision_asked, s.device, s.device_asked, s.fallback_share,
     s.runtime_name, s.runtime_version, s.compiled, s.layout, s.threads, s.streams, s.parallelism, s.power_limit_w, s.options,
     s.scenario_result, s.workload, s.execution, c.environment_fingerprint,
@@ -38,7 +38,7 @@ SELECT
     s.model_id, s.model_id_posted, s.category, s.family, s.architecture, s.task, s.revision, s.parameters, s.weights,
     s.hardware_id, s.hardware_id_posted, s.hardware_kind, s.hardware_count,
     s.mode, s.scenario, s.batch_size, s.sequence_length, s.image_size, s.images, s.audio_seconds, s.frames, s.input_tokens,
-    s.output_tokens, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
+    s.output_tokens, s.steps, s.concurrency, s.arrival_rate_per_s, s.optimizer, s.gradient_checkpointing,
     s.platform, s.precision, s.platform_asked, s.precision_asked, s.device, s.device_asked, s.fallback_share,
     s.runtime_name, s.runtime_version, s.compiled, s.layout, s.threads, s.streams, s.parallelism, s.power_limit_w, s.options,
     s.workload, s.execution, c.environment_fingerprint,
@@ -367,7 +367,7 @@ SELECT
     one.precision, one.batch_size, one.sequence_length, one.image_size, one.basis, one.origin, one.latency_ms,
     one.latency_ms_low AS latency_low_ms, one.latency_ms_high AS latency_high_ms, one.latency_is_mean, one.interval_covered,
     one.throughput_per_s, one.peak_memory_bytes, one.energy_j, one.usd_per_hour, one.verdict, one.evidence, one.why,
-    prediction, one.images, one.audio_seconds, one.frames, one.input_tokens, one.output_tokens, one.concurrency,
+    prediction, one.images, one.audio_seconds, one.frames, one.input_tokens, one.output_tokens, one.steps, one.concurrency,
     one.runtime AS runtime_name, one.runtime_version, one.compiled, one.layout,
     one.memory_low_bytes, one.memory_high_bytes,
     one.ttft_ms, one.ttft_ms_low AS ttft_low_ms, one.ttft_ms_high AS ttft_high_ms,
@@ -386,7 +386,7 @@ FROM (
             "latency_is_mean": "BOOLEAN", "interval_covered": "BOOLEAN", "throughput_per_s": "DOUBLE",
             "peak_memory_bytes": "BIGINT", "energy_j": "DOUBLE", "usd_per_hour": "DOUBLE", "verdict": "VARCHAR",
             "evidence": ["VARCHAR"], "why": "VARCHAR", "images": "BIGINT", "audio_seconds": "DOUBLE", "frames": "BIGINT",
-            "input_tokens": "BIGINT", "output_tokens": "BIGINT", "concurrency": "BIGINT", "runtime": "VARCHAR",
+            "input_tokens": "BIGINT", "output_tokens": "BIGINT", "steps": "BIGINT", "concurrency": "BIGINT", "runtime": "VARCHAR",
             "runtime_version": "VARCHAR", "compiled": "BOOLEAN", "layout": "VARCHAR", "memory_low_bytes": "BIGINT",
             "memory_high_bytes": "BIGINT", "ttft_ms": "DOUBLE", "ttft_ms_low": "DOUBLE", "ttft_ms_high": "DOUBLE",
             "tpot_ms": "DOUBLE", "tpot_ms_low": "DOUBLE", "tpot_ms_high": "DOUBLE", "energy_j_low": "DOUBLE",
@@ -457,7 +457,8 @@ FROM (
         AND s.sequence_length IS NOT DISTINCT FROM g.sequence_length AND s.image_size IS NOT DISTINCT FROM g.image_size
         AND s.images IS NOT DISTINCT FROM g.images AND s.audio_seconds IS NOT DISTINCT FROM g.audio_seconds
         AND s.frames IS NOT DISTINCT FROM g.frames AND s.input_tokens IS NOT DISTINCT FROM g.input_tokens
-        AND s.output_tokens IS NOT DISTINCT FROM g.output_tokens AND s.concurrency IS NOT DISTINCT FROM g.concurrency
+        AND s.output_tokens IS NOT DISTINCT FROM g.output_tokens AND s.steps IS NOT DISTINCT FROM g.steps
+        AND s.concurrency IS NOT DISTINCT FROM g.concurrency
         AND (g.concurrency IS NOT NULL OR coalesce(s.scenario, 'single_stream') IN ('single_stream', 'offline'))
         -- What may train may judge.
         AND coalesce(s.fallback_share, 0) = 0

@@ -36,6 +36,6 @@ def _command(
         words.append("--compiled")
     if mode != "inference":
         words += ["--mode", mode]
-    for name, value in context.sizes.stated().items():
+    for name, value in context.call.run_sizes.stated().items():
         words += [BENCH_FLAGS[name], str(value)]
     return " ".join(words)

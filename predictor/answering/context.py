@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from domain.answers import OutputError, Sizes
+from domain.calls import CallPlan
 from domain.catalogues.hardware import HardwareSpec
 from predictor.answering.prices import Price
 from predictor.answering.serving_context import Served
@@ -21,7 +22,7 @@ __all__ = ["AnswerContext"]
 
 
 class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is known at a position: rows of the model, its trace, devices, failures, prices and the predictor.
+    """What is known at a position: what a call is, rows of the model, its trace, devices, failures, prices and the predictor.
 
     `failures` maps (hardware, platform, precision) to (what happened, event id) where nothing ever ran; `prices` maps a
     device to what machines that hold it cost; `errors` maps (platform, precision) to how far the verified outputs were
@@ -33,7 +34,10 @@ class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     position: int
     time: str | None
     rows: Sequence[Mapping[str, Any]]
+    parts: Sequence[Mapping[str, Any]] = ()
+    """Rows of parts of the model, where they stand for the call together."""
     trace: Trace | None
+    call: CallPlan
     sizes: Sizes
     usual: Sizes
     specs: Sequence[HardwareSpec]
@@ -56,6 +60,10 @@ class AnswerContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What was made for other questions at this position."""
     energy: EnergyModel | None = None
     """What devices draw at work, where any was measured."""
+
+    def blind(self) -> AnswerContext:
+        """Return the same without a measurement of the model."""
+        return msgspec.structs.replace(self, rows=(), parts=())
 
     def spec(self, hardware: str) -> HardwareSpec | None:
         """Return the figures of a device among those that are asked for."""

@@ -108,18 +108,21 @@ def agrees(sizes: Sizes, request: Sizes) -> bool:
 
 
 def options_from_rows(
-    rows: Iterable[Record], sizes: Sizes, percentile: str, usual: Sizes | None = None
+    rows: Iterable[Record], sizes: Sizes, percentile: str, usual: Sizes | None = None, *, unsaid: bool = True
 ) -> list[Option]:
     """Return one option a configuration: measured before imported, valid before suspect, all its runs as evidence.
 
     Simulated and invalid rows are no evidence. The newest run gives the figures, the runs together the interval; energy
-    comes from the newest run whose energy may be used. Imported rows that say no sizes count where `usual` are asked.
+    comes from the newest run whose energy may be used. Imported rows that say no sizes count where `usual` are asked, and
+    `unsaid` admits them.
     """
     groups: dict[str, list[Record]] = {}
     for row in rows:
         if row["origin"] not in ("measured", "imported") or row.get("verdict") == "invalid" or _queued(row):
             continue
         said = _SIZES(row)
+        if not unsaid and not any(said):
+            continue
         if _sizes(row["origin"], said, usual or Sizes()) == sizes:
             taken = {name: value for name, value in sizes.stated().items() if row[name] is None}
             groups.setdefault(row["configuration"], []).append({**row, **taken, _TAKEN: list(taken)} if taken else row)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from domain.answers import OutputError, Sizes
+from domain.calls import USUAL_REQUEST, CallPlan, Subject, kind_of, planned, usual_sizes
 from domain.catalogues import hardware as catalogue
 from domain.catalogues import instances, language_models, models
 from domain.catalogues.hardware import HardwareSpec
@@ -18,13 +19,21 @@ from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPla
 from domain.vocabulary import PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
+from predictor.answering.call_evidence import PART_COLUMNS, part_names
 from predictor.answering.context import AnswerContext
 from predictor.answering.evidence import COLUMNS, chosen_sizes
 from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES
 from predictor.answering.power_estimates import energy_at
 from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
-from predictor.answering.serving_context import engine_facts, nearest_models, served_at
+from predictor.answering.serving_context import (
+    by_engine,
+    engine_facts,
+    nearest_models,
+    no_engine,
+    not_served,
+    served_at,
+)
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.features import dataset
@@ -35,9 +44,6 @@ from predictor.features.traces import Trace, TraceBook, trace_from_data
 from predictor.learning.siblings import Siblings
 
 __all__ = ["Devices", "device_named", "known_at", "output_errors", "trace_from_row"]
-
-USUAL_REQUEST = Sizes(input_tokens=1024, output_tokens=128)
-"""What one request of a language model is where nobody says it."""
 
 
 def output_errors(tables: Tables, model: str) -> dict[tuple[str, str], OutputError]:
@@ -162,6 +168,7 @@ def trace_from_row(row: Mapping[str, Any]) -> Trace:
                 "id": row["model_id"],
                 "family": row["family"],
                 "category": row["category"],
+                "task": row.get("task"),
                 "architecture": row["architecture"],
                 "parameters": row["parameters"],
             },
@@ -189,30 +196,29 @@ def known_at(
     kept = kept or Reading()
     model, told = engine_facts(question, kept.of(("name", question.model), lambda: _model(tables, question.model)))
     rows, book = kept.of(("model", model, question.mode), lambda: _of_model(tables, model, question.mode))
-    of_model = book.of_model(model, "prefill" if question.output_tokens else "forward")
     _check_names(question, rows)
-    if not rows and not of_model and question.config is None and not _is_known(tables, model):
+    if not rows and not book.traced(model) and question.config is None and not _is_known(tables, model):
         raise UnknownModel(question.model, nearest_models(question.model), field="model")
-    request = question.sizes
-    engine = question.of_an_engine or (question.config is not None and not of_model)
-    usual = USUAL_REQUEST if engine else _usual(model, of_model)
-    sizes = chosen_sizes([row for row in rows if row["origin"] != "simulated"], request, usual)
-    trace = book.work(model, question.mode, sizes.stated(), sizes.output_tokens)
-    wanted = request.stated()
-    evidence = any(
-        row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items()) for row in rows
-    )
+    call, usual = _called(question, model, rows, book)
+    if question.steps and call.subject.pipeline is None and not any(row["steps"] for row in rows):
+        raise UsageError(
+            f"{model} makes no image in steps.", field="steps", remedy="Leave it out, or name a diffusion pipeline."
+        )
+    sizes = call.sizes
+    trace = book.work(model, question.mode, sizes.stated())
+    parts = kept.of(("parts", model), lambda: _parts(tables, model)) if call.composed else []
+    evidence = bool(parts) or any(_is_evidence(row, question, call) for row in rows)
     devices = kept.of("devices", lambda: Devices(tables))
     served = served_at(tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None)
     if served is None and question.of_an_engine:
-        raise _no_engine(question, model)
+        raise no_engine(question, model)
     if trace is None and not evidence and served is None:
-        raise _trace_needed(question, model, there=bool(of_model))
+        raise _trace_needed(model, call, there=book.traced(model))
     if question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
         trace = None if served is None else trace
         if served is None and not rows:
-            raise _not_served(model)
+            raise not_served(model)
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
     named = {name: device_named(slugs, devices, name) for name in _named(question)}
     _check_driven(question, named)
@@ -224,7 +230,9 @@ def known_at(
         position=tables.position,
         time=None if recorded is None else recorded.isoformat().replace("+00:00", "Z"),
         rows=rows,
+        parts=parts,
         trace=trace,
+        call=call,
         sizes=sizes,
         usual=usual,
         specs=specs,
@@ -248,9 +256,67 @@ def known_at(
     )
 
 
+def _called(
+    question: Question, model: str, rows: Sequence[Mapping[str, Any]], book: TraceBook
+) -> tuple[CallPlan, Sizes]:
+    """What one call is, at the sizes of the answer, and the sizes that are usual for it."""
+    request, subject = question.sizes, _subject(model, book)
+    forward = question.call == "forward"
+    kind = kind_of(subject, question.mode, request, forward=forward, served=question.concurrency is not None)
+    generated = kind in ("generation", "request") or bool(request.output_tokens)
+    usual = _usual(model, book.of_model(model, "prefill" if generated else "forward"), forward=forward)
+    usual = (
+        USUAL_REQUEST if by_engine(question, traced=book.traced(model)) else usual_sizes(kind, subject, request, usual)
+    )
+    call = CallPlan(kind=kind, subject=subject, mode=question.mode, sizes=usual, concurrency=question.concurrency)
+    if call.composed:
+        sizes = Sizes(**{**usual.stated(), **request.stated()})
+    else:
+        told = [row for row in rows if row["origin"] != "simulated" and not (forward and _is_many(row))]
+        sizes = chosen_sizes(told, request, usual)
+    return planned(call, sizes, request), usual
+
+
+def _is_many(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of many forward passes, or of the tokens that follow a prompt."""
+    return bool(row["input_tokens"] or row["output_tokens"] or row["steps"])
+
+
+def _is_evidence(row: Mapping[str, Any], question: Question, call: CallPlan) -> bool:
+    """Whether a row may be of the work that is asked."""
+    wanted = call.sizes.stated() if call.composed else question.sizes.stated()
+    return row["origin"] != "simulated" and all(row.get(name) == value for name, value in wanted.items())
+
+
+def _subject(model: str, book: TraceBook) -> Subject:
+    """What a model is: by the catalogue, else by its traces."""
+    entry = models.find(model)
+    trace = next(iter(book.traces(model)), None)
+    named = entry or trace
+    if named is None:
+        return Subject()
+    pipeline = None if entry is None else entry.pipeline
+    return Subject(
+        category=named.category,
+        family=named.family,
+        task=named.task,
+        generates=bool(book.of_model(model, "prefill") and book.of_model(model, "decode")),
+        pipeline=book.pipeline(model) if pipeline is None else pipeline.plan,
+    )
+
+
+def _parts(tables: Tables, model: str) -> list[dict[str, Any]]:
+    """The measurements of parts of a model, each with the `part` that it is of."""
+    names = part_names(model)
+    rows = tables.measurements(model=list(names), mode="inference", columns=PART_COLUMNS).to_pylist()
+    return [{**row, "part": names[row["model_id"]]} for row in rows if row["model_id"] in names]
+
+
 def _of_model(tables: Tables, model: str, mode: str) -> tuple[list[dict[str, Any]], TraceBook]:
     """The measurements of a model, and its traces."""
-    names = [tables.resolve_model(name) for name in language_models.names_of(model)]
+    entry = models.find(model)
+    short = () if entry is None else (*entry.aliases, entry.id.rpartition("/")[2])
+    names = [tables.resolve_model(name) for name in dict.fromkeys((*language_models.names_of(model), *short))]
     rows = tables.measurements(model=names, mode=mode, columns=_COLUMNS).to_pylist()
     return rows, TraceBook(map(trace_from_row, traces_of(tables, [model])))
 
@@ -280,8 +346,8 @@ def _is_known(tables: Tables, model: str) -> bool:
     )
 
 
-def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded:
-    size = "".join(f" {BENCH_FLAGS[name]} {value}" for name, value in question.sizes.stated().items())
+def _trace_needed(model: str, call: CallPlan, *, there: bool) -> TraceNeeded:
+    size = "".join(f" {BENCH_FLAGS[name]} {value}" for name, value in call.run_sizes.stated().items())
     return TraceNeeded(
         f"{model} was not measured, and it has no operator trace{' at these sizes' if there else ''} to predict from.",
         field="model",
@@ -289,30 +355,14 @@ def _trace_needed(question: Question, model: str, *, there: bool) -> TraceNeeded
     )
 
 
-def _not_served(model: str) -> UsageError:
-    return UsageError(
-        f"nothing is known of {model} as a served language model: neither its published sizes nor a measurement so.",
-        field="concurrency",
-        remedy="Leave it out for single calls, or measure it where it is served: assay bench --endpoint URL.",
-    )
-
-
-def _no_engine(question: Question, model: str) -> UsageError:
-    field = next((name for name in ("runtime", "offload") if getattr(question, name)), "precision")
-    return UsageError(
-        f"{model} is not known as a language model that an engine serves in inference.",
-        field=field,
-        remedy="Leave it out, or name a language model (assay model list), or its config.json.",
-    )
-
-
-def _usual(model: str, traces: Sequence[Trace]) -> Sizes:
+def _usual(model: str, traces: Sequence[Trace], *, forward: bool) -> Sizes:
     """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's.
 
-    A language model that is known by its published sizes alone answers requests of `USUAL_REQUEST`.
+    A language model that is known by its published sizes alone answers requests of `USUAL_REQUEST`, and one whose prompts
+    were traced has as long a prompt, or the longest traced below it.
     """
     entry = models.find(model)
-    if entry is None and not traces and language_models.find(model) is not None:
+    if entry is None and not traces and not forward and language_models.find(model) is not None:
         return USUAL_REQUEST
     category = entry.category if entry is not None else (traces[0].category if traces else None)
     usual = msgspec.structs.asdict(models.default_workload(category or ""))
@@ -322,7 +372,9 @@ def _usual(model: str, traces: Sequence[Trace]) -> Sizes:
     traced = [{name: size for name, size in trace.sizes.items() if name in SIZE_NAMES} for trace in traces]
     if not traced:
         return Sizes(**usual) if entry is not None else Sizes()
+    prompts = [sizes for sizes in traced if 0 < (sizes.get("input_tokens") or 0) <= (USUAL_REQUEST.input_tokens or 0)]
     agreeing = [sizes for sizes in traced if all(usual.get(name) == value for name, value in sizes.items())]
+    agreeing = prompts[-1:] or agreeing
     sizes = (agreeing or traced)[0]
     return Sizes(**{**usual, **sizes}) if entry is not None else Sizes(**sizes)
 

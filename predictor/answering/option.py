@@ -24,6 +24,7 @@ BENCH_FLAGS = {
     "frames": "--frames",
     "input_tokens": "--input-tokens",
     "output_tokens": "--output-tokens",
+    "steps": "--steps",
 }
 """How `assay bench` calls each size."""
 
@@ -68,6 +69,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tokens_per_s: float | None = None
     tokens_low_per_s: float | None = None
     tokens_high_per_s: float | None = None
+    realtime_factor: float | None = None
+    """Seconds of audio in a second of work."""
     concurrency: int | None = None
     energy_j: float | None = None
     energy_low_j: float | None = None

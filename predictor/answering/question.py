@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from domain.answers import Sizes
+from domain.calls import CALLS
 from domain.canonical import digest
 from domain.catalogues import engines, language_models, language_names
 from domain.catalogues.language_config import ConfigReading, read_config
@@ -70,6 +71,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     are those at hand, one of which is to be used now. Empty lists do not restrict. `objective` is a name, or names with
     weights. `max_memory_mb` is in 10^6 bytes and of one device; `max_power_w` is what the devices are rated for;
     `max_usd_per_hour` is for the machines that hold all `count` devices. Constraints must be met with a probability of `confidence`.
+    `call` is `usual`, what a user of the model means by one call (`domain.calls`), or a single `forward` pass.
     `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
     `per_hardware` ranks devices: the best configuration of each alone, whatever its platform, precision, batch or number. `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
     `as_of` is a position, or the name of one, which the service replaces by the position.
@@ -115,6 +117,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     frames: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    steps: int | None = None
+    call: str = "usual"
     concurrency: int | None = None
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
     top: int = 10
@@ -124,6 +128,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return the question in its one normal form. Raises UsageError or ImpossibleConstraint naming the field."""
         _one_of(self.mode, MODES, "mode")
         _one_of(self.percentile, PERCENTILES, "percentile")
+        _one_of(self.call, CALLS, "call")
         if not isinstance(self.compiled, bool):
             _one_of(self.compiled, ("any", "usual"), "compiled")
         for field in LIMITS:
@@ -152,14 +157,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             value = getattr(self, field)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise UsageError(f"{value} is not a size.", field=field, remedy="Give a positive number.")
+        if self.call == "forward" and (self.output_tokens or self.steps):
+            raise UsageError(
+                "a forward pass generates no tokens and makes no image.",
+                field="output_tokens" if self.output_tokens else "steps",
+                remedy="Leave it out, or ask for the usual call.",
+            )
         for size in self.batch_sizes:
             _within(size, 1, LARGEST_BATCH, "batch_sizes", "a batch size")
-        for field in ("host_memory_mb", "host_bandwidth_gb_per_s"):
-            _bound(getattr(self, field), field)
-            if getattr(self, field) is not None and not self.offload:
-                raise UsageError(
-                    "it says nothing without offload.", field=field, remedy="Add offload, or leave it out."
-                )
+        self._check_host()
         reading = self.reading
         return msgspec.structs.replace(
             self,
@@ -172,6 +178,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             **{name: _listed(getattr(self, name)) for name in ("platform", "vendors", "regions", "providers")},
             precision=list(dict.fromkeys(map(_precision, _listed(self.precision)))) or self._told_precision(),
         )
+
+    def _check_host(self) -> None:
+        for field in ("host_memory_mb", "host_bandwidth_gb_per_s"):
+            _bound(getattr(self, field), field)
+            if getattr(self, field) is not None and not self.offload:
+                raise UsageError(
+                    "it says nothing without offload.", field=field, remedy="Add offload, or leave it out."
+                )
 
     @property
     def reading(self) -> ConfigReading | None:
@@ -281,6 +295,8 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     frames: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    steps: int | None = None
+    call: str = "usual"
     concurrency: int | None = None
     compiled: bool | None = None
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
@@ -295,6 +311,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             model=self.model,
             **{name: getattr(self, name) for name in OF_ENGINES},
             mode=self.mode,
+            call=self.call,
             hardware=[self.hardware],
             platform=[self.platform],
             precision=[self.precision],

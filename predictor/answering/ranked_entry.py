@@ -85,6 +85,7 @@ def entry(
         tokens_per_s=figures(option.tokens_per_s),
         tokens_per_s_low=figures(option.tokens_low_per_s),
         tokens_per_s_high=figures(option.tokens_high_per_s),
+        realtime_factor=figures(option.realtime_factor),
         peak_memory_bytes=_whole(option.peak_memory_bytes),
         memory_low_bytes=_whole(option.memory_low_bytes),
         memory_high_bytes=_whole(option.memory_high_bytes),

@@ -22,6 +22,7 @@ from domain.answers import (
     Rung,
     Workload,
 )
+from predictor.answering.call_evidence import composed_options, rated
 from predictor.answering.candidates import Candidate, candidates
 from predictor.answering.command import command_of, first_command
 from predictor.answering.constraints import SEEN, Constraint, constraints_of, memory
@@ -239,7 +240,7 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
     constraints = constraints_of(question)
     measured = measured_options(question, context)
     predicted, excluded = _kept(question, context, measured)
-    priced = _rated([*measured, *predicted], context)
+    priced = rated(_rated([*measured, *predicted], context), context.call)
     if context.energy is not None:
         priced = [powered(option, context) for option in priced]
     kept, left = constrained(priced, question)
@@ -285,6 +286,7 @@ def answer(question: Question, context: AnswerContext, identity: str) -> Recomme
         interval=INTERVAL,
         question=question.identity(),
         workload=Workload(mode=question.mode, **context.sizes.stated()),
+        call=context.call.document(),
         considered=len(priced),
         met=met,
         ranked=entries,
@@ -318,7 +320,11 @@ def _brief(option: Option, rank: int) -> FrontOption:
 def measured_options(question: Question, context: AnswerContext) -> list[Option]:
     """Return the options of an answer that somebody measured."""
     devices = {*(spec.id for spec in context.specs), *context.unspecified}
-    options = options_from_rows(context.rows, context.sizes, question.percentile, context.usual)
+    options = options_from_rows(
+        context.rows, context.sizes, question.percentile, context.usual, unsaid=context.call.of_unsaid_rows
+    )
+    if context.call.composed and question.percentile == "p50" and question.mode == "inference":
+        options += composed_options(context.parts, context.rows, context.call, context.model)
     return [
         option
         for option in options
@@ -338,7 +344,7 @@ def _kept(
     if context.kept is None:
         return _predicted(question, context, measured)
     alike = msgspec.json.encode(msgspec.structs.replace(question, devices=question.devices[:0], **_BESIDE))
-    what = (alike, bool(question.devices), len(context.rows), context.trace, context.predictor)
+    what = (alike, bool(question.devices), len(context.rows), len(context.parts), context.trace, context.predictor)
     return context.kept.lists(what, lambda: _predicted(question, context, measured))
 
 

@@ -20,7 +20,16 @@ from predictor.features.dataset import Row, row_from_table
 from predictor.llm_serving.shipped import FittedShipped, Serving
 from predictor.llm_serving.table import SpecOf, taught
 
-__all__ = ["Served", "engine_facts", "facts_of", "nearest_models", "served_at"]
+__all__ = [
+    "Served",
+    "by_engine",
+    "engine_facts",
+    "facts_of",
+    "nearest_models",
+    "no_engine",
+    "not_served",
+    "served_at",
+]
 
 NEWEST = 200
 """So many of the newest rows of the model, and of all models, are neighbours of a question."""
@@ -108,6 +117,30 @@ def engine_facts(question: Question, model: str) -> tuple[str, list[str]]:
         others = [name for name in question.precision if name != told]
         notes.append(f"{said}; the question asks for {', '.join(others)}" if others else f"{said}: asked for so")
     return model, notes
+
+
+def by_engine(question: Question, *, traced: bool) -> bool:
+    """Whether an engine alone can serve what is asked, whatever was traced."""
+    return question.of_an_engine or (question.config is not None and not traced)
+
+
+def not_served(model: str) -> UsageError:
+    """Return what is said where requests at once are asked of what nothing serves."""
+    return UsageError(
+        f"nothing is known of {model} as a served language model: neither its published sizes nor a measurement so.",
+        field="concurrency",
+        remedy="Leave it out for single calls, or measure it where it is served: assay bench --endpoint URL.",
+    )
+
+
+def no_engine(question: Question, model: str) -> UsageError:
+    """Return what is said where a question can be of an engine alone, and no engine serves the model."""
+    field = next((name for name in ("runtime", "offload") if getattr(question, name)), "precision")
+    return UsageError(
+        f"{model} is not known as a language model that an engine serves in inference.",
+        field=field,
+        remedy="Leave it out, or name a language model (assay model list), or its config.json.",
+    )
 
 
 def nearest_models(name: str) -> tuple[str, ...]:

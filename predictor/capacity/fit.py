@@ -105,9 +105,10 @@ def _known(
     tables: Tables, fit_question: FitQuestion, predictor: Predictor, notes: Sequence[str], kept: Reading
 ) -> tuple[AnswerContext, LanguageModel | None]:
     """What is known of the model; a language model of published sizes, or of its own config, needs no operator trace."""
-    question = fit_question.question()
     name = tables.resolve_model(fit_question.model)
-    facts = facts_of(question, name) or language_models.find(fit_question.model)
+    facts = facts_of(fit_question.question(), name) or language_models.find(fit_question.model)
+    served_alone = facts is not None and models.find(facts.id) is None
+    question = fit_question.question(call="usual" if served_alone or fit_question.output_tokens else "forward")
     if facts is None or not question.of_an_engine:
         try:
             return known_at(tables, question, predictor, notes, kept), facts

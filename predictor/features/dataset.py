@@ -70,6 +70,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     frames: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    steps: int | None = None
     concurrency: int | None = None
     optimizer: str | None = None
     gradient_checkpointing: bool = False
@@ -124,6 +125,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self.frames,
             self.input_tokens,
             self.output_tokens,
+            self.steps,
         )
 
     @property
@@ -216,6 +218,7 @@ _AS_THEY_ARE = (
     "frames",
     "input_tokens",
     "output_tokens",
+    "steps",
     "concurrency",
     "optimizer",
     "layout",
@@ -266,6 +269,7 @@ _OF_WORKLOAD = (
     "frames",
     "input_tokens",
     "output_tokens",
+    "steps",
     "concurrency",
     "optimizer",
     "gradient_checkpointing",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.calls import Pipeline, parts_of, window_of
 from domain.performance.roofline import OPERATOR_CLASSES
 from predictor.features.dataset import Row
 
-__all__ = ["Trace", "TraceBook", "generation", "trace_from_data"]
+__all__ = ["GUIDED", "USUAL_STEPS", "Trace", "TraceBook", "joined", "trace_from_data"]
 
 Array = NDArray[np.float64]
 _SIZES = (
@@ -25,6 +26,8 @@ _SIZES = (
     "gradient_checkpointing",
 )
 _CLASS_INDEX = {name: index for index, name in enumerate(OPERATOR_CLASSES)}
+GUIDED, USUAL_STEPS = "guided", "usual_steps"
+"""Totals of the trace of a pipeline's text encoders: whether steps also run without the prompt, and how many are usual."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -33,6 +36,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     model: str
     family: str | None
     category: str | None
+    task: str | None = None
     architecture: str
     parameters: float | None
     image_size: int | None
@@ -73,6 +77,7 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
         model=model["id"],
         family=model.get("family"),
         category=model.get("category"),
+        task=model.get("task"),
         architecture=model.get("architecture") or model["id"],
         parameters=model.get("parameters"),
         image_size=workload.get("image_size"),
@@ -95,32 +100,51 @@ def trace_from_data(data: Mapping[str, Any]) -> Trace:
     )
 
 
-def generation(prefill: Trace, decode: Trace, output_tokens: int) -> Trace:
-    """Return the work of one generation: the prompt gives the first token, and each further one is a step."""
-    if output_tokens <= 1:
-        return prefill
-    steps = np.concatenate([np.ones(len(prefill.count)), np.full(len(decode.count), float(output_tokens - 1))])
-    joined = {
-        name: np.concatenate([getattr(prefill, name), getattr(decode, name)])
-        for name in (
-            "class_index",
-            "count",
-            "flops",
-            "activations",
-            "weights",
-            "written",
-            "inner",
-            "kernel",
-            "stride",
-            "groups",
-        )
-    }
-    joined["count"] = joined["count"] * steps
-    operators = [
-        {**row, "count": row["count"] * step}
-        for row, step in zip((*prefill.operators, *decode.operators), steps.tolist(), strict=True)
-    ]
-    return msgspec.structs.replace(prefill, phase="generation", operators=tuple(operators), **joined)
+_ARRAYS = (
+    "class_index",
+    "count",
+    "flops",
+    "activations",
+    "weights",
+    "written",
+    "inner",
+    "kernel",
+    "stride",
+    "groups",
+)
+_OF_ITEMS = ("flops", "activations", "written")
+"""What grows with the items of a batch."""
+
+
+def joined(parts: Sequence[tuple[Trace, float, int]], *, modules: bool = False) -> Trace:
+    """Return the work of one call of several phases: (trace, times, items of a batch each time), in their order.
+
+    It is named after the first, or after the forward pass where the phases are `modules` of a pipeline, whose parameters
+    add up. A phase that never runs is left out.
+    """
+    running = [part for part in parts if part[1] > 0]
+    if len(running) == 1 and running[0][1:] == (1, 1):
+        return running[0][0]
+    arrays = {name: np.concatenate([getattr(trace, name) for trace, _, _ in running]) for name in _ARRAYS}
+    times = np.concatenate([np.full(len(trace.count), float(count)) for trace, count, _ in running])
+    items = np.concatenate([np.full(len(trace.count), float(number)) for trace, _, number in running])
+    arrays["count"] = arrays["count"] * times
+    arrays |= {name: arrays[name] * items for name in _OF_ITEMS}
+    operators = tuple(_times(row, count, number) for trace, count, number in running for row in trace.operators)
+    changed: dict[str, Any] = {**arrays, "operators": operators, "phase": "image" if modules else "generation"}
+    if not modules:
+        return msgspec.structs.replace(running[0][0], **changed)
+    peaks = [float(trace.totals.get("peak_activation_elements") or 0) * number for trace, _, number in running]
+    parameters = sum(trace.parameters or 0 for trace, _, _ in running)
+    changed["totals"] = {"parameters": parameters, "peak_activation_elements": max(peaks)}
+    main = next(trace for trace, *_ in running if trace.phase == "forward")
+    return msgspec.structs.replace(main, parameters=parameters, **changed)
+
+
+def _times(row: Mapping[str, Any], times: float, items: int) -> Mapping[str, Any]:
+    """Return an operator row of so many calls, each with so many items of a batch."""
+    scaled = {name: row[name] * items for name in ("flops", "read_elements", "write_elements") if row.get(name)}
+    return {**row, **(scaled if items > 1 else {}), "count": row["count"] * times}
 
 
 class TraceBook:
@@ -171,27 +195,52 @@ class TraceBook:
         return max(fitting, key=lambda trace: len(trace.sizes.keys() & stated.keys()), default=None)
 
     def find_for(self, row: Row) -> Trace | None:
-        """Return the work of a row: a forward pass, a training step, or a whole generation; None where not traced."""
+        """Return the work of a row: a call or a training step; None where not traced."""
         sizes = {name: getattr(row, name) for name in _SIZES}
-        generates = row.scenario in (None, "single_stream", "offline")
-        return self.work(row.model, row.mode, sizes, row.output_tokens if generates else None)
+        if row.scenario in (None, "single_stream", "offline"):
+            sizes |= {"output_tokens": row.output_tokens, "steps": row.steps}
+        return self.work(row.model, row.mode, sizes)
 
-    def work(self, model: str, mode: str, sizes: Mapping[str, Any], output_tokens: int | None = None) -> Trace | None:
-        """Return the work of one call, None where it was not traced.
+    def work(self, model: str, mode: str, sizes: Mapping[str, Any]) -> Trace | None:
+        """Return the work of one call of these sizes, None where a phase of it was not traced.
 
         A training step that was not traced as such is a forward pass, which counts three times in its prior.
         """
         if mode == "training":
             forward = {**sizes, "gradient_checkpointing": None}
             return self.find(model, "training", **sizes) or self.find(model, **forward)
-        if output_tokens:
-            return self._generation(model, sizes, output_tokens)
-        return self.find(model, **sizes)
-
-    def _generation(self, model: str, sizes: Mapping[str, Any], output_tokens: int) -> Trace | None:
-        key = (model, "generation", output_tokens, *(sizes.get(name) for name in _SIZES))
+        key = (model, "call", *(sizes.get(name) for name in (*_SIZES, "output_tokens", "steps")))
         if key not in self._found:
-            prefill, decode = self.find(model, "prefill", **sizes), self.find(model, "decode", **sizes)
-            existing = prefill is not None and decode is not None
-            self._found[key] = generation(prefill, decode, output_tokens) if existing else None  # type: ignore[arg-type]
+            self._found[key] = self._call(model, mode, sizes)
         return self._found[key]
+
+    def _call(self, model: str, mode: str, sizes: Mapping[str, Any]) -> Trace | None:
+        family = self.family(model)
+        pipeline = self.pipeline(model)
+        parts = parts_of(mode, sizes, family=family, guided=pipeline is not None and pipeline.guided)
+        window = window_of(family)
+        at = {**sizes, "audio_seconds": window} if window and sizes.get("audio_seconds") else sizes
+        traces = [self.find(model, part.phase, **at) for part in parts if part.times]
+        if None in traces:
+            return None
+        running = [part for part in parts if part.times]
+        called = [(trace, part.times, part.items) for trace, part in zip(traces, running, strict=True) if trace]
+        return joined(called, modules=bool(sizes.get("steps")))
+
+    def traces(self, model: str) -> Iterator[Trace]:
+        """Yield every trace of a model."""
+        for sizes in self._by_model.get(model, {}).values():
+            yield from sizes.values()
+
+    def traced(self, model: str) -> bool:
+        """Return whether anything of a model is traced."""
+        return any(True for _ in self.traces(model))
+
+    def family(self, model: str) -> str | None:
+        """Return the family of a model by its traces."""
+        return next((trace.family for trace in self.traces(model)), None)
+
+    def pipeline(self, model: str) -> Pipeline | None:
+        """Return how a diffusion pipeline makes an image, as its trace says it; None where the model is none."""
+        totals = next((trace.totals for trace in self.of_model(model, "text_encoder")), None)
+        return None if totals is None else Pipeline(steps=int(totals[USUAL_STEPS]), guided=bool(totals[GUIDED]))

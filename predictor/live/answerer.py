@@ -75,6 +75,7 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCas
         precision=row.precision,
         batch_size=row.batch_size,
         mode=row.mode,
+        call="usual" if row.output_tokens or row.steps else "forward",
         concurrency=row.concurrency,
         **{name: getattr(row, name) for name in SIZE_NAMES},
     ).as_question()
@@ -89,7 +90,7 @@ def _case(tables: Tables, row: Row, old: Predictor, new: Predictor) -> ScoredCas
 
 
 def _given(row: Row, question: Any, context: AnswerContext, predictor: Predictor) -> PredictedLatency | None:
-    blind = msgspec.structs.replace(context, rows=(), predictor=predictor)
+    blind = msgspec.structs.replace(context.blind(), predictor=predictor)
     ranked = answer(question, blind, "").ranked
     if not ranked or not _speaks_of(ranked[0], row):
         return None

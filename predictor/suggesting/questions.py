@@ -97,7 +97,7 @@ def targets(tables: Tables, suggest_question: SuggestQuestion) -> QuestionSet:
         return _asked(
             "asked",
             suggest_question,
-            [Question(model=name, mode=suggest_question.mode) for name in suggest_question.models],
+            [Question(model=name, mode=suggest_question.mode, call="forward") for name in suggest_question.models],
         )
     recorded = list(_recorded(tables, suggest_question.mode))
     if recorded:
@@ -110,7 +110,10 @@ def targets(tables: Tables, suggest_question: SuggestQuestion) -> QuestionSet:
         [f"{left} more models have a trace and are not of the catalogue; name them to ask about them."] if left else []
     )
     return _asked(
-        "traced", suggest_question, [Question(model=name, mode=suggest_question.mode) for name in names], notes
+        "traced",
+        suggest_question,
+        [Question(model=name, mode=suggest_question.mode, call="forward") for name in names],
+        notes,
     )
 
 
@@ -230,7 +233,7 @@ def _configuration(entry: RankedOption, question: Question, context: AnswerConte
         platform=entry.platform,
         precision=entry.precision,
         batch_size=entry.batch_size or 1,
-        sizes=entry.stated(),
+        sizes=context.call.run_sizes.stated(),
         runtime=entry.runtime or "",
         version=entry.runtime_version or "",
         compiled=bool(entry.compiled),

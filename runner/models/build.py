@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +12,7 @@ import msgspec
 import torch
 
 from domain.configuration import Model
-from domain.errors import UnsupportedWorkload, UsageError
+from domain.errors import AssayError, PartMissing, UnsupportedWorkload, UsageError
 from runner.machine.headroom import NotEnoughMemory, available_bytes
 from runner.models import diffusion
 from runner.models import timm as timm_models
@@ -109,12 +111,12 @@ def text_config(config: Any) -> Any:
 def config_of(source: ModelSource, purpose: Purpose = "inference") -> Any:
     """Return the config that the model is built from; attention caches are off unless it is to generate.
 
-    A transformers config, a TimmConfig for timm, a UNetConfig for diffusers.
+    A transformers config, a TimmConfig for timm, a DenoiserConfig for diffusers.
     """
     if source.kind == "timm":
         return msgspec.convert(source.config, TimmConfig)
     if source.kind == "diffusers":
-        return msgspec.convert(source.config, diffusion.UNetConfig)
+        return msgspec.convert(source.config, diffusion.DenoiserConfig)
     config = _transformers_config(source)
     if config.model_type == "musicgen":
         # Its published config leaves the token that starts the decoder to the generation config.
@@ -149,7 +151,7 @@ def build(
     if source.kind == "timm":
         return _build_timm(source, dtype, image_size, purpose)
     if source.kind == "diffusers":
-        return _build_unet(source, dtype, purpose)
+        return _build_denoiser(source, dtype, purpose)
     config = config_of(source, purpose)
     cls = class_for(source, config, purpose)
     _require_memory(source, dtype)
@@ -173,15 +175,45 @@ def build(
 def build_meta(source: ModelSource, *, image_size: int | None = None, purpose: Purpose = "inference") -> Built:
     """Build the model on torch's meta device: shapes and no weights, in a second or less for most."""
     config = config_of(source, purpose)
-    with torch.device("meta"):
+    # Without a value in it, a module of experts is multiplied in groups only in the type that the kernel has.
+    dtype = torch.bfloat16 if _has_experts(config) else torch.float32
+    with torch.device("meta"), _refusing(source):
         if source.kind == "timm":
             module = _timm_module(source, image_size, purpose, pretrained=False)
         elif source.kind == "diffusers":
-            module = _unet(source, purpose)
+            module = _denoiser(source, purpose)
         else:
-            module = _from_config(class_for(source, config, purpose), config, torch.float32)
+            module = _from_config(class_for(source, config, purpose), config, dtype)
     # Some families make a parameter or two on the CPU whatever device is set.
-    return _built(source, module.to("meta"), config, torch.float32, purpose, "random", None)
+    return _built(source, module.to("meta"), config, dtype, purpose, "random", None)
+
+
+def _has_experts(config: Any) -> bool:
+    names = ("num_experts", "num_local_experts", "n_routed_experts")
+    return any(isinstance(getattr(config, name, None), int) for name in names)
+
+
+@contextmanager
+def _refusing(source: ModelSource) -> Iterator[None]:
+    """Say of a config from which its class cannot be made which model it is, and why."""
+    try:
+        yield
+    except AssayError:
+        raise
+    except ImportError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise PartMissing(
+            f"{source.id} needs a package that cannot be imported here: {reason}.",
+            field="model",
+            remedy="Install that package beside Assay.",
+        ) from error
+    except (ValueError, TypeError, AttributeError, KeyError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise UsageError(
+            f"{source.id} cannot be built from its config: {reason}.",
+            field="model",
+            remedy="Complete the config, or fetch it again from its publisher.",
+        ) from error
 
 
 def _built(
@@ -292,15 +324,15 @@ def _timm_module(source: ModelSource, image_size: int | None, purpose: Purpose, 
     return timm_models.WithLoss(module) if purpose == "training" else module
 
 
-def _build_unet(source: ModelSource, dtype: Any, purpose: Purpose) -> Built:
+def _build_denoiser(source: ModelSource, dtype: Any, purpose: Purpose) -> Built:
     chosen = choose_weights(source)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        module = _unet(source, purpose).to(dtype)
+        module = _denoiser(source, purpose).to(dtype)
     return _built(source, module, config_of(source), dtype, purpose, "random", chosen.reason)
 
 
-def _unet(source: ModelSource, purpose: Purpose) -> Any:
+def _denoiser(source: ModelSource, purpose: Purpose) -> Any:
     if purpose != "inference":
         raise UnsupportedWorkload(
             f"{source.id} is measured as one step of its denoiser, which neither writes tokens nor computes a loss.",

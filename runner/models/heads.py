@@ -16,6 +16,7 @@ PURPOSES = get_args(Purpose)
 _GENERATIVE_TASKS = frozenset(
     {"text-generation", "text2text-generation", "image-text-to-text", "image-to-text", "text-to-audio"}
 )
+_SPEECH = "automatic-speech-recognition"
 _WITH_HEADS = {
     "embedding": "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",
     "audio": "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING",
@@ -51,8 +52,8 @@ def transformers_module() -> Any:
 
 def generates(source: ModelSource) -> bool:
     """Return whether the model writes token after token."""
-    if source.family == "whisper":
-        return True
+    if source.task == _SPEECH:
+        return source.family == "whisper" or bool(source.config.get("is_encoder_decoder"))
     return source.task in _GENERATIVE_TASKS and source.kind in ("catalogue", "directory", "hub")
 
 

@@ -8,20 +8,22 @@ from typing import Any
 
 import torch
 
+from domain.calls import PROMPT_TOKENS
 from domain.configuration import Workload
 from domain.errors import PartMissing, UnsupportedWorkload, UsageError
-from runner.models.build import Built, text_config
-from runner.models.diffusion import LATENT_SCALE
+from runner.models.build import Built, build_meta, text_config
+from runner.models.diffusion import denoiser_inputs
 from runner.models.heads import generates
-from runner.models.processor_inputs import image_token, pictures_and_words
+from runner.models.pipelines import DENOISERS
+from runner.models.processor_inputs import image_token, pictures_and_words, with_words
 from runner.models.random_inputs import integers, noise, words
+from runner.models.signatures import SAMPLES_PER_SECOND, image_tokens, sound
 from runner.models.sizes import (
     CLAP_HOP,
     CLAP_SAMPLES_PER_SECOND,
     RAW_AUDIO,
     TWO_TOWERS,
     VISION_LANGUAGE,
-    WHISPER_PROMPT_TOKENS,
     Modalities,
     decoder_positions,
     frames_per_second,
@@ -124,10 +126,8 @@ def _next_words(config: Any, inputs: dict[str, Any], batch: int, generator: torc
     return {**inputs, "labels": labels}
 
 
-WAV2VEC2_SAMPLES_PER_SECOND = 16_000
 _LAYOUT_SIDE = 1000
 """Boxes of words lie on a page of 1000 × 1000."""
-_UNET_STEPS = 1000
 
 
 def make_inputs(model: Built | ModelSource, workload: Workload, seed: int = 0) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def make_inputs(model: Built | ModelSource, workload: Workload, seed: int = 0) -
     """
     workload = workload_defaults(model, workload)
     config, *_ = known(model)
-    return _typed(model, _assemble(config, workload, torch.Generator().manual_seed(seed)))
+    return _typed(model, _assemble(model, config, workload, torch.Generator().manual_seed(seed)))
 
 
 def generation_inputs(built: Built | ModelSource, workload: Workload, *, seed: int = 0) -> dict[str, Any]:
@@ -158,14 +158,15 @@ def generation_inputs(built: Built | ModelSource, workload: Workload, *, seed: i
             remedy="Leave the output tokens out to measure one forward call.",
         )
     workload = workload_defaults(built, workload)
-    inputs = _typed(built, _assemble(config, workload, torch.Generator().manual_seed(seed)))
+    inputs = _typed(built, _assemble(built, config, workload, torch.Generator().manual_seed(seed)))
     batch = workload.batch_size or 1
     if config.model_type == "musicgen":
         start = config.decoder.bos_token_id
         inputs["decoder_input_ids"] = torch.full((batch * config.decoder.num_codebooks, 1), start)
     elif getattr(config, "is_encoder_decoder", False) and config.model_type != "whisper":
-        start = config.decoder_start_token_id
-        inputs["decoder_input_ids"] = torch.full((batch, 1), config.bos_token_id if start is None else start)
+        starts = (getattr(config, name, None) for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"))
+        start = next((token for token in starts if token is not None), 0)
+        inputs["decoder_input_ids"] = torch.full((batch, 1), start)
     return inputs
 
 
@@ -178,22 +179,32 @@ def training_inputs(built: Built, workload: Workload, *, seed: int = 0) -> dict[
     """
     generator = torch.Generator().manual_seed(seed)
     workload = workload_defaults(built, workload)
-    inputs = _typed(built, _assemble(built.config, workload, generator))
+    inputs = _typed(built, _assemble(built, built.config, workload, generator))
     return with_labels(built, inputs, workload, generator)
 
 
 def _typed(model: Built | ModelSource, inputs: dict[str, Any]) -> dict[str, Any]:
     dtype = model.dtype if isinstance(model, Built) else torch.float32
-    return {name: t.to(dtype) if t.is_floating_point() else t for name, t in inputs.items()}
+    return {name: _of_type(value, dtype) for name, value in inputs.items()}
 
 
-def _assemble(config: Any, workload: Workload, generator: torch.Generator) -> dict[str, Any]:
+def _of_type(value: Any, dtype: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _of_type(item, dtype) for name, item in value.items()}
+    return value.to(dtype) if value.is_floating_point() else value
+
+
+def _assemble(
+    model: Built | ModelSource, config: Any, workload: Workload, generator: torch.Generator
+) -> dict[str, Any]:
     family, takes = config.model_type, modalities(config)
     length = workload.input_tokens or workload.sequence_length or 0
-    if family == "unet":
-        return _unet(config, workload, length, generator)
+    if family in DENOISERS:
+        return denoiser_inputs(config, workload.batch_size or 1, workload.image_size or 0, length, generator)
     if family in VISION_LANGUAGE:
         return pictures_and_words(config, workload, length, generator)
+    if takes.text and takes.image and image_token(config) is not None:
+        return _pictured(model, config, workload, length, generator)
     if takes.image or takes.video:
         return _seen(config, workload, length, generator)
     if takes.audio:
@@ -217,6 +228,22 @@ def _read(config: Any, workload: Workload, length: int, generator: torch.Generat
         corners = integers(generator, (batch, length, 2, 2), _LAYOUT_SIDE).sort(dim=2).values
         inputs["bbox"] = corners.flatten(2)
     return inputs
+
+
+def _pictured(
+    model: Built | ModelSource, config: Any, workload: Workload, length: int, generator: Any
+) -> dict[str, Any]:
+    """Inputs of a model that reads pictures as tokens, and whose family no list names."""
+    batch, images, side = workload.batch_size or 1, workload.images or 1, workload.image_size or 0
+    channels = getattr(getattr(config, "vision_config", config), "num_channels", None) or 3
+    pixels = noise(generator, batch * images, channels, side, side)
+    module = model.module if isinstance(model, Built) else build_meta(model, purpose="generation").module
+    tokens = image_tokens(module.to("meta") if isinstance(model, ModelSource) else module, pixels[:1])
+    placeholders = torch.full((batch, images * tokens), image_token(config), dtype=torch.long)
+    inputs = with_words(config, length, placeholders, generator)
+    if "token_type_ids" in inspect.signature(module.forward).parameters:
+        inputs["token_type_ids"] = (inputs["input_ids"] == image_token(config)).long()
+    return {**inputs, "pixel_values": pixels}
 
 
 def _seen(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
@@ -243,19 +270,15 @@ def _heard(config: Any, workload: Workload, length: int, generator: torch.Genera
         is_longer = torch.zeros(batch, 1, dtype=torch.bool)
         return {**_text(config, batch, length, generator), "input_features": features, "is_longer": is_longer}
     if config.model_type in RAW_AUDIO:
-        return {"input_values": noise(generator, batch, int(seconds * WAV2VEC2_SAMPLES_PER_SECOND))}
+        return {"input_values": noise(generator, batch, int(seconds * SAMPLES_PER_SECOND))}
+    if config.model_type != "whisper":
+        inputs = sound(config, batch, seconds, generator)
+        if getattr(config, "is_encoder_decoder", False):
+            inputs["decoder_input_ids"] = words(config, (batch, 1), generator)
+        return inputs
     features = noise(generator, batch, config.num_mel_bins, 2 * config.max_source_positions)
-    prompt = words(config, (batch, WHISPER_PROMPT_TOKENS), generator)
+    prompt = words(config, (batch, PROMPT_TOKENS), generator)
     return {"input_features": features, "decoder_input_ids": prompt}
-
-
-def _unet(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
-    batch, side = workload.batch_size or 1, (workload.image_size or 0) // LATENT_SCALE
-    return {
-        "sample": noise(generator, batch, config.in_channels, side, side),
-        "timestep": integers(generator, (batch,), _UNET_STEPS),
-        "encoder_hidden_states": noise(generator, batch, length, config.cross_attention_dim),
-    }
 
 
 def _text(config: Any, batch: int, length: int, generator: torch.Generator) -> dict[str, Any]:

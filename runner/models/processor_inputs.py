@@ -11,7 +11,7 @@ from domain.errors import UsageError
 from runner.models.random_inputs import noise, words
 from runner.models.sizes import QWEN_VISION, positions
 
-__all__ = ["image_token", "pictures_and_words"]
+__all__ = ["image_token", "pictures_and_words", "with_words"]
 
 
 def pictures_and_words(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
@@ -31,10 +31,10 @@ def pictures_and_words(config: Any, workload: Workload, length: int, generator: 
     return inputs
 
 
-def image_token(config: Any) -> int:
-    """Return the id that stands for a part of an image."""
-    token = getattr(config, "image_token_id", None)
-    return int(config.image_token_index if token is None else token)
+def image_token(config: Any) -> int | None:
+    """Return the id that stands for a part of an image; None where pictures are not read as tokens."""
+    tokens = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    return next((int(token) for token in tokens if token is not None), None)
 
 
 def _llava(config: Any, workload: Workload, length: int, generator: torch.Generator) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def _llava(config: Any, workload: Workload, length: int, generator: torch.Genera
     else:
         tokens = (vision.image_size // vision.patch_size) ** 2
         extra = {"pixel_values": noise(generator, count, 3, side, side)}
-    placeholders = torch.full((batch, images * tokens), image_token(config), dtype=torch.long)
-    return {**_with_words(config, length, placeholders, generator), **extra}
+    placeholders = torch.full((batch, images * tokens), image_token(config) or 0, dtype=torch.long)
+    return {**with_words(config, length, placeholders, generator), **extra}
 
 
 def _anyres(config: Any, side: int) -> tuple[int, int]:
@@ -80,7 +80,7 @@ def _qwen_vision(config: Any, workload: Workload, length: int, generator: torch.
     width = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
     picture = torch.full((tokens + 2,), config.image_token_id, dtype=torch.long)
     picture[0], picture[-1] = config.vision_start_token_id, config.vision_end_token_id
-    inputs = _with_words(config, length, picture.repeat(batch, images), generator)
+    inputs = with_words(config, length, picture.repeat(batch, images), generator)
     return {
         **inputs,
         "mm_token_type_ids": (inputs["input_ids"] == config.image_token_id).long(),
@@ -89,7 +89,8 @@ def _qwen_vision(config: Any, workload: Workload, length: int, generator: torch.
     }
 
 
-def _with_words(config: Any, length: int, placeholders: Any, generator: torch.Generator) -> dict[str, Any]:
+def with_words(config: Any, length: int, placeholders: Any, generator: torch.Generator) -> dict[str, Any]:
+    """Return ids and mask of a text of `length` words, with placeholders of pictures after its first."""
     text = words(config, (placeholders.shape[0], length), generator)
     ids = torch.cat([text[:, :1], placeholders, text[:, 1:]], dim=1)
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

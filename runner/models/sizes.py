@@ -8,12 +8,15 @@ from typing import Any
 
 import msgspec
 
+from domain.calls import PROMPT_TOKENS
 from domain.catalogues.models import WorkloadDefaults
 from domain.configuration import Workload
 from domain.errors import UsageError
 from runner.models.build import Built, config_of, text_config
-from runner.models.diffusion import UNetConfig
+from runner.models.diffusion import DenoiserConfig
 from runner.models.heads import generates
+from runner.models.pipelines import DENOISERS
+from runner.models.signatures import main_input, takes_pictures_and_words
 from runner.models.sources import ModelSource
 
 __all__ = [
@@ -28,8 +31,6 @@ __all__ = [
 
 WHISPER_FRAMES_PER_SECOND = 100
 """Mel frames a second; the encoder's first convolutions halve them."""
-WHISPER_PROMPT_TOKENS = 4
-"""Start, language, task and no-timestamps: what every Whisper transcription begins with."""
 CLAP_SAMPLES_PER_SECOND, CLAP_HOP = 48_000, 480
 IMAGE_SIDE_OF_QWEN = 448
 DEFAULT_TOKENS = 128
@@ -92,7 +93,7 @@ class Modalities:
 def modalities(config: Any) -> Modalities:
     """Return what a model of this config takes in; a config that names no vision or audio part takes text."""
     family = config.model_type
-    if family in (*VISION_LANGUAGE, *TWO_TOWERS, "blip", "unet"):
+    if family in (*VISION_LANGUAGE, *TWO_TOWERS, *DENOISERS, "blip"):
         return Modalities(text=True, image=True)
     if family == "clap":
         return Modalities(text=True, audio=True)
@@ -106,6 +107,8 @@ def modalities(config: Any) -> Modalities:
         return Modalities(audio=True)
     if family in _VISION:
         return Modalities(image=True)
+    if (by_signature := _by_signature(config)) is not None:
+        return by_signature
     if hasattr(config, "vocab_size") and not hasattr(config, "vision_config") and not hasattr(config, "audio_config"):
         return Modalities(text=True)
     raise UsageError(
@@ -113,6 +116,17 @@ def modalities(config: Any) -> Modalities:
         field="model",
         remedy="Add its inputs to runner/models/inputs.py (docs/models.md says how).",
     )
+
+
+def _by_signature(config: Any) -> Modalities | None:
+    """What the class of a family that no list names takes, where its forward call says so; None for text."""
+    name = main_input(config)
+    if name in ("pixel_values", "pixel_values_videos") or hasattr(config, "vision_config"):
+        if takes_pictures_and_words(config):
+            return Modalities(text=True, image=True)
+        video = getattr(getattr(config, "vision_config", config), "num_frames", None) is not None
+        return Modalities(video=True) if video else Modalities(image=True)
+    return Modalities(audio=True) if name in ("input_values", "input_features") else None
 
 
 def known(model: Built | ModelSource) -> tuple[Any, WorkloadDefaults, ModelSource]:
@@ -145,7 +159,7 @@ def workload_defaults(model: Built | ModelSource, workload: Workload | None = No
         sizes[name] = sequence_length or (min(default, limit) if limit else default)
     if takes.image or takes.video:
         sizes["image_size"] = workload.image_size or _published_side(config) or defaults.image_size or 224
-    if takes.text and takes.image and config.model_type != "unet":
+    if takes.text and takes.image and config.model_type not in DENOISERS:
         sizes["images"] = workload.images or defaults.images or 1
     if takes.video:
         sizes["frames"] = workload.frames or _published_frames(config)
@@ -161,7 +175,7 @@ def workload_defaults(model: Built | ModelSource, workload: Workload | None = No
 
 def positions(config: Any) -> int | None:
     """Return the longest sequence the text part was made for, or None where its positions are relative."""
-    if config.model_type == "unet":
+    if isinstance(config, DenoiserConfig):
         return None
     text = text_config(config)
     if text.model_type in _RELATIVE_POSITIONS:
@@ -251,7 +265,7 @@ def _check_tokens(config: Any, workload: Workload) -> None:
 
 def _check_output(config: Any, workload: Workload) -> None:
     limit = decoder_positions(config)
-    before = WHISPER_PROMPT_TOKENS if config.model_type == "whisper" else 1
+    before = PROMPT_TOKENS if config.model_type == "whisper" else 1
     if not getattr(config, "is_encoder_decoder", False):
         before = workload.input_tokens or 0
     if limit is not None and before + (workload.output_tokens or 0) > limit:
@@ -267,7 +281,7 @@ def _check_image(config: Any, side: int) -> None:
     if family in QWEN_VISION:
         _check_multiple(side, config.vision_config.patch_size * config.vision_config.spatial_merge_size)
         return
-    if isinstance(config, UNetConfig):
+    if isinstance(config, DenoiserConfig):
         _check_multiple(side, config.step)
         return
     published = _published_side(config)

@@ -17,6 +17,7 @@ import msgspec
 from domain.catalogues.classification import classified
 from domain.catalogues.models import (
     CatalogueModel,
+    ImagePipeline,
     WorkloadDefaults,
     default_workload,
     find,
@@ -25,6 +26,7 @@ from domain.catalogues.models import (
     timm_family,
 )
 from domain.errors import UnknownModel, UsageError
+from runner.models.pipelines import DENOISERS, INDEX, read_pipeline
 
 __all__ = ["SAFE_FILES", "WEIGHT_CHOICES", "ModelSource", "hub_problem", "resolve", "weight_files"]
 
@@ -42,7 +44,8 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     `kind` says where it was found. `config` is its config as JSON; `location` the folder that holds its
     checkpoint, or None. `class_name` names the transformers class, None where its config alone decides.
     `allow_pickle` says that a checkpoint which can run code when it is opened may be opened. `unreachable` is why the
-    hub cannot be asked, where that is known already.
+    hub cannot be asked, where that is known already. `pipeline` stands beside a denoiser, and `workload` are the sizes that
+    a folder tells.
     """
 
     id: str
@@ -59,13 +62,18 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     allow_pickle: bool = False
     unreachable: str | None = None
     entry: CatalogueModel | None = None
+    pipeline: ImagePipeline | None = None
+    workload: WorkloadDefaults = WorkloadDefaults()
 
     @property
     def defaults(self) -> WorkloadDefaults:
         """The sizes that this model's category is measured at, overridden by what the catalogue says of it."""
         base = msgspec.structs.asdict(default_workload(self.category))
-        own = msgspec.structs.asdict(self.entry.workload) if self.entry else {}
-        return WorkloadDefaults(**{**base, **{key: value for key, value in own.items() if value is not None}})
+        own = [self.entry.workload if self.entry else WorkloadDefaults(), self.workload]
+        told = {
+            key: value for sizes in own for key, value in msgspec.structs.asdict(sizes).items() if value is not None
+        }
+        return WorkloadDefaults(**{**base, **told})
 
 
 def resolve(
@@ -133,6 +141,7 @@ def _catalogue_source(entry: CatalogueModel, weights: WeightChoice, allow_pickle
         weights=weights,
         allow_pickle=allow_pickle,
         entry=entry,
+        pipeline=entry.pipeline,
     )
 
 
@@ -145,12 +154,15 @@ def _timm_source(name: str, weights: WeightChoice) -> ModelSource:
         raise UnknownModel(name, [TIMM_PREFIX + n for n in timm.list_models(f"{short.split('_')[0]}*")[:3]])
     published = timm.get_pretrained_cfg(short)
     channels, _, side = published.input_size
-    config = {"model_type": "timm", "image_size": side, "num_channels": channels}
+    return _of_timm(name, {"model_type": "timm", "image_size": side, "num_channels": channels}, weights)
+
+
+def _of_timm(name: str, config: dict[str, Any], weights: WeightChoice) -> ModelSource:
     return ModelSource(
         id=name,
         kind="timm",
         category="vision",
-        family=timm_family(short),
+        family=timm_family(name.removeprefix(TIMM_PREFIX)),
         task="image-classification",
         config=config,
         weights=weights,
@@ -158,8 +170,10 @@ def _timm_source(name: str, weights: WeightChoice) -> ModelSource:
 
 
 def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bool, allow_pickle: bool) -> ModelSource:
-    folder = folder.parent if folder.name == "config.json" else folder
+    folder = folder.parent if folder.name in ("config.json", INDEX) else folder
     path = folder / "config.json"
+    if (folder / INDEX).is_file():
+        return _pipeline_source(folder, weights)
     if folder.suffix == ".onnx":
         raise UsageError(
             f"{folder} is an ONNX file, which is traced and predicted, not measured.",
@@ -168,11 +182,13 @@ def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bo
         )
     if not path.is_file():
         raise UsageError(
-            f"the folder {folder} holds no config.json.",
+            f"the folder {folder} holds no config.json and no {INDEX}.",
             field="model",
             remedy="Give a folder that save_pretrained wrote, or one with a config.json alone.",
         )
     config = _read_config(path)
+    if "model_type" not in config:
+        return _other_source(folder, config, weights)
     has_weights = any((folder / file).is_file() for file in weight_files(allow_pickle))
     if weights != "random" and not has_weights:
         _refuse_pickles(folder)
@@ -186,6 +202,53 @@ def _directory_source(folder: Path, weights: WeightChoice, trust_remote_code: bo
     location = folder if has_weights and weights != "random" else None
     result = _described(identity, "directory", config, location, weights)
     return msgspec.structs.replace(result, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
+
+
+def _pipeline_source(folder: Path, weights: WeightChoice) -> ModelSource:
+    """A pipeline of diffusers: its denoiser, with the modules beside it."""
+    read = read_pipeline(folder, _read_json)
+    source = _denoiser_source(folder, read.class_name, read.config, weights)
+    return msgspec.structs.replace(source, pipeline=read.pipeline, workload=read.workload)
+
+
+def _other_source(folder: Path, config: dict[str, Any], weights: WeightChoice) -> ModelSource:
+    """A config of timm or diffusers, which names no model_type."""
+    if config.get("architecture"):
+        name = str(config["architecture"])
+        channels, _, side = (config.get("pretrained_cfg") or {}).get("input_size") or (3, 224, 224)
+        described = {"model_type": "timm", "image_size": side, "num_channels": channels}
+        return _of_timm(TIMM_PREFIX + name, described, weights)
+    class_name = str(config.get("_class_name"))
+    if classified(config).family not in DENOISERS:
+        raise UsageError(
+            f"{folder / 'config.json'} is of no model that Assay builds: it names no model_type, no architecture of timm "
+            "and no denoiser of diffusers.",
+            field="model",
+            remedy="Add the model_type, such as bert.",
+        )
+    return _denoiser_source(folder, class_name, config, weights)
+
+
+def _denoiser_source(folder: Path, class_name: str, config: dict[str, Any], weights: WeightChoice) -> ModelSource:
+    family = classified({"_class_name": class_name}).family or "unknown"
+    if family not in DENOISERS:
+        raise UsageError(
+            f"the inputs of a {class_name} are not known.",
+            field="model",
+            remedy=f"Give a denoiser of the family {', '.join(DENOISERS)}.",
+        )
+    plain = {name: value for name, value in config.items() if not name.startswith("_")}
+    return ModelSource(
+        id=_identity(folder.resolve().name, {"model_type": family, **plain}),
+        kind="diffusers",
+        category="diffusion",
+        family=family,
+        task="text-to-image",
+        class_name=class_name,
+        config={"model_type": family, **plain},
+        weights=weights,
+        workload=WorkloadDefaults(sequence_length=77),
+    )
 
 
 def _refuse_pickles(folder: Path) -> None:
@@ -257,13 +320,24 @@ def _described(
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    config = _read_json(path)
+    if not {"model_type", "architecture", "_class_name"} & config.keys():
+        raise UsageError(
+            f"{path} is no transformers config: it names no model_type.",
+            field="model",
+            remedy="Add the model_type, such as bert.",
+        )
+    return config
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{path} cannot be read as JSON: {error}.", field="model", remedy="Repair the file or fetch it again."
         ) from error
-    if not isinstance(config, dict) or "model_type" not in config:
+    if not isinstance(config, dict):
         raise UsageError(
             f"{path} is no transformers config: it names no model_type.",
             field="model",

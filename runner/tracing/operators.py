@@ -20,7 +20,7 @@ STOPPED_AT = "while tracing operator "
 """How the note on an error begins that names the operator which raised it."""
 
 _NAMES = {
-    "mm": "mm addmm linear mv addmv dot _int_mm",
+    "mm": "mm addmm linear mv addmv dot _int_mm _grouped_mm",
     "bmm": "bmm baddbmm",
     "softmax": "_softmax _log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data",
     "norm": (
@@ -161,6 +161,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         else:
             read = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if not c)
             weight = sum(_distinct(t) for t, c in zip(inputs, constant, strict=True) if c)
+        if name == "_grouped_mm" and inputs[1].dim() == 3:
+            # Each row goes to one expert, so that few rows read few of them.
+            experts, rows = inputs[1].shape[0], inputs[0].shape[0]
+            weight -= _distinct(inputs[1]) * max(0, experts - rows) // experts
         if all(constant):
             # What follows from the weights alone is the same at every batch size.
             weight, write = weight + write, 0

@@ -11,18 +11,21 @@ from domain.errors import UnsupportedWorkload
 from runner.models.build import Built
 from runner.models.inputs import generation_inputs, training_inputs
 
-__all__ = ["PHASES", "Phase", "decode_step", "kv_elements_per_token", "on_meta", "prefill", "training_step"]
+__all__ = ["PHASES", "Phase", "cache_of", "decode_step", "kv_elements_per_token", "on_meta", "prefill", "training_step"]
 
-Phase = Literal["forward", "prefill", "decode", "training"]
+Phase = Literal["forward", "prefill", "decode", "training", "text_encoder", "vae_decoder"]
 PHASES = get_args(Phase)
 
 
 def on_meta(inputs: dict[str, Any]) -> dict[str, Any]:
     """Move floating tensors to the meta device; integers stay real, because some models compute shapes from them."""
-    return {
-        name: value.to("meta") if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-        for name, value in inputs.items()
-    }
+    return {name: _on_meta(value) for name, value in inputs.items()}
+
+
+def _on_meta(value: Any) -> Any:
+    if isinstance(value, dict):
+        return on_meta(value)
+    return value.to("meta") if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def prefill(built: Built, workload: Workload) -> dict[str, Any]:
@@ -47,6 +50,8 @@ def decode_step(built: Built, inputs: dict[str, Any], outputs: Any) -> dict[str,
         from transformers.modeling_outputs import BaseModelOutput
 
         encoded = BaseModelOutput(last_hidden_state=outputs.encoder_last_hidden_state)
+        # Some decoders ask for the mask of what was heard.
+        encoded.attention_mask = None
         step = {"encoder_outputs": encoded, "decoder_input_ids": inputs["decoder_input_ids"][:, -1:]}
         mask = {"attention_mask": inputs["attention_mask"]} if "attention_mask" in inputs else {}
         return {**step, **mask, **kept}
@@ -87,6 +92,16 @@ def _recompute_activations(built: Built) -> None:
     # Older releases of transformers know it by its older name alone.
     enable = getattr(built.module, "activation_checkpointing_enable", None)
     (enable or built.module.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+def cache_of(built: Built, outputs: Any) -> Any:
+    """Return the attention cache that a prefill filled. Raises UnsupportedWorkload for a model that keeps none."""
+    cache = getattr(outputs, "past_key_values", None)
+    if cache is None:
+        raise UnsupportedWorkload(
+            f"{built.id} keeps no attention cache.", field="output_tokens", remedy="Trace its forward call."
+        )
+    return cache
 
 
 def kv_elements_per_token(cache: Any) -> float:

@@ -14,21 +14,25 @@ from typing import Any
 import msgspec
 import torch
 
+from domain.calls import window_of
 from domain.configuration import Workload
-from domain.errors import AssayError, Untraceable
+from domain.errors import AssayError, UnsupportedWorkload, Untraceable
+from runner.models import diffusion
 from runner.models.build import Built, build_meta, count_parameters
 from runner.models.heads import Purpose, generates
 from runner.models.inputs import make_inputs, workload_defaults
 from runner.models.sources import ModelSource
 from runner.tracing.operator_rows import architecture_digest, sums_of
 from runner.tracing.operators import STOPPED_AT, Recorder
-from runner.tracing.phases import Phase, decode_step, kv_elements_per_token, on_meta, prefill, training_step
+from runner.tracing.phases import Phase, cache_of, decode_step, kv_elements_per_token, on_meta, prefill, training_step
 
 __all__ = [
+    "MODULES",
     "TRACER_NAME",
     "TRACER_VERSION",
     "architecture",
     "architecture_digest",
+    "call_of",
     "phases_of",
     "record",
     "trace",
@@ -48,6 +52,9 @@ _SIZES = (
     "gradient_checkpointing",
 )
 _BYTES_OF_FP32 = 4
+MODULES: tuple[Phase, ...] = ("text_encoder", "vae_decoder")
+"""Phases of an image beside the steps of its denoiser."""
+Rows = list[dict[str, Any]]
 
 
 def trace(source: ModelSource, workload: Workload | None = None, *, phase: Phase = "forward") -> dict[str, Any]:
@@ -62,17 +69,51 @@ def trace(source: ModelSource, workload: Workload | None = None, *, phase: Phase
     """
     single = _single(source, workload or Workload(mode="inference"), phase)
     default = workload_defaults(source, Workload(mode="inference"))
+    with _naming(source, phase):
+        if phase in MODULES:
+            return _module(source, single, default, phase)
     rows, totals = _traced(source, single, phase)
     same = phase == "forward" and _sizes(single) == _sizes(default)
     default_rows = rows if same else _traced(source, default)[0]
-    model = {
+    return traced_data(_described(source, default_rows), _sizes(single), rows, totals, phase)
+
+
+def _described(source: ModelSource, default_rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
         "id": source.id,
         "category": source.category,
         "family": source.family,
         "task": source.task,
         "architecture": architecture_digest(default_rows),
     }
-    return traced_data(model, _sizes(single), rows, totals, phase)
+
+
+def _module(source: ModelSource, single: Workload, default: Workload, phase: Phase) -> dict[str, Any]:
+    """Return the data of a module of a pipeline; a text encoder has the same work whatever the picture's size."""
+    rows, totals = _module_rows(source, phase, single.image_size or 0)
+    sizes = {"sequence_length": None, "image_size": single.image_size if phase == "vae_decoder" else None}
+    return traced_data(_described(source, _traced(source, default)[0]), sizes, rows, totals, phase)
+
+
+def call_of(source: ModelSource, workload: Workload, *, forward: bool = False) -> tuple[Workload, tuple[Phase, ...]]:
+    """Return the work and the phases to trace for a call of a model as its user means it, or for a `forward` pass.
+
+    The encoder of a family that reads windows of audio is traced on one, and a model that generates in its forward pass as
+    well, which an answer may be of.
+    """
+    if workload.mode == "training":
+        return workload, phases_of(source, workload)
+    window = window_of(source.family)
+    work = msgspec.structs.replace(workload, audio_seconds=window) if window else workload
+    if forward:
+        return msgspec.structs.replace(work, output_tokens=None), ("forward",)
+    if source.pipeline is not None and not workload.sequence_length:
+        return work, ("forward", *MODULES)
+    if not generates(source) or workload.sequence_length:
+        return work, phases_of(source, work)
+    # How many tokens a window of audio gives is no part of its phases.
+    work = msgspec.structs.replace(work, output_tokens=1 if window else work.output_tokens or 1)
+    return work, ("prefill", "decode") if workload.output_tokens or window else ("forward", "prefill", "decode")
 
 
 def phases_of(source: ModelSource, workload: Workload) -> tuple[Phase, ...]:
@@ -202,7 +243,7 @@ def _generated(built: Built, workload: Workload, phase: Phase) -> tuple[list[dic
     recorder = Recorder(built.module)
     with recorder.recording():
         outputs = built.module(**inputs)
-    kept = kv_elements_per_token(outputs.past_key_values)
+    kept = kv_elements_per_token(cache_of(built, outputs))
     if phase == "decode":
         step = decode_step(built, inputs, outputs)
         recorder = Recorder(built.module)
@@ -210,3 +251,43 @@ def _generated(built: Built, workload: Workload, phase: Phase) -> tuple[list[dic
             built.module(**step)
     rows, totals = _told(recorder, built.module)
     return rows, {**totals, "kv_elements_per_token": kept, "kv_bytes_per_token": kept * _BYTES_OF_FP32}
+
+
+def _module_rows(source: ModelSource, phase: Phase, image_size: int) -> tuple[Rows, dict[str, Any]]:
+    """Return the operator rows of one text through all text encoders, or of one picture through the decoder, and their totals.
+
+    The totals of the text encoders say how the pipeline makes an image. Raises UnsupportedWorkload for a model without one.
+    """
+    pipeline = source.pipeline
+    if pipeline is None:
+        raise UnsupportedWorkload(
+            f"{source.id} is no diffusion pipeline.", field="steps", remedy="Trace its forward call."
+        )
+    with torch.inference_mode(False):
+        if phase == "vae_decoder":
+            with torch.device("meta"):
+                module = diffusion.VaeDecoder(diffusion.create(pipeline.vae.class_name, pipeline.vae.config)).eval()
+                inputs = {"latent": diffusion.latents(pipeline.vae, image_size)}
+            return _recorded([(module, inputs)])
+        encoders = []
+        for component in pipeline.text_encoders:
+            with torch.device("meta"):
+                encoders.append(diffusion.text_encoder(component))
+        rows, totals = _recorded(encoders)
+    return rows, {**totals, "usual_steps": pipeline.steps, "guided": int(pipeline.guided)}
+
+
+def _recorded(calls: list[tuple[Any, dict[str, Any]]]) -> tuple[Rows, dict[str, Any]]:
+    """Return the rows of calls one after the other, with the parameters of all modules and the largest peak."""
+    rows: Rows = []
+    peaks: list[float] = []
+    for module, inputs in calls:
+        recorder = Recorder(module.to("meta"))
+        with recorder.recording():
+            module(**inputs)
+        rows += recorder.rows()
+        peaks.append(recorder.peak_activation_elements)
+    totals = sums_of(rows)
+    totals["parameters"] = sum(count_parameters(module) for module, _ in calls)
+    totals["peak_activation_elements"] = max(peaks, default=0)
+    return rows, totals

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from rich.markup import escape
 
 from assay.cli.ask.ranked_table import NOT_COVERED, SEEN, ranked_table
 from assay.cli.output import answers
 from assay.cli.tables import at_hand_table, excluded_table, would_do_table
-from domain.answers import HourPrice, Met, Recommendation
+from domain.answers import Call, HourPrice, Met, Recommendation
 from presentation import formatting
+from presentation.call_rates import call_line
 
 __all__ = ["prediction_lines", "tell_answer"]
 
@@ -40,6 +42,7 @@ def tell_answer(answer: Recommendation, top: int | None = None) -> None:
 def _tell_ranked(answer: Recommendation, top: int | None) -> None:
     console, shown = answers(), answer.ranked[:top]
     console.print(ranked_table(answer, top))
+    _tell_call(answer.call)
     if any(row.basis == "measured" for row in shown):
         console.print("[dim]measured rows: the 95 % interval of the median[/dim]")
     if any(row.interval_covered is False and row.basis not in SEEN for row in shown):
@@ -69,6 +72,14 @@ def _tell_ranked(answer: Recommendation, top: int | None) -> None:
         console.print(f"[dim]{answer.met} meet what is asked; nothing beats ranks {ranks} in both {axes}[/dim]")
 
 
+def _tell_call(call: Call | None) -> None:
+    """Say what one call is, and what was assumed of it."""
+    if line := call_line(call):
+        answers().print(f"[dim]{escape(line)}[/dim]")
+    if call is not None and call.assumed:
+        answers().print(f"[dim]assumed: {escape(call.assumed)}[/dim]")
+
+
 def _price(price: HourPrice) -> str:
     """Where that price is from and how old it is."""
     machines = f"{price.machines} × " if price.machines > 1 else ""
@@ -91,7 +102,9 @@ def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
     if answer.get("latency_ms") is None and answer.get("tpot_ms") is None:
         return [f"abstained: {answer.get('abstained') or answer.get('why') or 'nothing is known'}", *notes]
     latency = formatting.latency(answer.get("latency_ms"), answer.get("latency_ms_low"), answer.get("latency_ms_high"))
-    lines = [f"latency     {latency}"]
+    call = msgspec.convert(answer.get("call"), Call | None)
+    lines = [f"call        {call.what}"] if call is not None else []
+    lines.append(f"latency     {latency}")
     for name, word in (("ttft_ms", "first token"), ("tpot_ms", "per token")):
         if answer.get(name) is not None:
             document = formatting.latency(answer[name], answer.get(f"{name}_low"), answer.get(f"{name}_high"))
@@ -100,6 +113,7 @@ def prediction_lines(answer: Mapping[str, Any]) -> list[str]:
         lines.append(f"tokens      {formatting.throughput(answer['tokens_per_s'])}")
     return [
         *lines,
+        *([f"real time   {formatting.factor(answer['realtime_factor'])}"] if answer.get("realtime_factor") else []),
         f"throughput  {formatting.throughput(answer.get('throughput_per_s'))}",
         f"memory      {formatting.memory(answer.get('peak_memory_bytes'))}",
         f"basis       {answer.get('basis')}",

@@ -18,7 +18,7 @@ from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json,
 from assay.cli.output import answers, grid, print_json, say
 from domain.answers import Explanation, Part, Recommendation
 from domain.catalogues.language_config import is_decoder, read_config
-from domain.errors import TraceNeeded, UnknownModel, UsageError
+from domain.errors import TraceNeeded, UnknownModel, Untraceable, UsageError
 from presentation import formatting
 
 if TYPE_CHECKING:
@@ -245,44 +245,50 @@ def ask(client: Client, question: Callable[..., Answer], model: str, flags: Mapp
     A folder with a config is asked for by the id that its measurements have, an ONNX file by that of its trace. Of a
     language model its config goes along, as `config`: sizes are all that is needed of it where an engine serves it.
     """
-    config = _decoder_config(model)
+    config, unread = (None, None) if flags.get("call") == "forward" else _decoder_config(model)
+    try:
+        return _asked(client, question, model, flags, config)
+    except (ImportError, TraceNeeded, UnknownModel, Untraceable, UsageError) as error:
+        if unread is None or getattr(error, "field", None) not in (None, "model"):
+            raise
+        raise unread from error
+
+
+def _asked(
+    client: Client,
+    question: Callable[..., Answer],
+    model: str,
+    flags: Mapping[str, Any],
+    config: Mapping[str, Any] | None,
+) -> Answer:
     try:
         return question(_identity(model)) if config is None else question(_folder_id(Path(model)), config=config)
     except (TraceNeeded, UnknownModel) as missing:
-        if config is not None and not Path(model).is_dir():
-            raise
         events = _traced(model, flags, missing)
         answer = client.post_events(events)
         client.wait_for(answer["last_position"])
         return question(events[0]["data"]["model"]["id"])
 
 
-def _decoder_config(model: str) -> dict[str, Any] | None:
+def _decoder_config(model: str) -> tuple[dict[str, Any] | None, UsageError | None]:
     """The members of a language model's config that tell sizes, where a file or a folder with one is named.
 
-    None for anything else, also for a folder whose config is not to be read so: its operators are traced.
+    None for anything else, whose operators are traced; of a language model whose config is not to be read so, with why.
     """
     path = Path(model)
     path = path / "config.json" if path.is_dir() else path
     if path.suffix != ".json" or not path.is_file():
-        return None
+        return None, None
     try:
         config = json.loads(path.read_bytes())
     except ValueError as error:
         raise UsageError(f"{path} is no JSON: {error}.", field="MODEL", remedy="Name a config.json.") from error
-    if isinstance(config, dict) and is_decoder(config):
-        try:
-            return read_config(config, model).members
-        except UsageError:
-            if not Path(model).is_dir():
-                raise
-    if Path(model).is_dir():
-        return None
-    raise UsageError(
-        f"{path} is not the config of a language model that generates.",
-        field="MODEL",
-        remedy="Name its folder, not the file, where torch is installed: its operators are traced.",
-    )
+    if not isinstance(config, dict) or not is_decoder(config):
+        return None, None
+    try:
+        return read_config(config, model).members, None
+    except UsageError as unread:
+        return None, unread
 
 
 def _folder_id(path: Path) -> str:
@@ -301,7 +307,8 @@ def _identity(model: str) -> str:
         from runner.tracing.onnx_trace import trace_onnx
 
         return str(trace_onnx(Path(model))["model"]["id"])
-    if not Path(model).is_dir():
+    path = Path(model)
+    if not (path.is_dir() or (path.is_file() and path.suffix == ".json")):
         return model
     from runner.models.sources import resolve
 
@@ -316,6 +323,6 @@ def _traced(model: str, flags: Mapping[str, Any], missing: Exception) -> list[di
     if not is_onnx(model):
         say(f"[dim]tracing the operators of {model} (no weights are loaded)[/dim]")
     try:
-        return trace_events(model, work)
+        return trace_events(model, work, forward=flags.get("call") == "forward")
     except ModuleNotFoundError:
         raise missing from None

@@ -11,6 +11,7 @@ from rich.text import Text
 from assay.cli.output import grid
 from domain.answers import RankedOption, Recommendation
 from presentation import formatting
+from presentation.call_rates import Rate, rate_of
 
 __all__ = ["NOT_COVERED", "SEEN", "ranked_table"]
 
@@ -35,11 +36,11 @@ def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     shared = platforms.pop() if len(platforms) == 1 else None
     wanted = answer.question.get("percentile", "p50")
     level = round(answer.interval * 100)
-    served = any(row.tokens_per_s is not None for row in rows)
+    served = any(row.ttft_ms is not None or row.tpot_ms is not None for row in rows)
     energy = "energy" in (answer.question.get("objective") or "")
     filled = [
         (column, [column.cell(row) for row in rows])
-        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy)
+        for column in _columns(f"{wanted} ({level} %)", shared is None, served, energy, rate_of(answer.call))
     ]
     document = [(column, cells) for column, cells in filled if any(str(cell) != formatting.MISSING for cell in cells)]
     where = f" on {shared}" if shared is not None else ""
@@ -48,7 +49,7 @@ def ranked_table(answer: Recommendation, top: int | None = None) -> Table:
     return grid(title, [(column.head, column.kind) for column, _ in document], lines)
 
 
-def _columns(latency: str, platform: bool, served: bool, energy: bool) -> list[_Column]:
+def _columns(latency: str, platform: bool, served: bool, energy: bool, rate: Rate) -> list[_Column]:
     first = [_Column("#", "right", _rank), _Column("hardware", "text", _device)]
     if platform:
         first.append(_Column("platform", "fixed", lambda row: str(row.platform)))
@@ -64,7 +65,7 @@ def _columns(latency: str, platform: bool, served: bool, energy: bool) -> list[_
         middle = [
             _Column("batch", "right", lambda row: formatting.count(row.batch_size)),
             _Column(latency, "right", lambda row: _time(row, "latency_ms")),
-            _Column("items", "right", lambda row: formatting.throughput(row.throughput_per_s)),
+            _Column(rate.head, "right", rate.text),
             _Column("memory", "right", _memory),
         ]
     # Asked for by name, so that it has its place in a narrow terminal.

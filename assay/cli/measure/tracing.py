@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from assay.cli.options import WORDS, as_json, served
 from assay.cli.output import answers, grid, print_json, say
 from assay.cli.progress import counting
 from domain.configuration import Workload
-from domain.errors import AssayError, UsageError
+from domain.errors import AssayError, UnsupportedWorkload, UsageError
 from domain.vocabulary import MODES
 from presentation import formatting
 
@@ -161,7 +162,7 @@ def _missing(client: Client, source: str | None) -> list[Wanted]:
     wanted = []
     for row in measured:
         sizes = {name: row[name] for name in SIZES}
-        if book.work(row["model_id"], row["mode"], sizes, row["output_tokens"]) is None:
+        if book.work(row["model_id"], row["mode"], sizes) is None:
             work = Workload(mode=row["mode"] or "inference", **sizes)
             wanted.append(Wanted(model=row["model_id"], work=work))
     return wanted
@@ -226,19 +227,22 @@ def is_onnx(model: str) -> bool:
     return model.lower().endswith(".onnx")
 
 
-def trace_events(model: str, work: Workload) -> list[dict[str, Any]]:
-    """Return the events of the phases that the work consists of; what building and tracing raise is passed on."""
+def trace_events(model: str, work: Workload, *, forward: bool | None = None) -> list[dict[str, Any]]:
+    """Return the events of the phases that the work consists of; what building and tracing raise is passed on.
+
+    With `forward` the work is a call as its user means it (false), or a forward pass (true).
+    """
     from assay.cli.connection import event_source
     from domain.events import MODEL_TRACED, new_event
 
     when = datetime.now(UTC)
     return [
         new_event(MODEL_TRACED, data, source=event_source(), subject=data["model"]["id"], time=when)
-        for data in _phases(model, work)
+        for data in _phases(model, work, forward)
     ]
 
 
-def _phases(model: str, work: Workload) -> Iterator[dict[str, Any]]:
+def _phases(model: str, work: Workload, forward: bool | None) -> Iterator[dict[str, Any]]:
     if is_onnx(model):
         from runner.tracing.onnx_trace import trace_onnx
 
@@ -249,8 +253,13 @@ def _phases(model: str, work: Workload) -> Iterator[dict[str, Any]]:
         yield data
         return
     from runner.models.sources import resolve
-    from runner.tracing.trace import phases_of, trace
+    from runner.tracing.trace import call_of, phases_of, trace
 
     source = resolve(model, "random")
-    for phase in phases_of(source, work):
-        yield trace(source, work, phase=phase)
+    phases = phases_of(source, work)
+    if forward is not None:
+        work, phases = call_of(source, work, forward=forward)
+    for phase in phases:
+        # A model without a phase has the others.
+        with suppress(UnsupportedWorkload) if forward is False and phase != phases[0] else nullcontext():
+            yield trace(source, work, phase=phase)

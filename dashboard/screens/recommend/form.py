@@ -15,6 +15,7 @@ from dashboard.address import number
 from dashboard.frame import guarded
 from dashboard.page_state import adopt, go, widget
 from dashboard.screens.recommend.question import COMPILED, OBJECTIVES, PERCENTILES, Question, read_question
+from domain.calls import CALLS
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 
 __all__ = ["REFUSED", "show_form"]
@@ -41,6 +42,7 @@ SIZES = {
     "images": ("Images of a prompt", ("multimodal",)),
     "audio": ("Audio, seconds", ("audio",)),
     "frames": ("Frames of a clip", ("video",)),
+    "steps": ("Steps of an image", ("diffusion",)),
 }
 LIMITS = {
     "max_ms": "Latency at most, ms",
@@ -52,7 +54,7 @@ LIMITS = {
 FIRST = {"model", "objective", "pct"}
 BOUNDS = {*LIMITS, "max_ttft", "max_tpot", "min_tokens", "confidence"}
 """What stands in the form always, and what under Limits; the rest is of the work, the hardware and the prices."""
-WHOLE = ("seq", "image", "images", "frames", "input", "output", "concurrency", "count")
+WHOLE = ("seq", "image", "images", "frames", "steps", "input", "output", "concurrency", "count")
 
 
 def show_form(question: Question, position: int) -> None:
@@ -126,6 +128,7 @@ def _shown(question: Question, category: str | None) -> set[str]:
     apart = {name for name in (*SERVED, *SIZES) if getattr(question, name) == getattr(unsaid, name)}
     fitting = set(SERVED) if category is None or category in GENERATE else set()
     fitting |= {name for name, (_, kinds) in SIZES.items() if category is None or category in kinds}
+    fitting |= {"output"} if category == "audio" else set()
     return {name for name in _values(question) if name not in apart or name in fitting}
 
 
@@ -158,7 +161,14 @@ def _limits(shown: set[str]) -> None:
 
 def _filters(question: Question, shown: set[str], position: int) -> None:
     devices = answers.hardware(position)
-    row = st.columns([1, 1, 1])
+    row = st.columns(4)
+    row[3].selectbox(
+        "One call",
+        CALLS,
+        key=widget(PAGE, "call"),
+        filter_mode=None,
+        help="usual = as a user of the model means it: a transcription, an image; forward = a single pass",
+    )
     row[0].selectbox("Mode", MODES, key=widget(PAGE, "mode"), filter_mode=None)
     row[1].text_input("Batch sizes", key=widget(PAGE, "batch"), placeholder="1, 8 or 1..64")
     row[2].selectbox("Compiled or eager", COMPILED, key=widget(PAGE, "compiled"), filter_mode=None)

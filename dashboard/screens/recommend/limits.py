@@ -42,6 +42,8 @@ _CHIPS = {
     "frames": "{} frames",
     "input": "{} tokens in",
     "output": "{} tokens out",
+    "steps": "{} steps",
+    "call": "one call: a {} pass",
     "concurrency": "{} requests at a time",
     "region": "region: {}",
     "provider": "provider: {}",

@@ -23,6 +23,7 @@ from dashboard.address import (
     wholes,
     yes_or_no,
 )
+from domain.calls import CALLS
 from domain.vocabulary import MODES
 
 __all__ = [
@@ -79,6 +80,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     frames: int | None = None
     input: int | None = None
     output: int | None = None
+    steps: int | None = None
+    call: str = "usual"
     concurrency: int | None = None
     region: tuple[str, ...] = ()
     provider: tuple[str, ...] = ()
@@ -165,6 +168,8 @@ _MEMBERS = {
     "frames": _Member(whole, "frames"),
     "input": _Member(whole, "input_tokens"),
     "output": _Member(whole, "output_tokens"),
+    "steps": _Member(whole, "steps"),
+    "call": _Member(one_of(CALLS), "call"),
     "concurrency": _Member(whole, "concurrency"),
     "region": _Member(slugs, "regions", "--region"),
     "provider": _Member(slugs, "providers", "--provider"),

@@ -40,6 +40,7 @@ from dashboard.service import decoded
 from domain.answers import ExcludedConfigurations, Recommendation
 from domain.cookbook import Recipe, recipes
 from presentation import charts, formatting
+from presentation.call_rates import call_line
 
 __all__ = ["ahead", "sentence_of", "show", "show_card"]
 
@@ -198,6 +199,8 @@ def _ranked(question: Question, answer: Recommendation, rows: Sequence[RankedRow
         if answer.abstained:
             st.caption("What is known, which does not decide it. First by the figures alone:")
         st.subheader(escape(sentence), anchor=False)
+        if line := call_line(answer.call):
+            st.caption(escape(sentence_of(line)))
         tie = ranking.tie_sentence(rows)
         if tie:
             st.markdown(f":gray[{tie}]")

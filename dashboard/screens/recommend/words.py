@@ -51,6 +51,7 @@ class RankedRow(TypedDict, total=False):
     runtime: str | None
     runtime_version: str | None
     batch_size: int | None
+    steps: int | None
     concurrency: int | None
     latency_ms: float | None
     latency_ms_low: float | None
@@ -64,6 +65,7 @@ class RankedRow(TypedDict, total=False):
     tpot_ms_low: float | None
     tpot_ms_high: float | None
     tokens_per_s: float | None
+    realtime_factor: float | None
     throughput_per_s: float | None
     throughput_per_s_low: float | None
     throughput_per_s_high: float | None
@@ -200,8 +202,12 @@ def figures(row: RankedRow, beside: Metric, percentile: str) -> list[str]:
     for key, words in (("ttft_ms", "first token {}"), ("tpot_ms", "then {} a token")):
         if (value := number(row, key)) is not None:
             texts.append(words.format(formatting.latency(value, number(row, f"{key}_low"), number(row, f"{key}_high"))))
-    if row.get("tokens_per_s") is not None:
+    if (real_time := row.get("realtime_factor")) is not None:
+        texts.append(f"{formatting.factor(real_time)} real time")
+    elif row.get("tokens_per_s") is not None:
         texts.append(f"{formatting.throughput(row['tokens_per_s']).removesuffix('/s')} tokens/s")
+    if row.get("steps") and (rate := row.get("throughput_per_s")) is not None:
+        texts.append(f"{formatting.significant(rate * 60)} images/min")
     return texts
 
 

@@ -120,8 +120,8 @@ def test_the_longest_sequence_allowed_really_runs() -> None:
 
 
 def test_a_config_of_a_type_nobody_described_is_refused(tmp_path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "owlvit"}')
-    with pytest.raises(UsageError, match="owlvit"):
+    (tmp_path / "config.json").write_text('{"model_type": "fuyu"}')
+    with pytest.raises(UsageError, match="fuyu"):
         make_inputs(resolve(str(tmp_path)), workload())
 
 

@@ -16,7 +16,7 @@ from domain.errors import UnsupportedWorkload, Untraceable
 from domain.payloads import ModelTraced
 from runner.models.sources import resolve
 from runner.tracing.operators import Recorder
-from runner.tracing.trace import architecture, phases_of, record, trace
+from runner.tracing.trace import architecture, call_of, phases_of, record, trace
 
 
 def traced(name: str, **sizes):
@@ -308,3 +308,71 @@ def test_what_follows_from_values_names_the_operator() -> None:
     with pytest.raises(NotImplementedError) as caught:
         rows_of(Positive(), 4)
     assert caught.value.__notes__ == ["while tracing operator aten.index"]
+
+
+def test_the_modules_of_a_pipeline_are_traced_beside_its_denoiser() -> None:
+    source = resolve("stable-diffusion-v1-5", "random")
+    work, phases = call_of(source, Workload(mode="inference"))
+    assert (work, phases) == (Workload(mode="inference"), ("forward", "text_encoder", "vae_decoder"))
+    text = trace(source, work, phase="text_encoder")
+    # 12 layers of 768 over 77 tokens: four projections and two of the inner width, scores and their products.
+    products = 12 * 2 * 77 * (4 * 768**2 + 2 * 768 * 3072)
+    scores = 12 * 2 * 2 * 12 * 77 * 77 * 64
+    assert text["totals"]["flops"] == pytest.approx(products + scores, rel=0.001)
+    assert (text["totals"]["usual_steps"], text["totals"]["guided"]) == (50, 1)
+    assert text["totals"]["parameters"] == 123_060_480
+    assert "image_size" not in {name for name, size in text["workload"].items() if size}
+    picture = trace(source, Workload(mode="inference", image_size=256), phase="vae_decoder")
+    assert (picture["workload"]["image_size"], picture["totals"]["parameters"]) == (256, 83_653_863)
+    larger = trace(source, Workload(mode="inference", image_size=512), phase="vae_decoder")
+    assert 4 < larger["totals"]["flops"] / picture["totals"]["flops"] < 4.5
+    assert msgspec.convert({**picture, "run_id": "r"}, ModelTraced).model.family == "unet"
+
+
+@pytest.mark.parametrize(
+    ("name", "flops"),
+    [
+        ("assay/unet-small", 1e8),
+        ("assay/sd3-small", 1e6),
+        ("assay/flux-small", 1e6),
+    ],
+)
+def test_denoisers_of_every_kind_are_followed(name: str, flops: float) -> None:
+    assert traced(name)["totals"]["flops"] > flops
+
+
+def test_the_work_of_a_call_is_that_of_its_kind() -> None:
+    def phases(name: str, *, forward: bool = False, **sizes) -> tuple[str, ...]:
+        work, result = call_of(resolve(name, "random"), Workload(mode="inference", **sizes), forward=forward)
+        assert work.audio_seconds in (None, 30.0)
+        return result
+
+    assert phases("assay/whisper-small", audio_seconds=95.0) == ("prefill", "decode")
+    assert phases("assay/whisper-small", output_tokens=900) == ("prefill", "decode")
+    assert phases("assay/whisper-small", forward=True) == ("forward",)
+    assert phases("assay/gpt2-small") == ("forward", "prefill", "decode")
+    assert phases("assay/gpt2-small", sequence_length=8) == ("forward",)
+    assert phases("bert-tiny") == ("forward",)
+    with pytest.raises(UnsupportedWorkload):
+        trace(resolve("bert-tiny", "random"), phase="text_encoder")
+
+
+def test_few_rows_read_few_experts() -> None:
+    class Experts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(8, 32, 16, dtype=torch.bfloat16))
+
+        def forward(self, x):
+            ends = torch.arange(8, dtype=torch.int32, device=x.device)
+            return torch._grouped_mm(x, self.weight, offs=ends)
+
+    def weights(rows: int) -> float:
+        with torch.device("meta"):
+            module = Experts()
+            found, _ = record(module, (torch.empty(rows, 32, dtype=torch.bfloat16),))
+        return sum(row["weight_elements"] for row in found if row["class"] == "mm")
+
+    # Beside the experts the eight ends of their groups.
+    assert weights(2) == 2 * 32 * 16 + 8
+    assert weights(64) == 8 * 32 * 16 + 8

@@ -33,7 +33,7 @@ MAPPED = (
     "hubert", "squeezebert", "layoutlm", "deberta", "whisper", "clap", "qwen2", "llava", "llava_next", "llama", "xclip",
     "videomae", "qwen2_vl",
 )  # fmt: skip
-FURTHER = ("qwen3", "qwen3_vl", "blip", "musicgen", "upernet", "dpt", "mobilevit", "unet")
+FURTHER = ("qwen3", "qwen3_vl", "blip", "musicgen", "upernet", "dpt", "mobilevit", "unet", "sd3", "flux", "siglip")
 
 
 def test_every_key_class_has_one_full_and_at_least_one_small_variant() -> None:
@@ -177,7 +177,7 @@ def test_a_timm_name_tells_its_family(name: str, family: str) -> None:
 def test_licences_are_those_that_a_card_tags_and_unknown_ones_are_not_called_open() -> None:
     licences = {model.id: model.licence for model in catalogue()}
     assert all(licence is None for name, licence in licences.items() if name.startswith(OWN_PREFIX))
-    tags = r"(apache-2\.0|mit|bsd-3-clause|cc-by-nc-4\.0|llama[23](\.\d)?|[a-z-]+rail(-m|-1\.0)|other)"
+    tags = r"(apache-2\.0|mit|bsd-3-clause|cc-by-nc-4\.0|llama[23](\.\d)?|[a-z-]+rail(-m|-1\.0)|openrail\+\+|other)"
     assert all(licence is None or re.fullmatch(tags, licence) for licence in licences.values())
     assert all(one.licence is None or re.fullmatch(tags, one.licence) for one in language_models.catalogue().values())
     assert find("whisper-tiny").open is True

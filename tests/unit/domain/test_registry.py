@@ -126,7 +126,7 @@ def test_the_fastest_is_told_for_the_work_that_was_measured_on_most_hardware() -
     def measured(hardware: str, p50: float, batch: int, length: int = 128, **more: Any) -> dict[str, Any]:
         unset = dict.fromkeys(("scenario", "image_size", "images", "audio_seconds", "frames", "input_tokens"))
         return {
-            **unset, "output_tokens": None, "mode": "inference", "sequence_length": length, "hardware_id": hardware,
+            **unset, "output_tokens": None, "steps": None, "mode": "inference", "sequence_length": length, "hardware_id": hardware,
             "hardware_count": 1, "platform": "cpu", "precision": "fp32", "batch_size": batch, "throughput_per_s": None,
             "tokens_per_s": None, "latency_p50_ms": p50, "latency_mean_ms": None, "origin": "measured",
             "event_id": f"{hardware}-{batch}", "position": 1, **more,
