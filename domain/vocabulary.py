@@ -17,6 +17,7 @@ __all__ = [
     "PRECISION_BITS",
     "SCENARIOS",
     "STAGES",
+    "STORED_ONLY",
     "VERDICTS",
     "WEIGHTS",
     "WEIGHT_BITS",
@@ -56,13 +57,25 @@ PRECISION_BITS = {
 """Bits of a stored activation by precision; mixed forms count as their lower type."""
 
 WEIGHT_BITS = {
+    "iq1_s": 2.00,
+    "iq1_m": 2.15,
+    "iq2_xxs": 2.38,
+    "iq2_xs": 2.59,
+    "iq2_s": 2.74,
+    "iq2_m": 2.93,
+    "q2_k_s": 2.97,
     "q2_k": 3.16,
+    "iq3_xxs": 3.25,
+    "iq3_xs": 3.50,
     "q3_k_s": 3.64,
+    "iq3_s": 3.66,
+    "iq3_m": 3.76,
     "q3_k_m": 4.00,
     "q3_k_l": 4.30,
     "iq4_xs": 4.46,
     "q4_0": 4.66,
     "q4_k_s": 4.67,
+    "iq4_nl": 4.68,
     "q4_k_m": 4.89,
     "q5_0": 5.56,
     "q5_k_s": 5.57,
@@ -70,10 +83,13 @@ WEIGHT_BITS = {
     "q6_k": 6.56,
     "q8_0": 8.50,
 }
-"""Bits of a weight in the GGUF quantisations of llama.cpp, whose arithmetic has 16 bits.
+"""Bits of a weight in the GGUF quantisations of llama.cpp, whose kernels multiply them with activations of 8 bits.
 
 As tabled for Llama 3.1 8B in its tools/quantize/README.md (MIT).
 """
+
+STORED_ONLY = ("int3", "int5", "int6", "mxfp4")
+"""Precisions in which weights of language models are stored and nothing is computed; engines say how many bits they take."""
 
 PRECISIONS = tuple(PRECISION_BITS)
 """Open list, widest first."""

@@ -103,7 +103,8 @@ def kernel_times(data: Mapping[str, Any]) -> Iterator[tuple[tuple[Any, ...], lis
     times, marks = columns.pop(LATENCY), columns.pop("mark", [None] * payload.timings)
     software = _JSON.encode([data.get(name) for name in _SOFTWARE])
     invalid = {name for name, mark in payload.marks.items() if mark.verdict == "invalid"}
-    for sizes, time, mark in zip(zip(*columns.values(), strict=True), times, marks, strict=True):
+    rows = zip(*columns.values(), strict=True) if columns else [()] * payload.timings
+    for sizes, time, mark in zip(rows, times, marks, strict=True):
         if mark not in invalid:
             yield (software, *sizes), [float(time or 0.0)]
 

@@ -22,7 +22,7 @@ from domain.canonical import canonical
 from domain.errors import Forbidden, NotFound
 from domain.events import PREDICTION_ISSUED, RECOMMENDATION_ISSUED, encode_event, new_event
 from domain.permissions import SERVICE_SOURCE
-from predictor.answering.question import PredictQuestion, Question
+from predictor.answering.question import OF_ENGINES, PredictQuestion, Question
 
 __all__ = ["router"]
 
@@ -97,9 +97,13 @@ def _require_append(request: Request[Any, Any, Any]) -> None:
 
 
 def _asked(question: PredictQuestion) -> Json:
-    """Return what of the question decides the answer."""
-    document: Json = msgspec.to_builtins(question)
-    return {name: value for name, value in document.items() if name not in ("as_of", "record")}
+    """Return what of the question decides the answer; of a config no more than its sizes."""
+    document: Json = msgspec.to_builtins(msgspec.structs.replace(question, config=question.as_question().config))
+    return {
+        name: value
+        for name, value in document.items()
+        if name not in ("as_of", "record") and (value or name not in OF_ENGINES)
+    }
 
 
 @get("/v1/recommendations/{recommendation_id:str}", summary="An answer that was recorded")

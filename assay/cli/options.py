@@ -7,7 +7,19 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-__all__ = ["AMOUNTS", "AS_OF", "BATCHES", "DEVICE", "NUMBERS", "OBJECTIVE", "WORDS", "as_json", "modelled", "served"]
+__all__ = [
+    "AMOUNTS",
+    "AS_OF",
+    "BATCHES",
+    "DEVICE",
+    "NUMBERS",
+    "OBJECTIVE",
+    "WORDS",
+    "as_json",
+    "engined",
+    "modelled",
+    "served",
+]
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -174,6 +186,37 @@ def modelled(verb: Verb) -> Verb:
                 help="What one call is: as a user of the model means it (a transcription, an image), or one forward pass.",
             ),
             click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests at a time, served."),
+        )
+    ):
+        verb = option(verb)
+    return verb
+
+
+def engined(verb: Verb) -> Verb:
+    """Add the options that say how a language model is served."""
+    for option in reversed(
+        (
+            click.option(
+                "--runtime",
+                "--engine",
+                "runtime",
+                metavar="NAME",
+                help="Engine of a language model: vllm, sglang, tensorrt-llm, llama.cpp, llama.cpp-vulkan, mlx, openvino, transformers.",
+            ),
+            click.option(
+                "--offload",
+                is_flag=True,
+                help="Layers of a language model that do not fit stay in the host's memory: an estimate.",
+            ),
+            click.option(
+                "--host-memory-mb", type=float, metavar="X", help="With --offload: the host's memory; else 64 GB."
+            ),
+            click.option(
+                "--host-bandwidth-gb-per-s",
+                type=float,
+                metavar="X",
+                help="With --offload: how fast the host reads its memory; else 89.6 (two channels of DDR5-5600).",
+            ),
         )
     ):
         verb = option(verb)

@@ -446,12 +446,19 @@ class Client(Tabular):
         frames: int | None = None,
         input_tokens: int | None = None,
         output_tokens: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        runtime: str | None = None,
+        offload: bool | None = None,
+        host_memory_mb: float | None = None,
+        host_bandwidth_gb_per_s: float | None = None,
         as_of: int | str | None = None,
     ) -> CapacityAnswer:
         """Return the largest and best batch and the longest sequence that fit, by device, platform and precision.
 
         `hardware` is `own`, `all` or slugs. `max_memory_mb` is in 10^6 bytes, `image_size` the side of an image in pixels,
         `sequence_length`, `input_tokens` and `output_tokens` count tokens, `as_of` is a position of the log or a snapshot.
+        Of a language model, `config` is its own config.json, `runtime` the engine that serves it, and with `offload` layers
+        stay in the host's memory.
         """
         question = {
             "model": model,
@@ -459,6 +466,11 @@ class Client(Tabular):
             "platform": platform,
             "precision": precision,
             "mode": mode,
+            "config": config,
+            "runtime": runtime,
+            "offload": offload or None,
+            "host_memory_mb": host_memory_mb,
+            "host_bandwidth_gb_per_s": host_bandwidth_gb_per_s,
             "max_memory_mb": max_memory_mb,
             "sequence_length": sequence_length,
             "image_size": image_size,

@@ -94,7 +94,7 @@ class CapacityEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What fits on one device under a platform and precision.
 
     `room_bytes` is the memory that may be used, `out_of_memory` maps batch sizes to events, `largest_basis` says how the
-    largest batch is known.
+    largest batch is known. `offloaded_layers` of a language model stay in the host's memory; null where none does.
     """
 
     hardware: str
@@ -112,6 +112,7 @@ class CapacityEntry(msgspec.Struct, frozen=True, kw_only=True):
     longest: Longest
     speedup_over_fp32: float | None
     output_error: OutputError | None
+    offloaded_layers: int | None = None
 
 
 class CapacityAnswer(msgspec.Struct, frozen=True, kw_only=True):

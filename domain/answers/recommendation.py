@@ -190,7 +190,8 @@ class Figures(Sizes, frozen=True, kw_only=True):
 
     `interval_covered` says whether measurement supports the interval of the latency. Energy has a basis and a verdict of
     its own. `meets_all` is the probability that all limits are met. `n` counts samples of the newest run, `runs` the runs.
-    `on_front` says that no other option beats it in both axes of the front.
+    `on_front` says that no other option beats it in both axes of the front. `offloaded_layers` of a language model stay in
+    the host's memory and take `host_memory_bytes` of it; null where all are on the device.
     """
 
     hardware_count: int = NULL
@@ -222,6 +223,8 @@ class Figures(Sizes, frozen=True, kw_only=True):
     memory_high_bytes: int | None = NULL
     memory_floor_bytes: int | None = NULL
     memory_parts: MemoryParts | None = NULL
+    offloaded_layers: int | None = NULL
+    host_memory_bytes: int | None = NULL
     energy_j: float | None = NULL
     energy_j_low: float | None = NULL
     energy_j_high: float | None = NULL

@@ -16,7 +16,7 @@ from domain.catalogues import instances, language_models, models
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.instances import Instance
 from domain.errors import TraceNeeded, UnknownHardware, UnknownModel, UnknownPlatform, UsageError
-from domain.vocabulary import PLATFORMS, PRECISIONS, WEIGHT_BITS
+from domain.vocabulary import PLATFORMS, PRECISIONS, STORED_ONLY, WEIGHT_BITS
 from ingest.projection import Tables
 from ingest.projection.names import Names
 from predictor.answering.call_evidence import PART_COLUMNS, part_names
@@ -26,7 +26,14 @@ from predictor.answering.option import BENCH_FLAGS, SIZE_NAMES
 from predictor.answering.power_estimates import energy_at
 from predictor.answering.prices import Price, offers_at, priced
 from predictor.answering.question import Question
-from predictor.answering.serving_context import served_at
+from predictor.answering.serving_context import (
+    by_engine,
+    engine_facts,
+    nearest_models,
+    no_engine,
+    not_served,
+    served_at,
+)
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.features import dataset
@@ -192,11 +199,11 @@ def known_at(
     where the model was neither measured nor traced at the sizes asked for.
     """
     kept = kept or Reading()
-    model = kept.of(("name", question.model), lambda: _model(tables, question.model))
+    model, told = engine_facts(question, kept.of(("name", question.model), lambda: _model(tables, question.model)))
     rows, book = kept.of(("model", model, question.mode), lambda: _of_model(tables, model, question.mode))
     _check_names(question, rows)
-    if not rows and not book.traced(model) and not _is_known(tables, model):
-        raise UnknownModel(question.model, models.nearest(question.model), field="model")
+    if not rows and not book.traced(model) and question.config is None and not _is_known(tables, model):
+        raise UnknownModel(question.model, nearest_models(question.model), field="model")
     call, usual = _called(question, model, rows, book)
     if question.steps and call.subject.pipeline is None and not any(row["steps"] for row in rows):
         raise UsageError(
@@ -208,13 +215,15 @@ def known_at(
     evidence = bool(parts) or any(_is_evidence(row, question, call) for row in rows)
     devices = kept.of("devices", lambda: Devices(tables))
     served = served_at(tables, question, model, sizes, rows, predictor, devices.spec, kept, traced=trace is not None)
+    if served is None and question.of_an_engine:
+        raise no_engine(question, model)
     if trace is None and not evidence and served is None:
         raise _trace_needed(model, call, there=book.traced(model))
     if question.concurrency is not None:
         rows = [row for row in rows if row["concurrency"] == question.concurrency]
         trace = None if served is None else trace
         if served is None and not rows:
-            raise _not_served(model)
+            raise not_served(model)
     slugs = kept.of("slugs", lambda: tables.names("hardware"))
     named = {name: device_named(slugs, devices, name) for name in _named(question)}
     if question.devices:
@@ -240,7 +249,7 @@ def known_at(
         counts={name: instance.count for name, instance in rented.items()},
         own=devices.own(tables),
         predictor=predictor,
-        notes=[*notes, *_contradictions(predictor, specs)],
+        notes=[*notes, *told, *_contradictions(predictor, specs)],
         siblings=None
         if trace is None
         else kept.of(("siblings", model, question.mode), lambda: _siblings(rows, book, question.mode, devices.spec)),
@@ -262,7 +271,9 @@ def _called(
     kind = kind_of(subject, question.mode, request, forward=forward, served=question.concurrency is not None)
     generated = kind in ("generation", "request") or bool(request.output_tokens)
     usual = _usual(model, book.of_model(model, "prefill" if generated else "forward"), forward=forward)
-    usual = usual_sizes(kind, subject, request, usual)
+    usual = (
+        USUAL_REQUEST if by_engine(question, traced=book.traced(model)) else usual_sizes(kind, subject, request, usual)
+    )
     call = CallPlan(kind=kind, subject=subject, mode=question.mode, sizes=usual, concurrency=question.concurrency)
     if call.composed:
         sizes = Sizes(**{**usual.stated(), **request.stated()})
@@ -350,14 +361,6 @@ def _trace_needed(model: str, call: CallPlan, *, there: bool) -> TraceNeeded:
     )
 
 
-def _not_served(model: str) -> UsageError:
-    return UsageError(
-        f"nothing is known of {model} as a served language model: neither its published sizes nor a measurement so.",
-        field="concurrency",
-        remedy="Leave it out for single calls, or measure it where it is served: assay bench --endpoint URL.",
-    )
-
-
 def _usual(model: str, traces: Sequence[Trace], *, forward: bool) -> Sizes:
     """The catalogue's usual sizes for a model, else its category's, as far as they were traced; else its first trace's.
 
@@ -387,7 +390,7 @@ def _check_names(question: Question, rows: Sequence[Mapping[str, Any]]) -> None:
     for name in question.platform:
         if name not in platforms:
             raise UnknownPlatform(name, sorted(platforms), field="platform")
-    precisions = {*PRECISIONS, *WEIGHT_BITS, *(row["precision"] for row in rows if row["precision"])}
+    precisions = {*PRECISIONS, *WEIGHT_BITS, *STORED_ONLY, *(row["precision"] for row in rows if row["precision"])}
     for name in question.precision:
         if name not in precisions:
             raise UsageError(

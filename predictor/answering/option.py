@@ -58,6 +58,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     weights_bytes: float | None = None
     kv_cache_bytes: float | None = None
     activations_bytes: float | None = None
+    offloaded_layers: int | None = None
+    host_memory_bytes: float | None = None
     ttft_ms: float | None = None
     ttft_low_ms: float | None = None
     ttft_high_ms: float | None = None

@@ -10,11 +10,13 @@ import msgspec
 from domain.answers import Sizes
 from domain.calls import CALLS
 from domain.canonical import digest
+from domain.catalogues import engines, language_models, language_names
+from domain.catalogues.language_config import ConfigReading, read_config
 from domain.errors import ImpossibleConstraint, UsageError
-from domain.vocabulary import MODES, precision_named
+from domain.vocabulary import MODES, PRECISIONS, STORED_ONLY, WEIGHT_BITS, precision_named
 from predictor.answering.option import SIZE_NAMES
 
-__all__ = ["LIMITS", "OBJECTIVES", "PERCENTILES", "Device", "PredictQuestion", "Question"]
+__all__ = ["LIMITS", "OBJECTIVES", "OF_ENGINES", "PERCENTILES", "Device", "Offload", "PredictQuestion", "Question"]
 
 OBJECTIVES = ("latency", "throughput", "cost", "energy", "memory")
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -23,6 +25,8 @@ LARGEST_BATCH = 65536
 LARGEST_COUNT = 1024
 TOP_LIMIT = 1000
 MOST_DEVICES = 64
+OF_ENGINES = ("config", "runtime", "offload", "host_memory_mb", "host_bandwidth_gb_per_s")
+"""Members that a question has only where it says them."""
 LIMITS = (
     "max_latency_ms",
     "max_ttft_ms",
@@ -53,6 +57,13 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.name or self.hardware
 
 
+class Offload(msgspec.Struct, frozen=True, kw_only=True):
+    """Layers may stay in the host's memory: so many bytes, read at so many bytes/s; None for what is usual."""
+
+    memory_bytes: float | None
+    bandwidth: float | None
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `recommend` is asked: the flags of `assay recommend`.
 
@@ -64,9 +75,17 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
     `per_hardware` ranks devices: the best configuration of each alone, whatever its platform, precision, batch or number. `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
     `as_of` is a position, or the name of one, which the service replaces by the position.
+    Of a language model: `config` is its own `config.json`, of which the members that tell sizes are kept; `runtime` the
+    engine that serves it; with `offload` layers that a device does not hold stay in the host's memory, which has
+    `host_memory_mb` and is read at `host_bandwidth_gb_per_s` (10^9 bytes/s).
     """
 
     model: str
+    config: dict[str, Any] | None = None
+    runtime: str | None = None
+    offload: bool = False
+    host_memory_mb: float | None = None
+    host_bandwidth_gb_per_s: float | None = None
     mode: str = "inference"
     objective: str | dict[str, float] = "latency"
     percentile: str = "p50"
@@ -146,14 +165,62 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             )
         for size in self.batch_sizes:
             _within(size, 1, LARGEST_BATCH, "batch_sizes", "a batch size")
+        self._check_host()
+        reading = self.reading
         return msgspec.structs.replace(
             self,
             model=self.model.strip(),
+            config=None if reading is None else reading.members,
+            runtime=_engine(self.runtime),
             objective=_objective(self.objective),
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
             **{name: _listed(getattr(self, name)) for name in ("platform", "vendors", "regions", "providers")},
-            precision=list(dict.fromkeys(map(precision_named, _listed(self.precision)))),
+            precision=list(dict.fromkeys(map(_precision, _listed(self.precision)))) or self._told_precision(),
+        )
+
+    def _check_host(self) -> None:
+        for field in ("host_memory_mb", "host_bandwidth_gb_per_s"):
+            _bound(getattr(self, field), field)
+            if getattr(self, field) is not None and not self.offload:
+                raise UsageError(
+                    "it says nothing without offload.", field=field, remedy="Add offload, or leave it out."
+                )
+
+    @property
+    def reading(self) -> ConfigReading | None:
+        """The sizes that `config` says. Raises UsageError naming the member that is wrong."""
+        return None if self.config is None else read_config(self.config, self.model.strip())
+
+    def _told_precision(self) -> list[str]:
+        """What the config or the name of a language model says of its weights, where the question names no precision."""
+        told = self.told_precision
+        return [] if told is None else [told]
+
+    @property
+    def told_precision(self) -> str | None:
+        """The precision of the weights by the model's own config or name, such as `q4_k_m`; None where neither says."""
+        reading = self.reading
+        if reading is not None:
+            return reading.precision
+        told = language_names.precision_in(self.model)
+        return told if told and language_models.find(self.model) is not None else None
+
+    @property
+    def of_an_engine(self) -> bool:
+        """Whether it can be of nothing but an engine that serves a language model."""
+        narrow = any(name in WEIGHT_BITS or name in STORED_ONLY for name in self.precision)
+        return narrow or self.runtime is not None or self.offload
+
+    @property
+    def offloading(self) -> Offload | None:
+        """What the host's memory is said to be, where layers may stay in it."""
+        if not self.offload:
+            return None
+        memory, bandwidth = self.host_memory_mb, self.host_bandwidth_gb_per_s
+        return Offload(
+            memory_bytes=None if memory is None else memory * 1e6,
+            bandwidth=None if bandwidth is None else bandwidth * 1e9,
         )
 
     def _devices(self) -> list[str]:
@@ -204,13 +271,18 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         document = msgspec.to_builtins(self)
         document.pop("record")
         document.pop("as_of")
-        return dict(document)
+        return {name: value for name, value in document.items() if value or name not in OF_ENGINES}
 
 
 class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `predict` is asked: one configuration."""
 
     model: str
+    config: dict[str, Any] | None = None
+    runtime: str | None = None
+    offload: bool = False
+    host_memory_mb: float | None = None
+    host_bandwidth_gb_per_s: float | None = None
     hardware: str
     platform: str
     precision: str
@@ -237,6 +309,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 raise UsageError("a prediction is of one configuration.", field=field, remedy="Name one.")
         return Question(
             model=self.model,
+            **{name: getattr(self, name) for name in OF_ENGINES},
             mode=self.mode,
             call=self.call,
             hardware=[self.hardware],
@@ -255,6 +328,30 @@ def answer_id(question: dict[str, Any], position: int, predictor: str, schema: i
     """Return the id of an answer: 32 hex digits of the digest of what it depends on, and nothing else."""
     named = {"question": question, "position": position, "predictor": predictor, "schema": schema}
     return digest(named).removeprefix("sha256:")[:32]
+
+
+def _precision(word: str) -> str:
+    """Return our name of a precision, also by the words of files: `f16`, `awq`, `4bit`, `UD-Q4_K_XL`."""
+    named = precision_named(word)
+    known = named in PRECISIONS or named in WEIGHT_BITS or named in STORED_ONLY
+    of_one_word = "-" not in word.lower().removeprefix("ud-")
+    return (not known and of_one_word and language_names.precision_in(word)) or named
+
+
+def _engine(name: str | None) -> str | None:
+    """Return our name of an engine. Raises UsageError for one that is not known."""
+    if name is None or not name.strip():
+        return None
+    engine = engines.find(name)
+    if engine is None:
+        near = engines.nearest(name)
+        known = ", ".join(engines.catalogue())
+        raise UsageError(
+            f"no engine is known as {name.strip()!r}.",
+            field="runtime",
+            remedy=f"Did you mean {' or '.join(near)}? Known are {known}." if near else f"One of {known}.",
+        )
+    return engine.name
 
 
 def _objective(objective: str | dict[str, float]) -> str | dict[str, float]:

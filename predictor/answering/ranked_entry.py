@@ -91,6 +91,8 @@ def entry(
         memory_high_bytes=_whole(option.memory_high_bytes),
         memory_floor_bytes=_whole(option.memory_floor_bytes),
         memory_parts=_memory_parts(option),
+        offloaded_layers=option.offloaded_layers,
+        host_memory_bytes=_whole(option.host_memory_bytes),
         energy_j=figures(option.energy_j),
         energy_j_low=figures(option.energy_low_j),
         energy_j_high=figures(option.energy_high_j),

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from domain.answers import Exclusion
+from domain.catalogues import engines
 from domain.catalogues.hardware import HardwareSpec
 from domain.catalogues.language_models import LanguageModel
-from domain.vocabulary import WEIGHT_BITS
+from domain.performance.roofline import limits_of
+from predictor.answering.candidates import UNSUPPORTED, Candidate
 from predictor.answering.context import AnswerContext
 from predictor.answering.exclusions import NO_ROOM
+from predictor.answering.offload_options import offload_engine, offloaded, would_offload
 from predictor.answering.option import Option
 from predictor.answering.question import Question
 from predictor.answering.serving_context import Served
 from predictor.features.dataset import Row
 from predictor.llm_serving.deployment import Deployment, deployment_of
+from predictor.llm_serving.efficiency import UsualShares, shares_of
 from predictor.llm_serving.needs import activations_bytes, language_model_needs
 from predictor.llm_serving.physics import holding
-from predictor.llm_serving.shipped import engine_of
+from predictor.llm_serving.shipped import Serving, engine_of
 from predictor.llm_serving.table import ServingConfigurations, asked
 from predictor.memory.needs import Needs, usable_bytes
 
-__all__ = ["served_options"]
+__all__ = ["served_candidates", "served_options"]
 
 INTERVAL = 0.8
 SHARED_BY = (2, 4, 8)
@@ -36,15 +40,6 @@ SURE = 0.8
 UNCOVERED = 1.5
 """An interval that no measurement supports is this much wider than the widest that one does; a judgement, and said."""
 USUAL_PRECISIONS = ("bf16", "fp16", "fp32")
-_ENGINES = {
-    "cuda": "vllm",
-    "rocm": "vllm",
-    "xpu": "vllm",
-    "hpu": "deepspeed",
-    "cpu": "llama.cpp",
-    "mps": "llama.cpp",
-    "openvino": "openvino",
-}
 _TOLD = {
     "interpolation": "this model was measured under other loads or on other devices",
     "new_architecture": "other models of its family were measured",
@@ -82,6 +77,7 @@ def served_options(
     """
     excluded: list[Exclusion] = []
     chosen: list[tuple[Row, _Memory]] = []
+    parted: list[Option] = []
     seen = {(item.hardware, item.platform, item.precision, item.count) for item in measured}
     for spec, platform, precision in _cells(question, context):
         failed = context.failures.get((spec.id, platform, precision))
@@ -92,17 +88,27 @@ def served_options(
             detail = f"what is learned of serving is medians, not {question.percentile}"
             excluded.append(_left(spec.id, platform, precision, "no tail prediction", detail))
             continue
+        software = _software(question, served, spec, platform, precision)
+        if isinstance(software, str):
+            excluded.append(_left(spec.id, platform, precision, UNSUPPORTED, software))
+            continue
         count = question.count or context.counts.get(spec.id, 1)
-        row, memory = _held(context, served, spec, platform, precision, count)
+        row = _row(context, served, spec, platform, precision, count, software)
+        memory = _held(served, spec, row)
         if not memory.requests:
+            split = offloaded(question, served, spec, row) if question.offload else None
+            if split is not None:
+                parted.append(split)
+                continue
             detail = _too_much(memory, count)
             if count == 1:
-                detail += _shared(context, served, spec, platform, precision)
+                detail += _shared(served, spec, row) + would_offload(question, context, served, spec, row)
             left = _left(spec.id, platform, precision, NO_ROOM, detail)
             excluded.append(msgspec.structs.replace(left, over=memory.peak / (memory.usable or math.inf)))
         elif (spec.id, platform, precision, row.count) not in seen:
             chosen.append((row, memory))
-    made = asked([row for row, _ in chosen], {spec.id: spec for spec in context.specs}.get)
+    specs = {spec.id: spec for spec in context.specs}
+    made = asked([row for row, _ in chosen], specs.get, lambda _: served.model)
     there = set(made.index)
     detail = "peak or memory bandwidth at this precision is not known"
     excluded += [
@@ -110,30 +116,99 @@ def served_options(
         for index, (row, _) in enumerate(chosen)
         if index not in there
     ]
-    return _options([chosen[index] for index in made.index], made, served), excluded
+    return [*_options([chosen[index] for index in made.index], made, served, specs), *parted], excluded
 
 
-def _cells(question: Question, context: AnswerContext) -> Iterator[tuple[HardwareSpec, str, str]]:
+def served_candidates(
+    question: Question, context: AnswerContext, served: Served
+) -> tuple[list[Candidate], list[Exclusion]]:
+    """Return what could serve the model, with the engine of each, and what no engine runs."""
+    result: list[Candidate] = []
+    excluded: list[Exclusion] = []
+    for spec, platform, precision in _cells(question, context, every=True):
+        software = _software(question, served, spec, platform, precision)
+        # Of narrow weights no peak is tabled; what fits depends on none.
+        limits = limits_of(spec, precision, platform) or limits_of(spec, "fp32", platform)
+        if isinstance(software, str):
+            excluded.append(_left(spec.id, platform, precision, UNSUPPORTED, software))
+        elif limits is not None:
+            result.append(
+                Candidate(
+                    spec=spec,
+                    limits=limits,
+                    platform=platform,
+                    precision=precision,
+                    batch_size=1,
+                    runtime=software[0],
+                    compiled=False,
+                    runtime_version=software[1],
+                )
+            )
+    return result, excluded
+
+
+def _cells(
+    question: Question, context: AnswerContext, *, every: bool = False
+) -> Iterator[tuple[HardwareSpec, str, str]]:
+    """What is asked about: devices on the platforms that an engine runs on, which is the one of the question where it names one.
+
+    Where no precision is named it is the usual one, or `every` one that the device computes in and that is as exact.
+    """
+    engine = None if question.runtime is None else engines.find(question.runtime)
+    drivable = engine.platforms if engine is not None else engines.platforms()
     for spec in context.specs:
-        for platform in question.platform or _ENGINES:
-            if platform in spec.platforms and platform in _ENGINES:
-                for precision in question.precision or _usual(spec, platform):
+        for platform in question.platform or engines.platforms():
+            named = isinstance(question.hardware, list)
+            if platform in spec.platforms and (platform in drivable or (named and platform in question.platform)):
+                for precision in question.precision or _usual(spec, platform, every=every):
                     yield spec, platform, precision
 
 
-def _usual(spec: HardwareSpec, platform: str) -> tuple[str, ...]:
+def _usual(spec: HardwareSpec, platform: str, *, every: bool) -> tuple[str, ...]:
     """The first of the usual ones that the device computes in: 16 bits are alike, narrower ones change the outputs."""
     able = {*spec.platforms[platform], "fp32"}
-    return next((name,) for name in USUAL_PRECISIONS if name in able)
+    usual = tuple(name for name in USUAL_PRECISIONS if name in able)
+    return usual if every else usual[:1]
 
 
-def _row(context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int) -> Row:
-    engine, version = served.engines.get((spec.id, platform), (_ENGINES[platform], ""))
-    if precision in WEIGHT_BITS:
-        engine, version = "llama.cpp", ""
+def _software(
+    question: Question, served: Served, spec: HardwareSpec, platform: str, precision: str
+) -> tuple[str, str] | str:
+    """The engine and its version, or why there is none: that of the question, of most rows there, else the usual one."""
+    if question.runtime is not None:
+        engine = engines.find(question.runtime)
+        assert engine is not None  # The question is checked.
+        if platform not in engine.platforms:
+            return f"{engine.name} runs on {', '.join(engine.platforms)}, not on {platform}"
+        if engine.format(precision) is None:
+            return f"{engine.name} does not run {precision}; it runs {_listed(engine.precisions)}"
+        return engine.name, ""
+    there = served.engines.get((spec.id, platform))
+    known = None if there is None else engines.find(there[0])
+    if there is not None and not question.offload and (known is None or known.format(precision) is not None):
+        return there
+    usual = offload_engine(platform, precision) if question.offload else None
+    usual = usual or engines.usual(platform, precision)
+    return f"no engine is known that runs {precision} on {platform}" if usual is None else (usual.name, "")
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")
+
+
+def _row(
+    context: AnswerContext,
+    served: Served,
+    spec: HardwareSpec,
+    platform: str,
+    precision: str,
+    count: int,
+    software: tuple[str, str],
+) -> Row:
+    engine, version = software
     newest = "" if served.card is None else served.card.newest_version.get(engine, "")
     return Row(
-        model=served.model.id,
+        model=served.name,
         hardware=spec.id,
         platform=platform,
         precision=precision,
@@ -149,15 +224,12 @@ def _row(context: AnswerContext, served: Served, spec: HardwareSpec, platform: s
     )
 
 
-def _held(
-    context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str, count: int
-) -> tuple[Row, _Memory]:
-    """The configuration on so many devices, and what it needs of each."""
-    row = _row(context, served, spec, platform, precision, count)
-    spread = deployment_of(row, served.model.heads)
+def _held(served: Served, spec: HardwareSpec, row: Row) -> _Memory:
+    """What a configuration needs of each of its devices."""
+    spread = deployment_of(row, served.model.heads, mixture=bool(served.model.experts))
     assert not isinstance(spread, str)  # The row says all that a deployment needs.
     room = None if spec.memory_bytes is None else float(spec.memory_bytes.value)
-    return row, _memory(served.model, spread, usable_bytes(room))
+    return _memory(served.model, spread, usable_bytes(room))
 
 
 def _too_much(memory: _Memory, count: int) -> str:
@@ -168,12 +240,12 @@ def _too_much(memory: _Memory, count: int) -> str:
     )
 
 
-def _shared(context: AnswerContext, served: Served, spec: HardwareSpec, platform: str, precision: str) -> str:
+def _shared(served: Served, spec: HardwareSpec, row: Row) -> str:
     """How many devices would hold it together, as what to ask next."""
     if spec.kind == "cpu":
         return ""
     for count in SHARED_BY:
-        if _held(context, served, spec, platform, precision, count)[1].requests:
+        if _held(served, spec, msgspec.structs.replace(row, count=count)).requests:
             return f"; {count} devices that share the model hold it: count {count}"
     return f"; {SHARED_BY[-1]} devices that share the model do not hold it either"
 
@@ -213,14 +285,19 @@ def _most(fits: Callable[[int], bool], wanted: int) -> int:
     return low
 
 
-def _options(kept: Sequence[tuple[Row, _Memory]], made: ServingConfigurations, served: Served) -> list[Option]:
+def _options(
+    kept: Sequence[tuple[Row, _Memory]],
+    made: ServingConfigurations,
+    served: Served,
+    specs: Mapping[str, HardwareSpec],
+) -> list[Option]:
     """One option a row of the table, in their order."""
     prior = {"tpot": made.table.prior, "ttft": made.first_s}
-    records: dict[tuple[str, str], dict[str, Any]] = {}
+    records: dict[tuple[str, ...], dict[str, Any]] = {}
     for row, _ in kept:
-        if (row.hardware, row.platform) not in records:
-            records[row.hardware, row.platform] = _basis(row, served)
-    bases = [records[row.hardware, row.platform] for row, _ in kept]
+        if _place(row) not in records:
+            records[_place(row)] = _basis(row, served, specs[row.hardware])
+    bases = [records[_place(row)] for row, _ in kept]
     seconds, widths = dict(prior), {target: np.full(len(kept), math.nan) for target in prior}
     for target, fitted in served.fitted.items():
         predicted = fitted.predict(made.table)
@@ -239,36 +316,60 @@ def _options(kept: Sequence[tuple[Row, _Memory]], made: ServingConfigurations, s
     ]
 
 
-def _basis(row: Row, served: Served) -> dict[str, Any]:
+def _place(row: Row) -> tuple[str, ...]:
+    return row.hardware, row.platform, row.precision, row.runtime
+
+
+def _basis(row: Row, served: Served, spec: HardwareSpec) -> dict[str, Any]:
     """What a row's prediction rests on, in the words and figures of its option."""
     card = served.card
     if card is None:
         text = "physics of each part at full speed, nothing of serving is learned: it takes longer"
         return {"basis": "roofline", "covered": False, "why": text, "evidence": (), "widths": {}}
+    spread = deployment_of(row, served.model.heads, mixture=bool(served.model.experts))
+    assert not isinstance(spread, str)
+    shares = shares_of(row, spread.storage, spec)
     widths: dict[str, tuple[float, float]] = {}
-    covered, level = True, ""
+    covered, level, by_shares = True, "", False
     for target in served.fitted:
         level, here = card.level(target, row, served.model.architecture, served.model.family)
         # Where nothing as far was ever held out, it is said, and the farthest that was is made wider.
         plain, corrected = card.reach(target, level if here else "new_hardware", INTERVAL)
         covered = covered and here and plain is not None
         wider = 1.0 if here else UNCOVERED
+        if shares is not None and not card.trained(target, row):
+            by_shares = True
+            plain = shares.width(target)
         widths[target] = wider * (plain or math.inf), wider * (corrected or math.inf)
     events = served.events.get(row.hardware, ())
-    text = f"{'calibrated by ' + str(len(events)) + ' served measurements of this device' if events else 'predicted'}: {_TOLD[level]}"
+    return {
+        "basis": "calibrated" if events else "predicted",
+        "covered": covered,
+        "why": _why(row, card, level, events, shares if by_shares else None, covered=covered),
+        "evidence": events[:5],
+        "widths": widths,
+    }
+
+
+def _why(
+    row: Row, card: Serving, level: str, events: Sequence[str], shares: UsualShares | None, *, covered: bool
+) -> str:
+    """What a prediction rests on, in words."""
+    how = f"calibrated by {len(events)} served measurements of this device" if events else "predicted"
     if events and level == "new_hardware":
-        text = f"predicted, corrected by {len(events)} served measurements of this device"
+        how = f"predicted, corrected by {len(events)} served measurements of this device"
+    if shares is not None:
+        return (
+            f"{how} under {row.runtime}, of which nothing in {row.precision} on {row.platform} trained: it usually reaches "
+            f"{shares.decode.value:.0%} of the bandwidth for tokens and {shares.prefill.value:.0%} of the peak for prompts "
+            f"({shares.source})"
+        )
+    text = f"{how} under {row.runtime}" + ("" if events and level == "new_hardware" else f": {_TOLD[level]}")
     if engine_of(row) not in card.engines["ttft"]:
         text += f"; no time to first token under {row.runtime} on {row.platform} trained"
     elif not covered:
         text += "; no held-out measurement lay as far: its interval is unchecked"
-    return {
-        "basis": "calibrated" if events else "predicted",
-        "covered": covered,
-        "why": text,
-        "evidence": events[:5],
-        "widths": widths,
-    }
+    return text
 
 
 def _option(row: Row, base: dict[str, Any], memory: _Memory, times: dict[str, tuple[float, float]]) -> Option:

@@ -16,11 +16,14 @@ from predictor.answering.constraints import SEEN
 from predictor.answering.context import AnswerContext
 from predictor.answering.estimates import estimate
 from predictor.answering.option import Option
+from predictor.answering.question import Offload
 from predictor.answering.ranked_entry import figures
 from predictor.capacity.batch_limits import Cell, Rooms
 from predictor.capacity.lengths import CONFIDENCE, context_bytes, context_needs, longest_context, longest_sequence
 from predictor.features.table import Array
 from predictor.features.traces import Trace
+from predictor.llm_serving import offload
+from predictor.llm_serving.deployment import Deployment, Storage, Workers, storage_of
 from predictor.llm_serving.needs import activations_bytes
 from predictor.memory.needs import RUNTIME_BYTES
 
@@ -62,7 +65,7 @@ AS_GOOD = 0.98
 
 class CapacityInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What an answer is made of. `facts` are those of a language model, `traces` those of other lengths; `tokens` is
-    the length that a sequence of a language model without a trace has."""
+    the length that a sequence of a language model without a trace has. `offload` says that layers may stay on the host."""
 
     known: AnswerContext
     cells: Sequence[Cell]
@@ -72,6 +75,7 @@ class CapacityInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     traces: Sequence[Trace]
     positions: int | None
     tokens: int
+    offload: Offload | None = None
 
 
 def entries_of(about: CapacityInputs) -> list[CapacityEntry]:
@@ -249,7 +253,7 @@ def _longest(about: CapacityInputs, rooms: Rooms, at: int) -> Longest:
     if cell.room_bytes is None:
         return Longest(tokens=None, why="the memory of this device is not known; give a limit")
     if about.facts is not None:
-        return longest_context(about.facts, precision, cell.room_bytes, about.positions)
+        return longest_context(about.facts, _storage(about.facts, cell), cell.room_bytes, about.positions)
     item = np.array([1], dtype=np.int64)
     floor = rooms.floor(at, 1)[2]
     scale = float(rooms.expected(np.array([at], dtype=np.intp), item)[0]) / floor if np.isfinite(floor) else 1.0
@@ -262,19 +266,19 @@ def _by_facts(about: CapacityInputs) -> list[CapacityEntry]:
 
 
 def _by_sizes(about: CapacityInputs, cell: Cell) -> CapacityEntry:
-    facts, precision = about.facts, cell.candidate.precision
+    facts = about.facts
     if facts is None or cell.room_bytes is None:
         why = _not_known(cell)
         return _entry(cell, memory=None, largest_batch=None, largest_basis=why, longest=Longest(tokens=None, why=why))
-    room, tokens = cell.room_bytes, about.tokens
-    weights, each = context_bytes(facts, precision, tokens)
-    alone = context_needs(facts, precision, tokens, [1], room)
+    room, tokens, storage = cell.room_bytes, about.tokens, _storage(facts, cell)
+    weights, each = context_bytes(facts, storage, tokens)
+    alone = context_needs(facts, storage, tokens, [1], room)
     batch = largest(
-        lambda _, sizes: context_needs(facts, precision, tokens, sizes.tolist(), room).fits >= CONFIDENCE,
+        lambda _, sizes: context_needs(facts, storage, tokens, sizes.tolist(), room).fits >= CONFIDENCE,
         1,
         LARGEST_BATCH,
     )
-    return _entry(
+    entry = _entry(
         cell,
         memory=MemoryUse(
             basis="estimated",
@@ -288,8 +292,57 @@ def _by_sizes(about: CapacityInputs, cell: Cell) -> CapacityEntry:
         ),
         largest_batch=int(batch[0]),
         largest_basis=f"sequences of {tokens} tokens side by side fit with a probability of {CONFIDENCE:g}",
-        longest=longest_context(facts, precision, room, about.positions),
+        longest=longest_context(facts, storage, room, about.positions),
     )
+    return entry if batch[0] else _parted(about, facts, cell, storage, entry)
+
+
+def _parted(
+    about: CapacityInputs, facts: LanguageModel, cell: Cell, storage: Storage, entry: CapacityEntry
+) -> CapacityEntry:
+    """Say what layers in the host's memory would change where a device does not hold one sequence; an estimate."""
+    candidate, asked = cell.candidate, about.offload or Offload(memory_bytes=None, bandwidth=None)
+    if candidate.runtime not in offload.ENGINES or offload.shares_memory(candidate.spec, candidate.platform):
+        return entry
+    spread = Deployment(
+        input_tokens=max(about.tokens - 1, 1),
+        output_tokens=1,
+        requests=1,
+        continuous=False,
+        apart=False,
+        prefill=Workers(),
+        decode=Workers(),
+        storage=storage,
+    )
+    host = offload.host_of(asked.memory_bytes, asked.bandwidth)
+    split = offload.split_of(facts, spread, cell.room_bytes or 0.0, host, 1, CONFIDENCE)
+    if split is None:
+        return entry
+    layers = f"{split.host_layers} of {split.layers} layers in the host's memory"
+    if about.offload is None:
+        why = f"one sequence does not fit; with {layers} it does: --offload"
+        return msgspec.structs.replace(entry, largest_basis=why)
+    return msgspec.structs.replace(
+        entry,
+        memory=MemoryUse(
+            basis="estimated",
+            peak_bytes=_whole(split.peak),
+            low_bytes=_whole(split.low),
+            high_bytes=_whole(split.high),
+            weights_bytes=_whole(split.weights_bytes),
+            activations_bytes=_whole(split.activations_bytes),
+            kv_cache_bytes=_whole(split.kv_cache_bytes),
+            runtime_bytes=_whole(RUNTIME_BYTES),
+        ),
+        largest_batch=1,
+        largest_basis=f"estimate: one sequence of {about.tokens} tokens with {layers} ({split.host_bytes / 1e9:.3g} GB)",
+        offloaded_layers=split.host_layers,
+        longest=Longest(tokens=about.tokens, why=f"at least: with {layers}"),
+    )
+
+
+def _storage(facts: LanguageModel, cell: Cell) -> Storage:
+    return storage_of(cell.candidate.runtime, cell.candidate.precision, mixture=bool(facts.experts))
 
 
 def _whole(value: float | None) -> int | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from domain.answers import CapacityAnswer, Exclusion, Workload
 from domain.catalogues import language_models, models
 from domain.catalogues.language_models import LanguageModel
@@ -23,6 +25,8 @@ from predictor.answering.evidence import options_from_rows
 from predictor.answering.facts import known_at
 from predictor.answering.option import Option
 from predictor.answering.question import answer_id
+from predictor.answering.serving_context import facts_of
+from predictor.answering.serving_options import served_candidates
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.capacity.batch_limits import Cell
@@ -48,7 +52,10 @@ def fit(
     question = fit_question.question(batch_sizes=[1])
     measured = options_from_rows(existing.rows, existing.sizes, "p50")
     seen = [(item.platform, item.precision, item.batch_size) for item in measured]
-    result, excluded = candidates(question, existing.specs, predictor, seen, existing.trace)
+    if existing.served is not None and existing.trace is None:
+        result, excluded = served_candidates(question, existing, existing.served)
+    else:
+        result, excluded = candidates(question, existing.specs, predictor, seen, existing.trace)
     ran_out = _ran_out(tables, existing)
     cells = [_cell(item, measured, fit_question, ran_out) for item in result if item.cell[:3] not in existing.failures]
     failed = [
@@ -64,7 +71,7 @@ def fit(
         if item.cell[:3] in existing.failures
     ]
     cells.sort(key=lambda item: _order(item.candidate))
-    entry = models.find(existing.model)
+    entry, reading = models.find(existing.model), question.reading
     traces = _traces(tables, existing, kept)
     about = CapacityInputs(
         known=existing,
@@ -73,8 +80,9 @@ def fit(
         mode=fit_question.mode,
         facts=facts,
         traces=traces,
-        positions=position_limit(None if entry is None else entry.config),
+        positions=position_limit(None if entry is None else entry.config) if reading is None else reading.positions,
         tokens=_tokens(fit_question),
+        offload=question.offloading,
     )
     entries = entries_of(about)
     return CapacityAnswer(
@@ -96,20 +104,23 @@ def fit(
 def _known(
     tables: Tables, fit_question: FitQuestion, predictor: Predictor, notes: Sequence[str], kept: Reading
 ) -> tuple[AnswerContext, LanguageModel | None]:
-    """What is known of the model; a language model of published sizes needs no operator trace."""
-    facts = language_models.find(tables.resolve_model(fit_question.model)) or language_models.find(fit_question.model)
+    """What is known of the model; a language model of published sizes, or of its own config, needs no operator trace."""
+    name = tables.resolve_model(fit_question.model)
+    facts = facts_of(fit_question.question(), name) or language_models.find(fit_question.model)
     served_alone = facts is not None and models.find(facts.id) is None
     question = fit_question.question(call="usual" if served_alone or fit_question.output_tokens else "forward")
-    try:
-        return known_at(tables, question, predictor, notes, kept), facts
-    except TraceNeeded:
-        if facts is None:
-            raise
-        tokens = _tokens(fit_question)
-        served = fit_question.question(
-            input_tokens=max(tokens - 1, 1), output_tokens=1, concurrency=1, sequence_length=None
-        )
-        return known_at(tables, served, predictor, notes, kept), facts
+    if facts is None or not question.of_an_engine:
+        try:
+            return known_at(tables, question, predictor, notes, kept), facts
+        except TraceNeeded:
+            if facts is None:
+                raise
+    tokens = _tokens(fit_question)
+    served = fit_question.question(
+        input_tokens=max(tokens - 1, 1), output_tokens=1, concurrency=1, sequence_length=None
+    )
+    existing = known_at(tables, served, predictor, notes, kept)
+    return (msgspec.structs.replace(existing, trace=None) if question.of_an_engine else existing), facts
 
 
 def _tokens(fit_question: FitQuestion) -> int:

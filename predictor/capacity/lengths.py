@@ -12,7 +12,9 @@ from domain.answers import Longest
 from domain.catalogues.language_models import LanguageModel
 from domain.performance.roofline import activation_bytes_per_element, weight_bytes_per_element
 from predictor.features.traces import Trace
+from predictor.llm_serving.deployment import Storage, Workers
 from predictor.llm_serving.needs import activations_bytes, language_model_needs
+from predictor.llm_serving.physics import holding
 from predictor.memory.needs import Needs
 
 __all__ = ["CONFIDENCE", "context_bytes", "context_needs", "longest_context", "longest_sequence"]
@@ -30,30 +32,30 @@ def position_limit(config: Mapping[str, Any] | None) -> int | None:
     return next((int(config[name]) for name in _LIMITS if config and config.get(name)), None)
 
 
-def context_bytes(facts: LanguageModel, precision: str, tokens: float) -> tuple[float, float]:
-    """Return the bytes of weights, and of keys and values of one sequence; those have 16 bits at the least."""
-    kept = max(activation_bytes_per_element(precision), 2.0)
-    return facts.parameters * weight_bytes_per_element(precision), facts.kv_kept(tokens) * kept
+def context_bytes(facts: LanguageModel, storage: Storage, tokens: float) -> tuple[float, float]:
+    """Return the bytes of weights, and of keys and values of one sequence."""
+    held = holding(facts, Workers(), storage, tokens)
+    return held.weights_bytes, held.sequence_bytes
 
 
 def context_needs(
-    facts: LanguageModel, precision: str, tokens: int, sequences: Sequence[int], room_bytes: float
+    facts: LanguageModel, storage: Storage, tokens: int, sequences: Sequence[int], room_bytes: float
 ) -> Needs:
     """Return what so many sequences of `tokens` tokens need side by side, in bytes; one entry a number of sequences."""
-    weights, each = context_bytes(facts, precision, tokens)
+    weights, each = context_bytes(facts, storage, tokens)
     kept = [number * each for number in sequences]
     return language_model_needs(weights, kept, activations_bytes(facts, tokens), room_bytes)
 
 
-def longest_context(facts: LanguageModel, precision: str, room_bytes: float, limit: int | None) -> Longest:
+def longest_context(facts: LanguageModel, storage: Storage, room_bytes: float, limit: int | None) -> Longest:
     """Return the longest context of a language model whose keys and values fit beside its weights and a runtime."""
     low, high = 0, MOST_TOKENS
     while high - low > 1:
         middle = (low + high) // 2
-        fits = context_needs(facts, precision, middle, [1], room_bytes).fits[0] >= CONFIDENCE
+        fits = context_needs(facts, storage, middle, [1], room_bytes).fits[0] >= CONFIDENCE
         low, high = (middle, high) if fits else (low, middle)
     if low == 0:
-        weights, _ = context_bytes(facts, precision, 0)
+        weights, _ = context_bytes(facts, storage, 0)
         why = f"weights of {weights / 1e9:.3g} GB and a runtime leave no room of {room_bytes / 1e9:.3g} GB"
         return Longest(tokens=None, why=why)
     return _limited(

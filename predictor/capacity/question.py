@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from predictor.answering.question import Question
+from domain.catalogues.language_config import read_config
+from predictor.answering.question import OF_ENGINES, Question
 
 __all__ = ["FitQuestion"]
 
@@ -18,6 +19,11 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     model: str
+    config: dict[str, Any] | None = None
+    runtime: str | None = None
+    offload: bool = False
+    host_memory_mb: float | None = None
+    host_bandwidth_gb_per_s: float | None = None
     mode: str = "inference"
     hardware: str | list[str] = "own"
     platform: str | list[str] = []
@@ -43,4 +49,6 @@ class FitQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Return what of the question decides the answer."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         document.pop("as_of")
-        return document
+        if self.config is not None:
+            document["config"] = read_config(self.config, self.model).members
+        return {name: value for name, value in document.items() if value or name not in OF_ENGINES}

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from domain.vocabulary import PRECISION_BITS, WEIGHT_BITS, arithmetic_precision
+from domain.catalogues.engines import format_of
 from predictor.features.dataset import Row
 
-__all__ = ["Deployment", "Storage", "Workers", "deployment_of"]
+__all__ = ["Deployment", "Storage", "Workers", "deployment_of", "storage_of"]
 
-_ONE_AFTER_THE_OTHER = ("llama.cpp",)
+_ONE_AFTER_THE_OTHER = ("llama.cpp", "llama.cpp-vulkan")
 """Engines that give each device some of the layers, so that one token passes the devices in turn."""
 _QUANTISED = {
     "fp8": (8.0, "fp8"),
@@ -46,13 +46,17 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a weight and of a kept number, and the precisions in which the weights are multiplied."""
+    """Bytes of a weight and of a kept number, and the precisions in which the weights are multiplied.
+
+    `outside_bytes` are those of the embedding and the output where a quantisation leaves them wider.
+    """
 
     dense_bytes: float
     expert_bytes: float
     kv_bytes: float
     dense_precision: str
     expert_precision: str
+    outside_bytes: float | None = None
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +76,14 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     chunk: int | None = None
 
 
-def deployment_of(row: Row, heads: int = 0) -> Deployment | str:
+def deployment_of(row: Row, heads: int = 0, *, mixture: bool = False) -> Deployment | str:
     """Return the deployment of a row, or the reason why it says too little.
 
     A number of devices that does not divide the attention heads cannot split them: each then has a batch of its own.
+    Some formats narrow nothing but the experts of a `mixture`.
     """
     if row.options or row.parallelism:
-        return _deployment(row, heads)
+        return _deployment(row, heads, mixture)
     # A question asks of hundreds of devices what differs in a few of these alone.
     return _plain(
         row.input_tokens,
@@ -90,6 +95,7 @@ def deployment_of(row: Row, heads: int = 0) -> Deployment | str:
         row.precision,
         row.count,
         heads,
+        mixture,
     )
 
 
@@ -104,6 +110,7 @@ def _plain(
     precision: str,
     count: int,
     heads: int,
+    mixture: bool,
 ) -> Deployment | str:
     row = Row(
         model="",
@@ -118,10 +125,10 @@ def _plain(
         runtime=runtime,
         count=count,
     )
-    return _deployment(row, heads)
+    return _deployment(row, heads, mixture)
 
 
-def _deployment(row: Row, heads: int) -> Deployment | str:
+def _deployment(row: Row, heads: int, mixture: bool) -> Deployment | str:
     if not row.input_tokens or not row.output_tokens:
         return "no token counts"
     served = row.concurrency is not None or row.scenario == "serving"
@@ -145,7 +152,7 @@ def _deployment(row: Row, heads: int) -> Deployment | str:
         apart=apart,
         prefill=prefill,
         decode=decode,
-        storage=_storage(row),
+        storage=_storage(row, mixture),
         chunk=row.options.get("n_batch"),
     )
 
@@ -188,24 +195,40 @@ def _workers(stated: Mapping[str, Any], *, default: int | None) -> Workers:
     )
 
 
-def _storage(row: Row) -> Storage:
-    dense_bits, dense = _format(row.options.get("gemm"), row.precision)
-    expert_bits, expert = _format(row.options.get("moe") or row.options.get("gemm"), row.precision)
-    narrow = min(dense_bits, expert_bits) <= 8 and "fp16" not in (dense, expert)
+def storage_of(runtime: str, precision: str, *, mixture: bool = False) -> Storage:
+    """Return how an engine stores the weights, keys and values of a model in a precision."""
+    row = Row(model="", hardware="", platform="", precision=precision, batch_size=None, runtime=runtime)
+    return _storage(row, mixture)
+
+
+def _storage(row: Row, mixture: bool) -> Storage:
+    dense_bits, dense = _format(row.options.get("gemm"), row)
+    expert_bits, expert = _format(row.options.get("moe") or row.options.get("gemm"), row)
+    outside = None
+    if not row.options.get("gemm"):
+        kept = format_of(row.runtime, row.precision)
+        outside = kept.outside_bits
+        if mixture and kept.experts_only:
+            dense_bits, outside = kept.outside_bits or 16.0, None
+        elif kept.experts_only:
+            outside = None
+    narrow = min(dense_bits, expert_bits) <= 8 and {dense, expert} <= _NARROW
     return Storage(
         dense_bytes=dense_bits / 8,
         expert_bytes=expert_bits / 8,
         kv_bytes=1.0 if narrow else max(dense_bits / 8, 2.0),
         dense_precision=dense,
         expert_precision=expert,
+        outside_bytes=None if outside is None else outside / 8,
     )
 
 
-def _format(quantisation: Any, precision: str) -> tuple[float, str]:
+_NARROW = {"fp8", "fp4"}
+"""Where weights are multiplied in these, keys and values are kept in 8 bits."""
+
+
+def _format(quantisation: Any, row: Row) -> tuple[float, str]:
     if quantisation in _QUANTISED:
         return _QUANTISED[quantisation]
-    if not precision:
-        return 16.0, "fp16"
-    if precision in WEIGHT_BITS:
-        return WEIGHT_BITS[precision], "fp16"
-    return float(PRECISION_BITS.get(precision, 16)), arithmetic_precision(precision)
+    kept = format_of(row.runtime, row.precision)
+    return kept.bits, kept.arithmetic

@@ -17,7 +17,7 @@ from predictor.features.table import Matrix
 from predictor.llm_serving.deployment import Deployment
 from predictor.llm_serving.physics import Estimate, PassTimes
 
-__all__ = ["ENGINES", "FEATURES", "features_of", "matrix_of"]
+__all__ = ["COLUMNS", "ENGINES", "FEATURES", "USUAL", "features_of", "matrix_of"]
 
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "deepspeed", "deepspeed-mii")
 _PARTS = ("dense", "experts", "attention", "exchange", "launches")
@@ -76,12 +76,15 @@ FEATURES = (
 )
 
 
+USUAL = ("usual_ttft", "usual_tpot")
+"""Beside the features: how many times its floor (log) a time usually is under its engine. Nothing is learned from these."""
+COLUMNS = (*FEATURES, *USUAL)
 _LOGARITHMS = [index for index, name in enumerate(FEATURES) if name.startswith("log_")]
 
 
 def matrix_of(rows: Sequence[Sequence[float]]) -> Matrix:
-    """Return what `features_of` said of each row as columns of FEATURES, the first word of a name being true of it."""
-    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(FEATURES))
+    """Return what was said of each row as columns of COLUMNS, the first word of a name being true of it."""
+    values = np.array(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
     values[:, _LOGARITHMS] = np.log(np.maximum(values[:, _LOGARITHMS], 1e-9))
     return values
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from predictor.features.table import Array, Matrix, Table
 from predictor.learning.method import Prediction
 from predictor.learning.training import Learner, Trees, fit_trees
+from predictor.llm_serving.features import FEATURES
 from predictor.llm_serving.neighbours import MOST_ROWS, Neighbours, labels_of, points_of
 
 __all__ = ["FittedServing", "ServingMethod"]
@@ -102,7 +103,7 @@ class ServingMethod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _with(values: Matrix, mean: Array, variance: Array) -> Matrix:
-    return np.column_stack([values, mean, np.log(variance)])
+    return np.column_stack([values[:, : len(FEATURES)], mean, np.log(variance)])
 
 
 def _absences(table: Table) -> list[list[NDArray[np.intp]]]:

@@ -164,14 +164,14 @@ def step(
 
 def prompt(model: LanguageModel, workers: Workers, storage: Storage, device: Device, tokens: float) -> PassTimes:
     """Return the pass over one prompt of `tokens` tokens, by one of the groups that hold the attention."""
-    written = tokens * model.kv_elements * model.layers * storage.kv_bytes / _shares(model, workers)
-    attended = tokens * model.attention_flops(tokens / 2, prefill=True) / workers.tensor
+    written = tokens * model.kv_written * storage.kv_bytes / _shares(model, workers)
+    attended = tokens * model.prompt_flops(tokens) / workers.tensor
     return _pass(model, workers, storage, device, tokens * workers.data, written, attended)
 
 
 def _shares(model: LanguageModel, workers: Workers) -> int:
     """Devices that share what is kept of a sequence: one head cannot be split, and compressed keys are repeated."""
-    return 1 if model.latent_rank else min(workers.tensor, model.kv_heads)
+    return 1 if model.latent_rank else max(min(workers.tensor, model.kv_heads), 1)
 
 
 def places(model: LanguageModel, workers: Workers, storage: Storage, device: Device, tokens: float) -> float:
@@ -192,10 +192,27 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
 def holding(model: LanguageModel, workers: Workers, storage: Storage, tokens: float) -> Holding:
     """Return what one device holds of the weights and of a sequence of `tokens` tokens."""
     experts = model.expert_layers * model.experts * model.expert_parameters
-    weights = (model.parameters - experts) / workers.tensor * storage.dense_bytes
+    weights = _stored(model, storage, model.parameters - experts) / workers.tensor
     weights += experts / workers.devices * storage.expert_bytes
     kept = model.kv_kept(tokens) * storage.kv_bytes / _shares(model, workers)
     return Holding(weights_bytes=weights / workers.pipeline, sequence_bytes=kept / workers.pipeline)
+
+
+def _stored(model: LanguageModel, storage: Storage, parameters: float) -> float:
+    """Return the bytes of all weights but the experts; the embedding and the output may be wider."""
+    if storage.outside_bytes is None:
+        return parameters * storage.dense_bytes
+    outside = model.output_parameters * (1 if model.tied else 2) + model.looked_up_parameters
+    return (parameters - outside) * storage.dense_bytes + outside * storage.outside_bytes
+
+
+def _read(model: LanguageModel, storage: Storage, dense: float, workers: Workers) -> float:
+    """Return the bytes of the weights that every pass reads on each device."""
+    if storage.outside_bytes is None:
+        return dense * storage.dense_bytes
+    return dense * storage.dense_bytes + model.output_parameters / workers.tensor * (
+        storage.outside_bytes - storage.dense_bytes
+    )
 
 
 def _pass(
@@ -217,7 +234,7 @@ def _pass(
             model.expert_layers * model.expert_parameters * model.experts * (1 - chance ** max(tokens, 1.0)) / devices
         )
     chosen = model.expert_layers * model.expert_parameters * model.experts_per_token * tokens / devices
-    read = dense * storage.dense_bytes / device.bandwidth
+    read = _read(model, storage, dense, workers) / device.bandwidth
     multiplied = 2 * dense * tokens / workers.data / device.dense_flops
     fetched = touched * storage.expert_bytes / device.bandwidth
     routed = 2 * chosen / device.expert_flops

@@ -7,7 +7,7 @@ process, whose scales are parameters too, carries what they leave over to what i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +20,7 @@ from predictor.features.table import Array, Table
 from predictor.learning.method import Prediction
 from predictor.learning.shrinkage import Nested
 from predictor.learning.training import Learner, Trees, fit_trees
+from predictor.llm_serving.efficiency import widely_known
 from predictor.llm_serving.features import FEATURES
 from predictor.llm_serving.neighbours import Neighbours, Scales, points_of
 
@@ -89,13 +90,28 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
             for name in [part_name(target, part)]
         }
         return FittedShipped(
-            parts=parts, architectures=frozenset(self.architectures[target]), scales=self.scales[target]
+            parts=parts,
+            architectures=frozenset(self.architectures[target]),
+            scales=self.scales[target],
+            target=target,
+            trained=lambda row: self.trained(target, row),
         )
 
     def reach(self, target: str, level: str, nominal: float = 0.8) -> tuple[float | None, float | None]:
         """Return the half-width at a level, and after a few rows that for each unit of difficulty; None where unknown."""
         few = "new_hardware" if level == "new_hardware" else "new_architecture"
         return self.widths[target].of(level, nominal), self.after[target].of(few, nominal)
+
+    def trained(self, target: str, row: Row) -> bool:
+        """Whether rows of this engine on this platform trained, in this precision or in 16 bits where it has those.
+
+        They say less of a device that did not train than the usual shares of an engine that many devices tell of.
+        """
+        # Engines compute in 16 bits by themselves; what a narrower kind costs only its own rows say.
+        near = row.precision in _PLAIN or kind_of(row) in self.precisions.get(target, ())
+        if row.hardware not in self.devices[target] and widely_known(row):
+            return False
+        return near and engine_of(row) in self.engines[target]
 
     def level(self, target: str, row: Row, architecture: str, family: str) -> tuple[str, bool]:
         """Return how far a question lies from what trained, and whether held-out rows ever lay as far.
@@ -106,8 +122,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
         existing = architecture in self.architectures[target]
         if engine_of(row) not in self.engines[target]:
             return "new_hardware", False
-        # Engines compute in 16 bits by themselves; what a narrower kind costs only its own rows say.
-        near = row.precision in _PLAIN or kind_of(row) in self.precisions.get(target, ())
+        near = self.trained(target, row)
         if row.hardware not in self.devices[target]:
             return "new_hardware", existing and near
         return ("interpolation" if existing else "new_architecture" if family in self.families else "new_family"), near
@@ -158,12 +173,17 @@ def part_name(target: str, part: str) -> str:
 
 
 class FittedShipped(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What was learned by part, and the `architectures` that are known; `neighbours` came later, alike by `scales`."""
+    """What was learned by part, and the `architectures` that are known; `neighbours` came later, alike by `scales`.
+
+    `trained` says of a row whether its engine and precision trained; others take what their engine usually takes.
+    """
 
     parts: dict[str, Learned]
     architectures: frozenset[str]
     scales: Scales | None = None
     neighbours: Neighbours | None = None
+    target: str = "tpot"
+    trained: Callable[[Row], bool] | None = None
 
     def predict(self, table: Table) -> Prediction:
         """Return log(target / prior); rows are the easier the more their neighbours tell of them."""
@@ -185,10 +205,17 @@ class FittedShipped(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def _plain(self, table: Table) -> Array:
         existing = np.array([name in self.architectures for name in table.architecture.tolist()], dtype=bool)
         residual = np.zeros(len(table))
-        for part, rows in (("known", np.flatnonzero(existing)), ("others", np.flatnonzero(~existing))):
+        usual = table.column(f"usual_{self.target}")
+        foreign = np.isfinite(usual) & np.array([not self._trained(row) for row in table.rows], dtype=bool)
+        residual[foreign] = usual[foreign]
+        known, others = np.flatnonzero(existing & ~foreign), np.flatnonzero(~existing & ~foreign)
+        for part, rows in (("known", known), ("others", others)):
             if len(rows):
                 residual[rows] = self.parts[part].residual(table.take(rows))
         return residual
+
+    def _trained(self, row: Row) -> bool:
+        return self.trained is None or self.trained(row)
 
 
 class ShippedMethod(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +235,7 @@ class ShippedMethod(msgspec.Struct, frozen=True, kw_only=True):
             parts={part: _learned(table, columns_of(table.target, part), self.learners[part]) for part in PARTS},
             architectures=frozenset(table.architecture.tolist()),
             scales=self.scales,
+            target=table.target,
         )
 
 

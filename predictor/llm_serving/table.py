@@ -15,12 +15,14 @@ from domain.performance.roofline import DEFAULT_LAUNCH_S, LAUNCH_S
 from predictor.features.dataset import Row, measured_target, training_rows
 from predictor.features.table import Array, Table
 from predictor.llm_serving.deployment import Deployment, Storage, deployment_of
-from predictor.llm_serving.features import FEATURES, features_of, matrix_of
+from predictor.llm_serving.efficiency import shares_of, usual_device
+from predictor.llm_serving.features import COLUMNS, USUAL, features_of, matrix_of
 from predictor.llm_serving.physics import Device, Estimate, device_of, estimate
 
-__all__ = ["TARGETS", "ServingConfigurations", "SpecOf", "asked", "tabulate", "taught"]
+__all__ = ["TARGETS", "ModelOf", "ServingConfigurations", "SpecOf", "asked", "tabulate", "taught"]
 
 SpecOf = Callable[[str], HardwareSpec | None]
+ModelOf = Callable[[str], language_models.LanguageModel | None]
 TARGETS = ("ttft", "tpot", "throughput")
 IMPOSSIBLE = 2.0
 """Times faster than physics; published tables hold a 7B model at 24,793 tokens a second for one sequence."""
@@ -39,14 +41,14 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Tabl
     models: list[language_models.LanguageModel] = []
     dropped: Counter[str] = Counter()
     seen: set[tuple[object, ...]] = set()
-    devices: dict[tuple[str, str, Storage], Device | None] = {}
+    devices: _Devices = {}
     for row in rows:
         value = measured_target(row, target)
         of_row = _of_row(row, spec_of, devices) if value is not None else "no figure of the target"
         if isinstance(of_row, str):
             dropped[of_row] += 1
             continue
-        model, deployment, made, widened = of_row
+        model, deployment, made = of_row.model, of_row.deployment, of_row.estimate
         figures = (model.architecture, *_load(row), *(_rounded(item) for item in (row.ttft_ms, row.tpot_ms, value)))
         if figures in seen:
             dropped["repeated figures"] += 1
@@ -54,13 +56,13 @@ def tabulate(rows: Sequence[Row], spec_of: SpecOf, target: str = "tpot") -> Tabl
         seen.add(figures)
         kept.append(row)
         models.append(model)
-        values.append(features_of(row, model, deployment, made, widened))
+        values.append([*features_of(row, model, deployment, made, of_row.widened), *_usual(of_row, target)])
         prior.append(_target_of(made, deployment, target))
         measured.append(value or 0.0)
     return Table(
         target=target,
         rows=kept,
-        names=FEATURES,
+        names=COLUMNS,
         values=matrix_of(values),
         prior=np.array(prior, dtype=np.float64),
         measured=np.array(measured, dtype=np.float64),
@@ -98,29 +100,31 @@ class ServingConfigurations(msgspec.Struct, frozen=True, kw_only=True, eq=False)
     index: list[int]
 
 
-def asked(rows: Sequence[Row], spec_of: SpecOf) -> ServingConfigurations:
+def asked(rows: Sequence[Row], spec_of: SpecOf, model_of: ModelOf = language_models.find) -> ServingConfigurations:
     """Return those rows that physics can say something of; nothing of them was measured."""
-    made: dict[tuple[str, str, Storage], Device | None] = {}
-    result = [(index, _of_row(row, spec_of, made)) for index, row in enumerate(rows)]
-    kept = [(index, *value) for index, value in result if not isinstance(value, str)]
-    values = [features_of(rows[index], model, spread, made, widened) for index, model, spread, made, widened in kept]
-    models = [model for _, model, *_ in kept]
+    devices: _Devices = {}
+    result = [(index, _of_row(row, spec_of, devices, model_of)) for index, row in enumerate(rows)]
+    kept = [(index, value) for index, value in result if not isinstance(value, str)]
+    values = [
+        [*features_of(rows[index], item.model, item.deployment, item.estimate, item.widened), *_usual(item, "tpot")]
+        for index, item in kept
+    ]
     table = Table(
         target="tpot",
-        rows=[rows[index] for index, *_ in kept],
-        names=FEATURES,
+        rows=[rows[index] for index, _ in kept],
+        names=COLUMNS,
         values=matrix_of(values),
-        prior=np.array([made.tpot_s for *_, made, _ in kept], dtype=np.float64),
+        prior=np.array([item.estimate.tpot_s for _, item in kept], dtype=np.float64),
         measured=np.full(len(kept), np.nan),
-        subjects=list(models),
+        subjects=[item.model for _, item in kept],
         limits=[None] * len(kept),
-        architecture=np.array([model.architecture for model in models], dtype=str),
-        family=np.array([model.family for model in models], dtype=str),
+        architecture=np.array([item.model.architecture for _, item in kept], dtype=str),
+        family=np.array([item.model.family for _, item in kept], dtype=str),
     )
     return ServingConfigurations(
         table=table,
-        first_s=np.array([made.ttft_s for *_, made, _ in kept], dtype=np.float64),
-        index=[index for index, *_ in kept],
+        first_s=np.array([item.estimate.ttft_s for _, item in kept], dtype=np.float64),
+        index=[index for index, _ in kept],
     )
 
 
@@ -132,27 +136,56 @@ def _rounded(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def _of_row(
-    row: Row, spec_of: SpecOf, devices: dict[tuple[str, str, Storage], Device | None]
-) -> tuple[language_models.LanguageModel, Deployment, Estimate, bool] | str:
+class _Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What physics says of a row: at full speed, and at the shares that its engine usually reaches where they are known."""
+
+    model: language_models.LanguageModel
+    deployment: Deployment
+    estimate: Estimate
+    usual: Estimate | None
+    widened: bool
+
+
+_Devices = dict[tuple[str, str, str, Storage], tuple[Device | None, Device | None]]
+
+
+def _of_row(row: Row, spec_of: SpecOf, devices: _Devices, model_of: ModelOf = language_models.find) -> _Made | str:
     """Return what physics says of a row, or why it says nothing; `devices` keeps what was made for other rows."""
-    model, spec = language_models.find(row.model), spec_of(row.hardware)
+    model, spec = model_of(row.model), spec_of(row.hardware)
     if model is None:
         return "no facts of the language model"
-    deployment = deployment_of(row, model.heads)
+    deployment = deployment_of(row, model.heads, mixture=bool(model.experts))
     if isinstance(deployment, str):
         return deployment
     if spec is None:
         return "unknown hardware"
-    key = (spec.id, row.platform, deployment.storage)
+    storage = deployment.storage
+    key = (spec.id, row.platform, row.runtime, storage)
     if key not in devices:
-        launch = LAUNCH_S.get(row.platform, DEFAULT_LAUNCH_S)
-        devices[key] = device_of(spec, row.platform, deployment.storage, launch)
-    device = devices[key]
+        full = device_of(spec, row.platform, storage, LAUNCH_S.get(row.platform, DEFAULT_LAUNCH_S))
+        shares = shares_of(row, storage, spec)
+        devices[key] = full, None if full is None or shares is None else usual_device(full, shares)
+    device, usual = devices[key]
     if device is None:
         return "no peak or bandwidth"
-    widened = deployment.storage.expert_bytes < 1 and device.expert_flops == device.attention_flops
-    return model, deployment, estimate(model, deployment, device), widened
+    return _Made(
+        model=model,
+        deployment=deployment,
+        estimate=estimate(model, deployment, device),
+        usual=None if usual is None else estimate(model, deployment, usual),
+        widened=storage.expert_bytes < 1 and device.expert_flops == device.attention_flops,
+    )
+
+
+def _usual(made: _Made, target: str) -> list[float]:
+    """How many times its floor (log) a time usually is under its engine, by the columns of USUAL; NaN where unknown."""
+    if made.usual is None:
+        return [math.nan] * len(USUAL)
+    own = target if target == "throughput" else "tpot"
+    return [
+        math.log(_target_of(made.usual, made.deployment, name) / _target_of(made.estimate, made.deployment, name))
+        for name in ("ttft", own)
+    ]
 
 
 def _target_of(made: Estimate, deployment: Deployment, target: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,10 +14,11 @@ from rich.text import Text
 
 from assay.cli.ask.answer_text import prediction_lines, tell_answer
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
-from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, modelled, served
+from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.answers import Explanation, Part, Recommendation
-from domain.errors import TraceNeeded, UnknownModel
+from domain.catalogues.language_config import is_decoder, read_config
+from domain.errors import TraceNeeded, UnknownModel, Untraceable, UsageError
 from presentation import formatting
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ Examples:
   assay recommend bert-base-uncased --device cuda:0=nvidia-l4@6000 --device cpu=intel-xeon-2c
   assay recommend ./my-checkpoint --hardware nvidia-l4,nvidia-rtx-4090
   assay recommend ./exported.onnx --platform cpu,openvino
+  assay recommend ./config.json --hardware nvidia-rtx-4090,apple-m4-max-gpu     # a language model by its sizes
+  assay recommend llama3.1:70b --precision q4_k_m --runtime llama.cpp --offload
   assay recommend bert-base-uncased --hardware nvidia-l4 --all-configurations"""
 )
 @click.argument("model")
@@ -163,6 +167,7 @@ Examples:
 @click.option("--region", "regions", type=WORDS, help="Prices of these regions only.")
 @click.option("--provider", "providers", type=WORDS, help="Prices of these providers only, for example aws,own.")
 @click.option("--spot", is_flag=True, help="Spot prices as well: cheaper, and taken away at any time.")
+@engined
 @click.option("--as-of", type=AS_OF, help="Ask as of a position of the log, or of a snapshot.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--record", is_flag=True, help="Keep question and answer in the log.")
@@ -190,7 +195,7 @@ def recommend(
     if devices:
         question["devices"] = list(devices)
     with connected(server, token) as client:
-        answer = ask(client, lambda name: client.recommend(name, **question), model, flags)
+        answer = ask(client, lambda name, **more: client.recommend(name, **question, **more), model, flags)
     if as_json:
         print_json(answer)
     else:
@@ -207,6 +212,7 @@ def recommend(
 @click.option("--precision", required=True)
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
 @modelled
+@engined
 @click.option("--as-of", type=AS_OF)
 @click.option(
     "--record", is_flag=True, help="Keep it in the log, to be scored when it is measured (assay predictor accuracy)."
@@ -219,7 +225,7 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
 
     question = {name: value for name, value in flags.items() if value is not None}
     with connected(server, token) as client:
-        answer = ask(client, lambda name: client.predict(name, **question), model, flags)
+        answer = ask(client, lambda name, **more: client.predict(name, **question, **more), model, flags)
     if as_json:
         print_json(answer)
     else:
@@ -233,18 +239,67 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
     return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
 
 
-def ask(client: Client, question: Callable[[str], Answer], model: str, flags: Mapping[str, Any]) -> Answer:
+def ask(client: Client, question: Callable[..., Answer], model: str, flags: Mapping[str, Any]) -> Answer:
     """Ask about a model; where the service lacks an operator trace, trace it here, post that, and ask again.
 
-    A folder with a config is asked for by the id that its measurements have, an ONNX file by that of its trace.
+    A folder with a config is asked for by the id that its measurements have, an ONNX file by that of its trace. Of a
+    language model its config goes along, as `config`: sizes are all that is needed of it where an engine serves it.
     """
+    config, unread = (None, None) if flags.get("call") == "forward" else _decoder_config(model)
     try:
-        return question(_identity(model))
+        return _asked(client, question, model, flags, config)
+    except (ImportError, TraceNeeded, UnknownModel, Untraceable, UsageError) as error:
+        if unread is None or getattr(error, "field", None) not in (None, "model"):
+            raise
+        raise unread from error
+
+
+def _asked(
+    client: Client,
+    question: Callable[..., Answer],
+    model: str,
+    flags: Mapping[str, Any],
+    config: Mapping[str, Any] | None,
+) -> Answer:
+    try:
+        return question(_identity(model)) if config is None else question(_folder_id(Path(model)), config=config)
     except (TraceNeeded, UnknownModel) as missing:
         events = _traced(model, flags, missing)
         answer = client.post_events(events)
         client.wait_for(answer["last_position"])
         return question(events[0]["data"]["model"]["id"])
+
+
+def _decoder_config(model: str) -> tuple[dict[str, Any] | None, UsageError | None]:
+    """The members of a language model's config that tell sizes, where a file or a folder with one is named.
+
+    None for anything else, whose operators are traced; of a language model whose config is not to be read so, with why.
+    """
+    path = Path(model)
+    path = path / "config.json" if path.is_dir() else path
+    if path.suffix != ".json" or not path.is_file():
+        return None, None
+    try:
+        config = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON: {error}.", field="MODEL", remedy="Name a config.json.") from error
+    if not isinstance(config, dict) or not is_decoder(config):
+        return None, None
+    try:
+        return read_config(config, model).members, None
+    except UsageError as unread:
+        return None, unread
+
+
+def _folder_id(path: Path) -> str:
+    """The id of a model by its files: the published one where the folder is that of a catalogue model."""
+    folder = path if path.is_dir() else path.parent if path.name == "config.json" else path.with_suffix("")
+    if folder.is_dir() and (folder / "config.json").is_file():
+        try:
+            return _identity(str(folder))
+        except (ImportError, UnknownModel, UsageError):
+            pass
+    return f"local/{folder.resolve().name}"
 
 
 def _identity(model: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import rich_click as click
 
-from assay.cli.options import AS_OF, WORDS, as_json, served
+from assay.cli.options import AS_OF, WORDS, as_json, engined, served
 from assay.cli.output import answers, grid, print_json, say
 from domain.answers import CapacityAnswer, CapacityEntry, OutputError, answer_document
 from presentation import formatting
@@ -38,6 +38,7 @@ Examples:
 @click.option("--frames", type=click.IntRange(min=1), metavar="N", help="Frames of one clip.")
 @click.option("--input-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of the prompt.")
 @click.option("--output-tokens", type=click.IntRange(min=1), metavar="N", help="Tokens to generate.")
+@engined
 @click.option("--as-of", type=AS_OF)
 @served
 @as_json
@@ -56,7 +57,7 @@ def fit(
     if named:
         question["hardware"] = named[0] if named in (["own"], ["all"]) else named
     with connected(server, token) as client:
-        answer = ask(client, lambda name: client.fit(name, **question), model, flags)
+        answer = ask(client, lambda name, **more: client.fit(name, **question, **more), model, flags)
     if as_json:
         print_json(answer_document(answer))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +160,7 @@ def _asked(client: Client, question: dict[str, Any]) -> FleetPlan:
             tried.add(int(at[1]))
             load = question["loads"][int(at[1])]
             sizes = {name: load[name] for name in ("mode", "sequence_length", "image_size") if name in load}
-            ask(client, lambda name, sizes=sizes: client.recommend(name, **sizes), load["model"], load)  # type: ignore[misc]
+            ask(client, partial(client.recommend, **sizes), load["model"], load)
 
 
 def _tell(answer: FleetPlan) -> None:

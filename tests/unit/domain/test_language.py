@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.catalogues.language_models import catalogue, find
+from domain.catalogues.language_models import catalogue, find, nearest, twin
 
 PUBLISHED_B = {
     "deepseek-ai/DeepSeek-V3": (671, 37),
@@ -31,7 +31,7 @@ def test_parameters_counted_from_the_sizes_are_the_published_ones(name: str) -> 
 @pytest.mark.parametrize("model", catalogue().values(), ids=lambda model: model.id)
 def test_every_model_is_whole_and_says_its_source(model) -> None:
     assert model.source
-    assert model.kv_elements > 0
+    assert model.kv_kept(1000) > 0
     assert 0 < model.active_parameters <= model.parameters + model.hidden_size * model.vocabulary
     assert bool(model.experts) == bool(model.expert_size) == bool(model.experts_per_token)
 
@@ -62,4 +62,24 @@ def test_sparse_attention_reads_fewer_tokens_than_it_keeps() -> None:
 
 def test_two_names_for_one_architecture_are_one_group_and_other_sizes_another() -> None:
     assert find("deepseek-ai/DeepSeek-R1").architecture == find("deepseek-ai/DeepSeek-V3").architecture
-    assert len({model.architecture for model in catalogue().values()}) == len(catalogue())
+    same = {model.id: other.id for model in catalogue().values() if (other := twin(model)) is not model and other}
+    # Distilled models keep a family of their own: their output is not tied.
+    assert not same
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("Llama-3.1-9B-Instruct", "meta-llama/Llama-3.1-8B"),
+        ("qwen3-16b", "Qwen/Qwen3-1.7B"),
+        ("gemma-3-28b-it-Q4_K_M.gguf", "google/gemma-3-27b-it"),
+    ],
+)
+def test_the_nearest_spellings_of_an_unknown_name_are_told(name: str, first: str) -> None:
+    assert find(name) is None
+    assert first in nearest(name)
+
+
+def test_nothing_is_near_a_name_of_another_kind() -> None:
+    assert nearest("vit-large-patch16") == ()
+    assert nearest("") == ()

@@ -89,3 +89,20 @@ def test_a_prediction_of_nothing_is_named_by_its_field(field: str) -> None:
     with pytest.raises(UsageError) as caught:
         PredictQuestion(**whole).as_question()
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("word", "precision"),
+    [("half", "fp16"), ("F16", "fp16"), ("awq", "int4"), ("GPTQ", "int4"), ("4bit", "int4"), ("w8a8", "int8"),
+     ("nvfp4", "fp4"), ("mxfp4", "mxfp4"), ("Q4_K_M", "q4_k_m"), ("UD-Q4_K_XL", "q4_k_m"), ("6bit", "int6"),
+     ("int8-dynamic", "int8-dynamic"), ("acme8", "acme8")],
+)  # fmt: skip
+def test_a_precision_may_be_named_as_files_name_it(word: str, precision: str) -> None:
+    assert Question(model="m", precision=[word]).checked().precision == [precision]
+
+
+def test_members_of_engines_are_in_a_question_only_where_it_says_them() -> None:
+    plain, named = Question(model="m"), Question(model="m", runtime="Ollama", offload=True, host_memory_mb=1e5)
+    assert not {"config", "runtime", "offload", "host_memory_mb"} & plain.checked().identity().keys()
+    said = named.checked().identity()
+    assert (said["runtime"], said["offload"], said["host_memory_mb"]) == ("llama.cpp", True, 1e5)

@@ -8,6 +8,7 @@ import pytest
 from domain.catalogues import language_models
 from predictor.capacity.lengths import CONFIDENCE, context_bytes, context_needs, longest_context, longest_sequence
 from predictor.features.traces import Trace, trace_from_data
+from predictor.llm_serving.deployment import storage_of
 
 MISTRAL = next(
     one for one in language_models.catalogue().values() if one.kv_heads and not one.window and not one.experts
@@ -35,29 +36,40 @@ def traced(length: int | None, peak: float, parameters: float = 1e6) -> Trace:
 
 
 def test_one_token_more_than_the_longest_context_does_not_fit() -> None:
-    weights, _ = context_bytes(MISTRAL, "fp16", 0)
+    weights, _ = context_bytes(MISTRAL, storage_of("vllm", "fp16"), 0)
     room = weights + 3e9
-    found = longest_context(MISTRAL, "fp16", room, None)
+    found = longest_context(MISTRAL, storage_of("vllm", "fp16"), room, None)
     assert found.tokens is not None
-    fits = [context_needs(MISTRAL, "fp16", found.tokens + more, [1], room).fits[0] for more in (0, 1)]
+    fits = [
+        context_needs(MISTRAL, storage_of("vllm", "fp16"), found.tokens + more, [1], room).fits[0] for more in (0, 1)
+    ]
     assert fits[0] >= CONFIDENCE > fits[1]
     assert "how many positions the model has is not known" in found.why
 
 
 def test_keys_and_values_have_sixteen_bits_whatever_the_weights_have() -> None:
-    assert context_bytes(MISTRAL, "int4", 100)[1] == context_bytes(MISTRAL, "fp16", 100)[1]
-    assert context_bytes(MISTRAL, "int4", 100)[0] == context_bytes(MISTRAL, "fp16", 100)[0] / 4
-    assert context_bytes(MISTRAL, "fp32", 100)[1] == 2 * context_bytes(MISTRAL, "fp16", 100)[1]
+    assert (
+        context_bytes(MISTRAL, storage_of("vllm", "int4"), 100)[1]
+        == context_bytes(MISTRAL, storage_of("vllm", "fp16"), 100)[1]
+    )
+    # Four bits and their scales, and 16 bits of what AWQ and GPTQ leave: the embedding and the output.
+    outside = (1 if MISTRAL.tied else 2) * MISTRAL.output_parameters
+    narrow = (MISTRAL.parameters - outside) * 4.16 / 8 + outside * 2
+    assert context_bytes(MISTRAL, storage_of("vllm", "int4"), 100)[0] == pytest.approx(narrow)
+    assert (
+        context_bytes(MISTRAL, storage_of("vllm", "fp32"), 100)[1]
+        == 2 * context_bytes(MISTRAL, storage_of("vllm", "fp16"), 100)[1]
+    )
 
 
 def test_weights_that_do_not_fit_are_told() -> None:
-    found = longest_context(MISTRAL, "fp32", 1e9, None)
+    found = longest_context(MISTRAL, storage_of("vllm", "fp32"), 1e9, None)
     assert found.tokens is None
     assert "leave no room of 1 GB" in found.why
 
 
 def test_positions_of_the_model_end_its_context() -> None:
-    found = longest_context(MISTRAL, "fp16", 1e12, 4096)
+    found = longest_context(MISTRAL, storage_of("vllm", "fp16"), 1e12, 4096)
     assert found.tokens == 4096
     assert "no more positions" in found.why
 
