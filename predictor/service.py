@@ -28,7 +28,7 @@ from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.context import AnswerContext
 from predictor.answering.corrected_predictor import current, state_of
-from predictor.answering.facts import Devices, known_at, trace_from_row
+from predictor.answering.facts import known_at, trace_from_row
 from predictor.answering.question import PredictQuestion, Question, answer_id
 from predictor.answering.ranked_entry import explanation_of
 from predictor.answering.recommendation import answer, measured_options
@@ -37,6 +37,7 @@ from predictor.artifact.artifact import Predictor, decode, load_shipped
 from predictor.capacity.question import FitQuestion
 from predictor.failure_rates.cases import cases_of
 from predictor.features.dataset import Row, row_from_table, training_rows
+from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
 from predictor.fleet.question import FleetQuestion

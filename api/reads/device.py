@@ -14,8 +14,8 @@ from domain.catalogues import hardware, instances
 from domain.catalogues.hardware import HardwareSpec
 from domain.errors import NotFound
 from ingest.projection import Tables
-from predictor.answering.facts import Devices
 from predictor.answering.prices import offers_at
+from predictor.features.devices import Devices
 
 __all__ = ["HardwareFacts", "HardwareRow", "about", "row_of", "siblings"]
 

@@ -20,7 +20,7 @@ from domain.catalogues import hardware, registry
 from domain.catalogues.hardware import HardwareSpec
 from domain.vocabulary import CATEGORIES
 from ingest.projection import Tables
-from predictor.answering.facts import Devices
+from predictor.features.devices import Devices
 
 __all__ = ["router"]
 

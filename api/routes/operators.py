@@ -20,7 +20,7 @@ from domain.performance.roofline import TRAINING_PASSES, Limits, limits_of
 from domain.performance.time_breakdown import breakdown
 from domain.vocabulary import MODES
 from ingest.projection import Tables
-from predictor.answering.facts import Devices
+from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 
 __all__ = ["router"]

@@ -19,7 +19,7 @@ from domain.catalogues.hardware import Figure, HardwareSpec
 from domain.performance.achieved_roofline import Point, grid, point_of, work_of
 from domain.performance.roofline import Limits, limits_of
 from ingest.projection import Tables
-from predictor.answering.facts import Devices
+from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace, TraceBook, trace_from_data
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from ingest.projection import Tables
-from predictor.answering.facts import Devices, trace_from_row
+from predictor.answering.facts import trace_from_row
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.calibrations import calibrations_of
 from predictor.features.dataset import Row, row_from_table, training_rows
+from predictor.features.devices import Devices
 from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook

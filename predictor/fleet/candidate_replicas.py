@@ -8,10 +8,11 @@ import msgspec
 
 from domain.answers import ExcludedConfigurations, FleetExclusion, RankedOption, UnmetLoad
 from ingest.projection import Tables
-from predictor.answering.facts import Devices, known_at
+from predictor.answering.facts import known_at
 from predictor.answering.recommendation import answer
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
+from predictor.features.devices import Devices
 from predictor.fleet.question import FleetQuestion, Load, placed
 from predictor.fleet.replicas import Replica, replicas_of
 

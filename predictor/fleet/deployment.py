@@ -27,11 +27,12 @@ from domain.catalogues.prices import OWN, Offer
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
 from predictor.answering.estimates import INTERVAL
-from predictor.answering.facts import Devices, device_named
+from predictor.answering.facts import device_named
 from predictor.answering.prices import offers_at
 from predictor.answering.question import answer_id
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
+from predictor.features.devices import Devices
 from predictor.fleet.candidate_replicas import CandidateReplicas, gathered
 from predictor.fleet.machines import Machine, offered
 from predictor.fleet.patterns import Pattern, patterns_of

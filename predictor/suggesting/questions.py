@@ -15,12 +15,13 @@ from domain.catalogues import models
 from domain.errors import TraceNeeded, UnknownModel
 from domain.performance.roofline import OPERATOR_CLASSES, limits_of, roofline
 from ingest.projection import Tables
-from predictor.answering.facts import Devices, known_at
+from predictor.answering.facts import known_at
 from predictor.answering.question import Question
 from predictor.answering.recommendation import AnswerContext, answer
 from predictor.artifact.artifact import Predictor
 from predictor.artifact.coverage import op_mix
 from predictor.features.dataset import minor_version
+from predictor.features.devices import Devices
 from predictor.features.table import Array
 from predictor.suggesting.question import MODELS_LIMIT, SuggestQuestion
 

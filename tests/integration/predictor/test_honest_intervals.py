@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from predictor.answering.facts import PUBLISHED_DESCRIPTIONS, PUBLISHED_RUNS
 from predictor.answering.question import PredictQuestion, Question
+from predictor.features.devices import PUBLISHED_DESCRIPTIONS, PUBLISHED_RUNS
 
 DATA = Path(__file__).parents[3] / "data"
 RESNET, BERT, EPYC = "timm/resnet50", "bert-base-uncased", "amd-epyc-7763"
