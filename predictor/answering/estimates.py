@@ -23,6 +23,7 @@ from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
 from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
+from predictor.learning.method import Predictive
 from predictor.learning.siblings import Siblings
 
 __all__ = ["INTERVAL", "estimate", "growing"]
@@ -172,35 +173,41 @@ def _rows(
 
 def _referenced(table: Table, bases: Sequence[Base], predictor: Predictor, siblings: Siblings | None) -> list[Base]:
     """On a device that neither trained nor was measured, start from the same model on a sibling device, if there is one."""
-    hardware = predictor.card.coverage.hardware
-    here = np.array(
-        [
-            index
-            for index, base in enumerate(bases)
-            if base.method == "roofline"
-            or (base.method == "trees" and base.calibrated is None and table.rows[index].hardware not in hardware)
-        ],
-        dtype=np.intp,
-    )
-    if siblings is None or not len(here):
+    if siblings is None:
         return list(bases)
-    matched = siblings.matched(table.take(here), predictor.base)
     result = list(bases)
-    by_trees, by_roofline = matched.residual_at(UNMEASURED_SHARE), matched.residual_at(0.0)
-    for place, index in enumerate(here.tolist()):
-        if matched.found[place]:
-            residual = by_roofline if bases[index].method == "roofline" else by_trees
-            result[index] = replace(
-                bases[index],
-                basis="reference",
-                residual=float(residual[place]),
-                evidence=(matched.events[place],),
-                covered=False,
-                why="this model under the same software on a sibling device, moved by what the "
-                f"{'roofline says' if bases[index].method == 'roofline' else 'trees say'} of the two; this device was not "
-                "measured: not calibrated",
-            )
+    hardware = predictor.card.coverage.hardware
+    plain = _those(bases, lambda base: base.method == "roofline")
+    new = np.array([row.hardware not in hardware for row in table.rows], dtype=np.bool_)
+    trees = _those(bases, lambda base: base.method == "trees" and base.calibrated is None)
+    _refer(result, np.concatenate([plain, trees[new[trees]]]), table, predictor.base, siblings)
+    if predictor.general is not None:
+        far = _those(bases, lambda base: base.method == "general" and base.level.startswith("hardware"))
+        _refer(result, far, table, predictor.general, siblings)
     return result
+
+
+def _refer(bases: list[Base], here: NDArray[np.intp], table: Table, fitted: Predictive, siblings: Siblings) -> None:
+    """Let those of the bases that have a sibling start from it; `fitted` says what differs between the two devices."""
+    if not len(here):
+        return
+    matched = siblings.matched(table.take(here), fitted)
+    moved, unmoved = matched.residual_at(UNMEASURED_SHARE), matched.residual_at(0.0)
+    for place, index in enumerate(here.tolist()):
+        base = bases[index]
+        if not matched.found[place]:
+            continue
+        says = {"roofline": "roofline says", "general": "sum of kernels says"}.get(base.method, "trees say")
+        bases[index] = replace(
+            base,
+            basis="reference",
+            residual=float((unmoved if base.method == "roofline" else moved)[place]),
+            evidence=(matched.events[place],),
+            # What the general route was off without a sibling bounds what it is off with one.
+            covered=base.covered and base.method == "general",
+            why=f"this model under the same software on a sibling device, moved by what the {says} of the two; this device "
+            "was not measured: not calibrated",
+        )
 
 
 def _predicted(

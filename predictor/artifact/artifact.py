@@ -27,8 +27,9 @@ from predictor.artifact.tails import Tails
 from predictor.failure_rates.shares import Shares
 from predictor.features.features import FEATURES, FEATURES_VERSION
 from predictor.features.table import Array, Matrix
-from predictor.general.kept import GENERAL, General
-from predictor.general.method import FittedGeneral
+from predictor.general.kept import DIFFICULTY as GENERAL_DIFFICULTY
+from predictor.general.kept import General
+from predictor.general.method import KERNELS, FittedGeneral
 from predictor.kernels.kept import Kernels
 from predictor.kernels.profile import DeviceProfile, Place
 from predictor.learning.blend import FittedBlend
@@ -102,13 +103,13 @@ class Predictor(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def general(self) -> FittedGeneral | None:
         """Return what predicts on software that the trees do not know, None where the predictor has none."""
-        if self.card.general is None or self.card.kernels is None or GENERAL not in self.others:
+        if self.card.general is None or self.card.kernels is None or KERNELS not in self.others:
             return None
-        return FittedGeneral(self.others[GENERAL], self.card.kernels.parameters, self.profiles)
+        return FittedGeneral(self.others, self.card.kernels.parameters, self.profiles)
 
     def general_difficulty(self, level: str, values: Matrix) -> Array:
         """Return how hard rows are for the general route, in the units of its widths at a level."""
-        texts = self.others[f"{GENERAL}.{DIFFICULTY}"].texts if f"{GENERAL}.{DIFFICULTY}" in self.others else {}
+        texts = self.others[GENERAL_DIFFICULTY].texts if GENERAL_DIFFICULTY in self.others else {}
         doubt = np.ones(len(values))
         return Difficulty(texts[level]).of(values, doubt) if level in texts else doubt
 
@@ -174,6 +175,8 @@ def write_folder(folder: Path, card: Card, base: FittedBlend, others: Mapping[st
     """Write an artifact as files that are kept in a repository: one gzip a model, the card readable. Return its digest."""
     content, digest = encode(card, base, others)
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("model_*.txt.gz"):
+        old.unlink()
     for name, text in _texts(base, others or {}).items():
         with (folder / _file(name)).open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as packed:
             packed.write(text.encode())

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from domain.performance.roofline import Limits
 from predictor.artifact.difficulty import Difficulty, cross_fitted
 from predictor.features.dataset import Row
-from predictor.features.table import Array, Matrix, Table
+from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
-from predictor.general.inputs import GENERAL_FEATURES, inputs_of, kind_of
-from predictor.general.kept import GENERAL, LEVELS, General, GeneralLevel, maker_of, software_of
-from predictor.general.method import GENERAL_LEARNERS, spread
+from predictor.general.inputs import GeneralInputs, inputs_of, kind_of
+from predictor.general.kept import DIFFICULTY, LEVELS, General, GeneralLevel, maker_of, software_of
+from predictor.general.method import GENERAL_LEARNERS, fit_beyond, log_seconds, spread
 from predictor.kernels.kept import chip_of
 from predictor.kernels.physics import Parameters
 from predictor.learning.evaluation import score
-from predictor.learning.training import Learner, Trees, fit_trees
+from predictor.learning.training import Learner, Trees
 
 __all__ = ["build_general", "left_out"]
 
@@ -38,12 +38,11 @@ def build_general(
     """Return the general route that a table of measured rows teaches, and its trees by name."""
     table = table.take(spread(table))
     inputs = inputs_of(table, parameters)
-    beyond = np.log(table.measured / inputs.seconds)
     levels: dict[str, GeneralLevel] = {}
     scores: dict[str, Any] = {}
     hard: dict[str, str] = {}
     for level in LEVELS:
-        groups, errors = left_out(table, inputs.values, beyond, level, learners)
+        groups, errors = left_out(table, inputs, level, learners)
         here = np.isfinite(errors)
         values, doubt = inputs.values[here], np.ones(int(here.sum()))
         difficulty = cross_fitted(values, doubt, errors[here], groups[here])
@@ -52,18 +51,12 @@ def build_general(
         scores[level] = _scores(table.take(here), errors[here], difficulty, levels[level])
         if say is not None:
             say(f"{level}: {scores[level]['overall']}")
-    trees = fit_trees(inputs.values, beyond, names=GENERAL_FEATURES, learners=learners)
     general = msgspec.structs.replace(General.of(table, levels), scores=scores)
-    return general, {GENERAL: trees, f"{GENERAL}.difficulty": Trees(hard)}
+    return general, {**fit_beyond(inputs, table.measured, learners), DIFFICULTY: Trees(hard)}
 
 
-def left_out(
-    table: Table, values: Matrix, beyond: Array, level: str, learners: Sequence[Learner]
-) -> tuple[Names, Array]:
-    """Return the group that each row is left out with at a level, and its log error.
-
-    `beyond` is the log of measured time over the sum of kernels, `values` are the features of the general route.
-    """
+def left_out(table: Table, inputs: GeneralInputs, level: str, learners: Sequence[Learner]) -> tuple[Names, Array]:
+    """Return the group that each row of a table is left out with at a level, and its log error; `inputs` are the table's."""
     chips = np.array([chip_of(row.hardware) for row in table.rows], dtype=str)
     software = np.array(["|".join(name[:3]) for name in _software(table)], dtype=str)
     if level == "hardware_family":
@@ -79,8 +72,8 @@ def left_out(
         parts = [(folds != fold, folds == fold) for fold in range(int(folds.max()) + 1)]
     errors = np.full(len(table), np.nan)
     for train, out in parts:
-        trees = fit_trees(values[train], beyond[train], names=GENERAL_FEATURES, learners=learners)
-        errors[out] = beyond[out] - trees.predict(values[out])
+        trees = fit_beyond(inputs.take(train), table.measured[train], learners)
+        errors[out] = np.log(table.measured[out]) - log_seconds(inputs.take(out), trees)
     return groups, errors
 
 

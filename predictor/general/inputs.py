@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from domain.performance.roofline import TRAINING_PASSES, Limits
 from predictor.features.dataset import Row
@@ -40,9 +42,8 @@ _NAMES = {
     "tf_lite": "tflite",
     "itex": "tensorflow",
 }
-HOST_LAUNCH_S = {"torch": 8e-6, "tensorflow": 8e-6, "other": 5e-6}
-"""Seconds that the host takes to launch an operator; the usual one for runtimes that launch a whole graph is less."""
-GRAPH_LAUNCH_S = 1e-6
+HOST_LAUNCH_S = dict.fromkeys(RUNTIMES, 1e-06) | {"torch": 8e-6, "tensorflow": 8e-6, "other": 5e-6}
+"""Seconds that the host takes to launch an operator, by runtime: less where it launches a whole graph."""
 KINDS = ("cpu", "gpu", "npu")
 MAKERS = ("nvidia", "amd", "apple", "intel", "qualcomm")
 KERNEL_FEATURES = ("log_device", "log_host", "product_share", "attention_share", "moving_share", "host_over_device")
@@ -58,10 +59,18 @@ GENERAL_FEATURES = (
 
 
 class GeneralInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Features of configurations, (rows, len(GENERAL_FEATURES)), and the seconds that their kernels add up to."""
+    """Features of configurations, (rows, len(GENERAL_FEATURES)), the seconds that their kernels add up to, and their roofline.
+
+    What kernels of a device reach moves the roofline by as much as it moves the sum of kernels.
+    """
 
     values: Matrix
     seconds: Array
+    prior: Array
+
+    def take(self, chosen: NDArray[Any]) -> GeneralInputs:
+        """Return the chosen configurations, by indexes or by a mask."""
+        return GeneralInputs(values=self.values[chosen], seconds=self.seconds[chosen], prior=self.prior[chosen])
 
 
 def runtime_of(row: Row) -> str:
@@ -74,14 +83,20 @@ def runtime_of(row: Row) -> str:
 
 
 def inputs_of(
-    table: Table, parameters: Mapping[str, Parameters], profiles: Mapping[Place, DeviceProfile] | None = None
+    table: Table,
+    parameters: Mapping[str, Parameters],
+    profiles: Mapping[Place, DeviceProfile] | None = None,
+    launch_s: Mapping[str, float] = HOST_LAUNCH_S,
 ) -> GeneralInputs:
     """Return the inputs of a traced table; each trace is worked on once.
 
-    `profiles` say what measured kernels of a device under a platform reach; its limits are taken for that.
+    `profiles` say what measured kernels of a device under a platform reach; its limits are taken for that. `launch_s` is what
+    the host takes to launch an operator, by runtime.
     """
     if profiles:
-        table = msgspec.structs.replace(table, limits=_profiled(table, profiles))
+        usual = inputs_of(table, parameters)
+        moved = inputs_of(msgspec.structs.replace(table, limits=_profiled(table, profiles)), parameters)
+        return msgspec.structs.replace(moved, prior=table.prior * moved.seconds / usual.seconds)
     seconds = np.zeros((len(table), len(CLASSES)))
     groups: dict[int, list[int]] = {}
     for index, trace in enumerate(table.subjects):
@@ -89,7 +104,7 @@ def inputs_of(
     for members in groups.values():
         seconds[members] = _device_seconds(table, members, parameters)
     device = seconds.sum(axis=1)
-    host = np.array([_host_s(trace, row) for trace, row in zip(table.subjects, table.rows, strict=True)])
+    host = np.array([_host_s(trace, row, launch_s) for trace, row in zip(table.subjects, table.rows, strict=True)])
     total = (device**3 + host**3) ** (1 / 3)
     columns = {
         "log_device": np.log(device),
@@ -112,7 +127,7 @@ def inputs_of(
     for name in MAKERS:
         columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
     own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
-    return GeneralInputs(values=np.hstack([table.values, own]), seconds=total)
+    return GeneralInputs(values=np.hstack([table.values, own]), seconds=total, prior=table.prior)
 
 
 def _profiled(table: Table, profiles: Mapping[Place, DeviceProfile]) -> list[Limits | None]:
@@ -147,6 +162,5 @@ def _passes(trace: Trace, row: Row) -> float:
     return TRAINING_PASSES if row.mode == "training" and trace.phase != "training" else 1.0
 
 
-def _host_s(trace: Trace, row: Row) -> float:
-    launch = HOST_LAUNCH_S.get(runtime_of(row), GRAPH_LAUNCH_S)
-    return float(trace.count.sum()) * _passes(trace, row) * launch
+def _host_s(trace: Trace, row: Row, launch_s: Mapping[str, float]) -> float:
+    return float(trace.count.sum()) * _passes(trace, row) * launch_s[runtime_of(row)]

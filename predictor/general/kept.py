@@ -16,13 +16,13 @@ from predictor.features.table import Array, Table
 from predictor.features.traces import Trace
 from predictor.general.inputs import runtime_of
 
-__all__ = ["GENERAL", "LEVELS", "General", "GeneralLevel", "place_of", "software_of"]
+__all__ = ["DIFFICULTY", "LEVELS", "General", "GeneralLevel", "place_of", "software_of"]
 
 NEAR_MIX = 0.1
 """Models whose shares of time by operator class differ by no more (half the sum of differences) count as one family."""
 MOST_MIXES = 64
-GENERAL = "general"
-"""The name of its trees among those of a predictor; those of its difficulty are `general.difficulty`."""
+DIFFICULTY = "general.difficulty"
+"""The name of the trees that say how hard rows are, one text a level."""
 LEVELS = ("architecture", "family", "hardware", "hardware_family", "software")
 """How far a question lies from what trained, from the nearest: a new model of a known family on a known device, a new family,
 a new device, both, and software that trained on no device of the vendor."""

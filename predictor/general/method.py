@@ -1,4 +1,8 @@
-"""The method of the general route: the sum of kernels, and trees on what published rows are beyond it."""
+"""The method of the general route: trees on what published rows take beyond the sum of kernels, and beyond the roofline.
+
+The sum of kernels carries a model to a device that nobody measured, the roofline a family that nobody measured: the mean of
+both is about as good as the better one on either (`python -m research.general_parts`).
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.features.table import Array, Matrix, Table
-from predictor.general.inputs import GENERAL_FEATURES, inputs_of
+from predictor.general.inputs import GENERAL_FEATURES, GeneralInputs, inputs_of
 from predictor.kernels.physics import Parameters
 from predictor.kernels.profile import DeviceProfile, Place
 from predictor.learning.method import Prediction
 from predictor.learning.training import Learner, Trees, fit_trees
 
-__all__ = ["GENERAL_LEARNERS", "FittedGeneral", "GeneralMethod"]
+__all__ = ["GENERAL", "GENERAL_LEARNERS", "FittedGeneral", "GeneralMethod", "fit_beyond", "log_seconds", "spread"]
 
+GENERAL = "general"
+"""What the names of its trees begin with among those of a predictor."""
+KERNELS, ROOFLINE = f"{GENERAL}.kernels", f"{GENERAL}.roofline"
 GENERAL_LEARNERS = (
     Learner(objective="l1", trees=400, learning_rate=0.06, leaves=31, rows_per_leaf=10, feature_share=0.4),
     Learner(objective="l2", trees=400, learning_rate=0.05, leaves=31, rows_per_leaf=15, feature_share=0.4),
 )
+"""The first learns beyond the sum of kernels, the second beyond the roofline."""
 EACH = 300
 """Rows of a software configuration that train at the most: what was measured widely must not drown what was not."""
 
 
+def fit_beyond(inputs: GeneralInputs, measured: Array, learners: Sequence[Learner]) -> dict[str, Trees]:
+    """Return the trees that measured seconds teach, by name; the same rows give the same bits."""
+    parts = ((KERNELS, inputs.seconds, learners[:1]), (ROOFLINE, inputs.prior, learners[1:]))
+    return {
+        name: fit_trees(inputs.values, np.log(measured / floor), names=GENERAL_FEATURES, learners=of_part)
+        for name, floor, of_part in parts
+    }
+
+
+def log_seconds(inputs: GeneralInputs, trees: Mapping[str, Trees]) -> Array:
+    """Return the logarithm of the seconds that each configuration takes."""
+    by_kernels = np.log(inputs.seconds) + trees[KERNELS].predict(inputs.values)
+    by_roofline = np.log(inputs.prior) + trees[ROOFLINE].predict(inputs.values)
+    return np.asarray((by_kernels + by_roofline) / 2, dtype=np.float64)
+
+
 class FittedGeneral:
-    """Trees beyond the sum of kernels."""
+    """Trees beyond the sum of kernels and the roofline, with what kernels of single devices reach."""
 
     def __init__(
-        self, trees: Trees, parameters: Mapping[str, Parameters], profiles: Mapping[Place, DeviceProfile] | None = None
+        self,
+        trees: Mapping[str, Trees],
+        parameters: Mapping[str, Parameters],
+        profiles: Mapping[Place, DeviceProfile] | None = None,
     ) -> None:
         """Take the trees, the parameters of the kernels, and what kernels of single devices reach."""
         self.trees = trees
@@ -43,12 +70,11 @@ class FittedGeneral:
     def predicted(self, table: Table) -> tuple[Array, Matrix]:
         """Return log(time / prior) of each row, and the features that it was predicted from."""
         inputs = inputs_of(table, self.parameters, self.profiles)
-        beyond = self.trees.predict(inputs.values)
-        return np.asarray(np.log(inputs.seconds / table.prior) + beyond, dtype=np.float64), inputs.values
+        return np.asarray(log_seconds(inputs, self.trees) - np.log(table.prior), dtype=np.float64), inputs.values
 
 
 class GeneralMethod:
-    """Fit trees on the log of measured time over the sum of kernels."""
+    """Fit trees on the logs of measured time over the sum of kernels and over the roofline."""
 
     name = "general"
 
@@ -60,9 +86,7 @@ class GeneralMethod:
     def fit(self, table: Table) -> FittedGeneral:
         """Return what the rows teach; the same rows give the same bits."""
         table = table.take(spread(table))
-        inputs = inputs_of(table, self._parameters)
-        beyond: Array = np.log(table.measured / inputs.seconds)
-        trees = fit_trees(inputs.values, beyond, names=GENERAL_FEATURES, learners=self._learners)
+        trees = fit_beyond(inputs_of(table, self._parameters), table.measured, self._learners)
         return FittedGeneral(trees, self._parameters)
 
 

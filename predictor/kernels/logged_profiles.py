@@ -17,11 +17,11 @@ from predictor.kernels.rows import kernel_rows_of_view
 __all__ = ["profiles_at"]
 
 _NEWEST = """
-WITH newest AS (
+SELECT * FROM kernels
+WHERE verdict IS DISTINCT FROM 'invalid' AND position IN (
     SELECT position FROM kernel_tables
     QUALIFY row_number() OVER (PARTITION BY hardware_id, platform, operator, precision ORDER BY position DESC) <= 2
 )
-SELECT * FROM kernels WHERE position IN (SELECT position FROM newest) AND verdict IS DISTINCT FROM 'invalid'
 QUALIFY row_number() OVER (PARTITION BY hardware_id, platform, operator, precision ORDER BY hash(timing_id)) <= 60
 ORDER BY timing_id
 """

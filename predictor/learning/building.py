@@ -21,7 +21,7 @@ from predictor.features.features import FEATURES, FEATURES_VERSION, version_numb
 from predictor.features.operators_route import SpecOf, tabulate
 from predictor.features.table import Table
 from predictor.features.traces import TraceBook
-from predictor.general.kept import GENERAL
+from predictor.general.method import GENERAL
 from predictor.kernels.kept import TREES
 from predictor.learning.blend import QUICK, BlendMethod, FittedBlend
 from predictor.learning.evaluation import HeldOut, hold_out, summarise

@@ -26,6 +26,7 @@ from predictor.features.shipped_traces import shipped_models, shipped_rows
 from predictor.features.table import Table
 from predictor.features.traces import TraceBook
 from predictor.general.building import build_general
+from predictor.general.method import GENERAL
 from predictor.shipped.first_party import measured_in
 
 __all__ = ["general_table", "main"]
@@ -66,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{len(table):,} rows; left out: {table.dropped}")
     general, trees = build_general(table, shipped.card.kernels.parameters, say=print)
     card = msgspec.structs.replace(shipped.card, general=general)
-    print(write_folder(options.out, card, shipped.base, {**shipped.others, **trees}))
+    others = {name: item for name, item in shipped.others.items() if not name.startswith(GENERAL)}
+    print(write_folder(options.out, card, shipped.base, {**others, **trees}))
 
 
 if __name__ == "__main__":
