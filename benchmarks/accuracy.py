@@ -2,8 +2,9 @@
 
     python -m benchmarks.accuracy --data DATA --traces TRACES.ndjson.gz [names…] [--list]
 
-DATA holds the folders timm, aiconfigurator, argonne and ai_hub with the files that docs/importers.md names; TRACES are the
-operator traces of timm's models (`python research/trace_timm.py`). Every line is `predictor.learning.evaluation` over
+DATA holds the folders timm, aiconfigurator, argonne, ai_hub, openvino, kernels and models with the files that docs/importers.md
+names; TRACES are the operator traces of timm's models (`python research/trace_timm.py`). Whole models of other sources come
+from the rows that ship, kernels from their tables (`benchmarks.published`, `benchmarks.kernel_lines`). Every other line is `predictor.learning.evaluation` over
 rows as the importers give them, as `assay evaluate` runs it over a log; the result goes to benchmarks/results/accuracy/.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks import kernel_lines, published
 from domain.catalogues import hardware
 from domain.events import MEASUREMENT_RECORDED
 from ingest.importers import Refused, import_paths
@@ -47,6 +49,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     hardware: str | None = None
     route: str | None = None
     figure: str = "mape"
+    precisions: tuple[str, ...] = ()
     bars: dict[str, float] = {}
     within_10: float | None = None
 
@@ -120,7 +123,12 @@ LINES: dict[str, Line] = {
     ),
     "ai-hub-10": Line(
         title="AI-Hub latency, unseen device, seen model, 10 measurements", data="ai_hub", split="hardware",
-        target="latency", shots=10, route="reference", bars={"all": 0.15},
+        target="latency", shots=10, route="reference", bars={"all": 0.09},
+    ),
+    "openvino-5": Line(
+        title="OpenVINO throughput, Intel platform left out, 5 measurements, int8 and fp16 or fp32", data="openvino",
+        split="hardware", target="throughput", shots=5, route="reference", precisions=("int8", "fp16", "fp32"),
+        bars={"all": 0.15},
     ),
 }  # fmt: skip
 
@@ -128,8 +136,11 @@ LINES: dict[str, Line] = {
 @functools.cache
 def rows_of(folder: Path, kind: str) -> tuple[Row | None, ...]:
     """Return the rows of one folder as their importer gives them."""
-    name = {"ai_hub": "ai-hub"}.get(kind, kind)
-    events = (item for item in import_paths(name, [folder / kind]) if not isinstance(item, Refused))
+    name, files = {
+        "ai_hub": ("ai-hub", "ai_hub"),
+        "openvino": ("openvino-platforms", "openvino/openvino_benchmarks.csv"),
+    }.get(kind, (kind, kind))
+    events = (item for item in import_paths(name, [folder / files]) if not isinstance(item, Refused))
     return tuple(row_from_event(event) for event in events if event["type"] == MEASUREMENT_RECORDED)
 
 
@@ -144,18 +155,44 @@ def run(line: Line, data: Path, traces: Path, seed: int = 0) -> dict[str, Any]:
     """Return the evaluation of one line, with the seconds it took. It holds no row of other people's data."""
     began = time.monotonic()
     rows = training_rows(rows_of(data, line.data), line.target, line.mode, served=True)
-    rows = [row for row in rows if line.platform in (None, row.platform)]
+    rows = [
+        row
+        for row in rows
+        if line.platform in (None, row.platform) and (not line.precisions or row.precision in line.precisions)
+    ]
     route = chosen(line.route, line.target)
     table, method = routed(
         route, rows, book_of(traces) if route == "operators" else TraceBook(), hardware.find, line.target
     )
-    told = evaluate(table, method, line.split, line.target, shots=line.shots, seed=seed)
-    return {**told, "route": route, "line": msgspec.to_builtins(line), "seconds": round(time.monotonic() - began, 1)}
+    document = evaluate(table, method, line.split, line.target, shots=line.shots, seed=seed)
+    return {
+        **document,
+        "route": route,
+        "line": msgspec.to_builtins(line),
+        "seconds": round(time.monotonic() - began, 1),
+    }
 
 
-def verdicts(line: Line, told: dict[str, Any]) -> list[tuple[str, float | None, float]]:
+OTHERS = (*published.LINES, *kernel_lines.LINES)
+"""Lines that need published rows of whole models or kernels, and the shipped predictor's kernels."""
+
+
+def run_other(name: str, data: Path, seed: int) -> tuple[Line, dict[str, Any]]:
+    """Return a line of OTHERS in the shape of a line, and its evaluation."""
+    began = time.monotonic()
+    line: published.PublishedLine | kernel_lines.KernelLine = published.LINES.get(name) or kernel_lines.LINES[name]
+    document = published.run(line, seed) if isinstance(line, published.PublishedLine) else kernel_lines.run(line, data)
+    figure = "mape" if isinstance(line, published.PublishedLine) else line.figure
+    shaped = Line(
+        title=line.title, data="published", split="hardware", target="latency", bars={"all": line.bar}, figure=figure
+    )
+    said = {**msgspec.to_builtins(shaped), "reach": line.reach}
+    return shaped, {**document, "line": said, "seconds": round(time.monotonic() - began, 1)}
+
+
+def verdicts(line: Line, document: dict[str, Any]) -> list[tuple[str, float | None, float]]:
     """Return for each bar its name, what was measured, and the bar."""
-    parts = {"all": told["overall"], **told["by_hardware"]}
+    parts = {"all": document["overall"], **document["by_hardware"]}
     return [(name, parts.get(name, {}).get(line.figure), bar) for name, bar in line.bars.items()]
 
 
@@ -171,26 +208,34 @@ def main(arguments: Sequence[str] | None = None, say: Callable[[str], None] = pr
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args(arguments)
     if options.list:
-        for name, line in LINES.items():
-            say(f"{name:16} {line.title}")
+        titles = {
+            name: line.title for lines in (LINES, published.LINES, kernel_lines.LINES) for name, line in lines.items()
+        }
+        for name, title in titles.items():
+            say(f"{name:18} {title}")
         return 0
-    unknown = set(options.names) - set(LINES)
+    every = (*LINES, *OTHERS)
+    unknown = set(options.names) - set(every)
     if unknown:
-        parser.error(f"no line {', '.join(sorted(unknown))}; there are {', '.join(LINES)}")
+        parser.error(f"no line {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
     good = True
-    for name in options.names or LINES:
-        line = LINES[name]
-        told = run(line, options.data, options.traces, options.seed)
-        (RESULTS / f"{name}.json").write_text(json.dumps(told, sort_keys=True, indent=1) + "\n")
-        for part, value, bar in verdicts(line, told):
+    for name in options.names or every:
+        line: Line
+        if name in LINES:
+            line = LINES[name]
+            document = run(line, options.data, options.traces, options.seed)
+        else:
+            line, document = run_other(name, options.data, options.seed)
+        (RESULTS / f"{name}.json").write_text(json.dumps(document, sort_keys=True, indent=1) + "\n")
+        for part, value, bar in verdicts(line, document):
             met = value is not None and value <= bar
             good &= met
             shown = "–" if value is None else f"{value:.3f}"
-            overall = told["overall"]
+            overall = document["overall"]
             say(
-                f"{name:16} {part:24} {line.figure} {shown} (bar {bar:g}: {'yes' if met else 'no'}) within 10 % "
-                f"{overall['within_10']:.3f} covers {overall['coverage_80']} {overall['coverage_90']} in {told['seconds']} s"
+                f"{name:18} {part:24} {line.figure} {shown} (bar {bar:g}: {'yes' if met else 'no'}) within 10 % "
+                f"{overall['within_10']:.3f} covers {overall['coverage_80']} {overall['coverage_90']} in {document['seconds']} s"
             )
         sys.stdout.flush()
     return 0 if good else 1

@@ -20,13 +20,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from domain.catalogues import hardware
+from domain.kernels import LATENCY, expanded
+from domain.payloads import KernelMeasured
 from domain.performance.roofline import Limits, limits_of
+from predictor.device_transfer.method import ReferenceMethod
+from predictor.device_transfer.pieces import tabulate
+from predictor.features.dataset import Row
 from predictor.kernels.__main__ import events_of
 from predictor.kernels.columns import MOVING, MOVING_KINDS, PRODUCT, Columns, device_columns
 from predictor.kernels.correction import Corrected
 from predictor.kernels.fitting import FittedClass, fit_class
 from predictor.kernels.kept import chip_of
 from predictor.kernels.rows import KernelRows, kernel_rows
+from predictor.learning.evaluation import evaluate
 
 __all__ = ["LINES", "KernelLine", "run"]
 
@@ -46,6 +52,7 @@ class KernelLine(msgspec.Struct, frozen=True, kw_only=True):
     bar: float
     reach: float
     run: Callable[[Path], dict[str, Any]]
+    figure: str = "mape"
 
 
 class _Errors(NamedTuple):
@@ -216,6 +223,35 @@ def _columns(operators: Sequence[_Operator], limits: Limits) -> Columns:
     )
 
 
+def _apple(shots: int, data: Path) -> dict[str, Any]:
+    """Operators of mlx-benchmark: each Apple chip left out, `shots` operators of each backend given, by reference."""
+    rows: list[Row] = []
+    for event in events_of([data / "models" / "mlx_ops.csv"]):
+        payload = msgspec.convert(event, KernelMeasured)
+        if not payload.hardware.id.startswith("apple"):
+            continue
+        columns = {name: expanded(values) for name, values in payload.columns.items() if name != "mark"}
+        times = columns.pop(LATENCY)
+        sizes = zip(*columns.values(), strict=True) if columns else [()] * payload.timings
+        rows += [
+            Row(
+                model=f"{payload.name} {sorted(payload.fixed.items())} {size}",
+                # Variants of a chip, which differ in their cores, are devices apart here.
+                hardware=payload.device_name or payload.hardware.id,
+                platform=payload.execution.platform,
+                runtime=payload.execution.runtime.name if payload.execution.runtime is not None else "",
+                compiled=bool(payload.execution.compiled),
+                precision="fp32",
+                batch_size=1,
+                latency_ms=float(time or 0.0),
+                family=payload.name,
+            )
+            for size, time in zip(sizes, times, strict=True)
+        ]
+    table = tabulate(rows, hardware.find, "latency")
+    return evaluate(table, ReferenceMethod(), "hardware", "latency", shots=shots)
+
+
 def _scores(parts: Sequence[_Errors]) -> dict[str, Any]:
     errors = np.concatenate([part.errors for part in parts])
     devices = np.concatenate([part.hardware for part in parts])
@@ -239,6 +275,8 @@ def _scores(parts: Sequence[_Errors]) -> dict[str, Any]:
 
     by_hardware = {str(name): score(devices == name) for name in np.unique(devices)}
     return {
+        "split": "hardware",
+        "target": "latency",
         "rows": len(errors),
         "overall": score(np.ones(len(errors), dtype=bool)),
         "by_hardware": by_hardware,
@@ -258,5 +296,9 @@ LINES: dict[str, KernelLine] = {
     ),
     "neusight-left-out": KernelLine(
         title="NeuSight models in eager inference, sum of kernels, chip left out", bar=0.10, reach=0.08, run=functools.partial(_labels, False)
+    ),
+    "apple-operators-10": KernelLine(
+        title="operators on an Apple chip left out, 10 of each backend given (median)", bar=0.10, reach=0.07,
+        run=functools.partial(_apple, 10), figure="median_ape",
     ),
 }  # fmt: skip

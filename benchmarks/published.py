@@ -27,7 +27,7 @@ from predictor.learning.evaluation import NOMINALS, HeldOut, summarise
 from predictor.learning.method import Fitted
 from predictor.shipped.general import general_table
 
-__all__ = ["PublishedLine", "run"]
+__all__ = ["LINES", "PublishedLine", "run"]
 
 MODEL_FOLDS = 4
 FIRST_PARTY = Path(__file__).parents[1] / "data"
@@ -143,3 +143,30 @@ def _summary(line: PublishedLine, everything: Table, parts: Sequence[Any]) -> di
                 widths[nominal][here] = width(errors[~here], nominal, groups[~here].tolist())
     held = HeldOut(index=index, errors=errors, difficulty=np.ones(len(errors)), groups=groups, widths=widths)
     return summarise(everything, held, "hardware", "latency", line.shots)
+
+
+_FP = ("fp32", "fp16")
+LINES: dict[str, PublishedLine] = {
+    "tensorrt-bert-10": PublishedLine(
+        title="TensorRT BERT, chip left out, 10 measurements, int8 and fp16", source="TensorRT", shots=10, bar=0.09, reach=0.07
+    ),
+    "amd-torch-10": PublishedLine(
+        title="pytorch-gpu-benchmark, AMD chip left out, 10 measurements", source="pytorch-gpu-benchmark", shots=10,
+        makers=("amd",), bar=0.14, reach=0.11,
+    ),
+    "batch-sweeps-10": PublishedLine(
+        title="DeepLearningExamples, batch 1 to 32, chip left out, 10 measurements", source="DeepLearningExamples", shots=10,
+        largest_batch=32, mode="inference", bar=0.15, reach=0.10,
+    ),
+    "batch-sweeps-0": PublishedLine(
+        title="DeepLearningExamples, batch 1 to 32, chip left out, no measurement", source="DeepLearningExamples", shots=0,
+        largest_batch=32, mode="inference", bar=0.30, reach=0.22,
+    ),
+    "ai-hub-model-10": PublishedLine(
+        title="AI Hub, unseen Qualcomm device and unseen model, 10 measurements", source="AI Hub", shots=10, unseen_model=True,
+        bar=0.20, reach=0.15,
+    ),
+    "whisper-3": PublishedLine(
+        title="whisper.cpp encoders, chip left out, 3 measurements", source="whisper.cpp", shots=3, bar=0.15, reach=0.10
+    ),
+}  # fmt: skip
