@@ -125,6 +125,10 @@ LINES: dict[str, Line] = {
         title="AI-Hub latency, unseen device, seen model, 10 measurements", data="ai_hub", split="hardware",
         target="latency", shots=10, route="reference", bars={"all": 0.09},
     ),
+    "whisper-3": Line(
+        title="whisper.cpp encoders, chip left out, 3 measurements", data="whisper", split="hardware", target="latency",
+        shots=3, route="reference", bars={"all": 0.15},
+    ),
     "openvino-5": Line(
         title="OpenVINO throughput, Intel platform left out, 5 measurements, int8 and fp16 or fp32", data="openvino",
         split="hardware", target="throughput", shots=5, route="reference", precisions=("int8", "fp16", "fp32"),
@@ -139,6 +143,7 @@ def rows_of(folder: Path, kind: str) -> tuple[Row | None, ...]:
     name, files = {
         "ai_hub": ("ai-hub", "ai_hub"),
         "openvino": ("openvino-platforms", "openvino/openvino_benchmarks.csv"),
+        "whisper": ("whisper-cpp", "models/whisper_cpp.csv"),
     }.get(kind, (kind, kind))
     events = (item for item in import_paths(name, [folder / files]) if not isinstance(item, Refused))
     return tuple(row_from_event(event) for event in events if event["type"] == MEASUREMENT_RECORDED)

@@ -19,7 +19,7 @@ from domain.performance.roofline import Limits
 from predictor.artifact.artifact import load_shipped
 from predictor.artifact.calibrated import CalibratedMethod
 from predictor.artifact.conformal import width
-from predictor.features.dataset import Row, by_software
+from predictor.features.dataset import Row
 from predictor.features.table import Table
 from predictor.general.method import GeneralMethod, spread
 from predictor.kernels.kept import chip_of
@@ -98,15 +98,18 @@ def _asked(line: PublishedLine, row: Row, limits: Limits | None) -> bool:
 def _shots(
     line: PublishedLine, everything: Table, here: NDArray[np.intp], seed: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield what is asked and what is given of each device: `shots` rows of each of its software configurations."""
+    """Yield what is asked and what is given of each device: `shots` rows of each of its software configurations and modes."""
     random = np.random.default_rng(seed)
     hardware = np.array([everything.rows[index].hardware for index in here], dtype=str)
     for device in np.unique(hardware):
         own = here[hardware == device]
         test: list[int] = []
         given: list[int] = []
-        for members in by_software([everything.rows[index] for index in own]).values():
-            order = random.permutation(own[members])
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for index in own.tolist():
+            groups.setdefault((*everything.rows[index].software, everything.rows[index].mode), []).append(index)
+        for members in groups.values():
+            order = random.permutation(members)
             if len(order) > line.shots:
                 given += order[: line.shots].tolist()
                 test += order[line.shots :].tolist()
@@ -165,8 +168,5 @@ LINES: dict[str, PublishedLine] = {
     "ai-hub-model-10": PublishedLine(
         title="AI Hub, unseen Qualcomm device and unseen model, 10 measurements", source="AI Hub", shots=10, unseen_model=True,
         bar=0.20, reach=0.15,
-    ),
-    "whisper-3": PublishedLine(
-        title="whisper.cpp encoders, chip left out, 3 measurements", source="whisper.cpp", shots=3, bar=0.15, reach=0.10
     ),
 }  # fmt: skip

@@ -170,9 +170,10 @@ def _unmeasured(trace: Trace, candidate: Candidate, predictor: Predictor, why_no
     knows = coverage.knows_software(
         candidate.platform, candidate.runtime, candidate.precision, candidate.compiled, row.mode
     )
-    if why_not is None and knows and coverage.knows_maker(candidate.spec):
-        return _trees(trace, candidate, predictor)
     general = _general(trace, candidate, predictor, row)
+    if why_not is None and knows and coverage.knows_maker(candidate.spec):
+        trees = _trees(trace, candidate, predictor)
+        return trees if trees.covered or general is None or not general.covered else general
     if general is not None:
         return general
     if why_not is not None:

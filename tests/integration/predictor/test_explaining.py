@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from predictor.answering.question import PredictQuestion, Question
-from predictor.explaining.entries import BEYOND
+from predictor.explaining.entries import BEYOND, KERNELS, RUNTIME
 from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,11 +82,11 @@ def test_of_few_rows_the_parts_are_kinds_of_work(service: Any, told: Any, traced
     assert CALIBRATION not in groups(answer)
 
 
-def test_of_the_plain_roofline_only_the_distance_is_told(service: Any, told: Any, traced: Any) -> None:
+def test_a_sum_of_kernels_is_told_with_what_the_runtime_takes_beyond_it(service: Any, told: Any, traced: Any) -> None:
     told(traced(category="audio"))
     answer = predict(service, precision="bf16")
-    assert (answer["basis"], answer["method"]) == ("roofline", "roofline")
-    assert [name for name, ms in groups(answer).items() if ms] == [USUAL]
+    assert (answer["basis"], answer["method"]) == ("predicted", "general")
+    assert [name for name, ms in groups(answer).items() if ms] == [KERNELS, RUNTIME]
 
 
 def test_entries_of_a_ranking_have_the_sentence_and_two_parts(

@@ -74,8 +74,8 @@ def test_what_was_measured_takes_the_place_of_its_prediction(
 ) -> None:
     told(trace_event())
     before = ask(service, precision="fp32", batch_sizes=[8])["ranked"][0]
-    assert before["basis"] == "roofline"
-    assert before["interval_covered"] is False
+    assert before["basis"] == "predicted"
+    assert before["evidence"] == []
     event = measured(7.5)
     told(event)
     after = ask(service, precision="fp32", batch_sizes=[8])["ranked"]
@@ -94,7 +94,7 @@ def test_a_retracted_row_vanishes_and_the_past_keeps_it(
     answer = ask(service, precision="fp32", batch_sizes=[8])
     told(build.retraction(event["id"]))
     now = ask(service, precision="fp32", batch_sizes=[8])
-    assert now["ranked"][0]["basis"] == "roofline"
+    assert now["ranked"][0]["basis"] == "predicted"
     assert now["id"] != answer["id"]
     assert ask(service, precision="fp32", batch_sizes=[8], as_of=then) == answer
     with pytest.raises(ProjectionBehind):
@@ -107,7 +107,8 @@ def test_simulated_and_invalid_rows_are_no_evidence(service: Any, told: Any, tra
         measured(0.001, provenance={"origin": "simulated"}),
         measured(0.002, validity={"verdict": "invalid", "reasons": ["clock"]}),
     )
-    assert ask(service, precision="fp32", batch_sizes=[8])["ranked"][0]["basis"] == "roofline"
+    entry = ask(service, precision="fp32", batch_sizes=[8])["ranked"][0]
+    assert (entry["basis"], entry["evidence"]) == ("predicted", [])
 
 
 def test_an_imported_mean_is_said_to_be_one(service: Any, told: Any, measured: Any) -> None:
@@ -264,13 +265,25 @@ def test_a_trace_that_ships_answers_until_the_log_holds_one(service: Any, told: 
     assert ask(service, **question)["ranked"][0]["latency_ms"] != shipped["latency_ms"]
 
 
-def test_what_the_trees_do_not_cover_is_a_roofline_and_says_why(service: Any, told: Any, trace_event: Any) -> None:
+def test_what_the_trees_do_not_cover_is_predicted_from_kernels_and_says_on_what_that_rests(
+    service: Any, told: Any, trace_event: Any
+) -> None:
     told(trace_event(category="embedding", family="bert"))
-    asked = {"precision": "amp-fp16", "batch_sizes": [32]}
-    assert "embedding" in ask(service, **asked)["ranked"][0]["why"]
-    assert ask(service, **asked)["ranked"][0]["basis"] == "roofline"
+    (entry,) = ask(service, precision="amp-fp16", batch_sizes=[32])["ranked"]
+    assert (entry["basis"], entry["method"], entry["interval_covered"]) == ("predicted", "general", True)
+    assert "predicted from its kernels" in entry["why"] and "on this device" in entry["why"]
     amd = service.answers.recommend(Question(model=MODEL, hardware=["amd-mi300x"], platform="rocm"))
-    assert {entry["basis"] for entry in amd["ranked"]} == {"roofline"}
+    assert {entry["method"] for entry in amd["ranked"]} == {"general"}
+    assert all("on other AMD devices" in entry["why"] for entry in amd["ranked"])
+    # Nothing of a TPU ever trained: there physics alone is left, at the width of software that was left out.
+    tpu = service.answers.recommend(Question(model=MODEL, hardware=["google-tpu-v5e"]))
+    assert all("nothing was measured with this software" in entry["why"] for entry in tpu["ranked"])
+
+
+def test_far_from_what_trained_an_interval_is_not_covered(service: Any, told: Any, trace_event: Any) -> None:
+    told(trace_event())
+    (entry,) = ask(service, precision="fp32", batch_sizes=[32768])["ranked"] or [None]
+    assert entry is None or entry["interval_covered"] is False
 
 
 def test_local_measurements_calibrate_and_the_past_keeps_its_predictor(
@@ -363,7 +376,8 @@ def test_a_generation_is_predicted_from_its_prompt_and_its_steps(
 
     one, two, four = latency(1), latency(2), latency(4)
     assert one < two < four
-    assert four - two == pytest.approx(2 * (two - one), rel=1e-3)  # Each further token costs one more step.
+    # Each further token costs one more step; what is learned beyond the kernels bends that a little.
+    assert four - two == pytest.approx(2 * (two - one), rel=0.15)
     with pytest.raises(TraceNeeded, match="at these sizes"):
         ask(service, model="acme/writer", input_tokens=99, output_tokens=2)
 
@@ -408,9 +422,9 @@ def test_the_same_model_on_a_sibling_device_is_a_reference(
     row["data"]["execution"] |= {"runtime": runtime, "compiled": False}
     told(row)
     (after,) = ask(service, **asked)["ranked"]
-    assert (after["basis"], after["evidence"], after["interval_covered"]) == ("reference", [row["id"]], False)
+    assert (after["basis"], after["evidence"]) == ("reference", [row["id"]])
     # What made it slow there is expected here too.
-    assert after["latency_ms"] > 1.1 * before["latency_ms"]
+    assert after["latency_ms"] > 1.05 * before["latency_ms"]
 
 
 def test_an_instance_type_is_asked_for_as_its_hardware(service: Any, told: Any, trace_event: Any) -> None:
