@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.accuracy.coverage import coverage_page
 from assay.accuracy.report import WORST_FAMILIES, report
 from assay.accuracy.results import Result, of_benchmarks, of_card
 from dashboard.screens.predictor import words
@@ -37,9 +38,10 @@ def write(out: Path, results: Path) -> list[Path]:
         path = folder / f"{name}.svg"
         path.write_bytes(chart_files.svg(chart))
         written.append(path)
-    page = out / "accuracy.md"
+    page, coverage = out / "accuracy.md", out / "coverage.md"
     page.write_text(report(predictor, card, benchmarks, drawn), encoding="utf-8")
-    return [page, *written]
+    coverage.write_text(coverage_page(predictor), encoding="utf-8")
+    return [page, coverage, *written]
 
 
 def _drawn(card: Sequence[Result], benchmarks: Sequence[Result]) -> dict[str, Spec]:
