@@ -27,11 +27,14 @@ def published() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def client(service: RunningService) -> Iterator[Any]:
-    """A client of the shared service, to which these rows were posted."""
-    with service.client() as one:
+def client(service_database: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of a service of its own, to which these rows were posted."""
+    running = RunningService(tmp_path_factory.mktemp("calls"), service_database().url)
+    running.start()
+    with running.client() as one:
         one.wait_for(one.post_events(list(published()))["last_position"])
         yield one
+    running.stop()
 
 
 def test_whisper_on_an_apple_chip_is_a_transcription_from_published_parts(client: Any) -> None:
@@ -60,7 +63,7 @@ def test_a_clip_and_a_long_recording_are_as_many_windows(
     answer = client.recommend(WHISPER, hardware=[M2, "nvidia-l4"], audio_seconds=seconds, precision=["fp16"])
     assert answer["call"]["items"] == {"audio_seconds": seconds, "encoder_passes": windows, "output_tokens": tokens}
     rows = {row["hardware"]: row for row in answer["ranked"]}
-    assert (rows[M2]["basis"], rows["nvidia-l4"]["basis"]) == ("imported", "roofline")
+    assert (rows[M2]["basis"], rows["nvidia-l4"]["basis"]) == ("imported", "predicted")
     for row in rows.values():
         assert row["realtime_factor"] == pytest.approx(seconds * 1e3 / row["latency_ms"], rel=1e-4)
     whole = client.recommend(WHISPER, hardware=[M2], precision=["fp16"])["ranked"][0]

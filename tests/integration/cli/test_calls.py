@@ -29,8 +29,8 @@ def asked(typed: Any, path: Path, *words: str) -> dict[str, Any]:
         ("ctc", "transcription", "10 s of audio in one pass"),
         ("unlisted-speech", "transcription", "10 s of audio: one encoder pass and 34 generated tokens"),
         ("multimodal", "image and text", "one image and one text"),
-        ("reads-pictures", "generation", "one image, a prompt of 128 tokens and 128 generated tokens"),
-        ("experts", "generation", "a prompt of 128 tokens and 128 generated tokens"),
+        ("reads-pictures", "generation", "a prompt of 1,024 tokens and 128 generated tokens"),
+        ("experts", "generation", "a prompt of 1,024 tokens and 128 generated tokens"),
     ],
 )
 def test_a_config_alone_is_enough(typed: Any, tmp_path: Path, name: str, unit: str, what: str) -> None:

@@ -64,15 +64,14 @@ def test_offline_pictures_go_by_cost_one_row_a_device(asked: Any) -> None:
         )
 
 
-def test_laptops_transcribe_by_published_parts_and_the_one_without_is_an_estimate_that_says_what_to_run(
-    asked: Any,
-) -> None:
+def test_laptops_transcribe_by_published_parts_and_the_one_without_is_predicted_from_kernels(asked: Any) -> None:
     answer = asked("whisper-laptop")
     assert answer["call"]["unit"] == "transcription"
-    assert [row["basis"] == "imported" for row in answer["ranked"]] == [True, True, False]
+    assert [row["basis"] for row in answer["ranked"]] == ["imported", "imported", "predicted"]
     assert all(row["realtime_factor"] > 10 for row in answer["ranked"])
-    assert not answer["ranked"][-1]["interval_covered"]
-    assert answer["suggestions"][0]["command"].startswith("assay bench openai/whisper-small")
+    last = answer["ranked"][-1]
+    assert (last["method"], last["interval_covered"]) == ("general", True)
+    assert last["latency_ms_low"] < last["latency_ms"] < last["latency_ms_high"]
 
 
 def test_a_chat_model_has_both_times_and_fits(asked: Any) -> None:
@@ -125,7 +124,7 @@ def test_what_cannot_be_promised_is_measured_first(asked: Any) -> None:
     assert answer["ranked"] == []
     assert "met with a probability of" in answer["abstained"]
     (would,) = answer["within_reach"]
-    assert would["would_do"] > would["limit"] == 3.0
+    assert would["would_do"] > would["limit"] == 1.0
 
 
 def test_the_page_has_every_question_as_it_is_asked() -> None:
