@@ -21,6 +21,7 @@ from domain.answers import (
     Recommendation,
     Suggestions,
 )
+from domain.answers.kernels import DeviceKernels
 from domain.errors import CorruptArtifact, NotFound, ProjectionBehind
 from domain.performance.roofline import limits_of, roofline
 from ingest import evidence
@@ -41,6 +42,7 @@ from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import TraceBook
 from predictor.fleet.question import FleetQuestion
+from predictor.kernels.device_kernels import KernelQuestion, device_kernels
 from predictor.learning.building import Trained, train
 from predictor.learning.evaluation import evaluate
 from predictor.learning.routes import Evaluation, chosen, routed
@@ -132,6 +134,10 @@ class Answerer:
         at = question.question().at
         with self._tables(at) as tables:
             return fit(tables, question, *self._current(tables), self._reading(tables))
+
+    def kernels(self, tables: Tables, question: KernelQuestion) -> DeviceKernels:
+        """Return what was timed of a device's kernels, under its roofs and beside estimates of the standard ones."""
+        return device_kernels(tables, question, self._current(tables)[0])
 
     @staticmethod
     def _breakdown(question: Question, context: AnswerContext) -> Breakdown | None:

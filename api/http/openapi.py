@@ -58,6 +58,7 @@ _ROUTES: dict[tuple[str, str], tuple[str, ...]] = {
     ("/v1/models/{model_id}", "get"): ("404",),
     ("/v1/hardware/{hardware_id}", "get"): ("404",),
     ("/v1/hardware/{hardware_id}/roofline", "get"): ("404",),
+    ("/v1/hardware/{hardware_id}/kernels", "get"): ("404",),
     ("/v1/hardware/{hardware_id}/coverage", "get"): ("404",),
     ("/v1/operators", "get"): ("404",),
     ("/v1/tables/{view}", "get"): ("404",),

@@ -1,4 +1,4 @@
-"""The roofline of one hardware: its roofs, and where what was measured on it lies under them."""
+"""The roofline of one hardware: its roofs, what was measured under them, models and kernels, and estimates of kernels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from litestar import Request, Response, Router, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
-from api.http.paging import DEPENDENCIES, At, Text, rows_response
+from api.container import Container
+from api.http.paging import DEPENDENCIES, At, Row, Text, rows_response
 from api.reads.device import row_of
 from domain.answers.device import Rate
+from domain.answers.kernels import KernelPoint
 from domain.catalogues.hardware import Figure, HardwareSpec
+from domain.errors import UsageError
+from domain.kernels import SIZES
 from domain.performance.achieved_roofline import Point, grid, point_of, work_of
 from domain.performance.roofline import Limits, limits_of
 from ingest.projection import Tables
 from predictor.features.devices import Devices
 from predictor.features.shipped_traces import traces_of
 from predictor.features.traces import Trace, TraceBook, trace_from_data
+from predictor.kernels.device_kernels import KernelQuestion
 
 __all__ = ["router"]
 
@@ -208,6 +213,39 @@ async def of_hardware(
     return await rows_response(request, at, answer, key="points")
 
 
+@get("/v1/hardware/{hardware_id:str}/kernels", summary="The kernels of one hardware under its roofs, with estimates")
+async def kernels_of_hardware(
+    request: Request[Any, Any, Any],
+    at: NamedDependency[At],
+    hardware_id: Name,
+    platform: Text = None,
+    precision: Text = None,
+    operator: Text = None,
+    limit: Limit = 300,
+) -> Response[bytes]:
+    """Return the roofs, the measured kernels under them, and what the predictor says of the standard kernels.
+
+    All of it is of one platform and precision, by default the ones with most timings; `choices` lists them. Points that
+    would lie on each other are one (`stands_for`). Estimates have 80 % intervals, or a note why they have none.
+    """
+    container: Container = request.app.state.parts
+    if operator not in (None, *SIZES):
+        raise UsageError(f"{operator!r} is no operator.", field="operator", remedy=f"One of {', '.join(SIZES)}.")
+
+    def answer(tables: Tables) -> tuple[tuple[KernelPoint, ...], Row]:
+        question = KernelQuestion(
+            hardware=row_of(tables, hardware_id)["id"],
+            platform=platform,
+            precision=precision,
+            operator=operator,
+            limit=limit,
+        )
+        beside = msgspec.structs.asdict(container.answerer.kernels(tables, question))
+        return beside.pop("points"), beside
+
+    return await rows_response(request, at, answer, key="points")
+
+
 def _book(tables: Tables, names: Iterable[str]) -> TraceBook:
     """Return the traces of some models with their totals alone: the operators are most of what there is to read."""
     traces = traces_of(tables, names, columns=TraceRow.__struct_fields__)
@@ -349,4 +387,4 @@ def _rates(figures: Mapping[str, Figure], used: set[str | None]) -> list[Rate]:
     return sorted(rates, key=lambda rate: (-rate.value, rate.precision))
 
 
-router = Router("/", route_handlers=[of_hardware], dependencies=DEPENDENCIES, tags=["tables"])
+router = Router("/", route_handlers=[of_hardware, kernels_of_hardware], dependencies=DEPENDENCIES, tags=["tables"])

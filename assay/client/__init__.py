@@ -19,6 +19,7 @@ from assay.client.frames import Tabular
 from assay.client.transport import BATCH_BYTES, BATCH_EVENTS, Json, batches, checked, decoded
 from domain import errors
 from domain.answers import CapacityAnswer, FleetPlan, Recommendation, Suggestions
+from domain.answers.kernels import DeviceKernels
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Client", "batches"]
 
@@ -172,6 +173,21 @@ class Client(Tabular):
     def roofline(self, hardware: str, **filters: Any) -> Json:
         """Return the roofs of a hardware and the measured `points` under them, best of each model; `above` are over a roof."""
         return self._get(f"/v1/hardware/{quote(hardware, safe='')}/roofline", **filters)
+
+    def device_kernels(
+        self,
+        hardware: str,
+        *,
+        platform: str | None = None,
+        precision: str | None = None,
+        operator: str | None = None,
+        limit: int | None = None,
+        as_of: int | str | None = None,
+    ) -> DeviceKernels:
+        """Return a hardware's roofs, measured kernels, and estimates of the standard ones; by default where most were timed."""
+        path = f"/v1/hardware/{quote(hardware, safe='')}/kernels"
+        filters = {"platform": platform, "precision": precision, "operator": operator, "limit": limit, "as_of": as_of}
+        return msgspec.convert(self._get(path, **filters), DeviceKernels)
 
     def tried(self, hardware: str, **filters: Any) -> Json:
         """Return what was tried on a hardware by family as `items`, the `best` of each category, and its `siblings`."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from domain.payloads import KernelTypes
 from domain.vocabulary import PRECISION_BITS
 
-__all__ = ["Work", "kernel_work"]
+__all__ = ["Work", "direct_work", "kernel_work"]
 
 Numbers = Any
 """A number, or a numpy array of them."""
@@ -42,6 +42,30 @@ def kernel_work(
     if phase == "accumulation" or (phase == "backward" and operator == "elementwise"):
         return None  # Gradients are as large as the weights, and those of a sum are handed on as they are.
     return None if count is None else count(sizes, _Kernel(types, phase))
+
+
+def direct_work(
+    operator: str,
+    sizes: Mapping[str, Numbers],
+    types: KernelTypes | None = None,
+    *,
+    phase: str | None = None,
+) -> Work | None:
+    """Return the work of an operator as it is usually counted; None where it has no such count.
+
+    A convolution does every multiplication of its filters (Winograd's does fewer), an element-wise operator reads one tensor
+    where nobody counted them. How many experts of a mixture are read depends on the tokens, and a collective computes nothing.
+    """
+    import numpy as np
+
+    if operator == "moe":
+        return None
+    if operator == "elementwise":
+        sizes = {**sizes, "inputs": np.maximum(sizes.get("inputs", 1), 1)}
+    work = kernel_work(operator, sizes, types, phase=phase)
+    if work is None or operator != "convolution":
+        return work
+    return Work(work.flops * sizes["kernel_height"] * sizes["kernel_width"], work.bytes)
 
 
 class _Kernel:

@@ -6,6 +6,9 @@ spreads were chosen on devices that were held out one by one (`python -m benchma
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 
 from predictor.features.table import Array, Matrix
@@ -37,7 +40,7 @@ class Corrected:
         """Take kernels that were measured on the device and their seconds."""
         self.fitted = fitted
         self._shots = shots
-        left = np.log(seconds / fitted.seconds(shots))
+        left = self._left = np.log(seconds / fitted.seconds(shots))
         weights = np.ones(len(left))
         with single_threaded():
             covariance = self._covariance(shots, shots)
@@ -46,7 +49,7 @@ class Corrected:
                 self._solved = inverse @ left
                 off = np.abs(self._solved / np.diag(inverse)) * np.sqrt(np.diag(inverse))
                 weights = np.clip(ODD / np.maximum(off, 1e-9), 0.05, 1.0)
-            self._inverse = inverse
+            self._inverse, self._noise = inverse, NOISE**2 / weights
 
     def seconds(self, columns: Columns) -> Array:
         """Return the corrected seconds of kernels on the device."""
@@ -60,6 +63,23 @@ class Corrected:
         own = DEVICE**2 + NEAR**2 + PART**2 * np.square(self._shares(columns)).sum(axis=1)
         left = own - np.einsum("ij,jk,ik->i", across, self._inverse, across, optimize=True)
         return np.asarray(np.sqrt(np.maximum(left, 0.0) + NOISE**2), dtype=np.float64)
+
+    def left_out(self) -> tuple[Array, Array]:
+        """Return for each shot what the others alone say: its seconds, and the standard deviation as `spread` gives it."""
+        each = np.diag(self._inverse)
+        moved = self._left - self._solved / each
+        spread = np.sqrt(np.maximum(1.0 / each - self._noise, 0.0) + NOISE**2)
+        return np.asarray(self.fitted.seconds(self._shots) * np.exp(moved), dtype=np.float64), spread
+
+    def widening(self, share: float) -> float:
+        """Return by how much spreads must grow for intervals of a share to hold the shots, each said by the others; 1 or more.
+
+        The share is that of one more shot, so that few shots widen more.
+        """
+        seconds, spread = self.left_out()
+        off = np.sort(np.abs(self._left - np.log(seconds / self.fitted.seconds(self._shots))) / spread)
+        place = min(math.ceil(share * (len(off) + 1)), len(off)) - 1
+        return max(1.0, float(off[place]) / NormalDist().inv_cdf((1.0 + share) / 2))
 
     def _covariance(self, some: Columns, others: Columns) -> Matrix:
         places, towards = self._places(some), self._places(others)
