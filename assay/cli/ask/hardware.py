@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from assay.cli.ask.pricing import price_table
-from assay.cli.ask.rooflines import roofline
+from assay.cli.ask.rooflines import kernels, roofline
 from assay.cli.keep.aliasing import aliasing, declare
 from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, print_json, say
@@ -216,3 +216,4 @@ def alias_hardware(**said: Any) -> int:
 
 
 hardware.add_command(roofline)
+hardware.add_command(kernels)

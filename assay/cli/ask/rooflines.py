@@ -9,10 +9,13 @@ import rich_click as click
 
 from assay.cli.options import AS_OF, as_json, served
 from assay.cli.output import answers, grid, print_json, say
+from domain.answers.kernels import KernelEstimate
+from domain.kernels import SIZES
 from domain.vocabulary import MODES
 from presentation import formatting
+from presentation.kernel_names import roof_words, sizes_words
 
-__all__ = ["operators", "roofline"]
+__all__ = ["kernels", "operators", "roofline"]
 
 Row = Mapping[str, Any]
 Heads = list[str | tuple[str, str]]
@@ -90,6 +93,63 @@ def _basis(row: Row) -> str:
 
 def _rate(value: float) -> str:
     return formatting.plain(formatting.si(value, "FLOP/s"))
+
+
+@click.command(
+    "kernels",
+    epilog="""\b
+Examples:
+  assay hardware kernels nvidia-l4
+  assay hardware kernels nvidia-rtx-4090 --precision fp16 --operator attention""",
+)
+@click.argument("name")
+@click.option("--platform", metavar="P", help="By default the one with most timings, else its first.")
+@click.option("--precision", metavar="X", help="By default the one with most timings, else its usual one.")
+@click.option("--operator", type=click.Choice(list(SIZES)), help="Kernels of one operator only.")
+@click.option("--as-of", type=AS_OF, help="As it was known at a position of the log, or at a snapshot.")
+@served
+@as_json
+def kernels(name: str, server: str | None, token: str | None, as_json: bool, **filters: Any) -> int:
+    """Show the roofs of a device, and what is estimated of the standard kernels beside what was measured of them."""
+    from assay.cli.connection import connected
+
+    with connected(server, token) as client:
+        document = client.device_kernels(name, **filters)
+    if as_json:
+        print_json(document)
+        return 0 if document.points or document.estimates else 1
+    for roof in document.roofs:
+        say(formatting.plain(roof_words(roof)))
+    if document.estimates:
+        title = f"Standard kernels on {document.hardware}, {document.platform}, {document.precision}"
+        heads: Heads = ["kernel", "sizes", ("estimate", "right"), ("80 %", "right"), ("measured", "right")]
+        heads += [("÷ estimate", "right"), "basis"]
+        answers().print(grid(title, heads, [_kernel(item) for item in document.estimates]))
+    if document.considered:
+        placed, considered = formatting.count(document.placed), formatting.count(document.considered)
+        say(f"{placed} measured kernels have a place under the roof, a sample of {considered} timings in the log")
+    for reason, rows in document.left_out.items():
+        say(f"  {formatting.count(rows)} {reason}")
+    for note in document.notes:
+        say(formatting.plain(note))
+    return 0 if document.points or document.estimates else 1
+
+
+def _kernel(item: KernelEstimate) -> list[str]:
+    scale = formatting.latency_scale([item.latency_ms])
+    measured = item.measured
+    outside = "" if measured is None or measured.within is not False else " !"
+    ends = (item.latency_ms_low, item.latency_ms_high)
+    low, high = (formatting.significant(scale.of(end)) for end in ends)
+    return [
+        item.id,
+        sizes_words(item.operator, item.sizes),
+        formatting.plain(scale.show(item.latency_ms)),
+        formatting.MISSING if item.latency_ms_low is None else f"{low}–{high}",
+        formatting.MISSING if measured is None else formatting.plain(scale.show(measured.latency_ms)),
+        formatting.MISSING if measured is None else f"{formatting.significant(measured.ratio)}{outside}",
+        item.basis,
+    ]
 
 
 @click.command(

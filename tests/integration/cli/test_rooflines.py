@@ -1,4 +1,4 @@
-"""`assay hardware roofline` and `assay model operators` against a real service."""
+"""`assay hardware roofline`, `assay hardware kernels` and `assay model operators` against a real service."""
 
 from __future__ import annotations
 
@@ -73,3 +73,31 @@ def test_operators_have_their_least_time_on_a_device_and_none_without(service: A
     assert all(part in line for part in ("mm", "8.00 G", "8.01 ms", "100.0 %", "compute"))
     code, told = run(service, "model", "operators", model, "--json")
     assert (code, json.loads(told)["basis"]) == (0, "traced")
+
+
+def test_kernels_stand_beside_their_estimates_within_a_hundred_columns(
+    service: Any, client: Any, build: Any, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    device, _ = names
+    event = build.kernels(hardware=device, m=(1024, 512), latency_ms=(4.0, 0.5))
+    event["data"]["fixed"] = {}
+    event["data"]["columns"] |= {"n": [1024, 512], "k": [1024, 512]}
+    client.wait_for(client.post_events([event])["last_position"])
+    arguments = ["hardware", "kernels", device, "--server", service.url]
+    result = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    told = result.output
+    assert result.return_value == 0
+    assert "specified 1.00 TFLOP/s, 100 GB/s" in told
+    line = next(line for line in told.splitlines() if line.startswith("product-1024"))
+    assert all(part in line for part in ("1024×1024×1024", "4.00 ms", "roofline"))
+    assert sum(line.startswith(("product-", "rows-", "conv-")) for line in told.splitlines()) == 10
+    assert "no interval" in told and "2 measured kernels" in told
+    assert max(map(len, told.splitlines())) <= 100
+    code, told = run(service, "hardware", "kernels", "rtx4090", "--operator", "norm", "--json")
+    document = json.loads(told)
+    assert code == 0
+    assert (document["hardware"], [item["id"] for item in document["estimates"]]) == (
+        "nvidia-rtx-4090", ["norm-768", "norm-4096"],
+    )  # fmt: skip
+    assert all(item["latency_ms_low"] < item["latency_ms"] for item in document["estimates"])
