@@ -6,8 +6,9 @@ from dashboard.downloads import table_files
 from dashboard.frame import Download
 from dashboard.service import KEPT, checked, client, decoded, kept
 from domain.answers.device import HardwareCoverage, HardwareEntry, HardwareProfile, Roofline, RooflinePoint
+from domain.answers.kernels import DeviceKernels
 
-__all__ = ["coverage", "listed", "listed_files", "points_files", "profile", "roofline"]
+__all__ = ["coverage", "kernels", "listed", "listed_files", "points_files", "profile", "roofline"]
 
 DRAWN = list(RooflinePoint.__struct_fields__)
 """What the picture and the tables say of a point."""
@@ -46,6 +47,14 @@ def points_files(name: str, hardware: str, position: int, **filters: str | None)
     """Offer the same points with everything that is known of each, which is asked for when a file is."""
     item = client()
     return table_files(name, lambda: item.roofline(hardware, as_of=position, **filters)["points"], as_of=position)
+
+
+@kept(max_entries=KEPT)
+def kernels(
+    name: str, position: int, platform: str | None = None, precision: str | None = None, operator: str | None = None
+) -> DeviceKernels:
+    """Return a hardware's kernels under its roofs and the estimates of the standard ones, of one platform and precision."""
+    return client().device_kernels(name, as_of=position, platform=platform, precision=precision, operator=operator)
 
 
 @kept(max_entries=KEPT)

@@ -31,6 +31,7 @@ from dashboard.page_state import adopt, current, go, say, turn, widget
 from dashboard.screens.hardware import query, words
 from dashboard.screens.hardware import roofline as roofs
 from dashboard.screens.hardware import words as device
+from dashboard.screens.hardware.kernels_view import show_kernels
 from dashboard.screens.hardware.words import Device
 from domain.answers.device import HardwareCoverage, HardwareProfile, Roofline, RooflinePoint
 from domain.errors import NotFound
@@ -109,7 +110,13 @@ def _names(row: HardwareProfile) -> None:
 
 PAGE = "hardware"
 LISTED = 50
-TITLES = {"roofline": "Roofline", "models": "Models", "siblings": "Siblings", "machines": "Machines"}
+TITLES = {
+    "roofline": "Roofline",
+    "kernels": "Kernels",
+    "models": "Models",
+    "siblings": "Siblings",
+    "machines": "Machines",
+}
 NUMBER = st.column_config.NumberColumn
 COUNT = NUMBER(format="localized")
 ANY = ""
@@ -224,6 +231,9 @@ def _one(device: Device, at: int, strip: DeltaGenerator) -> None:
             _roofline(device, row, at)
         with left:
             _spec(row)
+    elif device.tab == "kernels":
+        with guarded("The kernels"):
+            show_kernels(device, at)
     elif device.tab == "models":
         with guarded("What was tried"):
             _models(query.coverage(device.id, at), at)
@@ -264,7 +274,7 @@ def _unknown(device: Device, at: int, problem: NotFound) -> None:
 
 def _tabs(request: Device) -> Device:
     say(PAGE, request)
-    values = {name: getattr(request, name) for name in ("tab", "platform", "precision", "mode")}
+    values = {name: getattr(request, name) for name in ("tab", "platform", "precision", "mode", "operator")}
     adopt(PAGE, request, values)
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("All hardware", key=f"{PAGE} back", icon=":material/arrow_back:", type="tertiary"):

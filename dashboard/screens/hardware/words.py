@@ -17,6 +17,7 @@ from domain.answers.device import (
     Price,
     SpecFigure,
 )
+from domain.kernels import SIZES
 from domain.vocabulary import HARDWARE_KINDS, MODES
 from presentation import formatting
 from presentation.palette import badge
@@ -37,7 +38,7 @@ __all__ = [
     "spec_table",
 ]
 
-TABS = ("roofline", "models", "siblings", "machines")
+TABS = ("roofline", "kernels", "models", "siblings", "machines")
 KNOWN = ("measured", "all")
 """What a list holds: what was measured on, or the catalogue too."""
 _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
@@ -65,6 +66,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     platform: str = ""
     precision: str = ""
     mode: str = ""
+    operator: str = ""
     as_of: int | None = None
 
 
@@ -78,6 +80,7 @@ _READERS = {
     "platform": text,
     "precision": text,
     "mode": one_of(MODES),
+    "operator": one_of(tuple(SIZES)),
     "as_of": position,
 }
 

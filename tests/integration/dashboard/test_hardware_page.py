@@ -77,8 +77,11 @@ def roofed_url(tmp_path_factory: pytest.TempPathFactory, build: Any) -> Iterator
     """A service that knows one device's roof, a model's work, and three calls: one of them faster than the peak."""
     device = {"id": DEVICE, "kind": "cpu", "count": 1}
     price = {"hardware": device, "provider": "own", "usd_per_hour": 0.36, "date": "2020-01-31", "region": "cellar"}
+    timed = build.kernels(hardware=DEVICE, m=(1024, 512, 300), latency_ms=(4.0, 0.5, 0.2))
+    timed["data"]["fixed"] = {}
+    timed["data"]["columns"] |= {"n": [1024, 512, 300], "k": [1024, 512, 300]}
     events = [
-        described(build), traced(build), measured(build, 8.0), measured(build, 40.0, OTHER),
+        timed, described(build), traced(build), measured(build, 8.0), measured(build, 40.0, OTHER),
         measured(build, 2.0, platform="openvino"), build.event("assay.price.published.v1", price),
         build.alias("the-cellar-box", DEVICE, kind="hardware"),
     ]  # fmt: skip
@@ -175,6 +178,32 @@ def test_a_device_without_figures_has_no_roof_and_says_what_finds_one(asked: str
     assert "<code>assay detect</code>" in test.get("html")[-1].proto.body
 
 
+def test_kernels_stand_beside_what_the_model_thinks_of_them(asked: str) -> None:
+    test = run(id=DEVICE, tab="kernels")
+    assert "2 of 29 standard kernels were measured" in words(test)
+    (estimates,) = (frame.value for frame in test.dataframe)
+    assert len(estimates) == 29
+    product = estimates.set_index("Kernel").loc["product-1024"]
+    assert product["Measured µs"] == 4000.0
+    assert product["÷ estimate"] == pytest.approx(4000.0 / product["Estimate µs"])
+    assert product["Measured basis"] == "● measured"
+    test.selectbox(key="hardware operator").set_value("norm").run()
+    assert given(test, "operator") == "norm"
+    assert test.dataframe[0].value["Kernel"].tolist() == ["norm-768", "norm-4096"]
+
+
+def test_a_device_without_kernels_shows_estimates_alone_and_what_times_them(asked: str) -> None:
+    test = run(id="nvidia-rtx-4090", tab="kernels", precision="fp16")
+    assert "no kernel was measured; 29 estimates" in words(test)
+    (estimates,) = (frame.value for frame in test.dataframe)
+    assert (estimates["Low µs"] < estimates["Estimate µs"]).all()
+    assert estimates["Measured µs"].isna().all()
+    assert "<code>assay calibrate</code>" in test.get("html")[-1].proto.body
+    # A precision of another device's address that this one has not is left out.
+    assert "no kernel was measured" in words(run(id="nvidia-rtx-4090", tab="kernels", precision="int4"))
+    assert "its figures are not known" in plain(run(id=OTHER, tab="kernels").info[0].value)
+
+
 def test_what_was_tried_and_what_is_like_it(asked: str) -> None:
     with Client(asked) as client:
         told = client.tried(DEVICE)
@@ -249,9 +278,35 @@ def test_a_copied_link_shows_the_same_and_a_sibling_is_one_click_away(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
-def test_the_page_fits_a_phone_in_the_dark(page: Any, dashboards: Any, roofed_url: str) -> None:
+def test_the_kernels_are_drawn_under_their_roofs_and_can_be_taken_along(
+    page: Any, dashboards: Any, roofed_url: str, tmp_path: Path
+) -> None:
+    with Client(roofed_url) as client:
+        document = client.device_kernels(DEVICE)
     page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}")
+    page.page.get_by_role("radio", name="Kernels").or_(page.page.get_by_role("button", name="Kernels")).first.click()
+    page.page.wait_for_function("location.search.includes('tab=kernels')")
+    text = page.page.get_by_text("2 of 29 standard kernels were measured").inner_text()
+    assert f"{DEVICE} · cpu · fp32" in text
+    page.page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first.wait_for()
+    page.page.get_by_test_id("stPopover").get_by_role("button", name="Download").click()
+    with page.page.expect_download() as expected:
+        page.page.get_by_role("button", name="Estimates: CSV, every column").click()
+    expected.value.save_as(tmp_path / "estimates.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "estimates.csv").read_text())))
+    assert [float(row["latency_ms"]) for row in rows] == [item.latency_ms for item in document.estimates]
+    with page.page.expect_download() as expected:
+        page.page.get_by_role("button", name="PNG picture").click()
+    expected.value.save_as(tmp_path / "kernels.png")
+    assert (tmp_path / "kernels.png").read_bytes().startswith(b"\x89PNG")
+    assert page.wrong == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("part", ["roofline", "kernels"])
+@pytest.mark.parametrize("page", [(390, "dark")], indirect=True)
+def test_the_page_fits_a_phone_in_the_dark(page: Any, dashboards: Any, roofed_url: str, part: str) -> None:
+    page.open(f"{dashboards(roofed_url)}/hardware?id={DEVICE}&tab={part}")
     wide = page.page.evaluate(
         "(() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
         " return main.scrollWidth - main.clientWidth; })()"
