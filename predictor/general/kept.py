@@ -114,8 +114,15 @@ class General(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def outside(self, row: Row, limits: Limits) -> str | None:
-        """Return why the batch of a question lies outside of what trained, or None; a factor of two is near enough."""
-        low, high = self.batches.get(_group(row, maker_of(limits)), (1, 1 << 20))
+        """Return why a question lies outside of what trained, or None.
+
+        A maker of whom nothing trained lies outside, since the groups that were left out were of makers with other rows; so
+        does a batch that is more than a factor of two off.
+        """
+        maker = maker_of(limits)
+        if all(name != maker for name, *_ in self.software):
+            return f"no device of {maker.capitalize() if maker != 'other' else 'this maker'} trained the predictor"
+        low, high = self.batches.get(_group(row, maker), (1, 1 << 20))
         batch = row.batch_size or 1
         return None if low / 2 <= batch <= high * 2 else f"batch {batch} lies outside what trained ({low} to {high})"
 

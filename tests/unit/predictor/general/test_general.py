@@ -120,6 +120,13 @@ def test_a_batch_far_from_what_trained_is_said(table, built) -> None:
     assert "1 to 64" in (general.outside(msgspec.structs.replace(row, batch_size=512), limits) or "")
 
 
+def test_a_maker_of_whom_nothing_trained_is_said(table, built) -> None:
+    general, row, limits = built[0], table.rows[0], table.limits[0]
+    elsewhere = msgspec.structs.replace(limits, maker="google")
+    assert general.level(msgspec.structs.replace(row, platform="tpu"), elsewhere, table.subjects[0]) == "software"
+    assert general.outside(row, elsewhere) == "no device of Google trained the predictor"
+
+
 def test_a_profile_of_the_device_moves_every_model(table, built) -> None:
     _, trees = built
     slow = DeviceProfile(compute=0.5, traffic=0.5, floor_us=2.5, kernels=20, spread=0.1, before=0.7)
