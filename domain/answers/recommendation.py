@@ -21,10 +21,12 @@ __all__ = [
     "Front",
     "FrontOption",
     "HourPrice",
+    "KernelTime",
     "LeftOut",
     "MemoryParts",
     "Met",
     "NextRun",
+    "OperatorTime",
     "OutputError",
     "Part",
     "Prediction",
@@ -148,8 +150,33 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     ms: float
 
 
+class KernelTime(msgspec.Struct, frozen=True, kw_only=True):
+    """One class of kernels of a call: how many calls, what they take, and the arithmetic, traffic and launches in that."""
+
+    kind: str
+    calls: int
+    ms: float
+    arithmetic_ms: float
+    traffic_ms: float
+    launch_ms: float
+
+
+class OperatorTime(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator of a call: its class of kernels, its sizes, and what all of its `calls` take together."""
+
+    name: str
+    kind: str
+    sizes: str
+    calls: int
+    ms: float
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a latency is made of: `parts` add up to it, largest first; the other members are the roofline's."""
+    """What a latency is made of: `parts` add up to it, largest first.
+
+    `kernels` are what the kernel model says of each class of kernels, and `longest` of the longest operators: where the
+    prediction rests on it these are the parts, else they stand beside them. The other members are the roofline's.
+    """
 
     latency_ms: float
     roofline_ms: float
@@ -157,6 +184,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     parts: list[Part]
     by_class_ms: dict[str, float]
+    kernels: list[KernelTime] | None = NULL
+    longest: list[OperatorTime] | None = NULL
 
 
 class BriefPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import math
-
+import msgspec
 import numpy as np
 
 from domain.answers import RankedOption
 from domain.performance.roofline import Limits, Roofline, roofline
 from predictor.artifact.artifact import Predictor
 from predictor.explaining.contributions import attribution_of
-from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL, Explanation, explain, explain_shares
+from predictor.explaining.explanation import (
+    CALIBRATION,
+    SIBLING,
+    USUAL,
+    Explanation,
+    explain,
+    explain_kernels,
+    explain_shares,
+)
 from predictor.explaining.groups import grouped, kind_of
+from predictor.explaining.kernels import KernelSum, kernel_sum
 from predictor.features.coordinates import WIDE
 from predictor.features.dataset import Row
 from predictor.features.operators_route import asked
 from predictor.features.traces import Trace
 from predictor.features.work import TERMS
-from predictor.general.inputs import inputs_of
 from predictor.learning.blend import wide
 
 __all__ = ["explained", "placed"]
 
 ALIKE = "like work that was measured"
 """What the costs and neighbours of the same software say beyond the trees."""
-KERNELS = "kernels: tiles, waves, floors"
-"""What the sum of a model's kernels takes beyond the roofline: each has a floor, and fills the device's units in part."""
 RUNTIME = "runtime beyond its kernels"
-"""What published rows of the same software take beyond the sum of their kernels."""
+"""What published rows of the same software take beyond the sum of their kernels and launches (below 0: it fuses some)."""
 BEYOND = "beyond the roofline"
 """All that a latency takes more than the roofline, where nothing says why: a measurement does not."""
 
@@ -50,22 +55,38 @@ def explained(entry: RankedOption, trace: Trace, limits: Limits, predictor: Pred
     floor = _floor(entry, trace, limits, mode)
     if floor is None or entry.latency_ms is None:
         return None
-    method = entry.method
+    row = _row(entry, trace, mode)
+    kernels = None
+    if predictor.card.kernels is not None:
+        kernels = kernel_sum(trace, row, limits, predictor.card.kernels, predictor.profiles)
+    made = _by_method(entry, trace, limits, predictor, row, floor, kernels)
+    return msgspec.structs.replace(made, kernels=kernels)
+
+
+def _by_method(
+    entry: RankedOption,
+    trace: Trace,
+    limits: Limits,
+    predictor: Predictor,
+    row: Row,
+    floor: Roofline,
+    kernels: KernelSum | None,
+) -> Explanation:
+    method, latency_ms = entry.method, entry.latency_ms
+    assert latency_ms is not None
     if method == "trees":
         rest = _rest(entry, CALIBRATION if entry.basis == "calibrated" else ALIKE)
-        return explain(entry.latency_ms, floor, _by_trees(entry, trace, limits, predictor, mode), rest=rest)
+        return explain(latency_ms, floor, _by_trees(trace, limits, predictor, row), rest=rest)
     if method == "few" and predictor.card.few is not None:
-        shares = predictor.card.few.model.shares(asked(trace, [_row(entry, trace, mode)], [limits]))[0]
+        shares = predictor.card.few.model.shares(asked(trace, [row], [limits]))[0]
         kinds: dict[str, float] = {}
         for term, share in zip(TERMS, shares.tolist(), strict=True):
             kinds[kind_of(term)] = kinds.get(kind_of(term), 0.0) + share
-        return explain_shares(entry.latency_ms, floor, kinds)
-    if method == "general" and predictor.card.kernels is not None:
-        kernels = inputs_of(asked(trace, [_row(entry, trace, mode)], [limits]), predictor.card.kernels.parameters)
-        beyond = math.log(float(kernels.seconds[0]) * 1e3 / floor.latency_ms)
-        return explain(entry.latency_ms, floor, {KERNELS: beyond}, rest=_rest(entry, RUNTIME))
+        return explain_shares(latency_ms, floor, kinds)
+    if method == "general" and kernels is not None:
+        return explain_kernels(latency_ms, floor, kernels, rest=_rest(entry, RUNTIME))
     rest = BEYOND if method is None else _rest(entry, USUAL)
-    return explain(entry.latency_ms, floor, {}, rest=rest)
+    return explain(latency_ms, floor, {}, rest=rest)
 
 
 def _floor(entry: RankedOption, trace: Trace, limits: Limits, mode: str) -> Roofline | None:
@@ -76,9 +97,9 @@ def _floor(entry: RankedOption, trace: Trace, limits: Limits, mode: str) -> Roof
     return roofline(trace.operators, limits, batch_size=entry.batch_size, mode=traced)
 
 
-def _by_trees(entry: RankedOption, trace: Trace, limits: Limits, predictor: Predictor, mode: str) -> dict[str, float]:
+def _by_trees(trace: Trace, limits: Limits, predictor: Predictor, row: Row) -> dict[str, float]:
     """Return what the trees add to the roofline, by group of features."""
-    table = asked(trace, [_row(entry, trace, mode)], [limits])
+    table = asked(trace, [row], [limits])
     base, parts = attribution_of(predictor.base.trees).of(np.asarray(wide(table)[0], dtype=np.float64))
     return {USUAL: base, **grouped(WIDE, parts.tolist())}
 

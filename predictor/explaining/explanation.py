@@ -9,22 +9,37 @@ and no rest is left over (the LMDI of Ang, *Energy Policy* 32, 2004).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from domain import answers
 from domain.performance.roofline import Roofline
 from predictor.explaining.groups import COMPUTE, LAUNCHES, MEMORY
+from predictor.explaining.kernels import KernelSum
 
-__all__ = ["CALIBRATION", "SIBLING", "USUAL", "Explanation", "Part", "explain", "explain_shares"]
+__all__ = [
+    "CALIBRATION",
+    "HOST",
+    "SIBLING",
+    "USUAL",
+    "Explanation",
+    "Part",
+    "explain",
+    "explain_kernels",
+    "explain_shares",
+]
 
 USUAL = "usual overhead"
 """How far real software usually lies from the roofline: what the trees would say of a model they know nothing of."""
 CALIBRATION = "this device's calibration"
 SIBLING = "a sibling device's measurement"
 """What this model took elsewhere under the same software, beside what the trees or the roofline would say."""
+HOST = "launches of the host"
+"""What the host takes to launch the operators, as far as the device does not work meanwhile."""
 _WORDS = {"compute": "compute-bound", "memory": "bandwidth-bound", "launch": "launch-bound"}
+Times = TypeVar("Times", answers.KernelTime, answers.OperatorTime)
 _WHAT = {"compute": "arithmetic", "memory": "traffic to and from memory", "launch": "starting operators"}
 
 
@@ -43,7 +58,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """`parts` add up to `latency_ms`, largest first; `by_class_ms` and `bottleneck` (compute, memory or launch) are the
-    roofline's."""
+    roofline's, `kernels` what the kernel model says."""
 
     latency_ms: float
     roofline_ms: float
@@ -51,6 +66,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     parts: tuple[Part, ...]
     by_class_ms: dict[str, float]
+    kernels: KernelSum | None = None
 
     def document(self) -> answers.Explanation:
         """Return it as answers have it, with six significant digits."""
@@ -69,6 +85,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
                 for part in self.parts
             ],
             by_class_ms={name: _figures(value) for name, value in sorted(self.by_class_ms.items())},
+            kernels=None if self.kernels is None else [_rounded(item) for item in self.kernels.classes],
+            longest=None if self.kernels is None else [_rounded(item) for item in self.kernels.longest],
         )
 
     def brief(self) -> answers.BriefExplanation:
@@ -79,6 +97,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 def _figures(value: float) -> float:
     return float(f"{value:.6g}")
+
+
+def _rounded(item: Times) -> Times:
+    values = {name: value for name in item.__struct_fields__ if isinstance(value := getattr(item, name), float)}
+    return msgspec.structs.replace(item, **{name: _figures(value) for name, value in values.items()})
 
 
 def explain(latency_ms: float, floor: Roofline, learned: Mapping[str, float], rest: str = CALIBRATION) -> Explanation:
@@ -106,17 +129,35 @@ def explain_shares(latency_ms: float, floor: Roofline, shares: Mapping[str, floa
     return _told(latency_ms, floor, beyond)
 
 
+def explain_kernels(latency_ms: float, floor: Roofline, kernels: KernelSum, rest: str) -> Explanation:
+    """Return the parts of a latency that is a sum of kernels: each class of them, what the host's launches add, and the rest.
+
+    A class has its own operators' share of the roofline; the host has none of it.
+    """
+    own = [
+        Part(group=item.kind, roofline_ms=(roof := kernels.roofline_ms[item.kind]), learned_ms=item.ms - roof)
+        for item in kernels.classes
+    ]
+    host = Part(group=HOST, roofline_ms=0.0, learned_ms=kernels.host_ms)
+    beyond = Part(group=rest, roofline_ms=0.0, learned_ms=latency_ms - kernels.total_ms)
+    return _of_parts(latency_ms, floor, [*own, host, beyond])
+
+
 def _told(latency_ms: float, floor: Roofline, learned_ms: Mapping[str, float]) -> Explanation:
     physics = _physics(floor)
     parts = [
         Part(group=group, roofline_ms=physics.get(group, 0.0), learned_ms=learned_ms.get(group, 0.0))
         for group in dict.fromkeys((*physics, *learned_ms))
     ]
+    return _of_parts(latency_ms, floor, parts)
+
+
+def _of_parts(latency_ms: float, floor: Roofline, parts: Sequence[Part]) -> Explanation:
     return Explanation(
         latency_ms=latency_ms,
         roofline_ms=floor.latency_ms,
         bottleneck=floor.bound,
-        told=_sentence(floor, physics),
+        told=_sentence(floor, _physics(floor)),
         parts=tuple(sorted(parts, key=lambda part: (-abs(part.ms), part.group))),
         by_class_ms=dict(floor.by_class_ms),
     )

@@ -19,7 +19,7 @@ from predictor.kernels.physics import Parameters, seconds_of
 from predictor.kernels.profile import DeviceProfile, Place, under
 from predictor.kernels.traced import kernels_of, kernels_under
 
-__all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "kind_of", "runtime_of"]
+__all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "kind_of", "passes_of", "runtime_of"]
 
 RUNTIMES = (
     "torch",
@@ -61,16 +61,18 @@ GENERAL_FEATURES = (
 class GeneralInputs(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Features of configurations, (rows, len(GENERAL_FEATURES)), the seconds that their kernels add up to, and their roofline.
 
-    What kernels of a device reach moves the roofline by as much as it moves the sum of kernels.
+    `by_class` are the seconds of the kernels of each of CLASSES, (rows, len(CLASSES)); `seconds` has the host's launches
+    beside them. What kernels of a device reach moves the roofline by as much as it moves the sum of kernels.
     """
 
     values: Matrix
     seconds: Array
     prior: Array
+    by_class: Matrix
 
     def take(self, chosen: NDArray[Any]) -> GeneralInputs:
         """Return the chosen configurations, by indexes or by a mask."""
-        return GeneralInputs(values=self.values[chosen], seconds=self.seconds[chosen], prior=self.prior[chosen])
+        return GeneralInputs(**{name: getattr(self, name)[chosen] for name in self.__struct_fields__})
 
 
 def runtime_of(row: Row) -> str:
@@ -127,7 +129,7 @@ def inputs_of(
     for name in MAKERS:
         columns[f"maker.{name}"] = np.array([float(limit.maker == name) for limit in limits])
     own = np.column_stack([columns[name] for name in GENERAL_FEATURES[len(FEATURES) :]])
-    return GeneralInputs(values=np.hstack([table.values, own]), seconds=total, prior=table.prior)
+    return GeneralInputs(values=np.hstack([table.values, own]), seconds=total, prior=table.prior, by_class=seconds)
 
 
 def _profiled(table: Table, profiles: Mapping[Place, DeviceProfile]) -> list[Limits | None]:
@@ -149,7 +151,7 @@ def _device_seconds(table: Table, members: Sequence[int], parameters: Mapping[st
     kernels = kernels_of(trace)
     limits = [limit for index in members if (limit := table.limits[index]) is not None]
     made = kernels_under(kernels, limits, [table.rows[index].batch_size or 1 for index in members], "graph")
-    passes = np.array([_passes(trace, table.rows[index]) for index in members])
+    passes = np.array([passes_of(trace, table.rows[index]) for index in members])
     seconds = np.zeros((len(members), len(CLASSES)))
     for place, name in enumerate(CLASSES):
         if len(kernels.index[name]):
@@ -158,9 +160,10 @@ def _device_seconds(table: Table, members: Sequence[int], parameters: Mapping[st
     return seconds
 
 
-def _passes(trace: Trace, row: Row) -> float:
+def passes_of(trace: Trace, row: Row) -> float:
+    """Return how many forward passes the work of a row is of a trace."""
     return TRAINING_PASSES if row.mode == "training" and trace.phase != "training" else 1.0
 
 
 def _host_s(trace: Trace, row: Row, launch_s: Mapping[str, float]) -> float:
-    return float(trace.count.sum()) * _passes(trace, row) * launch_s[runtime_of(row)]
+    return float(trace.count.sum()) * passes_of(trace, row) * launch_s[runtime_of(row)]

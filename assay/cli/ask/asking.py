@@ -3,101 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import rich_click as click
-from rich.table import Table
-from rich.text import Text
 
 from assay.cli.ask.answer_text import prediction_lines, tell_answer
+from assay.cli.ask.prediction_parts import tell_explanation
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
 from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served
-from assay.cli.output import answers, grid, print_json, say
-from domain.answers import Explanation, Part, Recommendation
+from assay.cli.output import answers, print_json, say
+from domain.answers import Explanation, Recommendation
 from domain.catalogues.language_config import is_decoder, read_config
 from domain.errors import TraceNeeded, UnknownModel, Untraceable, UsageError
-from presentation import formatting
 
 if TYPE_CHECKING:
     from assay.client import Client
 
-__all__ = ["ask", "class_line", "parts_table", "predict", "recommend"]
+__all__ = ["ask", "predict", "recommend"]
 
 Answer = TypeVar("Answer")
-
-BAR = 24
-"""Columns of the longest bar."""
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-LEAST = 0.005
-"""Parts below this share of the latency are shown as one."""
-CLASSES = 4
-
-
-def parts_table(explanation: Explanation) -> Table:
-    """Return what a predicted latency is made of: physics, what is learned beyond it, and a bar of both together."""
-    latency = explanation.latency_ms
-    parts = list(_merged(explanation.parts, LEAST * latency))
-    largest = max(abs(part.ms) for part in parts)
-    rows: list[Sequence[str | Text]] = [
-        [
-            part.group,
-            _ms(part.roofline_ms),
-            _ms(part.learned_ms, signed=True),
-            _ms(part.ms),
-            _bar(part.ms, largest),
-        ]
-        for part in parts
-    ]
-    rows.append(
-        [
-            "together",
-            _ms(explanation.roofline_ms),
-            _ms(latency - explanation.roofline_ms, signed=True),
-            _ms(latency),
-            "",
-        ]
-    )
-    columns: list[str | tuple[str, str]] = [
-        ("ms of", "fixed"),
-        ("roofline", "right"),
-        ("beyond it", "right"),
-        ("both", "right"),
-        ("", "fixed"),
-    ]
-    return grid(explanation.told, columns, rows)
-
-
-def class_line(explanation: Explanation) -> str:
-    """Return the operator classes that take most of the roofline, in a line."""
-    total = explanation.roofline_ms
-    order = sorted(explanation.by_class_ms.items(), key=lambda item: -item[1])
-    shown = [f"{name} {ms / total:.0%}" for name, ms in order[:CLASSES] if ms >= LEAST * total]
-    return f"roofline by operators: {', '.join(shown)}"
-
-
-def _merged(parts: Sequence[Part], least: float) -> Iterator[Part]:
-    small = [part for part in parts if abs(part.ms) < least]
-    yield from (part for part in parts if abs(part.ms) >= least)
-    if small:
-        sums = {name: sum(getattr(part, name) for part in small) for name in ("roofline_ms", "learned_ms", "ms")}
-        yield Part(group=f"{len(small)} smaller", **sums)
-
-
-def _ms(value: float, *, signed: bool = False) -> str:
-    if abs(value) < 1e-9:
-        return formatting.MISSING
-    text = formatting.significant(abs(value))
-    return f"{'−' if value < 0 else '+' if signed else ''}{text}"
-
-
-def _bar(value: float, largest: float) -> Text:
-    """What is below 0 takes time away, and is drawn in another shade."""
-    eighths = round(abs(value) / largest * BAR * 8)
-    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-    return Text(bar, style="dim" if value < 0 else "")
 
 
 @click.command(
@@ -232,10 +159,8 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
         for line in prediction_lines(answer):
             answers().print(line)
         if answer.get("explanation"):
-            explanation = msgspec.convert(answer["explanation"], Explanation)
             answers().print()
-            answers().print(parts_table(explanation))
-            answers().print(f"[dim]{class_line(explanation)}[/dim]")
+            tell_explanation(msgspec.convert(answer["explanation"], Explanation))
     return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from predictor.answering.question import PredictQuestion, Question
-from predictor.explaining.entries import BEYOND, KERNELS, RUNTIME
-from predictor.explaining.explanation import CALIBRATION, SIBLING, USUAL
+from predictor.explaining.entries import BEYOND, RUNTIME
+from predictor.explaining.explanation import CALIBRATION, HOST, SIBLING, USUAL
+from predictor.explaining.kernels import KINDS
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = "acme/net"
@@ -52,11 +53,26 @@ def predict(service: Any, **asked: Any) -> dict[str, Any]:
     return service.answers.predict(PredictQuestion(**whole))
 
 
+EXACT = 1e-5
+"""Answers have six significant digits, each part its own."""
+
+
 def groups(told: dict[str, Any]) -> dict[str, float]:
-    parts = told["explanation"]["parts"]
-    assert sum(part["ms"] for part in parts) == pytest.approx(told["latency_ms"], rel=1e-4)
-    assert sum(part["roofline_ms"] for part in parts) == pytest.approx(told["breakdown"]["latency_ms"], rel=1e-4)
-    assert told["explanation"]["bottleneck"] == told["breakdown"]["bound"] == told["bottleneck"]
+    explanation = told["explanation"]
+    parts = explanation["parts"]
+    largest = max(abs(part["ms"]) for part in parts)
+    assert sum(part["ms"] for part in parts) == pytest.approx(told["latency_ms"], abs=EXACT * largest)
+    assert all(
+        part["ms"] == pytest.approx(part["roofline_ms"] + part["learned_ms"], abs=EXACT * largest) for part in parts
+    )
+    assert sum(part["roofline_ms"] for part in parts) == pytest.approx(told["breakdown"]["latency_ms"], rel=EXACT)
+    assert explanation["bottleneck"] == told["breakdown"]["bound"] == told["bottleneck"]
+    for kind in explanation["kernels"]:
+        assert kind["arithmetic_ms"] + kind["traffic_ms"] + kind["launch_ms"] == pytest.approx(kind["ms"], rel=EXACT)
+    times = [operator["ms"] for operator in explanation["longest"]]
+    assert times == sorted(times, reverse=True)
+    assert 0 < len(times) <= 5
+    assert sum(times) <= sum(kind["ms"] for kind in explanation["kernels"]) * (1 + EXACT)
     return {part["group"]: part["learned_ms"] for part in parts}
 
 
@@ -86,7 +102,40 @@ def test_a_sum_of_kernels_is_told_with_what_the_runtime_takes_beyond_it(service:
     told(traced(category="audio"))
     answer = predict(service, precision="bf16")
     assert (answer["basis"], answer["method"]) == ("predicted", "general")
-    assert [name for name, ms in groups(answer).items() if ms] == [KERNELS, RUNTIME]
+    assert groups(answer).keys() == {*KINDS.values(), HOST, RUNTIME}
+    explanation = answer["explanation"]
+    parts = {part["group"]: part for part in explanation["parts"]}
+    for kind in explanation["kernels"]:
+        assert parts[kind["kind"]]["ms"] == pytest.approx(kind["ms"], rel=EXACT)
+    assert (parts[HOST]["roofline_ms"], parts[RUNTIME]["roofline_ms"]) == (0.0, 0.0)
+    assert parts[HOST]["ms"] > 0
+
+
+def test_the_longest_operators_have_their_sizes_at_the_batch(service: Any, told: Any, traced: Any) -> None:
+    told(traced(category="audio"))
+    one, eight = (predict(service, precision="bf16", batch_size=size)["explanation"]["longest"] for size in (1, 8))
+    named = {(item["name"], item["kind"]) for item in (*one, *eight)}
+    assert ("aten.attention", "attention") in named
+    assert {item["sizes"] for item in one}.isdisjoint(item["sizes"] for item in eight)
+    assert all(item["calls"] >= 1 for item in one)
+
+
+def test_measured_kernels_of_a_device_move_the_parts(service: Any, told: Any, traced: Any, build: Any) -> None:
+    told(traced(category="audio"))
+    before = predict(service, precision="bf16")
+    rows = [1024 * size for size in range(1, 13)]
+    slow_ms = [4 * 2 * size * 4096 * 4096 / 165e12 * 1e3 for size in rows]
+    kernels = build.kernels(rows, slow_ms, hardware=GPU, platform="cuda", precision="bf16")
+    kernels["data"]["fixed"] = {"n": 4096, "k": 4096}
+    told(kernels)
+    after = predict(service, precision="bf16")
+    assert after["basis"] == "calibrated"
+    products = [
+        next(part["ms"] for part in answer["explanation"]["parts"] if part["group"] == "matrix products")
+        for answer in (before, after)
+    ]
+    assert products[1] > 1.5 * products[0]
+    groups(after)
 
 
 def test_entries_of_a_ranking_have_the_sentence_and_two_parts(

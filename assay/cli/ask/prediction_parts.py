@@ -1,0 +1,96 @@
+"""What a predicted latency is made of, as a terminal shows it: a table of parts, and lines on kernels and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from assay.cli.output import answers, grid
+from domain.answers import Explanation, Part
+from presentation import formatting
+from presentation.explained_time import kernel_lines, longest_lines
+
+__all__ = ["class_line", "parts_table", "tell_explanation"]
+
+BAR = 24
+"""Columns of the longest bar."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+LEAST = 0.005
+"""Parts below this share of the latency are shown as one."""
+CLASSES = 4
+
+
+def parts_table(explanation: Explanation) -> Table:
+    """Return what a predicted latency is made of: physics, what is learned beyond it, and a bar of both together."""
+    latency = explanation.latency_ms
+    parts = list(_merged(explanation.parts, LEAST * latency))
+    largest = max(abs(part.ms) for part in parts)
+    rows: list[Sequence[str | Text]] = [
+        [
+            part.group,
+            _ms(part.roofline_ms),
+            _ms(part.learned_ms, signed=True),
+            _ms(part.ms),
+            _bar(part.ms, largest),
+        ]
+        for part in parts
+    ]
+    rows.append(
+        [
+            "together",
+            _ms(explanation.roofline_ms),
+            _ms(latency - explanation.roofline_ms, signed=True),
+            _ms(latency),
+            "",
+        ]
+    )
+    columns: list[str | tuple[str, str]] = [
+        ("ms of", "fixed"),
+        ("roofline", "right"),
+        ("beyond it", "right"),
+        ("both", "right"),
+        ("", "fixed"),
+    ]
+    return grid(explanation.told, columns, rows)
+
+
+def class_line(explanation: Explanation) -> str:
+    """Return the operator classes that take most of the roofline, in a line."""
+    total = explanation.roofline_ms
+    order = sorted(explanation.by_class_ms.items(), key=lambda item: -item[1])
+    shown = [f"{name} {ms / total:.0%}" for name, ms in order[:CLASSES] if ms >= LEAST * total]
+    return f"roofline by operators: {', '.join(shown)}"
+
+
+def _merged(parts: Sequence[Part], least: float) -> Iterator[Part]:
+    small = [part for part in parts if abs(part.ms) < least]
+    yield from (part for part in parts if abs(part.ms) >= least)
+    if small:
+        sums = {name: sum(getattr(part, name) for part in small) for name in ("roofline_ms", "learned_ms", "ms")}
+        yield Part(group=f"{len(small)} smaller", **sums)
+
+
+def _ms(value: float, *, signed: bool = False) -> str:
+    if abs(value) < 1e-9:
+        return formatting.MISSING
+    text = formatting.significant(abs(value))
+    return f"{'−' if value < 0 else '+' if signed else ''}{text}"
+
+
+def _bar(value: float, largest: float) -> Text:
+    """What is below 0 takes time away, and is drawn in another shade."""
+    eighths = round(abs(value) / largest * BAR * 8)
+    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    return Text(bar, style="dim" if value < 0 else "")
+
+
+def tell_explanation(explanation: Explanation) -> None:
+    """Print the parts of a latency, what takes the roofline, the kernels and the longest operators."""
+    console = answers()
+    console.print(parts_table(explanation))
+    console.print(Text(class_line(explanation), style="dim"))
+    for title, lines in (("kernels", kernel_lines(explanation)), ("longest", longest_lines(explanation))):
+        for place, line in enumerate(lines):
+            console.print(Text(f"{title if not place else '':<8} {line}", style="dim"))
