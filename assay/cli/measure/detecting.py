@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import rich_click as click
 from rich.markup import escape
 
-from assay.cli.options import as_json
+from assay.cli.options import as_json, served
 from assay.cli.output import answers, grid, notes, print_json, say
 from domain.errors import UsageError
 from presentation import formatting
@@ -18,10 +18,17 @@ __all__ = ["detect", "noise"]
 _IN_BROWSERS = ("wasm", "webgpu", "webnn")
 
 
-@click.command(epilog="Example: assay detect --json")
+@click.command(epilog="Examples: assay detect --json\n\nassay detect --post")
+@click.option(
+    "--post", is_flag=True, help="Send what was found to the service: this machine is one of your own from then on."
+)
+@served
 @as_json
-def detect(as_json: bool) -> int:
-    """Say what hardware this machine has and which platforms work on it, each tried and not assumed."""
+def detect(post: bool, server: str | None, token: str | None, as_json: bool) -> int:
+    """Say what hardware this machine has and which platforms work on it, each tried and not assumed.
+
+    With --post answers know this machine before anything is measured on it: --hardware own includes it.
+    """
     import msgspec
 
     from runner.machine.detect import describe
@@ -31,6 +38,8 @@ def detect(as_json: bool) -> int:
     with notes().status("trying each platform"):
         result = describe(look())
     _tell_identity(result[0]["environment"])
+    if post:
+        _post(result, server, token)
     if as_json:
         print_json(result)
         return 0
@@ -52,6 +61,18 @@ def detect(as_json: bool) -> int:
             answers().print(grid(None, ["platform", "here", "devices", "evidence, or why not"], rows))
             answers().print()
     return 0
+
+
+def _post(described: Sequence[dict[str, Any]], server: str | None, token: str | None) -> None:
+    """Send one description a device, as a run of `assay bench` does at its start."""
+    from assay.cli.measure.destination import destination
+    from domain.events import HARDWARE_DESCRIBED
+    from runner.campaign.event_payloads import runner_source, stamped
+
+    source = runner_source(described[0]["environment"])
+    with destination(None, False, server, token) as take:
+        for item in described:
+            take(stamped(HARDWARE_DESCRIBED, item, source, item["hardware"]["id"]))
 
 
 def _row(probe: dict[str, Any]) -> list[str]:

@@ -1,0 +1,96 @@
+"""Every command that the product names in an answer, a remedy or a page exists, with the options that it names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from assay.cli import VERBS, cli
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("api", "assay", "dashboard", "domain", "ingest", "predictor", "presentation", "runner")
+HOLE = "\x00"
+"""Stands for what a formatted string puts in."""
+QUOTED = re.compile(r"`assay ([a-z][a-z-]*)([^`]*)`")
+PLAIN = re.compile(r"(?:^|[:.(·] |\n\s*)assay ([a-z][a-z-]*)([^`\n;()·#]*)")
+GROUPED = re.compile(r"^ ([a-z][a-z-]*)")
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the strings of a module with their lines, docstrings left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values),
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside | said:
+            yield node.lineno, node.value
+
+
+def advised() -> list[tuple[str, str, str]]:
+    """Every command that is named: where, its verb, and the rest."""
+    named: dict[tuple[str, str, str], None] = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for line, text in texts(path):
+                where = f"{path.relative_to(ROOT)}:{line}"
+                named |= {(where, *match): None for match in QUOTED.findall(text)}
+                named |= {(where, verb, rest): None for verb, rest in PLAIN.findall(text) if verb in VERBS}
+    return list(named)
+
+
+ADVISED = advised()
+
+
+def problem(verb: str, rest: str) -> str | None:
+    """What is wrong with a command; None where it parses."""
+    if verb not in VERBS:
+        return f"no verb {verb}"
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    if isinstance(command, click.Group):
+        match = GROUPED.match(rest)
+        inner = command.get_command(click.Context(command), match[1]) if match else None
+        if inner is None and match:
+            return f"{verb} has no {match[1]}"
+        if inner is not None:
+            options |= {name for parameter in inner.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    missing = [flag for flag in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest) if flag not in {*options, "--help"}]
+    return f"assay {verb} has no {', '.join(missing)}" if missing else None
+
+
+def test_commands_are_found_in_the_product() -> None:
+    verbs = {verb for _, verb, _ in ADVISED}
+    assert {"bench", "detect", "post", "doctor", "import"} <= verbs
+    assert ("detect", " --post") in {(verb, rest) for _, verb, rest in ADVISED}
+
+
+@pytest.mark.parametrize(
+    ("verb", "rest"), sorted({(verb, rest) for _, verb, rest in ADVISED}), ids=lambda text: text.replace(HOLE, "…")
+)
+def test_an_advised_command_exists_with_its_options(verb: str, rest: str) -> None:
+    where = [place for place, *words in ADVISED if words == [verb, rest]]
+    assert problem(verb, rest) is None, f"{problem(verb, rest)}: {', '.join(where)}"
+
+
+@pytest.mark.parametrize(
+    ("verb", "rest", "said"),
+    [
+        ("frobnicate", "", "no verb"),
+        ("detect", " --send", "--send"),
+        ("model", " shew x", "no shew"),
+        ("bench", " m", ""),
+    ],
+)
+def test_what_does_not_exist_would_be_seen(verb: str, rest: str, said: str) -> None:
+    assert said in (problem(verb, rest) or "")
