@@ -27,6 +27,7 @@ from domain.performance.roofline import limits_of, roofline
 from ingest import evidence
 from ingest.projection import Tables
 from ingest.projection.store import SCHEMA_VERSION
+from predictor.advising.faster import faster
 from predictor.answering.context import AnswerContext
 from predictor.answering.corrected_predictor import current, state_of
 from predictor.answering.facts import known_at, trace_from_row
@@ -100,6 +101,7 @@ class Answerer:
             predicted = answer(request, existing.blind(), identity)
             # Without a measurement of the configuration both are one.
             measured = answer(request, existing, identity) if measured_options(request, existing) else predicted
+            advice = faster(request, existing) if question.faster else None
         result = measured.ranked[0] if measured.ranked else None
         seen = result if result is not None and result.basis in ("measured", "imported") else None
         chosen = predicted.ranked[0] if predicted.ranked else seen
@@ -110,7 +112,10 @@ class Answerer:
         reasons = explanation_of(chosen, existing, request.mode)
         figures = {name: getattr(chosen, name) for name in _OF_THE_CONFIGURATION}
         return Prediction(
-            **head, **{**figures, "explanation": None if reasons is None else reasons.document()}, abstained=None
+            **head,
+            **{**figures, "explanation": None if reasons is None else reasons.document()},
+            faster=advice,
+            abstained=None,
         )
 
     def suggest(self, question: SuggestQuestion) -> Suggestions:

@@ -5,9 +5,21 @@ from __future__ import annotations
 from domain.answers import Explanation, KernelTime, OperatorTime
 from presentation import formatting
 
-__all__ = ["kernel_lines", "longest_lines"]
+__all__ = ["kernel_lines", "longest_lines", "sum_line"]
 
 LONGEST = 3
+LEAST = 0.005
+"""Parts below this share of the whole are not named."""
+
+
+def sum_line(explanation: Explanation) -> str:
+    """Return the parts of a latency as a sum, the largest first."""
+    least = LEAST * explanation.latency_ms
+    named = [part for part in explanation.parts if abs(part.ms) >= least]
+    rest = sum(part.ms for part in explanation.parts if abs(part.ms) < least)
+    terms = [(part.group, part.ms) for part in named] + ([("the rest", rest)] if rest else [])
+    words = [f"{'− ' if ms < 0 else '+ '}{name} {formatting.latency(abs(ms))}" for name, ms in terms]
+    return f"{formatting.latency(explanation.latency_ms)} = {' '.join(words).removeprefix('+ ')}"
 
 
 def kernel_lines(explanation: Explanation) -> list[str]:
@@ -25,7 +37,7 @@ def longest_lines(explanation: Explanation, most: int = LONGEST) -> list[str]:
 def _kernels(item: KernelTime) -> str:
     parts = {"arithmetic": item.arithmetic_ms, "traffic": item.traffic_ms, "launches": item.launch_ms}
     shares = ", ".join(
-        f"{name} {formatting.share(ms / item.ms)}" for name, ms in parts.items() if ms >= 0.005 * item.ms
+        f"{name} {formatting.share(ms / item.ms)}" for name, ms in parts.items() if ms >= LEAST * item.ms
     )
     return f"{item.kind}: {formatting.latency(item.ms)} in {formatting.count(item.calls)} calls ({shares})"
 

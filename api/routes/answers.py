@@ -102,7 +102,7 @@ def _asked(question: PredictQuestion) -> Json:
     return {
         name: value
         for name, value in document.items()
-        if name not in ("as_of", "record") and (value or name not in OF_ENGINES)
+        if name not in ("as_of", "record", "faster") and (value or name not in OF_ENGINES)
     }
 
 

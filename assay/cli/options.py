@@ -201,7 +201,8 @@ def engined(verb: Verb) -> Verb:
                 "--engine",
                 "runtime",
                 metavar="NAME",
-                help="Engine of a language model: vllm, sglang, tensorrt-llm, llama.cpp, llama.cpp-vulkan, mlx, openvino, transformers.",
+                help="Engine of a language model: vllm, sglang, tensorrt-llm, llama.cpp, llama.cpp-vulkan, mlx, openvino, "
+                "transformers; or runtime of a traced model: torch, tensorrt, onnxruntime, tensorflow, qairt, tflite.",
             ),
             click.option(
                 "--offload",

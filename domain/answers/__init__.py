@@ -14,6 +14,15 @@ from typing import Any
 
 import msgspec
 
+from domain.answers.explanation import (
+    Breakdown,
+    BriefExplanation,
+    BriefPart,
+    Explanation,
+    KernelTime,
+    OperatorTime,
+    Part,
+)
 from domain.answers.planning import (
     BestBatch,
     CapacityAnswer,
@@ -45,25 +54,20 @@ from domain.answers.planning import (
 from domain.answers.recommendation import (
     AbstainedPrediction,
     AtHand,
-    Breakdown,
-    BriefExplanation,
-    BriefPart,
     Call,
     Chances,
     ExcludedConfigurations,
-    Explanation,
+    Faster,
+    FasterChange,
     Figures,
     Front,
     FrontOption,
     HourPrice,
-    KernelTime,
     LeftOut,
     MemoryParts,
     Met,
     NextRun,
-    OperatorTime,
     OutputError,
-    Part,
     Prediction,
     RankedOption,
     Reach,
@@ -90,6 +94,8 @@ __all__ = [
     "Exclusion",
     "ExpectedError",
     "Explanation",
+    "Faster",
+    "FasterChange",
     "Figures",
     "FleetAlternative",
     "FleetConsidered",

@@ -6,29 +6,25 @@ from typing import Any
 
 import msgspec
 
+from domain.answers.explanation import NULL, Breakdown, BriefExplanation, Explanation
+
 __all__ = [
-    "NULL",
     "AbstainedPrediction",
     "AtHand",
-    "Breakdown",
-    "BriefExplanation",
-    "BriefPart",
     "Call",
     "Chances",
     "ExcludedConfigurations",
-    "Explanation",
+    "Faster",
+    "FasterChange",
     "Figures",
     "Front",
     "FrontOption",
     "HourPrice",
-    "KernelTime",
     "LeftOut",
     "MemoryParts",
     "Met",
     "NextRun",
-    "OperatorTime",
     "OutputError",
-    "Part",
     "Prediction",
     "RankedOption",
     "Reach",
@@ -37,10 +33,6 @@ __all__ = [
     "Sizes",
     "Workload",
 ]
-
-
-NULL: Any = msgspec.field(default_factory=lambda: None)
-"""Default of a member that is null on the wire where it is None: `omit_defaults` leaves out plain defaults alone."""
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,79 +131,6 @@ class MemoryParts(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_bytes: int | None
     activations_bytes: int | None
     runtime_bytes: int | None
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One group's share in ms: `roofline_ms` by physics, `learned_ms` beyond it (below 0: faster), `ms` both."""
-
-    group: str
-    roofline_ms: float
-    learned_ms: float
-    ms: float
-
-
-class KernelTime(msgspec.Struct, frozen=True, kw_only=True):
-    """One class of kernels of a call: how many calls, what they take, and the arithmetic, traffic and launches in that."""
-
-    kind: str
-    calls: int
-    ms: float
-    arithmetic_ms: float
-    traffic_ms: float
-    launch_ms: float
-
-
-class OperatorTime(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator of a call: its class of kernels, its sizes, and what all of its `calls` take together."""
-
-    name: str
-    kind: str
-    sizes: str
-    calls: int
-    ms: float
-
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a latency is made of: `parts` add up to it, largest first.
-
-    `kernels` are what the kernel model says of each class of kernels, and `longest` of the longest operators: where the
-    prediction rests on it these are the parts, else they stand beside them. The other members are the roofline's.
-    """
-
-    latency_ms: float
-    roofline_ms: float
-    bottleneck: str
-    told: str
-    parts: list[Part]
-    by_class_ms: dict[str, float]
-    kernels: list[KernelTime] | None = NULL
-    longest: list[OperatorTime] | None = NULL
-
-
-class BriefPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One group's share of a latency in ms."""
-
-    group: str
-    ms: float
-
-
-class BriefExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence on what bounds a latency, and its two largest parts."""
-
-    told: str
-    parts: list[BriefPart]
-
-
-class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """The roofline of one call in ms: the total, its parts, the operator classes, and what bounds it."""
-
-    latency_ms: float
-    compute_ms: float
-    compute_bound_ms: float
-    memory_ms: float
-    launch_ms: float
-    by_class_ms: dict[str, float]
-    bound: str
 
 
 class Figures(Sizes, frozen=True, kw_only=True):
@@ -419,6 +338,47 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
+class FasterChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a configuration on its device, and how much faster it is predicted to be.
+
+    `kind` is precision, compiled, batch, attention, runtime or platform. `gain` is how many times as many items a second
+    there are, with the ends of its 80 % interval; `probability` that there are more at all. `command` checks it. Where
+    outputs change `verify` says by how much, and `output_error` what the newest test of that precision found.
+    """
+
+    kind: str
+    change: str
+    platform: str
+    precision: str
+    batch_size: int | None
+    compiled: bool
+    runtime: str | None
+    gain: float
+    gain_low: float
+    gain_high: float
+    probability: float
+    latency_ms: float | None
+    throughput_per_s: float | None
+    basis: str
+    command: str
+    outputs_change: bool
+    verify: str | None
+    output_error: OutputError | None
+    evidence: list[str]
+
+
+class Faster(msgspec.Struct, frozen=True, kw_only=True):
+    """What would make a configuration faster: the `best` change, and the best of each other kind.
+
+    Of the changes that were `considered` none is proposed where none gains, or where a gain is a toss-up; `why` says so.
+    """
+
+    best: FasterChange | None
+    others: list[FasterChange]
+    considered: int
+    why: str | None
+
+
 class AbstainedPrediction(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `predict` where nothing is known of the configuration; a client reads it as a `Prediction`."""
 
@@ -442,7 +402,7 @@ class AbstainedPrediction(msgspec.Struct, frozen=True, kw_only=True):
 class Prediction(Figures, frozen=True, kw_only=True):
     """The answer to `predict`: the figures of one configuration, beside what was `measured` of it.
 
-    `breakdown` is the roofline of the configuration. Where `basis` is `abstained` there are no figures, and `abstained`
+    `breakdown` is the roofline of the configuration, `faster` says what would make it faster. Where `basis` is `abstained` there are no figures, and `abstained`
     says why.
     """
 
@@ -464,4 +424,5 @@ class Prediction(Figures, frozen=True, kw_only=True):
     measured: RankedOption | None = NULL
     breakdown: Breakdown | None = NULL
     explanation: Explanation | None = NULL
+    faster: Faster | None = NULL
     abstained: str | None = NULL

@@ -37,8 +37,8 @@ def why_unsupported(work: Work, platform: str, runtime: str, precision: str) -> 
         return f"{platform} does no training"
     if work.mode == "training" and precision not in TRAINABLE:
         return f"nothing is trained in {precision}: small updates are lost, or there are no gradients"
-    if precision.startswith("amp") and platform not in TORCH_PLATFORMS:
-        return f"{platform} has no autocast"
+    if precision.startswith("amp") and (platform not in TORCH_PLATFORMS or runtime not in ("torch", "")):
+        return f"{platform if platform not in TORCH_PLATFORMS else runtime} has no autocast"
     if precision.startswith("amp") and work.family == "deberta":
         return "DeBERTa's code does not run under autocast: take bf16, fp16 or fp32"
     if platform == "openvino" and work.family == "flaubert":

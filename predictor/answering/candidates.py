@@ -13,10 +13,12 @@ from domain.compatibility.rules import Work, why_unsupported
 from domain.performance.roofline import Limits, limits_of
 from predictor.answering.question import DEFAULT_BATCH_SIZES, Question
 from predictor.artifact.artifact import Card, Predictor
-from predictor.features.dataset import minor_version
+from predictor.features.dataset import Row, minor_version
 from predictor.features.traces import Trace
+from predictor.general import kept
+from predictor.general.inputs import TRACED_RUNTIMES
 
-__all__ = ["UNSUPPORTED", "Candidate", "candidates"]
+__all__ = ["ASKED_ONLY_PLATFORMS", "UNSUPPORTED", "Candidate", "candidates", "general_knows", "software_of"]
 
 UNSUPPORTED = "not supported"
 """The rule that leaves out what never runs."""
@@ -71,6 +73,10 @@ def candidates(
     shared: dict[Limits, Limits] = {}
     for spec in specs:
         for platform in _platforms(spec, question, platforms_seen):
+            if platform not in TRACED_RUNTIMES.get(question.runtime or "", (platform,)):
+                detail = f"{question.runtime} does not run on {platform}"
+                excluded.append(Exclusion(hardware=spec.id, platform=platform, rule=UNSUPPORTED, detail=detail))
+                continue
             for precision in _precisions(spec, platform, question, narrow, predictor.card):
                 limits = limits_of(spec, precision, platform)
                 if limits is None:
@@ -126,7 +132,10 @@ def _softwares(
     spec: HardwareSpec, platform: str, precision: str, question: Question, predictor: Predictor
 ) -> list[dict[str, Any]]:
     """The usual software, and the other of eager and compiled where that was learned as well."""
-    usual = _software(spec, platform, precision, question.mode, predictor)
+    usual = software_of(spec, platform, precision, question.mode, predictor)
+    if question.runtime in TRACED_RUNTIMES and question.runtime != usual["runtime"]:
+        plain = {"runtime": question.runtime, "compiled": False, "runtime_version": ""}
+        return [plain] if question.compiled in ("any", "usual", False) else []
     if question.compiled == "usual":
         return [usual]
     other = {**usual, "compiled": not usual["compiled"]}
@@ -134,11 +143,30 @@ def _softwares(
     both = coverage.knows_maker(spec) and coverage.knows_software(
         platform, usual["runtime"], precision, other["compiled"], question.mode
     )
+    if question.compiled != "any" and not both:
+        both = general_knows(predictor.card, spec, platform, precision, usual["runtime"], other["compiled"])
     return [item for item in ([usual, other] if both else [usual]) if question.compiled in ("any", item["compiled"])]
 
 
-def _software(spec: HardwareSpec, platform: str, precision: str, mode: str, predictor: Predictor) -> dict[str, Any]:
-    """The software that a prediction is for: what was calibrated, what was measured there, else what the trees know."""
+def general_knows(card: Card, spec: HardwareSpec, platform: str, precision: str, runtime: str, compiled: bool) -> bool:
+    """Return whether rows of a software on devices of the maker trained the general route."""
+    limits = limits_of(spec, precision, platform)
+    if card.general is None or limits is None:
+        return False
+    row = Row(
+        model="",
+        hardware=spec.id,
+        platform=platform,
+        precision=precision,
+        batch_size=1,
+        runtime=runtime,
+        compiled=compiled,
+    )
+    return kept.software_of(row, kept.maker_of(limits)) in card.general.software
+
+
+def software_of(spec: HardwareSpec, platform: str, precision: str, mode: str, predictor: Predictor) -> dict[str, Any]:
+    """Return the software that a prediction is for: what was calibrated, what was measured there, else what the trees know."""
     card = predictor.card
     measured = predictor.calibrations.software(spec.id, platform, precision) if mode == "inference" else None
     if measured is not None:

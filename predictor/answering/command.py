@@ -1,17 +1,49 @@
-"""The command that measures a configuration, to be typed on the machine that has the device."""
+"""The commands that measure, predict and verify a configuration; measuring is typed on the machine that has the device."""
 
 from __future__ import annotations
 
+from predictor.answering.candidates import RUNTIMES
 from predictor.answering.context import AnswerContext
 from predictor.answering.option import BENCH_FLAGS, Option
 from predictor.answering.question import Question
 
-__all__ = ["command_of", "first_command"]
+__all__ = ["command_of", "first_command", "predict_command", "verify_command"]
+
+_ASKED = {("cpu", "onnxruntime"): "onnxruntime", ("cuda", "onnxruntime"): "onnxruntime-cuda"}
+"""Under which name `assay bench` has the second runtime of a platform."""
 
 
 def command_of(context: AnswerContext, option: Option, mode: str = "inference") -> str:
     """Return how `assay bench` measures an option."""
-    return _command(context, option.platform, option.precision, option.batch_size, option.compiled, mode)
+    platform = _ASKED.get((option.platform, option.runtime or ""), option.platform)
+    return _command(context, platform, option.precision, option.batch_size, option.compiled, mode)
+
+
+def verify_command(context: AnswerContext, option: Option, mode: str = "inference") -> str:
+    """Return how `assay verify` compares the outputs of an option with those of fp32 on the CPU."""
+    platform = _ASKED.get((option.platform, option.runtime or ""), option.platform)
+    words = ["assay verify", context.model, "--platform", platform, "--precision", option.precision]
+    return " ".join(words + (["--mode", mode] if mode != "inference" else []))
+
+
+def predict_command(context: AnswerContext, question: Question, option: Option) -> str:
+    """Return how `assay predict` asks about an option, with the sizes of a question."""
+    words = ["assay predict", context.model, "--hardware", option.hardware, "--platform", option.platform]
+    words += ["--precision", option.precision]
+    if option.concurrency is not None and question.concurrency is not None:
+        words += ["--concurrency", str(question.concurrency)]
+    elif option.batch_size not in (None, 1):
+        words += ["--batch-size", str(option.batch_size)]
+    if option.runtime is not None and option.runtime not in ("torch", RUNTIMES.get(option.platform)):
+        words += ["--runtime", option.runtime]
+    elif option.runtime == "torch" and option.concurrency is None:
+        words.append("--compiled" if option.compiled else "--eager")
+    for name in ("mode", "call"):
+        value = getattr(question, name)
+        words += [f"--{name}", value] if value not in ("inference", "usual") else []
+    for name, value in question.sizes.stated().items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return " ".join(words)
 
 
 def first_command(context: AnswerContext, question: Question) -> str:

@@ -15,6 +15,7 @@ from domain.catalogues.language_config import ConfigReading, read_config
 from domain.errors import ImpossibleConstraint, UsageError
 from domain.vocabulary import MODES, PRECISIONS, STORED_ONLY, WEIGHT_BITS, precision_named
 from predictor.answering.option import SIZE_NAMES
+from predictor.general.inputs import TRACED_RUNTIMES
 
 __all__ = ["LIMITS", "OBJECTIVES", "OF_ENGINES", "PERCENTILES", "Device", "Offload", "PredictQuestion", "Question"]
 
@@ -75,8 +76,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `compiled` is true, false, `any` of the two where both are known, or the `usual` one of a device and platform.
     `per_hardware` ranks devices: the best configuration of each alone, whatever its platform, precision, batch or number. `count` is a number of devices that work side by side; without it a measurement may have any, a prediction has one.
     `as_of` is a position, or the name of one, which the service replaces by the position.
-    Of a language model: `config` is its own `config.json`, of which the members that tell sizes are kept; `runtime` the
-    engine that serves it; with `offload` layers that a device does not hold stay in the host's memory, which has
+    `runtime` is the engine that serves a language model, or what runs a traced one (TRACED_RUNTIMES); without it the usual.
+    Of a language model: `config` is its own `config.json`, of which the members that tell sizes are kept; with `offload` layers that a device does not hold stay in the host's memory, which has
     `host_memory_mb` and is read at `host_bandwidth_gb_per_s` (10^9 bytes/s).
     """
 
@@ -166,12 +167,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for size in self.batch_sizes:
             _within(size, 1, LARGEST_BATCH, "batch_sizes", "a batch size")
         self._check_host()
+        runtime = _runtime(self.runtime)
+        if runtime in TRACED_RUNTIMES and (self.concurrency is not None or self.offload or self.config is not None):
+            raise UsageError(
+                f"{runtime} runs traced models, and serves no requests.",
+                field="runtime",
+                remedy="Name an engine, or leave concurrency, offload and config out.",
+            )
         reading = self.reading
         return msgspec.structs.replace(
             self,
             model=self.model.strip(),
             config=None if reading is None else reading.members,
-            runtime=_engine(self.runtime),
+            runtime=runtime,
             objective=_objective(self.objective),
             hardware=self._devices() if self.devices else _hardware(self.hardware),
             batch_sizes=sorted(set(self.batch_sizes)),
@@ -210,7 +218,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def of_an_engine(self) -> bool:
         """Whether it can be of nothing but an engine that serves a language model."""
         narrow = any(name in WEIGHT_BITS or name in STORED_ONLY for name in self.precision)
-        return narrow or self.runtime is not None or self.offload
+        return narrow or self.offload or (self.runtime is not None and self.runtime not in TRACED_RUNTIMES)
 
     @property
     def offloading(self) -> Offload | None:
@@ -275,7 +283,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `predict` is asked: one configuration."""
+    """What `predict` is asked: one configuration, and by default what would make it `faster`, which is half of the work."""
 
     model: str
     config: dict[str, Any] | None = None
@@ -299,6 +307,7 @@ class PredictQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     call: str = "usual"
     concurrency: int | None = None
     compiled: bool | None = None
+    faster: bool = True
     as_of: int | Annotated[str, msgspec.Meta(max_length=100)] | None = None
     record: bool = False
 
@@ -338,14 +347,16 @@ def _precision(word: str) -> str:
     return (not known and of_one_word and language_names.precision_in(word)) or named
 
 
-def _engine(name: str | None) -> str | None:
-    """Return our name of an engine. Raises UsageError for one that is not known."""
+def _runtime(name: str | None) -> str | None:
+    """Return our name of an engine or of a runtime. Raises UsageError for one that is not known."""
     if name is None or not name.strip():
         return None
+    if name.strip().lower() in TRACED_RUNTIMES:
+        return name.strip().lower()
     engine = engines.find(name)
     if engine is None:
         near = engines.nearest(name)
-        known = ", ".join(engines.catalogue())
+        known = ", ".join((*engines.catalogue(), *TRACED_RUNTIMES))
         raise UsageError(
             f"no engine is known as {name.strip()!r}.",
             field="runtime",

@@ -38,9 +38,10 @@ from predictor.answering.ranked_entry import entry, figures, plain_cpu
 from predictor.answering.ranking import best_of_each, constrained, evidence_first, front_axes, ordered, undominated
 from predictor.answering.serving_options import served_options
 from predictor.failure_rates.odds import with_memory
+from predictor.general.inputs import TRACED_RUNTIMES
 from predictor.memory.needs import usable_bytes
 
-__all__ = ["AnswerContext", "answer", "at_hand", "measured_options", "next_runs"]
+__all__ = ["AnswerContext", "answer", "at_hand", "measured_options", "next_runs", "unfit"]
 
 WORTH = 0.05
 """A run that changes the answer with a smaller probability is not suggested."""
@@ -334,6 +335,7 @@ def measured_options(question: Question, context: AnswerContext) -> list[Option]
         and (not question.batch_sizes or option.batch_size in question.batch_sizes or option.concurrency is not None)
         and question.compiled in ("any", "usual", option.compiled)
         and question.count in (None, option.count)
+        and (question.runtime not in TRACED_RUNTIMES or option.runtime == question.runtime)
     ]
 
 
@@ -385,11 +387,11 @@ def _predicted(
             if item.cell[:4] in by_roofline:
                 continue
             by_roofline.add(item.cell[:4])
-        unfit = _unfit(item, option)
-        if unfit is None:
+        why_not = unfit(item, option)
+        if why_not is None:
             fitting.append(_side_by_side(option, question.count or context.counts.get(item.spec.id, 1)))
         else:
-            excluded.append(_left(item, NO_ROOM, unfit, over=_over(item, option)))
+            excluded.append(_left(item, NO_ROOM, why_not, over=_over(item, option)))
     return fitting, excluded
 
 
@@ -419,7 +421,8 @@ def _over(candidate: Candidate, option: Option) -> float | None:
     return need / room if need and room else None
 
 
-def _unfit(candidate: Candidate, option: Option) -> str | None:
+def unfit(candidate: Candidate, option: Option) -> str | None:
+    """Return why an option is left out for want of memory, None where it may fit."""
     need, low, high = option.peak_memory_bytes, option.memory_low_bytes, option.memory_high_bytes
     room = usable_bytes(candidate.limits.memory_bytes)
     if room is None or None in (need, low, high) or option.chances is None or option.chances.out_of_memory <= UNFIT:

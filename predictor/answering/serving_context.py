@@ -17,6 +17,7 @@ from predictor.answering.question import Question
 from predictor.answering.table_cache import Reading
 from predictor.artifact.artifact import Predictor
 from predictor.features.dataset import Row, row_from_table
+from predictor.general.inputs import TRACED_RUNTIMES
 from predictor.llm_serving.shipped import FittedShipped, Serving
 from predictor.llm_serving.table import SpecOf, taught
 
@@ -75,6 +76,12 @@ def served_at(
     traced = traced and not question.of_an_engine
     if facts is None or question.mode != "inference" or (question.concurrency is None and traced):
         return None
+    if question.runtime in TRACED_RUNTIMES:
+        raise UsageError(
+            f"{model} has no operator trace at these sizes, without which {question.runtime} cannot be predicted.",
+            field="runtime",
+            remedy="Name an engine that serves it, or ask for a forward pass: --call forward.",
+        )
     if not sizes.input_tokens or not sizes.output_tokens:
         if question.concurrency is None:
             return None

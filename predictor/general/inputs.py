@@ -19,7 +19,7 @@ from predictor.kernels.physics import Parameters, seconds_of
 from predictor.kernels.profile import DeviceProfile, Place, under
 from predictor.kernels.traced import kernels_of, kernels_under
 
-__all__ = ["GENERAL_FEATURES", "GeneralInputs", "inputs_of", "kind_of", "passes_of", "runtime_of"]
+__all__ = ["GENERAL_FEATURES", "TRACED_RUNTIMES", "GeneralInputs", "inputs_of", "kind_of", "passes_of", "runtime_of"]
 
 RUNTIMES = (
     "torch",
@@ -34,6 +34,16 @@ RUNTIMES = (
     "other",
 )
 """Runtimes that are told apart. Names of rows are read by `runtime_of`."""
+TRACED_RUNTIMES = {
+    "torch": ("cpu", "cuda", "rocm", "mps", "xpu", "hpu"),
+    "tensorrt": ("cuda",),
+    "onnxruntime": ("cpu", "cuda", "rocm", "qnn"),
+    "tensorflow": ("cpu", "cuda"),
+    "qairt": ("qnn",),
+    "tflite": ("qnn",),
+}
+"""The runtimes that a question about a traced model may name, with their platforms. A platform that has one runtime alone, as
+`openvino`, needs no name for it."""
 _NAMES = {
     "onnxrt": "onnxruntime",
     "onnxruntime-qnn": "onnxruntime",

@@ -11,11 +11,11 @@ import msgspec
 import rich_click as click
 
 from assay.cli.ask.answer_text import prediction_lines, tell_answer
-from assay.cli.ask.prediction_parts import tell_explanation
+from assay.cli.ask.prediction_parts import tell_explanation, tell_faster
 from assay.cli.measure.tracing import SIZES, is_onnx, trace_events
 from assay.cli.options import AS_OF, BATCHES, DEVICE, OBJECTIVE, WORDS, as_json, engined, modelled, served
 from assay.cli.output import answers, print_json, say
-from domain.answers import Explanation, Recommendation
+from domain.answers import Explanation, Faster, Recommendation
 from domain.catalogues.language_config import is_decoder, read_config
 from domain.errors import TraceNeeded, UnknownModel, Untraceable, UsageError
 
@@ -138,6 +138,7 @@ def recommend(
 @click.option("--platform", required=True)
 @click.option("--precision", required=True)
 @click.option("--batch-size", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--compiled/--eager", default=None, help="A compiled module, or an eager one; what is usual by default.")
 @modelled
 @engined
 @click.option("--as-of", type=AS_OF)
@@ -161,6 +162,9 @@ def predict(model: str, server: str | None, token: str | None, as_json: bool, **
         if answer.get("explanation"):
             answers().print()
             tell_explanation(msgspec.convert(answer["explanation"], Explanation))
+        if answer.get("faster"):
+            answers().print()
+            tell_faster(msgspec.convert(answer["faster"], Faster))
     return 0 if answer.get("latency_ms") is not None or answer.get("tpot_ms") is not None else 1
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from assay.cli.output import answers, grid
-from domain.answers import Explanation, Part
+from domain.answers import Explanation, Faster, Part
 from presentation import formatting
 from presentation.explained_time import kernel_lines, longest_lines
+from presentation.faster_words import change_words, checks, none_words, other_words
 
-__all__ = ["class_line", "parts_table", "tell_explanation"]
+__all__ = ["class_line", "parts_table", "tell_explanation", "tell_faster"]
 
 BAR = 24
 """Columns of the longest bar."""
@@ -94,3 +96,22 @@ def tell_explanation(explanation: Explanation) -> None:
     for title, lines in (("kernels", kernel_lines(explanation)), ("longest", longest_lines(explanation))):
         for place, line in enumerate(lines):
             console.print(Text(f"{title if not place else '':<8} {line}", style="dim"))
+
+
+def tell_faster(faster: Faster) -> None:
+    """Print the change with the largest predicted gain and the command that checks it, or why there is none."""
+    console = answers()
+    console.print("[bold]What would make it faster[/bold]")
+    if faster.best is None:
+        console.print(_indented(none_words(faster)))
+        return
+    console.print(_indented(change_words(faster.best)))
+    for what, command in checks(faster.best):
+        console.print(f"  {command}", markup=False, soft_wrap=True)
+        console.print(_indented(what, 4, "dim"))
+    if (others := other_words(faster)) is not None:
+        console.print(_indented(others, 2, "dim"))
+
+
+def _indented(words: str, columns: int = 2, style: str = "") -> Padding:
+    return Padding(Text(words, style=style), (0, 0, 0, columns))

@@ -10,15 +10,18 @@ import streamlit as st
 
 from dashboard import answers
 from dashboard.downloads import picture_files, stem, table_files
-from dashboard.frame import chart, downloads, escape, guarded, theme
+from dashboard.frame import chart, downloads, escape, guarded, theme, to_paste
 from dashboard.page_state import adopt, go, widget
 from dashboard.screens.models import query
 from dashboard.screens.models import words as model
 from dashboard.screens.models.words import Model
+from domain.answers import Faster
 from domain.answers.model_profile import ModelProfile, OperatorBreakdown
 from domain.vocabulary import MODES, PLATFORMS, PRECISIONS
 from presentation import formatting
 from presentation.charts.breakdown_chart import breakdown
+from presentation.explained_time import kernel_lines, sum_line
+from presentation.faster_words import change_words, checks, none_words, other_words
 from presentation.palette import badge
 
 __all__ = ["show_operators"]
@@ -169,6 +172,24 @@ def _beside(model: Model, row: OperatorBreakdown, at: int, question: Configurati
     explained = formatting.share(row.latency_ms / document.latency_ms)
     words = f"The whole call: {latency} ({badge(document.basis, document.origin)}); the roofline explains {explained} of it."
     st.caption(escape(words))
+    if document.explanation is not None:
+        lines = [sum_line(document.explanation), *kernel_lines(document.explanation)]
+        st.markdown("  \n".join(f":small[{escape(line)}]" for line in lines))
+    if document.faster is not None:
+        _faster(document.faster)
+
+
+def _faster(faster: Faster) -> None:
+    """Show what would make the call faster, and the commands that check it."""
+    if faster.best is None:
+        st.caption(escape(f"What would make it faster: {none_words(faster)}"))
+        return
+    others = other_words(faster)
+    words = f"What would make it faster: {change_words(faster.best)}{f'; {others}' if others else ''}."
+    st.markdown(f"**{escape(words)}**")
+    for what, command in checks(faster.best):
+        st.caption(escape(what))
+        to_paste(command)
 
 
 def _files(request: Model, row: OperatorBreakdown, sentence: str, at: int) -> None:

@@ -60,4 +60,26 @@ def test_a_prediction_is_shown_with_its_parts(typed: Any) -> None:
     )  # fmt: skip
     assert "-bound: " in out and "usual overhead" in out and "█" in out
     assert "roofline by operators: " in out
-    assert all(len(line.rstrip()) <= 100 for line in out.splitlines())
+    assert all(len(line.rstrip()) <= 100 for line in out.splitlines() if "  assay " not in line)
+    assert "kernels  " in out and "longest  " in out
+
+
+def test_a_prediction_names_the_change_that_gains_most_with_its_command(typed: Any) -> None:
+    asked = ("predict", "bert-base-uncased", "--hardware", "nvidia-l4", "--platform", "cuda", "--precision", "fp32")
+    asked = (*asked, "--batch-size", "32", "--eager")
+    best = json.loads(typed(*asked, "--json")[0])["faster"]["best"]
+    out, _ = typed(*asked)
+    assert "What would make it faster" in out
+    assert f"  {best['command']}" in out.splitlines()
+    assert f"  {best['verify']}" in out.splitlines()
+    assert all(len(line.rstrip()) <= 100 for line in out.splitlines() if "  assay " not in line)
+    changed = json.loads(typed(*best["command"].split()[1:], "--json")[0])
+    assert changed["precision"] == best["precision"]
+    assert changed["latency_ms"] == best["latency_ms"]
+
+
+def test_a_runtime_is_named_and_what_it_cannot_run_on_is_said(typed: Any) -> None:
+    asked = ("predict", "bert-base-uncased", "--hardware", "nvidia-l4", "--platform", "cuda", "--precision", "fp16")
+    assert json.loads(typed(*asked, "--runtime", "TensorRT", "--json")[0])["runtime"] == "tensorrt"
+    _, err = typed(*asked, "--runtime", "tensorflow-lite", code=2)
+    assert "tensorrt" in err

@@ -170,6 +170,7 @@ def test_operators_begin_with_where_it_was_fastest_and_follow_the_address(asked:
     assert table["Operator"].tolist() == [row["name"] for row in told["operators"]]
     assert table["Least ms"].tolist() == [row["ms"] for row in told["operators"]]
     assert "not covered by measurement" in words(test) and "The whole call: 4.0 ms" in words(test)
+    assert "matrix products" in words(test) and "What would make it faster" in words(test)
     test.selectbox(key="models operators precision").set_value("int4").run()
     assert given(test, "precision") == "int4"
     assert "No times: its peak or its bandwidth is not known" in words(test)
